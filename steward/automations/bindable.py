@@ -12,7 +12,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep
 from steward.outbound.hosts import is_among
 
-HTTP_ACCOUNT = "http_api"
+_HTTP_ACCOUNT = "http_api"
 
 
 async def bindable(tx: Tx, org: OrgId, plan: Plan) -> list[JsonObject]:
@@ -33,7 +33,7 @@ async def bindable(tx: Tx, org: OrgId, plan: Plan) -> list[JsonObject]:
 
 def _shown(step: PlanStep, connected: Sequence[Connection]) -> JsonObject:
     assert step.origin is not None
-    kinds, hosts = bound_kinds(step), hosts_of(step)
+    kinds, hosts = bound_kinds(step), _hosts_of(step)
     fitting = [
         connection for connection in connected if connection.kind in kinds and _fits(connection, hosts)
     ]
@@ -46,7 +46,7 @@ def _shown(step: PlanStep, connected: Sequence[Connection]) -> JsonObject:
     }
 
 
-def hosts_of(step: PlanStep) -> tuple[str, ...]:
+def _hosts_of(step: PlanStep) -> tuple[str, ...]:
     """The hosts a step signs in at, as far as its file tells them."""
     account = step.origin.account if step.origin is not None else None
     hosts = (account or {}).get("hosts")
@@ -55,7 +55,7 @@ def hosts_of(step: PlanStep) -> tuple[str, ...]:
 
 def _fits(connection: Connection, hosts: Sequence[str]) -> bool:
     """Whether an account of an HTTP API is for one of the step's hosts; other kinds always fit."""
-    if connection.kind != HTTP_ACCOUNT:
+    if connection.kind != _HTTP_ACCOUNT:
         return True
     settings = connection.facts.get("settings")
     own_hosts = str(settings.get("hosts", "") if isinstance(settings, Mapping) else "").split()

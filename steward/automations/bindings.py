@@ -18,7 +18,7 @@ from steward.model.plan import BOUND_KINDS, STEP_NEEDS, Plan, PlanStep
 MOST_BINDINGS = 500
 
 
-def check_bindings(
+def _check_bindings(
     faults: Faults,
     plan: Plan,
     requested: Mapping[str, Any],
@@ -45,14 +45,14 @@ def check_bindings(
     return bindings
 
 
-def check_accounts(
+def _check_accounts(
     faults: Faults,
     plan: Plan,
     requested: Mapping[str, Any],
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> JsonObject:
     """Accounts as kept; faults are named by step."""
-    steps = {step.name: step for step in plan.steps if account_kinds(step)}
+    steps = {step.name: step for step in plan.steps if _account_kinds(step)}
     if len(requested) > MOST_BINDINGS:
         faults.add("accounts", f"Bind at most {MOST_BINDINGS} steps.")
         return {}
@@ -78,8 +78,8 @@ def check_bound(
     """The connections of all steps as kept, of both fields; faults are named by field and step."""
     for name in bindings.keys() & accounts.keys():
         faults.add(f"accounts.{name}", "This step is bound by bindings. Name it in one of the two.")
-    kept = check_bindings(faults, plan, bindings, connections_by_id)
-    return {**kept, **check_accounts(faults, plan, accounts, connections_by_id)}
+    kept = _check_bindings(faults, plan, bindings, connections_by_id)
+    return {**kept, **_check_accounts(faults, plan, accounts, connections_by_id)}
 
 
 def _is_account(bound: JsonValue) -> bool:
@@ -114,14 +114,14 @@ def _why_no_account(
     connection = connections_by_id.get(IntegrationId(account["integration_id"]))
     if connection is None:
         return "This organisation has no such connection."
-    if connection.kind not in account_kinds(step):
-        return f"This step needs a connection of kind {' or '.join(account_kinds(step))}."
+    if connection.kind not in _account_kinds(step):
+        return f"This step needs a connection of kind {' or '.join(_account_kinds(step))}."
     if connection.facts.get(TAKES_CALLS) is False:
         return "This connection takes messages alone. Choose one made with a token."
     return None
 
 
-def account_kinds(step: PlanStep) -> tuple[str, ...]:
+def _account_kinds(step: PlanStep) -> tuple[str, ...]:
     """The kinds of connection that a step is bound to by `accounts`."""
     return tuple(kind for kind in bound_kinds(step) if kind not in STEP_NEEDS)
 

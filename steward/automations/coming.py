@@ -14,23 +14,24 @@ from steward.scheduling.zones import zone
 
 
 async def drop_for_change(tx: Tx, locked: Locked, after: Automation) -> None:
-    """Moves and kept rows go; a person's skips go over to the new slot of the same date where there is one.
+    """Moves and kept rows go; what a person skipped or let through goes over to the new slot of the same date
+    where there is one.
 
     Call it once the slots due until now are decided.
     """
     before = locked.automation
     tz = zone(after.timezone)
     rows = await _rows(tx, locked)
-    skipped = {row.slot_at: row for row in rows if row.is_skipped_by_person and row.slot_at > tx.now}
+    decided = {row.slot_at: row for row in rows if row.is_persons and row.slot_at > tx.now}
     carried = {}
-    if tz is not None and skipped:
+    if tz is not None and decided:
         carried = skips_after_change(
             before.schedule,
             after.schedule,
             tz,
             spread_minutes=before.spread_minutes,
             now=tx.now,
-            skipped={slot_at: row.local_key for slot_at, row in skipped.items()},
+            skipped={slot_at: row.local_key for slot_at, row in decided.items()},
         )
     await _close_past(tx, locked, rows)
     await occurrences.delete_coming(
@@ -43,17 +44,7 @@ async def drop_for_change(tx: Tx, locked: Locked, after: Automation) -> None:
         tx,
         before.org,
         before.id,
-        [
-            StoredSlot(
-                slot_at=slot.slot_at,
-                run_at=slot.slot_at,
-                local_key=slot.local_key,
-                state=OccurrenceState.SKIPPED,
-                reason=SkipReason.BY_MERCHANT,
-                version=skipped[slot_at].version,
-            )
-            for slot_at, slot in carried.items()
-        ],
+        [decided[slot_at].carried_to(slot.slot_at, slot.local_key) for slot_at, slot in carried.items()],
     )
 
 

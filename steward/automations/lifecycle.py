@@ -25,8 +25,8 @@ from steward.run_queue import ending
 from steward.scheduling.shape import has_passed
 from steward.scheduling.zones import zone
 
-FROM_ARCHIVE = "Restored from the archive"
-BROKEN = "Its runs could not be planned. Check its schedule and timezone, then resume it."
+_FROM_ARCHIVE = "Restored from the archive"
+_BROKEN = "Its runs could not be planned. Check its schedule and timezone, then resume it."
 DISPATCH = "dispatch"
 _LONGEST_REASON = 500
 
@@ -67,7 +67,7 @@ async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
     Neither its slots nor its own fields are read: one of them is what is broken.
     """
     await schedules.lock(tx, org, automation)
-    version = await automations.pause_unread(tx, org, automation, reason=BROKEN)
+    version = await automations.pause_unread(tx, org, automation, reason=_BROKEN)
     if version is None:
         return False
     await schedules.stop(tx, org, automation)
@@ -82,7 +82,7 @@ async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
         person=None,
         via=history.SERVICE,
         api_client_id=None,
-        reason=BROKEN,
+        reason=_BROKEN,
         fields=[],
     )
     await facts.automation_paused(tx, org, automation, version=version)
@@ -171,7 +171,7 @@ async def restore(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules
             before,
             state=AutomationState.PAUSED,
             paused_by=PausedBy.MERCHANT,
-            paused_reason=before.paused_reason or FROM_ARCHIVE,
+            paused_reason=before.paused_reason or _FROM_ARCHIVE,
         )
     return await _save(tx, actor, before, after, action=HistoryAction.RESTORED)
 

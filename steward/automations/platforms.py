@@ -10,7 +10,7 @@ from steward.steps.shopify_flow.types import FLOW_TYPES
 from steward.templates.parts.messages import STORES
 
 _NAMES = {"shopify": "Shopify", "woocommerce": "WooCommerce"}
-MOST_NAMED = 5  # steps in one refusal
+_MOST_NAMED = 5  # steps in one refusal
 
 
 def platforms_of(plan: Plan) -> tuple[str, ...]:
@@ -47,8 +47,8 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
             findings.append(Finding(step.name, FindingLevel.ERROR, "node_type", words))
     paths = _unread(plan, platform)
     if paths:
-        named = ", ".join(f"“{path[:80]}”" for path in paths[:MOST_NAMED])
-        more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+        named = ", ".join(f"“{path[:80]}”" for path in paths[:_MOST_NAMED])
+        more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
         words = f"It uses {named}{more}, which cannot be read of {name}. Run it on another store."
         findings.append(Finding(None, FindingLevel.ERROR, "parameter", words))
     return findings
@@ -59,9 +59,9 @@ def check_platform(faults: Faults, plan: Plan, store: Connection) -> None:
     findings = lacking(plan, store.kind)
     names = [f"“{finding.step}”" for finding in findings if finding.step is not None]
     if names:
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         words = f"These steps have no counterpart in {_NAMES.get(store.kind, store.kind)}: "
-        faults.add("integration_id", f"{words}{', '.join(names[:MOST_NAMED])}{more}.")
+        faults.add("integration_id", f"{words}{', '.join(names[:_MOST_NAMED])}{more}.")
     for finding in findings:
         if finding.step is None:
             faults.add("integration_id", finding.message)

@@ -125,6 +125,19 @@ async def create(tx: Tx, actor: Actor, ask: CreateAsk, *, rules: AutomationRules
     return Created(await place_automation(tx, actor, automation), replayed=False)
 
 
+async def draw_up(tx: Tx, actor: Actor, ask: CreateAsk, *, rules: AutomationRules) -> Automation:
+    """Returns the automation that `create` would set up; stores nothing.
+
+    Raises ValidationFailed (all faults at once), NotConnected.
+    """
+    faults = Faults()
+    checked = _check_shapes(faults, ask, rules)
+    if checked is None:
+        raise ValidationFailed(errors=faults.found)
+    context = await _check_world(tx, actor, ask, checked, faults=faults, rules=rules)
+    return _build(tx, actor, ask, checked, context=context, rules=rules)
+
+
 async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Automation:
     """Stores a new automation with its clockwork and the first line of its history."""
     timing = await first_timing(tx, automation)

@@ -39,7 +39,7 @@ _WORDS = {
 }
 
 
-def topic_words(topics: Sequence[str]) -> str:
+def _topic_words(topics: Sequence[str]) -> str:
     """The topics as a sentence: "When an order is created or an order is paid"."""
     words = [_WORDS.get(topic, f"the store sends {topic}") for topic in topics]
     listed = ", ".join(words[:-1])
@@ -54,8 +54,8 @@ def shown_trigger(automation: Automation) -> Trigger:
     if automation.state is AutomationState.ACTIVE:
         # One just made active is not yet read back with what is heard.
         heard = Listening.NOT_YET if trigger.listening is Listening.OFF else trigger.listening
-        return replace(trigger, words=topic_words(trigger.topics), listening=heard)
-    return replace(trigger, words=topic_words(trigger.topics), listening=Listening.OFF, reason=None)
+        return replace(trigger, words=_topic_words(trigger.topics), listening=heard)
+    return replace(trigger, words=_topic_words(trigger.topics), listening=Listening.OFF, reason=None)
 
 
 async def follow(tx: Tx, automation: Automation) -> None:

@@ -15,8 +15,8 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import STEP_NEEDS, Plan, PlanStep
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
-WORKFLOW = "workflow"  # what a step lacks that calls one, while none is chosen
-MOST_ID = 2**53 - 1  # contract 1.2, Integer
+_WORKFLOW = "workflow"  # what a step lacks that calls one, while none is chosen
+_MOST_ID = 2**53 - 1  # contract 1.2, Integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def unconfigured(
             why = _why(step, bindings.get(step.name), connections_by_id)
         if why is not None:
             steps_to_bind.append(Unconfigured(step.name, str(needs), target, why))
-    return steps_to_bind + [Unconfigured(path, WORKFLOW, None, "no_connection") for path in open_calls(plan)]
+    return steps_to_bind + [Unconfigured(path, _WORKFLOW, None, "no_connection") for path in open_calls(plan)]
 
 
 def _is_up(connection: Connection) -> bool:
@@ -133,7 +133,7 @@ def integrations_in(*bound: JsonObject) -> set[IntegrationId]:
         for binding in bindings.values()
         if isinstance(binding, Mapping)
         and isinstance(number := binding.get("integration_id"), int)
-        and 1 <= number <= MOST_ID
+        and 1 <= number <= _MOST_ID
     }
 
 
@@ -188,7 +188,7 @@ async def keep_plan(
 
 def words_of(missing: Sequence[Unconfigured]) -> str:
     """Why it is not ready, naming the steps."""
-    if all(step.kind == WORKFLOW for step in missing):
+    if all(step.kind == _WORKFLOW for step in missing):
         paths = ", ".join(f"“{step.step}”" for step in missing[:5])
         return f"No workflow is chosen for these steps to call: {paths}. Choose one of your imports."
     names = ", ".join(f"“{step.step}”" for step in missing[:5])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from steward.connections.vault import open_secrets
+from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.connector import Connector, Reader
 from steward.connectors.base.deliveries import (
     CHANGED,
@@ -27,19 +27,19 @@ from steward.database.events.last_seen import ObjectSnapshot
 from steward.database.events.records import NewEvent
 from steward.events import hearing, telling
 from steward.events.apart import tried
+from steward.events.context import EventContext
 from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds
 from steward.outbound.errors import CallError, CallRefused
-from steward.runs.worker_context import WorkerContext
 
-OVERLAP = timedelta(minutes=2)
+_OVERLAP = timedelta(minutes=2)
 # Stores tell whole seconds. What was modified a moment ago may change again within its second, and what was
 # read would not show it; the next reading takes it, if it was not delivered by then.
-SETTLED = timedelta(seconds=5)
+_SETTLED = timedelta(seconds=5)
 _ORDERS_SINCE = timedelta(days=90)
 _COMPARE_EVERY = timedelta(days=1)
-LONGEST_WAIT = timedelta(minutes=60)
+_LONGEST_WAIT = timedelta(minutes=60)
 _MOST_AT_ONCE = 200
 _IDS = RisingIds()  # what was created comes before its change
 _DELETED = {"product": "products/delete"}
@@ -66,7 +66,7 @@ class _StoreReading:
         return self.connection.integration_id
 
 
-async def catch_up_due(ctx: WorkerContext) -> bool:
+async def catch_up_due(ctx: EventContext) -> bool:
     """Reads again what is due; a store that cannot be read is tried again later, alone."""
     due_rows = await ctx.engine.read(ctx.clock.now(), catch_ups.due)
     entered = 0
@@ -85,19 +85,26 @@ async def catch_up_due(ctx: WorkerContext) -> bool:
     return bool(due_rows)
 
 
-async def _defer(ctx: WorkerContext, org: OrgId, integration: IntegrationId, object_type: str) -> None:
+async def _defer(ctx: EventContext, org: OrgId, integration: IntegrationId, object_type: str) -> None:
     async def later(tx: Tx) -> None:
         row = (await catch_ups.of(tx, org, integration)).get(object_type)
         wait = timedelta(minutes=2 ** min(0 if row is None else row.tries, 6))
-        next_at = tx.now + min(wait, LONGEST_WAIT)
+        next_at = tx.now + min(wait, _LONGEST_WAIT)
         await catch_ups.defer(tx, org, integration, object_type, next_at=next_at)
 
     await ctx.engine.write(ctx.clock.now(), later, org=org)
 
 
-async def _catch_up(ctx: WorkerContext, org: OrgId, integration: IntegrationId, object_type: str) -> int:
+async def _catch_up(ctx: EventContext, org: OrgId, integration: IntegrationId, object_type: str) -> int:
     """Fills, or reads what changed; how many events that had not been delivered it found."""
-    open_ = partial(_open, org=org, ctx=ctx, integration=integration, object_type=object_type)
+    open_ = partial(
+        _open,
+        org=org,
+        vault=ctx.vault,
+        every=ctx.rules.catch_up,
+        integration=integration,
+        object_type=object_type,
+    )
     reading = await ctx.engine.write(ctx.clock.now(), open_, org=org)
     if reading is None:
         return 0
@@ -114,24 +121,30 @@ async def _catch_up(ctx: WorkerContext, org: OrgId, integration: IntegrationId, 
 
 
 async def _open(
-    tx: Tx, *, org: OrgId, ctx: WorkerContext, integration: IntegrationId, object_type: str
+    tx: Tx,
+    *,
+    org: OrgId,
+    vault: Vault,
+    every: timedelta,
+    integration: IntegrationId,
+    object_type: str,
 ) -> _StoreReading | None:
     """What to read and with what; a store that is not connected is not read until it is."""
     connection = await connections.get(tx, org, integration)
     row = (await catch_ups.of(tx, org, integration)).get(object_type)
-    connector = None if connection is None else ctx.vault.connectors.get(connection.kind)
+    connector = None if connection is None else vault.connectors.get(connection.kind)
     if connection is None or row is None or connector is None:
         return None
     if connection.state is not ConnectionState.CONNECTED:
-        later = tx.now + ctx.rules.catch_up
+        later = tx.now + every
         await catch_ups.defer(tx, org, integration, object_type, next_at=later)
         return None
     heard = await subscriptions.active_since(tx, org, integration)
-    opened = await open_secrets(tx, ctx.vault, connection)
+    opened = await open_secrets(tx, vault, connection)
     return _StoreReading(connection, connector, opened, row, heard)
 
 
-async def _fill(ctx: WorkerContext, reading: _StoreReading, reader: Reader) -> None:
+async def _fill(ctx: EventContext, reading: _StoreReading, reader: Reader) -> None:
     """Fills the object snapshots of a store, so that topics can be derived."""
     now, kind, source = ctx.clock.now(), reading.row.object_type, reading.connector.events
     since = now - _ORDERS_SINCE if kind == "order" else None
@@ -160,10 +173,10 @@ async def _fill(ctx: WorkerContext, reading: _StoreReading, reader: Reader) -> N
     await ctx.engine.write(ctx.clock.now(), done, org=reading.org)
 
 
-async def _read_on(ctx: WorkerContext, reading: _StoreReading, reader: Reader) -> int:
+async def _read_on(ctx: EventContext, reading: _StoreReading, reader: Reader) -> int:
     """What was modified since the last reading, and once a day what is gone; read until then afterwards."""
     began, row = ctx.clock.now(), reading.row
-    after = max(row.read_until - OVERLAP, row.since)
+    after = max(row.read_until - _OVERLAP, row.since)
     entered = 0
     async for page in reader.read(CHANGED, ChangedQuery(row.object_type, after)):
         for start in range(0, len(page.items), _MOST_AT_ONCE):
@@ -196,7 +209,7 @@ async def _read_on(ctx: WorkerContext, reading: _StoreReading, reader: Reader) -
 
 
 async def _enter(
-    ctx: WorkerContext, reading: _StoreReading, changed: Sequence[Event], *, now: datetime
+    ctx: EventContext, reading: _StoreReading, changed: Sequence[Event], *, now: datetime
 ) -> int:
     """Keeps as events what was not delivered; how many."""
     source = reading.connector.events
@@ -207,7 +220,7 @@ async def _enter(
     seen = await ctx.engine.read(ctx.clock.now(), look, org=reading.org) if keys else {}
     new = []
     for event in changed:
-        if event.modified_at is None or event.modified_at > now - SETTLED:
+        if event.modified_at is None or event.modified_at > now - _SETTLED:
             continue
         snapshot = seen.get((event.object_type, event.object_id or ""))
         if _starts_runs(reading, source, event, snapshot):
@@ -250,14 +263,14 @@ def _polled(
     )
 
 
-async def _keep(ctx: WorkerContext, org: OrgId, new: Sequence[NewEvent]) -> int:
+async def _keep(ctx: EventContext, org: OrgId, new: Sequence[NewEvent]) -> int:
     if not new:
         return 0
     stored = await ctx.engine.write(ctx.clock.now(), partial(events.store_batch, new=new), org=org)
     return sum(stored)
 
 
-async def _compare(ctx: WorkerContext, reading: _StoreReading, reader: Reader) -> int:
+async def _compare(ctx: EventContext, reading: _StoreReading, reader: Reader) -> int:
     """Stores deletion events for objects that are no longer in the shop."""
     kind = reading.row.object_type
     topic = _DELETED.get(kind, "")

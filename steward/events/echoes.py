@@ -11,7 +11,7 @@ from steward.database.events.records import EventRow
 from steward.model.ids import AutomationId
 
 _SOON = timedelta(seconds=60)
-LOOP = 5
+_LOOP = 5
 
 
 class _TopicalEvent(Protocol):
@@ -61,11 +61,11 @@ class Echoes:
                 continue
             for automation in {name for topic in item.topics for name in waiting.get(topic, ())} - looping:
                 runs = {change.run for change in self._of(automation, event) if change.by_event}
-                if len(runs) >= LOOP:
+                if len(runs) >= _LOOP:
                     looping.add(automation)
                     yield (
                         automation,
-                        f"It was started {LOOP} times within ten minutes by events of {event.object_type}"
+                        f"It was started {_LOOP} times within ten minutes by events of {event.object_type}"
                         f" {event.object_id} and changed it each time. Another automation, or another tool,"
                         " seems to change it back. Check what else changes it, then resume.",
                     )

@@ -6,9 +6,9 @@ from math import ceil
 
 from steward.model.refusals import Unavailable
 
-SECONDS = 10.0
-_MOST_EVENTS = 60 * int(SECONDS)
-_MOST_BYTES = 2 * 1024 * 1024 * int(SECONDS)
+_SECONDS = 10.0
+_MOST_EVENTS = 60 * int(_SECONDS)
+_MOST_BYTES = 2 * 1024 * 1024 * int(_SECONDS)
 _MOST_ADDRESSES = 10_000
 
 
@@ -24,7 +24,7 @@ class _Window:
         self.size += size
 
     def leave(self, now: float) -> None:
-        while self.deliveries and self.deliveries[0][0] <= now - SECONDS:
+        while self.deliveries and self.deliveries[0][0] <= now - _SECONDS:
             _, events, size = self.deliveries.popleft()
             self.events -= events
             self.size -= size
@@ -44,7 +44,7 @@ class Floods:
             self.windows.popitem(last=False)
         window.leave(now)
         if window.events >= _MOST_EVENTS or window.size >= _MOST_BYTES:
-            wait = window.deliveries[0][0] + SECONDS - now
+            wait = window.deliveries[0][0] + _SECONDS - now
             words = "Too many events at the same time. Nothing was stored; send them again later."
             raise Unavailable(words, retry_after=max(1, ceil(wait)))
         window.add(now, 1, 0)

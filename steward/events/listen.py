@@ -18,25 +18,25 @@ from steward.database.events.catch_ups import Fill
 from steward.database.events.subscriptions import DeliveryState, Listener, StoredState, StoredSubscription
 from steward.events import hearing
 from steward.events.apart import tried
+from steward.events.context import EventContext
 from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.errors import CallError, CallRefused, PlatformUnavailable, Throttled
-from steward.runs.worker_context import WorkerContext
 from steward.telemetry.redact import Secret
 
-CHECK_EVERY = timedelta(hours=6)
+_CHECK_EVERY = timedelta(hours=6)
 UNWANTED_FOR = timedelta(minutes=10)
 _MOST_MENDED = 3
 _MENDED_WITHIN = timedelta(hours=24)
 _TRIES_TO_FAIL = 5
-LONGEST_WAIT = timedelta(minutes=60)
+_LONGEST_WAIT = timedelta(minutes=60)
 _ASK_SECONDS = 60.0
-SWITCHED_OFF = (
+_SWITCHED_OFF = (
     "The store switched this off again and again: it could not reach Steward at {address}. Check that the"
     " store reaches this address, then pause and resume."
 )
-BROKEN = "Its subscriptions could not be made because of a defect of the service. Tell its operator."
+_BROKEN = "Its subscriptions could not be made because of a defect of the service. Tell its operator."
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _KEY_BEFORE = f"{EVENT_KEY}{BEFORE}"
 # The object type of each topic's objects, where they can be read again.
@@ -61,7 +61,7 @@ class _SubscriptionCheck:
     topics: tuple[str, ...]
 
 
-async def listen_due(ctx: WorkerContext) -> bool:
+async def listen_due(ctx: EventContext) -> bool:
     """Checks the subscriptions of due stores; True when there were any.
 
     A store that fails is deferred alone.
@@ -85,7 +85,7 @@ async def _defer(tx: Tx, *, org: OrgId, integration: IntegrationId) -> None:
     if tries >= _TRIES_TO_FAIL:
         for topic in await subscriptions.needed_topics(tx, org, integration):
             await subscriptions.set_delivery(
-                tx, org, integration, topic, state=DeliveryState.FAILED, reason=BROKEN
+                tx, org, integration, topic, state=DeliveryState.FAILED, reason=_BROKEN
             )
     await subscriptions.finish_check(
         tx,
@@ -98,16 +98,16 @@ async def _defer(tx: Tx, *, org: OrgId, integration: IntegrationId) -> None:
 
 
 def _wait(tries: int) -> timedelta:
-    return min(timedelta(minutes=2 ** min(tries - 1, 6)), LONGEST_WAIT)
+    return min(timedelta(minutes=2 ** min(tries - 1, 6)), _LONGEST_WAIT)
 
 
-async def check(ctx: WorkerContext, org: OrgId, integration: IntegrationId) -> None:
+async def check(ctx: EventContext, org: OrgId, integration: IntegrationId) -> None:
     """Creates, checks, repairs and removes a store's subscriptions until they match its topics."""
     while await _look_once(ctx, org, integration):
         pass
 
 
-async def _look_once(ctx: WorkerContext, org: OrgId, integration: IntegrationId) -> bool:
+async def _look_once(ctx: EventContext, org: OrgId, integration: IntegrationId) -> bool:
     """Returns True when a topic was added or removed meanwhile.
 
     This look may then have removed a subscription that another process found in place for the new topic, so
@@ -132,7 +132,7 @@ async def _look_once(ctx: WorkerContext, org: OrgId, integration: IntegrationId)
     return is_outdated
 
 
-async def _clear_before(ctx: WorkerContext, pending_check: _SubscriptionCheck) -> None:
+async def _clear_before(ctx: EventContext, pending_check: _SubscriptionCheck) -> None:
     """After a reconnecting: what leads to the address before is taken away. Raises CallError."""
     opened = pending_check.secrets
     if _KEY_BEFORE not in opened.sealed:
@@ -177,7 +177,7 @@ async def _subscribe(
 
 
 async def _prepare(
-    tx: Tx, *, org: OrgId, ctx: WorkerContext, integration: IntegrationId
+    tx: Tx, *, org: OrgId, ctx: EventContext, integration: IntegrationId
 ) -> _SubscriptionCheck | None:
     """What to ask of the store; None when there is nothing to ask, or nobody to ask it from."""
     before = await subscriptions.lock(tx, org, integration)
@@ -198,7 +198,7 @@ async def _prepare(
         await _close(tx, org, integration)
         return None
     if connection.state is not ConnectionState.CONNECTED:
-        later = tx.now + CHECK_EVERY  # reconnecting looks again at once
+        later = tx.now + _CHECK_EVERY  # reconnecting looks again at once
         await subscriptions.finish_check(
             tx, org, integration, next_at=later, tries=0, topics_revision=before.topics_revision
         )
@@ -330,7 +330,7 @@ def _next_look(look: _SubscriptionCheck, now: datetime, *, failed: bool) -> date
         if subscription.unused_since
     ]
     ends = [since + UNWANTED_FOR for since in unused if since + UNWANTED_FOR > now]
-    return min([now + (LONGEST_WAIT if failed else CHECK_EVERY), *ends])
+    return min([now + (_LONGEST_WAIT if failed else _CHECK_EVERY), *ends])
 
 
 def _after(
@@ -345,7 +345,7 @@ def _after(
     state = StoredState.ACTIVE if row.outcome is SubscriptionOutcome.ACTIVE else StoredState.FAILED
     reason = row.reason
     if repairs > _MOST_MENDED:
-        state, reason = StoredState.FAILED, SWITCHED_OFF.format(address=address.rpartition("/")[0])
+        state, reason = StoredState.FAILED, _SWITCHED_OFF.format(address=address.rpartition("/")[0])
     return replace(
         before,
         state=state,

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steward.automations import lifecycle, readiness
+from steward.connections.vault import Vault
 from steward.connectors.base.deliveries import Derived, Event, EventSource, StoredEvent, TopicSpec
 from steward.database.accounts import connections
 from steward.database.automations import records as automations
@@ -19,6 +20,7 @@ from steward.database.events.records import EventRow
 from steward.database.runs import active_run
 from steward.events import telling
 from steward.events.apart import tried
+from steward.events.context import EventContext
 from steward.events.echoes import Echoes
 from steward.failpoint import failpoint
 from steward.model.connection import Connection
@@ -28,7 +30,6 @@ from steward.model.run import EventRef
 from steward.outbound.errors import UnusableResponse
 from steward.run_queue import queue as run_queue
 from steward.run_queue.queue import TOO_LARGE, EventRunRequest
-from steward.runs.worker_context import WorkerContext
 
 BATCH = 200
 # The event of an object that an automation is writing waits for the outcome, which the echo guard needs.
@@ -89,7 +90,7 @@ class _MatchOutcome:
     stores_to_check: list[IntegrationId] = field(default_factory=list)  # stores that report revoked keys
 
 
-async def match_due(ctx: WorkerContext) -> bool:
+async def match_due(ctx: EventContext) -> bool:
     """Matches waiting events, organization by organization; True when there were some.
 
     An event that fails is deferred alone, and set aside as poison after the fifth failure.
@@ -106,7 +107,7 @@ async def match_due(ctx: WorkerContext) -> bool:
     return matched > 0
 
 
-async def _match(ctx: WorkerContext, org: OrgId, ids: Sequence[str]) -> int:
+async def _match(ctx: EventContext, org: OrgId, ids: Sequence[str]) -> int:
     """Matches events of one organization in one transaction; when that fails, each in its own."""
     result = await tried(_match_together(ctx, org, ids))
     if isinstance(result, int):
@@ -117,14 +118,14 @@ async def _match(ctx: WorkerContext, org: OrgId, ids: Sequence[str]) -> int:
     return sum([await _match(ctx, org, [event]) for event in ids])
 
 
-async def _defer(ctx: WorkerContext, org: OrgId, event: str, error: Exception) -> None:
+async def _defer(ctx: EventContext, org: OrgId, event: str, error: Exception) -> None:
     now = ctx.clock.now()
     is_poison = await ctx.engine.write(now, partial(events.failed, org=org, event=event), org=org)
     ctx.metrics.count("steward_events_failed_total", poison=str(is_poison).lower())
     ctx.log.error("event_not_matched", error, org=org, event=event, poison=is_poison)
 
 
-async def _match_together(ctx: WorkerContext, org: OrgId, ids: Sequence[str]) -> int:
+async def _match_together(ctx: EventContext, org: OrgId, ids: Sequence[str]) -> int:
     load = partial(_load, org=org, ids=ids)
     rows, stores = await ctx.engine.read(ctx.clock.now(), load, org=org)
     read = [_ReadEvent(row, _parse(ctx, row, stores.get(row.integration))) for row in rows]
@@ -144,14 +145,14 @@ async def _load(
     return rows, await connections.among(tx, org, {row.integration for row in rows})
 
 
-def _source(ctx: WorkerContext, store: Connection | None) -> EventSource | None:
-    connector = None if store is None else ctx.vault.connectors.get(store.kind)
+def _source(vault: Vault, store: Connection | None) -> EventSource | None:
+    connector = None if store is None else vault.connectors.get(store.kind)
     return None if connector is None else connector.events
 
 
-def _parse(ctx: WorkerContext, row: EventRow, store: Connection | None) -> Event | None:
+def _parse(ctx: EventContext, row: EventRow, store: Connection | None) -> Event | None:
     """Parses a body; one that is no event of its store's matches nothing."""
-    source = _source(ctx, store)
+    source = _source(ctx.vault, store)
     if source is None or row.body is None:
         return None
     try:
@@ -165,13 +166,13 @@ async def _commit(
     tx: Tx,
     *,
     org: OrgId,
-    ctx: WorkerContext,
+    ctx: EventContext,
     read: Sequence[_ReadEvent],
     stores: Mapping[IntegrationId, Connection],
 ) -> _MatchOutcome:
     """Locks the events, enqueues their runs and marks the events as matched, all or nothing."""
     done = _MatchOutcome()
-    batches = await _batches(tx, org, ctx, read, stores, done=done)
+    batches = await _batches(tx, org, ctx.vault, read, stores, done=done)
     # From here on nobody pauses one of these automations before the commit, and no other process matches
     # events of these stores: what was reported of an object is read after that. Schedules are locked first
     # and all together, before an automation is paused here or anything is stamped.
@@ -191,7 +192,7 @@ async def _commit(
 async def _batches(
     tx: Tx,
     org: OrgId,
-    ctx: WorkerContext,
+    vault: Vault,
     read: Sequence[_ReadEvent],
     stores: Mapping[IntegrationId, Connection],
     *,
@@ -206,11 +207,11 @@ async def _batches(
     batches = []
     for integration, items in sorted(by_store.items()):
         store = stores.get(integration)
-        source = _source(ctx, store)
+        source = _source(vault, store)
         if store is None or source is None:
             done.matched |= {item.row.id: {} for item in items}
             continue
-        offered = ctx.vault.connectors[store.kind].topics
+        offered = vault.connectors[store.kind].topics
         by_topic = await subscriptions.automations_by_topic(tx, org, integration, offered)
         batches.append(_StoreBatch(store, source, offered, items, by_topic))
     return batches
@@ -253,7 +254,7 @@ def _automations_started(batch: _StoreBatch, topical: Sequence[_EventTopics]) ->
     return {topic: ids for topic, ids in batch.automations.items() if topic in topics}
 
 
-async def _start(tx: Tx, ctx: WorkerContext, from_store: _StoreEvents, *, done: _MatchOutcome) -> None:
+async def _start(tx: Tx, ctx: EventContext, from_store: _StoreEvents, *, done: _MatchOutcome) -> None:
     """Enqueues the runs of a store's events, but for automations that are paused by now."""
     org = from_store.store.org
     if not from_store.automations:
@@ -421,7 +422,7 @@ def _started(item: _EventTopics, by_topic: _AutomationsByTopic) -> Iterator[tupl
 
 async def _enqueue(
     tx: Tx,
-    ctx: WorkerContext,
+    ctx: EventContext,
     org: OrgId,
     requests: Mapping[AutomationId, Sequence[EventRunRequest]],
     *,
@@ -431,7 +432,8 @@ async def _enqueue(
     if not requests:
         return
     by_id = await automations.among(tx, org, requests)
-    obstacles = await readiness.obstacles(tx, org, list(by_id.values()), templates=ctx.templates)
+    templates = ctx.automation_rules.templates
+    obstacles = await readiness.obstacles(tx, org, list(by_id.values()), templates=templates)
     queues = await run_queue.read_many(tx, org, sorted(requests))
     for automation, run_requests in sorted(requests.items()):
         obstacle = obstacles.get(automation)
@@ -445,7 +447,7 @@ async def _enqueue(
             by_id[automation],
             queues[automation],
             run_requests,
-            max_waiting=ctx.rules.max_waiting_events,
+            max_waiting=ctx.rules.max_waiting,
         )
         done.not_run.update(result.code for result in results if result.code is not None)
 

@@ -16,7 +16,7 @@ class Scope(StrEnum):
 
 
 class Role(StrEnum):
-    """A person's role in one organisation."""
+    """A person's role in one organization."""
 
     MEMBER = "member"
     APPROVER = "approver"
@@ -107,6 +107,7 @@ class Credential:
     epoch: int
     created_at: datetime
     rotated_at: datetime | None
+    last_login_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class FollowingSteps:
         return {"steps": self.steps, "may_ask_again": self.may_ask_again}
 
 
-NOTHING_FOLLOWS = FollowingSteps()
+_NOTHING_FOLLOWS = FollowingSteps()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +64,6 @@ class Approval:
     decided_at: datetime | None
     decided_by: PersonId | None
     comment: str | None
-    follows: FollowingSteps = NOTHING_FOLLOWS
+    follows: FollowingSteps = _NOTHING_FOLLOWS
     undo_of: RunId | None = None
+    write_now: bool = False

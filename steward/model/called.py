@@ -12,7 +12,7 @@ from typing import Final
 from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep, StepKind
 
-CALLING: Final = "executeWorkflow"
+_CALLING: Final = "executeWorkflow"
 BELOW: Final = " › "  # between the names of a step and of one in the workflow that it calls
 _ACTS = (StepKind.CHANGE, StepKind.SEND)
 
@@ -79,7 +79,7 @@ def is_open(step: PlanStep, plan: Plan) -> bool:
     origin = step.origin
     return (
         origin is not None
-        and origin.source_type == CALLING
+        and origin.source_type == _CALLING
         and origin.supported
         and step.name not in plan.inner
     )

@@ -24,14 +24,14 @@ from steward.model.plan import (
     Variable,
 )
 
-FORMAT = 1
+_FORMAT = 1
 _CHOSEN = "chosen"
 
 
 def to_kept(plan: Plan) -> JsonObject:
     """A plan as kept."""
     return {
-        "plan_format": FORMAT,
+        "plan_format": _FORMAT,
         "source": plan.source,
         "source_sha256": plan.source_sha256,
         "name": plan.name,
@@ -159,7 +159,7 @@ def from_kept(stored: Mapping[str, Any]) -> Plan:
 
 
 def _from_kept(stored: Mapping[str, Any]) -> Plan:
-    if stored.get("plan_format") != FORMAT:
+    if stored.get("plan_format") != _FORMAT:
         raise ValueError(f"plan_format {stored.get('plan_format')} is not known")
     return Plan(
         steps=tuple(_read_step(part) for part in stored["steps"]),

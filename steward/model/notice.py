@@ -201,20 +201,20 @@ class Digest:
     days: frozenset[int]
 
 
-WORKDAYS: Final = frozenset(range(5))
-EVERY_GROUP_NOW: Final[Mapping[NoticeGroup, MailChoice]] = dict.fromkeys(NoticeGroup, MailChoice.NOW)
+_WORKDAYS: Final = frozenset(range(5))
+_EVERY_GROUP_NOW: Final[Mapping[NoticeGroup, MailChoice]] = dict.fromkeys(NoticeGroup, MailChoice.NOW)
 
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
     """What a person prefers; `automations` and `timezone` are null where their default holds."""
 
-    email: Mapping[NoticeGroup, MailChoice] = field(default_factory=lambda: dict(EVERY_GROUP_NOW))
+    email: Mapping[NoticeGroup, MailChoice] = field(default_factory=lambda: dict(_EVERY_GROUP_NOW))
     automations: AutomationChoice | None = None
     muted: frozenset[AutomationId] = frozenset()
     quiet_hours: QuietHours | None = None
     wake_for_expiry: bool = True
-    digest: Digest = Digest(time(8), WORKDAYS)
+    digest: Digest = Digest(time(8), _WORKDAYS)
     timezone: str | None = None
 
 
@@ -223,7 +223,7 @@ DEFAULT_PREFERENCES: Final = Preferences()
 
 def preferences_from_json(stored: Mapping[str, JsonValue]) -> Preferences:
     """Returns stored preferences; whatever is absent has its default."""
-    email = {**EVERY_GROUP_NOW}
+    email = {**_EVERY_GROUP_NOW}
     for group, choice in _object(stored.get("email")).items():
         email[NoticeGroup(group)] = MailChoice(str(choice))
     quiet, digest = _object(stored.get("quiet_hours")), _object(stored.get("digest"))

@@ -1,9 +1,10 @@
-"""Runs and their states; which moves are allowed stands here, who makes them in runs/ and lanes/."""
+"""Runs and their states; which moves are allowed stands here, who makes them in runs/ and run_queue/."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from itertools import product
 from operator import add, attrgetter
 
 from steward.model.account import Maker
@@ -53,25 +54,6 @@ class StartedBy(StrEnum):
 TERMINAL = frozenset(
     {RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.REFUSED, RunStatus.CANCELLED, RunStatus.EXPIRED}
 )
-
-# What a status may become; terminal ones never change.
-MAY_BECOME: Mapping[RunStatus, frozenset[RunStatus]] = {
-    RunStatus.QUEUED: frozenset(
-        {RunStatus.RUNNING, RunStatus.REFUSED, RunStatus.CANCELLED, RunStatus.EXPIRED, RunStatus.FAILED}
-    ),
-    RunStatus.RUNNING: frozenset(
-        {
-            RunStatus.QUEUED,
-            RunStatus.WAITING_APPROVAL,
-            RunStatus.SUCCEEDED,
-            RunStatus.FAILED,
-            RunStatus.CANCELLED,
-        }
-    ),
-    RunStatus.WAITING_APPROVAL: frozenset(
-        {RunStatus.RUNNING, RunStatus.CANCELLED, RunStatus.EXPIRED, RunStatus.REFUSED}
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +129,26 @@ class Run:
     held_until: datetime | None
     maker: Maker
     undo_of: RunId | None = None
+
+
+# What `kinds` adds up.
+_STATUSES = {status: 10 * number for number, status in enumerate(RunStatus)}
+_MODES = {Mode.LIVE: 0, Mode.TEST: 3}
+_STARTERS = {starter: number for number, starter in enumerate(StartedBy)}
+
+
+def kinds(
+    statuses: Collection[RunStatus] = (), mode: Mode | None = None, started_by: StartedBy | None = None
+) -> list[int]:
+    """Returns the kinds of runs that have one of the statuses, the mode and the starter; without one, any.
+
+    A kind is the column `runs.kind`: all three in one number, with which the indexes of lists begin.
+    """
+    combinations = product(
+        statuses or RunStatus, [mode] if mode else Mode, [started_by] if started_by else StartedBy
+    )
+    return [
+        _STATUSES[status] + _MODES[of_mode] + _STARTERS[starter]
+        for status, of_mode, starter in combinations
+        if of_mode is Mode.LIVE or starter is StartedBy.HAND  # nothing else starts a test run
+    ]

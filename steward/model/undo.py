@@ -1,7 +1,7 @@
 """What puts changes back: inverses of parts, chains of parts on one value, and verdicts; pure."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, Protocol, TypeAlias
@@ -14,7 +14,7 @@ GONE = "It no longer exists."
 CHANGED_SINCE = "It was changed since and is left as it is."
 CHANGED_BETWEEN = "It was changed by something else while the run was going on, and is left as it is."
 NEWER_LEFT = "A later change of the same object is left, so this one is left too."
-TWICE = "The run changed it twice, and only the later change can be looked up."
+TWICE = "The run changed it again later, so that it cannot be looked up."
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +70,37 @@ def undoability(inverses: Sequence[Inverse]) -> Undoability:
 class WrittenPart:
     """A part of an earlier change that was or may have been written.
 
-    `change` counts the changes of the run in their order, `number` the parts of the change. Parts with the
-    same `value_key` set the same value of the same object.
+    `change` counts the changes of the run in their order, `number` the parts of the change. `before` and
+    `after` hold the single values that the part sets, by name: parts that share a name set the same value.
     """
 
     change: int
     number: int
     part: Part
     inverse: Inverse
-    value_key: str
+    before: Mapping[str, JsonValue]
+    after: Mapping[str, JsonValue]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The change and the number of the part."""
+        return self.change, self.number
 
 
 @dataclass(frozen=True, slots=True)
-class ValueNow:
-    """The value that a part set, as it is now."""
+class ValuesNow:
+    """The values that a part set, as they are now, by name."""
 
-    value: JsonValue
+    values: Mapping[str, JsonValue]
     is_gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The parts of a run that set one value, from the newest to the oldest; there is at least one."""
+
+    name: str
+    parts: tuple[WrittenPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +154,9 @@ class UndoSource(Protocol):
 Sought: TypeAlias = Found | str
 Same: TypeAlias = Callable[[Part, JsonValue, JsonValue], bool]
 _Place: TypeAlias = tuple[int, int]
+_Value: TypeAlias = tuple[IntegrationId, str]
+# Of one value: words why it is left; True: to be put back; False: back already; None: not changed.
+_OfValue: TypeAlias = str | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,139 +168,170 @@ class ChangeVerdict:
     words: str | None = None
 
 
-def chains(written: Sequence[WrittenPart]) -> list[list[WrittenPart]]:
-    """Returns the parts that set the same value, each chain from its newest part to its oldest.
+def chains(written: Sequence[WrittenPart]) -> list[Chain]:
+    """Returns the chain of each value that was set.
 
-    Parts that leave nothing to put back are in no chain.
+    Parts that leave nothing to put back are in no chain; one that sets several values is in several.
     """
-    by_value: dict[tuple[IntegrationId, str], list[WrittenPart]] = defaultdict(list)
-    for each in sorted(written, key=lambda each: (each.change, each.number), reverse=True):
+    by_value: dict[_Value, list[WrittenPart]] = defaultdict(list)
+    for each in sorted(written, key=lambda each: each.place, reverse=True):
         if not isinstance(each.inverse, Nothing):
-            by_value[each.part.integration_id, each.value_key].append(each)
-    return list(by_value.values())
+            for name in each.after:
+                by_value[each.part.integration_id, name].append(each)
+    return [Chain(name, tuple(parts)) for (_, name), parts in by_value.items()]
 
 
 def verdicts(
     written: Sequence[WrittenPart],
-    now: Mapping[_Place, ValueNow],
+    now: Mapping[_Place, ValuesNow],
     sought: Mapping[_Place, Sought],
     same: Same,
 ) -> dict[int, ChangeVerdict]:
     """Returns what an undo does with each change that has a written part.
 
-    `now` holds the value of the newest part of each chain, `sought` what was looked up, both by change and
+    `now` holds the values of the newest part of each chain, `sought` what was looked up, both by change and
     number. `same(part, expected, actual)` compares values as the part's operation does.
     """
-    judged: dict[_Place, str | bool] = {}  # words: left; True: to be put back; False: back already
     all_chains = chains(written)
+    of_values: dict[_Place, dict[str, _OfValue]] = defaultdict(dict)
     for chain in all_chains:
-        judged |= _judged_chain(chain, now[_place(chain[0])], sought, same)
-    _leave_what_hangs_on_left(all_chains, judged)
+        for each, verdict in zip(chain.parts, _judged_values(chain, now, same), strict=True):
+            of_values[each.place][chain.name] = verdict
+    judged = {
+        each.place: _judged_part(each, of_values[each.place].values(), sought)
+        for each in written
+        if each.place in of_values
+    }
+    _leave_what_hangs_on_left(all_chains, of_values, judged)
     by_change: dict[int, list[WrittenPart]] = defaultdict(list)
-    for each in sorted(written, key=_place):
+    for each in sorted(written, key=lambda each: each.place):
         by_change[each.change].append(each)
     return {change: _verdict(parts, judged, sought) for change, parts in by_change.items()}
 
 
-def _place(each: WrittenPart) -> _Place:
-    return each.change, each.number
-
-
-def _judged_chain(
-    chain: Sequence[WrittenPart], now: ValueNow, sought: Mapping[_Place, Sought], same: Same
-) -> dict[_Place, str | bool]:
+def _judged_values(chain: Chain, now: Mapping[_Place, ValuesNow], same: Same) -> list[_OfValue]:
+    """Returns for each part what becomes of the chain's value; None where the part did not change it."""
+    present = now[chain.parts[0].place]
     linked = _linked(chain, same)
-    judged: dict[_Place, str | bool] = {_place(each): CHANGED_BETWEEN for each in chain[len(linked) :]}
-    chain = chain[: len(linked)]
-    already = None if now.is_gone else _parts_already_back(chain, now.value, same)
-    for index, (each, was_written) in enumerate(zip(chain, linked, strict=True)):
-        if already is None:
-            judged[_place(each)] = GONE if now.is_gone else CHANGED_SINCE
-        elif index < already or not was_written:
-            judged[_place(each)] = False
-        else:
-            judged[_place(each)] = _obstacle(each, index == 0, sought) or True
-    return judged
+    between: list[_OfValue] = [CHANGED_BETWEEN for _ in chain.parts[len(linked) :]]
+    already = None if present.is_gone else _parts_already_back(chain, len(linked), present, same)
+    if already is None:
+        return [GONE if present.is_gone else CHANGED_SINCE for _ in linked] + between
+    judged: list[_OfValue] = []
+    for index, (each, was_written) in enumerate(zip(chain.parts, linked, strict=False)):
+        is_change = not same(each.part, each.before[chain.name], each.after[chain.name])
+        judged.append(index >= already and was_written if is_change else None)
+    return judged + between
 
 
-def _linked(chain: Sequence[WrittenPart], same: Same) -> list[bool]:
+def _linked(chain: Chain, same: Same) -> list[bool]:
     """Returns of the parts from the newest on whether they were written, up to a change between them.
 
     A part of which that is unknown left the value as it was where the next part found it so.
     """
     linked = [True]
-    for newer, each in pairwise(chain):
-        if same(each.part, each.part.after, newer.part.before):
+    for newer, each in pairwise(chain.parts):
+        next_found = newer.before[chain.name]
+        if same(each.part, each.after[chain.name], next_found):
             linked.append(True)
-        elif same(each.part, each.part.before, newer.part.before):
+        elif same(each.part, each.before[chain.name], next_found):
             linked.append(False)
         else:
             break
     return linked
 
 
-def _parts_already_back(chain: Sequence[WrittenPart], value: JsonValue, same: Same) -> int | None:
-    """Returns how many parts from the newest on are back already; None for a value that no part left."""
-    if same(chain[0].part, chain[0].part.after, value):
+def _parts_already_back(chain: Chain, linked: int, present: ValuesNow, same: Same) -> int | None:
+    """Returns how many of the newest `linked` parts are back already; None for a value that none left."""
+    value, newest = present.values[chain.name], chain.parts[0]
+    if same(newest.part, newest.after[chain.name], value):
         return 0
-    for index, each in enumerate(chain):
-        if same(each.part, each.part.before, value):
+    for index, each in enumerate(chain.parts[:linked]):
+        if same(each.part, each.before[chain.name], value):
             return index + 1
     return None
 
 
-def _obstacle(each: WrittenPart, is_newest: bool, sought: Mapping[_Place, Sought]) -> str | None:
+def _judged_part(
+    each: WrittenPart, of_values: Collection[_OfValue], sought: Mapping[_Place, Sought]
+) -> str | bool:
+    """Returns words for a part that is left, True for one to be put back, False for one that is back already.
+
+    A part is one request: where only some of its values are back already, it is left.
+    """
+    words = next((verdict for verdict in of_values if isinstance(verdict, str)), None)
+    if words is not None:
+        return words
+    if True not in of_values:
+        return False
+    if False in of_values:
+        return CHANGED_SINCE
+    return _obstacle(each, sought) or True
+
+
+def _obstacle(each: WrittenPart, sought: Mapping[_Place, Sought]) -> str | None:
     """Returns why a part whose value is as it was written cannot be put back, or None."""
     match each.inverse:
         case Never(words):
             return words
         case Seek():
-            if not is_newest:
-                return TWICE
-            found = sought[_place(each)]
+            found = sought[each.place]
             return found if isinstance(found, str) else None
         case _:
             return None
 
 
 def _leave_what_hangs_on_left(
-    all_chains: Sequence[Sequence[WrittenPart]], judged: dict[_Place, str | bool]
+    all_chains: Sequence[Chain],
+    of_values: Mapping[_Place, Mapping[str, _OfValue]],
+    judged: dict[_Place, str | bool],
 ) -> None:
-    """Leaves the older parts of a chain whose newer part is left with its change, until nothing changes."""
+    """Leaves the older parts of a chain whose newer part is left with its change, until nothing changes.
+
+    A newer part that left the value as it is, or whose value is back already, is in nobody's way.
+    """
     moved = True
     while moved:
         left = {change for (change, _), verdict in judged.items() if isinstance(verdict, str)}
         moved = False
         for chain in all_chains:
             is_blocked = False
-            for each in chain:
-                verdict = judged[_place(each)]
-                if verdict is True and is_blocked:
-                    judged[_place(each)] = NEWER_LEFT
+            for each in chain.parts:
+                if judged[each.place] is True and is_blocked:
+                    judged[each.place] = NEWER_LEFT
                     moved = moved or each.change not in left
-                is_blocked = is_blocked or (verdict is not False and each.change in left)
+                is_in_the_way = bool(of_values[each.place][chain.name]) and each.change in left
+                is_blocked = is_blocked or is_in_the_way
 
 
 def _verdict(
     parts: Sequence[WrittenPart], judged: Mapping[_Place, str | bool], sought: Mapping[_Place, Sought]
 ) -> ChangeVerdict:
-    valued = [each for each in parts if _place(each) in judged]
+    valued = [each for each in parts if each.place in judged]
     for each in valued:
-        verdict = judged[_place(each)]
+        verdict = judged[each.place]
         if isinstance(verdict, str):
             return ChangeVerdict("left", words=verdict)
-    back = [each for each in valued if judged[_place(each)] is True]
+    back = [each for each in valued if judged[each.place] is True]
     if not back:
         return ChangeVerdict("unchanged")
     return _put_back(_in_undo_order(back), sought)
 
 
 def _in_undo_order(parts: Sequence[WrittenPart]) -> list[WrittenPart]:
-    """Returns the parts of a change in their own order, those that set the same value newest first."""
-    newest_first: dict[tuple[IntegrationId, str], list[WrittenPart]] = defaultdict(list)
-    for each in parts:
-        newest_first[each.part.integration_id, each.value_key].append(each)
-    return [newest_first[each.part.integration_id, each.value_key].pop() for each in parts]
+    """Returns the parts of a change in their own order, those that share a value newest first."""
+    sharing: list[tuple[set[_Value], list[int]]] = []
+    for index, each in enumerate(parts):
+        names = {(each.part.integration_id, name) for name in each.after}
+        joined = [group for group in sharing if not names.isdisjoint(group[0])]
+        sharing = [group for group in sharing if group not in joined]
+        indexes = sorted([*(number for group in joined for number in group[1]), index])
+        sharing.append((names.union(*(group[0] for group in joined)), indexes))
+    ordered = list(parts)
+    for _, indexes in sharing:
+        for index, other in zip(indexes, reversed(indexes), strict=True):
+            ordered[index] = parts[other]
+    return ordered
 
 
 def _put_back(parts: Sequence[WrittenPart], sought: Mapping[_Place, Sought]) -> ChangeVerdict:
@@ -293,7 +341,7 @@ def _put_back(parts: Sequence[WrittenPart], sought: Mapping[_Place, Sought]) -> 
         if isinstance(each.inverse, PutBack):
             inverse_parts.append(each.inverse.part)
             continue
-        found = sought[_place(each)]
+        found = sought[each.place]
         assert isinstance(found, Found)
         inverse_parts += found.parts
         notes += [found.note] if found.note else []

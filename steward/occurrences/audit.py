@@ -23,11 +23,11 @@ from steward.scheduling.slots import Slot, slots
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 
-EVERY = timedelta(hours=1)
+_EVERY = timedelta(hours=1)
 BATCH = 100
 QUIET_PERIODS = 3
 # Dispatch has this long beyond the late limit before a slot without a record is missing.
-GRACE = timedelta(minutes=5)
+_GRACE = timedelta(minutes=5)
 
 _INSTANT = timedelta(milliseconds=1)
 
@@ -38,6 +38,7 @@ class _Findings:
 
     audited: int = 0
     late: int = 0
+    closed: int = 0
     missing: list[tuple[OrgId, AutomationId, datetime]] = field(default_factory=list)
     unexpected: list[tuple[OrgId, AutomationId, datetime]] = field(default_factory=list)
 
@@ -57,8 +58,8 @@ async def audit_slots(
     Those without a success in `quiet_periods` of their periods are told of. Returns True when there is more
     to do at once.
     """
-    until = now - late_limit - GRACE
-    before = max(until - EVERY, min(until, started - late_limit - GRACE))
+    until = now - late_limit - _GRACE
+    before = max(until - _EVERY, min(until, started - late_limit - _GRACE))
 
     keys = await engine.read(now, partial(slot_audits.due, before=before, until=until, max_rows=BATCH))
     if not keys:
@@ -71,7 +72,7 @@ async def audit_slots(
         partial(
             _audit,
             automations_by_org=automations_by_org,
-            back=late_limit + GRACE,
+            back=late_limit + _GRACE,
             quiet_periods=quiet_periods,
         ),
         org=sorted(automations_by_org),
@@ -145,6 +146,9 @@ def _compare(
     key = (automation.org, automation.id)
     findings.missing += [(*key, slot.slot_at) for slot in missing]
     findings.unexpected += [(*key, slot_at) for slot_at in _unexpected(rows, expected)]
+    findings.closed += sum(
+        row.closed_name is not None and row.state is OccurrenceState.SKIPPED for row in rows
+    )
     findings.late += sum(row.reason is SkipReason.TOO_LATE and not row.by_auditor for row in rows)
     return [
         Decided(
@@ -194,3 +198,4 @@ def _report(findings: _Findings, log: Log, metrics: Metrics) -> None:
     metrics.count("steward_slots_missing_total", len(findings.missing))
     metrics.count("steward_slots_unexpected_total", len(findings.unexpected))
     metrics.count("steward_slots_late_total", findings.late)
+    metrics.count("steward_slots_closed_total", findings.closed)

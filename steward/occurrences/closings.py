@@ -9,7 +9,7 @@ from steward.database.closed_periods import records
 from steward.database.engine.base import Engine, Tx
 from steward.model.ids import OrgId
 
-ORGS = 20
+_ORGS = 20
 BATCH = 500
 
 
@@ -18,9 +18,9 @@ async def follow_changes(engine: Engine, now: datetime) -> bool:
 
     Dispatch, the calendar and the preview read the periods themselves and are right before this.
     """
-    orgs = await engine.read(now, partial(records.orgs_with_work, limit=ORGS))
+    orgs = await engine.read(now, partial(records.orgs_with_work, limit=_ORGS))
     more = [await engine.write(now, partial(_rewrite, org=org), org=org) for org in orgs]
-    return any(more) or len(orgs) == ORGS
+    return any(more) or len(orgs) == _ORGS
 
 
 async def _rewrite(tx: Tx, *, org: OrgId) -> bool:

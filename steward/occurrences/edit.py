@@ -19,10 +19,10 @@ from steward.occurrences.slot import (
     Edited,
     LockedSlot,
     SlotReference,
-    check_open,
     edited,
     find,
     generated,
+    is_exempt_at,
     row_edits,
     write_row,
 )
@@ -119,8 +119,13 @@ async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveComman
     )
     if run_at == row.run_at:
         return edited(slot.locked, row, is_projected=slot.is_projected)
-    check_open(slot, run_at)
-    moved = replace(row, run_at=run_at, moved_from=row.run_at, version=row.version + 1)
+    moved = replace(
+        row,
+        run_at=run_at,
+        moved_from=row.run_at,
+        version=row.version + 1,
+        exempt=is_exempt_at(slot, run_at),
+    )
     return await _store(tx, actor, slot, row=moved, action=HistoryAction.MOVED)
 
 

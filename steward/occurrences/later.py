@@ -1,4 +1,4 @@
-"""Moving this and all later runs: the schedule itself changes, and stored rows are refitted."""
+"""Moves a run and all later ones: changes the schedule itself and adapts the stored rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from steward.model.account import Actor
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import StaleVersion, ValidationFailed
 from steward.model.schedule import SEVERAL_A_DAY, Cadence
-from steward.occurrences.slot import Edited, LockedSlot, check_open, edited, row_edits, write_row, zone_of
+from steward.occurrences.slot import Edited, LockedSlot, edited, is_exempt_at, row_edits, write_row, zone_of
 from steward.scheduling.moves import Moved, move_this_and_later
 from steward.scheduling.skips import skips_after_move
 from steward.scheduling.slots import Slot, key_instant, slots
@@ -35,7 +35,7 @@ class _Rows:
 
     @property
     def nominals(self) -> dict[datetime, datetime]:
-        """Nominal instants of the other rows by their `slot_at`."""
+        """Returns the nominal instants of the other rows by their `slot_at`."""
         return {slot_at: nominal_at for slot_at, (_, nominal_at) in self.others.items()}
 
     def earlier(self) -> list[StoredSlot]:
@@ -66,7 +66,7 @@ async def move_later(
         stored=rows.nominals,
     )
     _check_free(slot, rows, run_at)
-    check_open(slot, run_at)
+    is_exempt = is_exempt_at(slot, run_at)
     locked = await due.decide_due(tx, slot.locked, rules=rules)
     rows = await _rows(tx, slot)
     kept_rows = _between(locked, rows, slot.row.slot_at)
@@ -79,6 +79,7 @@ async def move_later(
         local_key=moved.local_key,
         moved_from=slot.row.run_at,
         version=slot.row.version + 1,
+        exempt=is_exempt,
     )
     await write_row(tx, slot, chosen)
     await occurrences.insert_many(tx, automation.org, automation.id, carried)
@@ -152,9 +153,9 @@ def _between(locked: Locked, rows: _Rows, chosen: datetime) -> list[StoredSlot]:
 def _carried(
     locked: Locked, moved: Moved, rows: _Rows, chosen: datetime, *, now: datetime
 ) -> list[StoredSlot]:
-    """Returns rows that move a person's skip of the k-th slot after the chosen one to the k-th new slot."""
+    """Returns rows that move what a person decided of the k-th slot after the chosen to the k-th new slot."""
     automation = locked.automation
-    skipped = {row.slot_at: row for row in rows.later() if row.is_skipped_by_person and row.slot_at > now}
+    decided = {row.slot_at: row for row in rows.later() if row.is_persons and row.slot_at > now}
     places: dict[datetime, Slot] = skips_after_move(
         automation.schedule,
         moved,
@@ -164,19 +165,9 @@ def _carried(
         spread_minutes=automation.spread_minutes,
         slots_after=locked.timing.slots_after,
         stored=rows.nominals,
-        skipped=skipped,
+        skipped=decided,
     )
-    return [
-        StoredSlot(
-            slot_at=slot.slot_at,
-            run_at=slot.slot_at,
-            local_key=slot.local_key,
-            state=OccurrenceState.SKIPPED,
-            reason=SkipReason.BY_MERCHANT,
-            version=skipped[slot_at].version,
-        )
-        for slot_at, slot in places.items()
-    ]
+    return [decided[slot_at].carried_to(slot.slot_at, slot.local_key) for slot_at, slot in places.items()]
 
 
 async def _drop(tx: Tx, locked: Locked, later: Sequence[StoredSlot]) -> None:

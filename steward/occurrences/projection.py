@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 from steward.model.schedule import SEVERAL_A_DAY, Cadence, Schedule
 from steward.scheduling.slots import next_slot, next_slots
 
-NEAR = timedelta(days=14)
+_NEAR = timedelta(days=14)
 _MAX_NEAR = 50
 
 # Fifty slots take at least and at most this long, whatever clocks of a zone do: full hours are 30 to
@@ -36,10 +36,10 @@ class Nearness:
         Not the very next slot, nor those within 14 days of now, up to 50 of them.
         """
         now, cadence = self._now, schedule.cadence
-        if slot_at <= now + _FIFTY_LEAST.get(cadence, NEAR):
+        if slot_at <= now + _FIFTY_LEAST.get(cadence, _NEAR):
             return False
         slots_begin = max(slots_after, now)  # slots may begin late: the clock may have been set back since
-        if cadence in SEVERAL_A_DAY and slot_at > slots_begin + _FIFTY_MOST.get(cadence, NEAR):
+        if cadence in SEVERAL_A_DAY and slot_at > slots_begin + _FIFTY_MOST.get(cadence, _NEAR):
             return True
         key = (schedule, zone.key, spread_minutes, slots_begin)
         near_until = self._near_until.get(key)
@@ -54,7 +54,7 @@ def _near_until(
     schedule: Schedule, zone: ZoneInfo, *, spread_minutes: int, slots_after: datetime, now: datetime
 ) -> datetime:
     """Returns the last instant up to which unedited slots are not projected."""
-    near = now + NEAR
+    near = now + _NEAR
     if schedule.cadence not in SEVERAL_A_DAY:  # at most one a day: fifty are never reached
         first = next_slot(schedule, zone, spread_minutes=spread_minutes, after=now, slots_after=slots_after)
         return near if first is None else max(near, first.slot_at)

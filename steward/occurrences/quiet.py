@@ -14,10 +14,10 @@ from steward.model.automation import AutomationState
 from steward.model.ids import OrgId
 from steward.model.schedule import Cadence
 
-# The periods reach back at least so far, so that a bad hour of an hourly automation is not told of.
-LEAST_AGE = timedelta(hours=24)
-# An automation that stays without a success is told of again after so long.
-AGAIN_AFTER = timedelta(days=7)
+# The periods span at least this long, so that a bad hour of an hourly automation raises no notice.
+_LEAST_AGE = timedelta(hours=24)
+# How long until an automation that still has no success gets another notice.
+_AGAIN_AFTER = timedelta(days=7)
 
 
 async def look(tx: Tx, org: OrgId, audited: Collection[Locked], *, periods: int) -> None:
@@ -35,17 +35,19 @@ async def look(tx: Tx, org: OrgId, audited: Collection[Locked], *, periods: int)
     for automation in with_slots:
         watch = watches.get(automation, watching.NO_WATCH)
         needed = watch.quiet_after or periods
-        since = await watching.oldest_period(tx, org, automation, needed, until=tx.now - LEAST_AGE)
+        since = await watching.oldest_period(tx, org, automation, needed, until=tx.now - _LEAST_AGE)
         if since is None:
             continue
         if await watching.had_success(tx, org, automation, since):
             if watch.quiet_since is not None:
                 await watching.end(tx, org, automation)
-        elif _is_due(tx.now, watch) and await watching.begin(
-            tx, org, automation, since=since, was=watch.notified_at
+        elif (
+            _is_due(tx.now, watch)
+            and not await watching.was_held(tx, org, automation, since)
+            and await watching.begin(tx, org, automation, since=since, was=watch.notified_at)
         ):
             await facts.automation_quiet(tx, org, automation, since=since, periods=needed)
 
 
 def _is_due(now: datetime, watch: QuietWatch) -> bool:
-    return watch.notified_at is None or now - watch.notified_at >= AGAIN_AFTER
+    return watch.notified_at is None or now - watch.notified_at >= _AGAIN_AFTER

@@ -1,4 +1,4 @@
-"""One slot under the lock of its automation: read, checked against the caller's versions, written back."""
+"""Reads one slot under its automation's lock, checks the caller's versions and writes it back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -56,18 +56,18 @@ class LockedSlot:
     row: StoredSlot
     is_stored: bool
     is_projected: bool
-    closed: tuple[ClosedPeriod, ...] = ()  # what leaves runs of the automation out
+    closed: tuple[ClosedPeriod, ...] = ()  # the closed periods that apply to runs of the automation
 
     @property
     def closing(self) -> Closing | None:
-        """What leaves this coming run out, or None."""
+        """The closing that leaves this coming run out, or None."""
         if self.row.exempt or self.row.state is OccurrenceState.QUEUED or self.row.closed_name is not None:
             return None
         return closing_at(self.closed, self.row.run_at)
 
     @property
     def automation(self) -> Automation:
-        """The automation as stored."""
+        """The automation as stored in the database."""
         return self.locked.automation
 
 
@@ -162,19 +162,28 @@ def edited(
     return Edited(occurrence, automation)
 
 
-def check_open(slot: LockedSlot, run_at: datetime) -> None:
-    """Raises ValidationFailed on `run_at` when a closed period would leave a run out at that time.
+def is_exempt_at(slot: LockedSlot, run_at: datetime) -> bool:
+    """Returns whether a run that is moved there is let through a closed period; false at an open time.
 
-    A run that a person let through may be moved anywhere.
+    A run that a person let through stays so within the closings of its present time. Raises ValidationFailed
+    on `run_at` when another one would leave the run out.
     """
-    closing = None if slot.row.exempt else closing_at(slot.closed, run_at)
+    if slot.row.exempt and _closings_at(slot, run_at) <= _closings_at(slot, slot.row.run_at):
+        return bool(_closings_at(slot, run_at))
+    closing = closing_at(slot.closed, run_at)
     if closing is None:
-        return
+        return False
     until = "until it is ended"
     if closing.end is not None:
         until = f"until {closing.end.astimezone(zone_of(slot.automation)):%a %d %b %H:%M}"
     words = f"This is in the closed period {closing.period.name}, {until}. Choose another time."
     raise ValidationFailed(errors={"run_at": [words]})
+
+
+def _closings_at(slot: LockedSlot, instant: datetime) -> set[tuple[str, datetime]]:
+    """Returns every closing that an instant lies in, by its period and its start."""
+    closings = (closing_at([period], instant) for period in slot.closed)
+    return {(closing.period.id, closing.start) for closing in closings if closing is not None}
 
 
 def left_out(occurrence: Occurrence, closed: Sequence[ClosedPeriod]) -> Occurrence:

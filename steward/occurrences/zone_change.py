@@ -1,4 +1,4 @@
-"""A newer zone package: coming rows follow their local keys, so that no run is lost or made twice."""
+"""Adapts coming runs to a newer time zone package, so that none is lost or made twice."""
 
 from collections.abc import Sequence
 from dataclasses import replace

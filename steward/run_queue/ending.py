@@ -17,7 +17,7 @@ from steward.run_queue import summaries
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """How a run ends: its last status with code and message, and what becomes of its approval and changes."""
+    """How a run ends: status, code and message, and the final states of its approval and changes."""
 
     status: RunStatus
     code: str
@@ -27,7 +27,7 @@ class RunEnding:
 
 
 BY_PERSON = RunEnding(RunStatus.CANCELLED, "by_person", "A person cancelled this run.")
-PAUSED = RunEnding(RunStatus.CANCELLED, "paused", "The automation was paused before this run started.")
+_PAUSED = RunEnding(RunStatus.CANCELLED, "paused", "The automation was paused before this run started.")
 ARCHIVED = RunEnding(RunStatus.CANCELLED, "archived", "The automation was archived.")
 NOT_STARTED = RunEnding(
     RunStatus.EXPIRED, "not_started", "No worker was free for this run in time. Check that the service runs."
@@ -131,4 +131,4 @@ async def end_for_archive(tx: Tx, org: OrgId, automation: AutomationId) -> None:
 
 async def end_for_pause(tx: Tx, org: OrgId, automation: AutomationId) -> None:
     """Ends queued runs of slots and events as `paused`; all others go on."""
-    await end_queued(tx, org, automation, how=PAUSED, started_by=(StartedBy.SCHEDULE, StartedBy.EVENT))
+    await end_queued(tx, org, automation, how=_PAUSED, started_by=(StartedBy.SCHEDULE, StartedBy.EVENT))

@@ -24,7 +24,7 @@ class LockedQueue:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A run to enqueue: of which automation, why, by whom; `refused` ends it at once."""
+    """A run to enqueue, with its automation and trigger; `refused` ends the run at once."""
 
     automation: Automation
     mode: Mode
@@ -121,8 +121,10 @@ async def enqueue_events(
     *,
     max_waiting: int,
 ) -> list[EnqueuedRun]:
-    """Creates a run of each event, in order: ready or blocked while fewer than `max_waiting` wait, else
-    refused as `too_many_waiting`; what is refused for other reasons takes no place.
+    """Creates a run of each event, in order.
+
+    A run is ready or blocked while fewer than `max_waiting` wait, else refused as `too_many_waiting`. Runs
+    refused for other reasons do not count as waiting.
 
     Call it with the queue locked, so that the limit is never exceeded and every dropped event is counted.
     """
@@ -187,8 +189,9 @@ async def waiting(tx: Tx, org: OrgId, automation: AutomationId, limit: int) -> i
 
 
 async def enqueue(tx: Tx, locked: LockedQueue, request: RunRequest) -> EnqueuedRun:
-    """Creates one run: ready when no run is active or it is a test, blocked behind the active run, or
-    refused.
+    """Creates one run, which is ready, blocked behind the active run, or refused.
+
+    It is ready when it is a test or no run is active.
 
     Call it with the queue locked; whether a slot may start at all is the caller's decision.
     """

@@ -20,7 +20,7 @@ from steward.run_queue.undo_plan import UNDO
 from steward.templates.base import OTHER_OUTCOMES, EndedRun, RunSummary, Template, sentences
 
 START = "@start"
-# Codes of runs that walked to the end of their plan, and failed by what became of their changes.
+# Codes of runs that reached the end of their plan and failed because of their changes' outcomes.
 _VERDICTS = frozenset({"outcome_unknown", "some_changes_failed", "all_conflicted"})
 # The round of messages that are sent at their step: no approval's set holds them.
 NO_APPROVAL_ROUND = 0
@@ -29,7 +29,7 @@ _SETTLED = (ValueState.DONE, ValueState.SKIPPED)
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """What is recorded of a run: what its steps counted and handed on, and the outcome of each change.
+    """The recorded results of a run: its steps' counts and outputs, and the outcome of each change.
 
     Steps and changes are keyed by execution (`execution_key`). Without a template the text is generic: of a
     workflow, and of a template that is no longer offered.
@@ -78,7 +78,7 @@ class RunTotals:
         return sentences(lead, f"{word} {self._position()}; {self._undone()}.")
 
     def _is_judged(self) -> bool:
-        """Whether the template's deciding steps have run: before, it has nothing to report."""
+        """Returns whether the template's deciding steps have run; before, it has nothing to report."""
         if self.template is None:
             return True
         deciding = [step for step in self.template.plan.steps if step.kind is StepKind.DECIDE]
@@ -131,7 +131,7 @@ class RunTotals:
 
 
 def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:
-    """Returns what steps have handed on so far, by execution; of held ones what they will hand on."""
+    """Returns the outputs of steps so far, by execution; for held steps, the expected outputs."""
     return {
         name: value.visible_output
         for name, value in journal.items()

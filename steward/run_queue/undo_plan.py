@@ -1,4 +1,4 @@
-"""The built-in plan of an undo run, which stands in place of the automation's template or workflow."""
+"""The built-in plan of an undo run, used in place of the automation's template or workflow."""
 
 from collections import Counter
 

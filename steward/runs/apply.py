@@ -22,17 +22,17 @@ from steward.runs import connection_checks, ledger, rounds
 from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
 from steward.runs.ledger import CHANGED_MEANWHILE, SEND_WITHIN, Applying, AttemptsSpent, WritesClosed
 from steward.runs.rounds import Piece, Round
-from steward.runs.worker_context import WorkerContext
+from steward.runs.run_context import WriteContext
 
-REREAD_AFTER = timedelta(seconds=60)
-ATTEMPTS = 5
-SHORT_WAIT_SECONDS = 2.0
+_REREAD_AFTER = timedelta(seconds=60)
+_ATTEMPTS = 5
+_SHORT_WAIT_SECONDS = 2.0
 GONE = "It no longer exists."
-# Errors of the key and its rights say the same of every object.
+# Errors of the key or its permissions apply to every object.
 _ACCOUNT_ERRORS = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN})
-# How many objects in a row, read one by one, may fail because the account is away before all others do.
-MAX_UNAVAILABLE = 3
-UNREACHABLE = "The account could not be reached. Nothing was sent; run it again later."
+# When this many objects in a row, read one by one, fail because the account is unavailable, all others fail.
+_MAX_UNAVAILABLE = 3
+_UNREACHABLE = "The account could not be reached. Nothing was sent; run it again later."
 
 
 class MustWait(Exception):
@@ -72,7 +72,7 @@ async def apply(applying: Applying) -> None:
 
 
 async def _send_round(applying: Applying, planned: Round) -> None:
-    """Reads the round's objects again and sends its requests in turn until one has to wait."""
+    """Rereads the round's objects and sends its requests in order until one has to wait."""
     pieces = [piece for request in planned.requests for piece in request]
     if not pieces:
         return
@@ -101,13 +101,13 @@ def _size(applying: Applying, pieces: Sequence[Piece]) -> int:
 
 async def _wait(applying: Applying, seconds: float) -> None:
     """Waits before the next round. Raises MustWait when the wait is long."""
-    if seconds > SHORT_WAIT_SECONDS:
+    if seconds > _SHORT_WAIT_SECONDS:
         raise MustWait(seconds)
     await applying.ctx.clock.sleep(seconds)
 
 
 async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
-    """Returns the parts whose object is unchanged since it was shown; settles the others without a call."""
+    """Returns the parts whose object is unchanged since the proposal; settles the others without a call."""
     operation = applying.operation(pieces[0].part)
     is_blind = operation.recovery_of(pieces[0].part) is Recovery.AT_MOST_ONCE
     if is_blind or operation.guard == "compare_and_swap":
@@ -155,7 +155,7 @@ async def _handle_read_error(applying: Applying, pieces: list[Piece], error: Cal
     account is unavailable, every remaining part of that account fails, for each read may take a minute.
     """
     wait = error.wait_s
-    if wait is not None and wait > SHORT_WAIT_SECONDS:
+    if wait is not None and wait > _SHORT_WAIT_SECONDS:
         raise MustWait(wait)
     await _schedule_check(applying, pieces, [error.kind])
     is_account_error = error.kind in _ACCOUNT_ERRORS
@@ -164,7 +164,7 @@ async def _handle_read_error(applying: Applying, pieces: list[Piece], error: Cal
         return
     if error.kind is ErrorKind.UNAVAILABLE:
         applying.unavailable += 1
-        if applying.unavailable >= MAX_UNAVAILABLE:
+        if applying.unavailable >= _MAX_UNAVAILABLE:
             pieces = applying.next_of(pieces[0].part.integration_id)
     words = f"It could not be read again before the change, so nothing was sent. {error.message}"
     await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, words) for piece in pieces])
@@ -174,7 +174,10 @@ async def _schedule_check(
     applying: Applying, pieces: Sequence[Piece], kinds: Sequence[ErrorKind | None]
 ) -> None:
     integrations = [piece.part.integration_id for piece in pieces]
-    await connection_checks.schedule_check(applying.ctx, applying.lease.org, integrations, kinds=kinds)
+    ctx = applying.ctx
+    await connection_checks.schedule_check(
+        ctx.engine, ctx.clock, applying.lease.org, integrations, kinds=kinds
+    )
 
 
 async def _send(
@@ -187,7 +190,7 @@ async def _send(
     """
     ctx, lease = applying.ctx, applying.lease
     await ctx.wait_for_lease(lease)
-    if ctx.clock.monotonic() - reread_at > REREAD_AFTER.total_seconds():
+    if ctx.clock.monotonic() - reread_at > _REREAD_AFTER.total_seconds():
         # What was read is too old to be written on. Where not even the first request was in time, that is an
         # attempt: the account is too slow to be read.
         await _fail_unreachable(applying, _count_attempt(applying, pieces) if is_first else [])
@@ -215,7 +218,7 @@ async def _send(
 
 
 async def _send_batch(applying: Applying, batch: Batch) -> list[WriteOutcome]:
-    """Makes the one request of a batch whose intents are stored and learns the next batch size from it."""
+    """Makes the request of a batch whose intents are stored, and adapts the size of the next batch."""
     ctx, part = applying.ctx, batch.parts[0]
     connection = applying.connections[part.integration_id]
     effects = {key: part.integration_id for key in batch.effect_keys}
@@ -224,7 +227,7 @@ async def _send_batch(applying: Applying, batch: Batch) -> list[WriteOutcome]:
         writer: Writer = await ctx.access.writer(applying.lease.org, connection, grant)
         started = ctx.clock.monotonic()
         outcomes = await writer.apply(batch)
-    except NotConnected as refusal:  # disconnected since it was read: nothing left
+    except NotConnected as refusal:  # disconnected since the read: nothing was sent
         return [WriteOutcome(WriteState.REFUSED, reason=refusal.message)] * len(batch.parts)
     states = {outcome.state for outcome in outcomes}
     if states & {WriteState.APPLIED, WriteState.UNKNOWN}:
@@ -247,7 +250,7 @@ async def _wait_after(
             applying.results[piece.key] = (OUTCOME_OF_EFFECT[state], words)
     if not waits:
         return None
-    if max(waits) <= SHORT_WAIT_SECONDS:
+    if max(waits) <= _SHORT_WAIT_SECONDS:
         await _fail_unreachable(applying, _count_attempt(applying, unsent))
     return max(waits)
 
@@ -256,15 +259,15 @@ def _count_attempt(applying: Applying, pieces: Sequence[Piece]) -> list[Piece]:
     """Counts an attempt for each of `pieces` and returns those that have used their last."""
     for piece in pieces:
         applying.attempts[piece.key] = applying.attempts.get(piece.key, 0) + 1
-    return [piece for piece in pieces if applying.attempts[piece.key] >= ATTEMPTS]
+    return [piece for piece in pieces if applying.attempts[piece.key] >= _ATTEMPTS]
 
 
 async def _fail_unreachable(applying: Applying, pieces: Sequence[Piece]) -> None:
-    await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, UNREACHABLE) for piece in pieces])
+    await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, _UNREACHABLE) for piece in pieces])
 
 
 def _grant(
-    ctx: WorkerContext, lease: Lease, effects: dict[str, IntegrationId], *, change_hash: str
+    ctx: WriteContext, lease: Lease, effects: dict[str, IntegrationId], *, change_hash: str
 ) -> WriteGrant:
     return WriteGrant(
         org=lease.org,
@@ -278,7 +281,7 @@ def _grant(
 
 
 async def repeat(
-    ctx: WorkerContext,
+    ctx: WriteContext,
     lease: Lease,
     connection: Connection,
     *,
@@ -300,7 +303,7 @@ async def repeat(
     ):
         raise RuntimeError(f"batch {effects_of_batch[0].batch_key} would be another request than it was")
     await ctx.wait_for_lease(lease)
-    check = partial(ledger.check_repeat, ctx=ctx, lease=lease, connection=connection)
+    check = partial(ledger.check_repeat, access=ctx.access, lease=lease, connection=connection)
     await ctx.engine.read(ctx.clock.now(), check, org=lease.org)
     effects = {effect.key: connection.integration_id for effect in effects_of_batch}
     grant = _grant(ctx, lease, effects, change_hash=request_hash(parts))

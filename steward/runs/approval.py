@@ -23,12 +23,12 @@ from steward.model.plan import Plan, PlanStep
 from steward.model.refusals import Forbidden, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import Run, RunStatus
 from steward.run_queue import ending
-from steward.runs.worker_context import CancelRequested, LeaseLost
+from steward.runs.run_context import CancelRequested, LeaseLost
 
-LARGE_PERCENT = 20
-LATE_SHARE = 0.9
-MANY_OBJECTS = 200
-REJECTED = ending.RunEnding(
+_LARGE_PERCENT = 20
+_LATE_SHARE = 0.9
+_MANY_OBJECTS = 200
+_REJECTED = ending.RunEnding(
     RunStatus.CANCELLED,
     "rejected",
     "The changes were rejected and were not made.",
@@ -144,6 +144,7 @@ class ApproveCommand:
     except_: Sequence[ChangeId] = ()
     change_hash: str | None = None
     comment: str | None = None
+    write_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,9 @@ class DecidedApproval:
 async def approve(tx: Tx, actor: Actor, command: ApproveCommand, *, not_starter: bool) -> DecidedApproval:
     """Approves an approval's changes except those left out; the run goes on with exactly the approved ones.
 
-    Raises NotFound, StaleVersion, WrongState, ValidationFailed (`except`), Forbidden.
+    With `write_now` an undo writes although a closed period stops changes.
+
+    Raises NotFound, StaleVersion, WrongState, ValidationFailed (`except`, `write_now`), Forbidden.
     """
     current = await _locked(tx, actor, command.approval)
     run = await _decidable(tx, actor, current, version=command.version, change_hash=command.change_hash)
@@ -175,12 +178,18 @@ async def approve(tx: Tx, actor: Actor, command: ApproveCommand, *, not_starter:
     if unknown_ids:
         words = f"{len(unknown_ids)} of these are not changes of this approval. Load it again."
         raise ValidationFailed(errors={"except": [words]})
+    if command.write_now and run.undo_of is None:
+        words = "Only an undo may write while changes are stopped. Leave this out."
+        raise ValidationFailed(errors={"write_now": [words]})
     if not_starter and run.maker.created_by == actor.person:
         raise Forbidden("You started this run. Somebody else has to decide on its changes.")
     if len(set(command.except_)) == len(items):
         return await _reject(tx, actor, current, comment=command.comment, excepted=command.except_)
     status = ApprovalStatus.PARTLY_APPROVED if command.except_ else ApprovalStatus.APPROVED
-    await _decide(tx, actor, current, status=status, comment=command.comment, excepted=command.except_)
+    decision = approvals.Decision(
+        status, actor.person, actor.session_hash, command.comment, command.except_, command.write_now
+    )
+    await _decide(tx, actor, current, decision)
     if command.except_:
         await changes.decide(
             tx, actor.org, run.id, round_=current.round, to=Outcome.DECLINED, only=command.except_
@@ -236,33 +245,32 @@ async def _decidable(
     return run
 
 
-async def _decide(
-    tx: Tx,
-    actor: Actor,
-    current: Approval,
-    *,
-    status: ApprovalStatus,
-    comment: str | None,
-    excepted: Sequence[ChangeId],
-) -> None:
-    decision = approvals.Decision(status, actor.person, actor.session_hash, comment, excepted)
+async def _decide(tx: Tx, actor: Actor, current: Approval, decision: approvals.Decision) -> None:
     if not await approvals.decide(tx, actor.org, current.id, version=current.version, decision=decision):
         raise WrongState("This approval was decided already or has expired.")
-    detail: JsonObject = {"change_hash": current.change_hash, "left_out": len(excepted)}
-    await audit.by_person(tx, actor, str(status), object_kind="approval", object_id=current.id, detail=detail)
+    detail: JsonObject = {
+        "change_hash": current.change_hash,
+        "left_out": len(decision.excepted),
+        **({"write_now": True} if decision.write_now else {}),
+    }
+    action = str(decision.status)
+    await audit.by_person(tx, actor, action, object_kind="approval", object_id=current.id, detail=detail)
 
 
 async def _reject(
     tx: Tx, actor: Actor, current: Approval, *, comment: str | None, excepted: Sequence[ChangeId]
 ) -> DecidedApproval:
-    await _decide(tx, actor, current, status=ApprovalStatus.REJECTED, comment=comment, excepted=excepted)
+    decision = approvals.Decision(
+        ApprovalStatus.REJECTED, actor.person, actor.session_hash, comment, excepted
+    )
+    await _decide(tx, actor, current, decision)
     await ending.end(
         tx,
         actor.org,
         current.run_id,
         automation=current.automation_id,
         since=RunStatus.WAITING_APPROVAL,
-        how=REJECTED,
+        how=_REJECTED,
     )
     run = await runs.get(tx, actor.org, current.run_id)
     return DecidedApproval(await approvals.get(tx, actor.org, current.id), run)
@@ -290,10 +298,10 @@ async def warn(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
     """
     current = await approvals.get(tx, org, approval)
     lifetime = current.expires_at - current.created_at
-    late_at = current.created_at + lifetime * LATE_SHARE
+    late_at = current.created_at + lifetime * _LATE_SHARE
     step = 2 if tx.now >= late_at else 1
     if await approvals.warned(tx, org, approval, step=step, next_at=late_at if step == 1 else None):
-        percent = int((LATE_SHARE if step == 2 else approvals.FIRST_WARNING) * 100)
+        percent = int((_LATE_SHARE if step == 2 else approvals.FIRST_WARNING) * 100)
         integration = (await automations.get(tx, org, current.automation_id)).integration_id
         await facts.approval_expiring(tx, org, current, integration=integration, percent=percent)
 
@@ -304,14 +312,14 @@ def _warnings(items: Sequence[Change], irreversible: int) -> list[JsonObject]:
     if large:
         words = "1 price changes" if large == 1 else f"{large} prices change"
         warnings.append(
-            {"code": "large_change_percent", "message": f"{words} by more than {LARGE_PERCENT} %."}
+            {"code": "large_change_percent", "message": f"{words} by more than {_LARGE_PERCENT} %."}
         )
     if irreversible:
         words = "1 change" if irreversible == 1 else f"{irreversible} changes"
         warnings.append({"code": "irreversible", "message": f"{words} cannot be taken back."})
         warnings.append({"code": "not_undoable", "message": _not_undoable(items, irreversible)})
-    if len(items) >= MANY_OBJECTS:
-        warnings.append({"code": "many_objects", "message": f"{len(items)} objects would be changed."})
+    if len(items) >= _MANY_OBJECTS:
+        warnings.append({"code": "many_objects", "message": f"{len(items):,} changes at once."})
     return warnings
 
 
@@ -327,7 +335,7 @@ def _not_undoable(items: Sequence[Change], irreversible: int) -> str:
 
 def _is_large(change: Change) -> bool:
     return any(
-        _percent(field.before, field.after) > LARGE_PERCENT
+        _percent(field.before, field.after) > _LARGE_PERCENT
         for field in change.proposal.fields
         if field.kind is FieldKind.MONEY
     )

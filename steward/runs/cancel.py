@@ -1,4 +1,4 @@
-"""A person cancels a run: at once while it waits, at its next checkpoint while it runs."""
+"""Cancels a run for a person: at once while it waits, at its next checkpoint while it runs."""
 
 from steward.database.engine.base import Tx
 from steward.database.runs import fairness, transitions
@@ -10,22 +10,22 @@ from steward.model.run import TERMINAL, Run, RunStatus
 from steward.run_queue import ending
 
 # A run moves on under a cancel at most so often: it is taken, it parks, it is decided.
-TRIES = 4
+_TRIES = 4
 
 
 async def cancel(tx: Tx, actor: Actor, run: RunId) -> Run:
     """Cancels the run, or requests it while it runs. Raises NotFound, WrongState (already ended)."""
     automation = await runs.automation_of(tx, actor.org, run)
-    for _ in range(TRIES):
+    for _ in range(_TRIES):
         if await _try(tx, actor, run, automation):
             return await runs.get(tx, actor.org, run)
     raise WrongState("The run changed state in the meantime. Reload it.")
 
 
 async def _try(tx: Tx, actor: Actor, run: RunId, automation: AutomationId) -> bool:
-    """Tries once, by the run's current state.
+    """Makes one attempt, based on the run's current state.
 
-    Returns False when a worker or a decision changed it meanwhile.
+    Returns False when a worker or a decision changed that state in the meantime. Raises WrongState.
     """
     hot = await transitions.read_state(tx, actor.org, run)
     if hot is None or hot.status in TERMINAL:

@@ -1,4 +1,4 @@
-"""Works out the outcome of a change from those of its parts, and names what was written when not all was."""
+"""Derives the outcome of a change from its parts, and names the parts written when some were not."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -108,7 +108,7 @@ def _names(parts: Sequence[Part]) -> str:
 
 
 def _name(part: Part) -> str:
-    """Returns what a part writes, in words for a merchant."""
+    """Returns what a part writes, in words that a merchant understands."""
     if part.operation == "product_tag.create":
         return f"the new tag “{part.target}”"
     if part.operation in _NAMES:

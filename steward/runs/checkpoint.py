@@ -1,4 +1,4 @@
-"""Writes what a step leaves behind in one fenced transaction."""
+"""Writes the results of a step in one transaction that is fenced by the run's lease."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ import msgspec
 
 from steward.database.automations import memory
 from steward.database.engine.base import Batchable, Engine, Tx
-from steward.database.runs import changes, checkpoints, memory_log, steps, transitions
+from steward.database.runs import changes, checkpoints, memory_log, search_terms, steps, transitions
 from steward.database.runs.checkpoints import END_PLACEHOLDER, Point
 from steward.database.runs.steps import StepRow, StepValue
 from steward.database.runs.transitions import Lease
@@ -19,7 +19,8 @@ from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepStatus
 from steward.model.run import Counts
-from steward.runs.worker_context import LeaseLost
+from steward.runs.run_context import LeaseLost
+from steward.search.words import terms_of
 from steward.steps.base import MemoryWrite
 
 
@@ -46,7 +47,7 @@ class Checkpoint(NamedTuple):  # one is made for each step: half of what a froze
     automation: AutomationId
     seq: int
     ended: Ended | None
-    value: StepValue | None
+    value: StepValue
     output: bytes
     changes: Sequence[Change] = ()
     memory: Sequence[MemoryWrite] = ()
@@ -58,10 +59,10 @@ async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
     A checkpoint without changes and memory, the usual case, may share a database call with other runs'.
     """
     lease = point.lease
-    if point.ended is None or point.value is None or point.changes or point.memory:
+    if point.ended is None or point.changes or point.memory:
         return await engine.write(now, partial(write, point=point), org=lease.org)
     shared = Batchable(
-        plain_point(point, point.ended, point.value, now),
+        step_point(point, point.ended),
         checkpoints.write_one,
         checkpoints.write_batch,
         on_sqlite=True,
@@ -74,34 +75,33 @@ async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
     return cancel
 
 
-def plain_point(point: Checkpoint, ended: Ended, value: StepValue, now: datetime) -> Point:
-    """Returns a step's row and value in the form that is written in a batch."""
-    row = _row(point.seq, ended, now, finished=END_PLACEHOLDER)
-    return Point(point.lease, row, value, point.output)
+def step_point(point: Checkpoint, ended: Ended) -> Point:
+    """Returns the part of a checkpoint that every ended step has, its row and value."""
+    return Point(point.lease, _row(point.seq, ended), point.value, point.output)
 
 
 async def write(tx: Tx, point: Checkpoint) -> str | None:
     """Writes the checkpoint and returns the code of a cancel request, if any. Raises LeaseLost."""
     lease = point.lease
     if point.ended is not None:
-        ours, cancel = await transitions.advance(tx, lease, seq=point.seq)
+        ours, cancel = await checkpoints.write_one(tx, step_point(point, point.ended))
     else:
         ours, cancel = await transitions.lock_lease(tx, lease)
     if not ours:
         raise LeaseLost(lease)
-    if point.ended is not None:
-        await steps.append(tx, lease.org, lease.run, row(point.seq, point.ended, tx.now))
-    if point.value is not None:
+    if point.ended is None:
         await steps.save_value(tx, lease.org, lease.run, value=point.value, output=point.output)
-    for change in point.changes:
-        await changes.insert(tx, lease.org, change, wire=change_wire(change))
+    if point.changes:
+        await changes.insert(tx, lease.org, ((change, change_wire(change)) for change in point.changes))
+        terms = ((change, terms_of(change.proposal)) for change in point.changes)
+        await search_terms.insert(tx, lease.org, lease.run, terms)
     for write_ in point.memory:
         await _remember(tx, point, write_)
     return cancel
 
 
 async def _remember(tx: Tx, point: Checkpoint, write_: MemoryWrite) -> None:
-    """Writes one value; of one that hangs on a change, what was there before is kept for an undo."""
+    """Writes one value of the memory; if it depends on a change, the former value is kept for an undo."""
     org, run = point.lease.org, point.lease.run
     if write_.is_guarded:
         present = await memory.value(tx, org, point.automation, space=write_.space, key=write_.key)
@@ -119,12 +119,8 @@ async def _remember(tx: Tx, point: Checkpoint, write_: MemoryWrite) -> None:
     )
 
 
-def row(seq: int, ended: Ended, finished_at: datetime) -> StepRow:
+def _row(seq: int, ended: Ended) -> StepRow:
     """Returns the public row of an ended step, without its changes."""
-    return _row(seq, ended, finished_at, finished=wire_time(finished_at))
-
-
-def _row(seq: int, ended: Ended, finished_at: datetime, *, finished: str) -> StepRow:
     iteration = int(ended.iteration.rsplit(".", 1)[-1]) if ended.iteration else None
     wire = {
         "seq": seq,
@@ -135,7 +131,7 @@ def _row(seq: int, ended: Ended, finished_at: datetime, *, finished: str) -> Ste
         "attempt": ended.attempt,
         "iteration": iteration,
         "started_at": wire_time(ended.started_at),
-        "finished_at": finished,
+        "finished_at": END_PLACEHOLDER,
         "connection": ended.connection,
         "counts": ended.counts,  # by its fields, which are what `wire` would give
         "code": ended.code,
@@ -147,7 +143,6 @@ def _row(seq: int, ended: Ended, finished_at: datetime, *, finished: str) -> Ste
         iteration=ended.iteration,
         attempt=ended.attempt,
         status=ended.status,
-        finished_at=finished_at,
         changes_total=ended.changes_total,
         wire=msgspec.json.encode(wire).decode(),
     )

@@ -7,12 +7,11 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steward.automations import readiness
-from steward.automations.rules import Templates
+from steward.automations.rules import AutomationRules, Templates
 from steward.closed_periods import acting
 from steward.database.accounts import organizations
 from steward.database.automations import records as automations
-from steward.database.automations import streaks
-from steward.database.engine.base import Autocommit, Batchable, Tx
+from steward.database.engine.base import Autocommit, Batchable, Engine, Tx
 from steward.database.events import records as events
 from steward.database.runs import fairness, fast_runs, held, steps, transitions, undos
 from steward.database.runs import records as runs
@@ -28,11 +27,11 @@ from steward.model.run import EventRef, Mode, Run, RunStatus, StartedBy
 from steward.run_queue.summaries import START
 from steward.runs import finish, undo
 from steward.runs.ledger import WritesClosed
-from steward.runs.worker_context import LeaseLost, WorkerContext
+from steward.runs.run_context import LeaseLost
 from steward.steps.base import StoreEvent
 
 BATCH = 50
-# A run is stopped after so long from its start, sleeping and waiting for people included .
+# A run is stopped this long after its start; time asleep and waiting for people counts.
 LONGEST = timedelta(days=90)
 
 
@@ -48,13 +47,15 @@ class ClaimedRun:
     is_past_longest: bool = False  # it began so long ago that it takes no further step
 
 
-async def claim(ctx: WorkerContext, worker: WorkerId, *, free: int, full: Sequence[OrgId]) -> list[Lease]:
+async def claim(
+    engine: Engine, now: datetime, worker: WorkerId, *, free: int, full: Sequence[OrgId]
+) -> list[Lease]:
     """Leases up to `free` ready runs, none of the organizations in `full`, which are at their limit."""
     limit = min(free, BATCH)
     if limit <= 0:
         return []
     take = partial(_claim, worker=worker, free=limit, full=list(full))
-    leases = await ctx.engine.write(ctx.clock.now(), Autocommit(take))
+    leases = await engine.write(now, Autocommit(take))
     failpoint("after_claim")
     return leases
 
@@ -68,10 +69,10 @@ async def _claim(tx: Tx, *, worker: WorkerId, free: int, full: list[OrgId]) -> l
 
 @dataclass(frozen=True, slots=True)
 class _StartRequest:
-    """A lease to start, and the worker's context."""
+    """A lease to start, and what decides whether its run may start."""
 
     lease: Lease
-    ctx: WorkerContext
+    rules: AutomationRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,39 +83,34 @@ class _StartResult:
     needs_slow_path: bool = False
 
 
-async def start_claimed(ctx: WorkerContext, lease: Lease) -> ClaimedRun | None:
+async def start_claimed(
+    engine: Engine, now: datetime, lease: Lease, rules: AutomationRules
+) -> ClaimedRun | None:
     """Starts a claimed run durably, most in one call with others; None when it ended. Raises LeaseLost."""
-    now = ctx.clock.now()
     if lease.is_first_start:
-        shared = Batchable(_StartRequest(lease, ctx), _start_one, _start_batch, autocommit=True)
-        result = await ctx.engine.write(now, shared, org=lease.org)
+        shared = Batchable(_StartRequest(lease, rules), _start_one, _start_batch, autocommit=True)
+        result = await engine.write(now, shared, org=lease.org)
         if not result.needs_slow_path:
             return result.claimed
-    return await ctx.engine.write(now, partial(start_one, lease=lease, ctx=ctx), org=lease.org)
+    return await engine.write(now, partial(start_one, lease=lease, rules=rules), org=lease.org)
 
 
 async def _start_one(tx: Tx, request: _StartRequest) -> _StartResult:
-    return _StartResult(await start_one(tx, lease=request.lease, ctx=request.ctx))
+    return _StartResult(await start_one(tx, lease=request.lease, rules=request.rules))
 
 
 async def _start_batch(tx: Tx, requests: Sequence[_StartRequest]) -> list[_StartResult]:
     """Starts in one call the runs that can take the fast path."""
     read = await fast_runs.read_leased(tx, [request.lease for request in requests])
-    templates = requests[0].ctx.templates
-    starts = {
-        leased.lease.run: (leased, _start_output(leased.automation))
+    templates = requests[0].rules.templates
+    by_run = {
+        leased.lease.run: (leased, _to_begin(leased.lease, leased.run, leased.automation))
         for leased in read
         if leased is not None and _takes_fast_path(leased, templates)
     }
-    started_at = await fast_runs.begin_runs(
-        tx,
-        [
-            RunToBegin(leased, leased.run.mode is Mode.LIVE, steps.packed(started))
-            for leased, started in starts.values()
-        ],
-    )
+    started_at = await fast_runs.begin_runs(tx, [to_begin for _, to_begin in by_run.values()])
     return [
-        _StartResult(_claimed_run(*starts[request.lease.run], started_at[request.lease.run]))
+        _StartResult(_claimed_run(*by_run[request.lease.run], started_at[request.lease.run]))
         if request.lease.run in started_at
         else _StartResult(needs_slow_path=True)
         for request in requests
@@ -149,13 +145,20 @@ def _start_output(automation: Automation) -> dict[str, JsonValue]:
     }
 
 
-def _claimed_run(leased: LeasedRun, started: dict[str, JsonValue], now: datetime) -> ClaimedRun:
+def _to_begin(lease: Lease, run: Run, automation: Automation, **more: JsonValue) -> RunToBegin:
+    """Returns the start of a checked run; that of an undo does not count as a run of its automation."""
+    started = {**_start_output(automation), **more}
     value = StepValue(START, "", 0, ValueState.DONE, started)
+    return RunToBegin(lease, automation.id, run.mode is Mode.LIVE and run.undo_of is None, value)
+
+
+def _claimed_run(leased: LeasedRun, to_begin: RunToBegin, now: datetime) -> ClaimedRun:
     run = replace(leased.run, status=RunStatus.RUNNING, started_at=now)
-    return ClaimedRun(leased.lease, run, replace(leased.hot, started_at=now), leased.automation, (value,))
+    state = replace(leased.hot, started_at=now)
+    return ClaimedRun(leased.lease, run, state, leased.automation, (to_begin.started,))
 
 
-async def start_one(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun | None:
+async def start_one(tx: Tx, *, lease: Lease, rules: AutomationRules) -> ClaimedRun | None:
     """Starts one run, or refuses it at its first start; None when it ended. Raises LeaseLost."""
     hot = await transitions.read_state(tx, lease.org, lease.run)
     if hot is None:
@@ -163,8 +166,7 @@ async def start_one(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun |
     automation = await automations.get(tx, lease.org, hot.automation)
     run = await runs.get(tx, lease.org, lease.run)
     if hot.status is RunStatus.QUEUED and hot.started_at is None:
-        if refused := await _refusal(tx, ctx, automation, run):
-            rules = ctx.automation_rules
+        if refused := await _refusal(tx, rules.templates, automation, run):
             await finish.finish(
                 tx,
                 lease,
@@ -175,7 +177,8 @@ async def start_one(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun |
                 is_undo=run.undo_of is not None,
             )
             return None
-        if run.mode is Mode.LIVE and run.undo_of is None and await _is_held(tx, ctx, lease, run, automation):
+        can_be_held = run.mode is Mode.LIVE and run.undo_of is None
+        if can_be_held and await _is_held(tx, rules, lease, run, automation):
             return None
         return await _first_start(tx, lease, run, hot, automation)
     if hot.status is RunStatus.QUEUED:
@@ -189,13 +192,13 @@ async def start_one(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun |
     return ClaimedRun(lease, run, hot, _as_started(automation, journal), tuple(journal), is_old)
 
 
-async def _refusal(tx: Tx, ctx: WorkerContext, automation: Automation, run: Run) -> finish.RunEnd | None:
+async def _refusal(tx: Tx, templates: Templates, automation: Automation, run: Run) -> finish.RunEnd | None:
     """Returns why the run may not start, or None (docs/design/runs.md#claim)."""
     if run.undo_of is not None:
         return await _undo_refusal(tx, run)
     if automation.state is AutomationState.ARCHIVED:
         return finish.RunEnd(RunStatus.REFUSED, "archived", "The automation was archived.")
-    obstacle = await readiness.obstacle(tx, automation, templates=ctx.templates)
+    obstacle = await readiness.obstacle(tx, automation, templates=templates)
     if obstacle is not None and obstacle.code == "switched_off":
         return finish.RunEnd(RunStatus.REFUSED, obstacle.code, obstacle.message)
     if run.plan_version is not None and run.plan_version != automation.plan_version:
@@ -205,7 +208,7 @@ async def _refusal(tx: Tx, ctx: WorkerContext, automation: Automation, run: Run)
 
 
 async def _undo_refusal(tx: Tx, run: Run) -> finish.RunEnd | None:
-    """Returns why an undo may not start: whatever became of its automation, what it writes to decides."""
+    """Returns why an undo may not start; automations are off, or a connection is not usable."""
     organization = await organizations.get(tx, run.org)
     if organization is None or not organization.automations_on:
         words = "Automations are switched off for this organisation."
@@ -215,7 +218,7 @@ async def _undo_refusal(tx: Tx, run: Run) -> finish.RunEnd | None:
     return None if why is None else finish.RunEnd(RunStatus.REFUSED, "not_connected", why)
 
 
-async def _is_held(tx: Tx, ctx: WorkerContext, lease: Lease, run: Run, automation: Automation) -> bool:
+async def _is_held(tx: Tx, rules: AutomationRules, lease: Lease, run: Run, automation: Automation) -> bool:
     """Whether a closed period keeps the run from beginning: a slot's is refused, any other one sleeps.
 
     The queue limit of the automation counts from the period's end. Raises LeaseLost.
@@ -228,7 +231,6 @@ async def _is_held(tx: Tx, ctx: WorkerContext, lease: Lease, run: Run, automatio
             f"It would have begun in the closed period {closing.period.name}. Run it again if it is needed."
         )
         end = finish.RunEnd(RunStatus.REFUSED, "closed_period", words)
-        rules = ctx.automation_rules
         await finish.finish(
             tx, lease, end, automation=automation.id, mode=run.mode, rules=rules, is_undo=False
         )
@@ -247,15 +249,7 @@ async def _first_start(tx: Tx, lease: Lease, run: Run, hot: RunState, automation
 
     Raises LeaseLost.
     """
-    if run.mode is Mode.LIVE and run.undo_of is None:
-        await streaks.began(tx, lease.org, automation.id)  # locks the schedule before the run
-    if not await transitions.start(tx, lease):
-        raise LeaseLost(lease)
-    versions = (automation.version, automation.template_version)
-    if versions != (run.automation_version, run.template_version):
-        await runs.set_versions(tx, lease.org, lease.run, automation=versions[0], template=versions[1])
-        run = replace(run, automation_version=versions[0], template_version=versions[1])
-    started = _start_output(automation)
+    started: dict[str, JsonValue] = {}
     if (
         automation.kind is AutomationKind.WORKFLOW and run.undo_of is None
     ):  # a run keeps the send mode it started with
@@ -266,10 +260,18 @@ async def _first_start(tx: Tx, lease: Lease, run: Run, hot: RunState, automation
         started["event"] = await _event_output(
             tx, run, run.event, is_workflow=automation.kind is AutomationKind.WORKFLOW
         )
-    value = StepValue(START, "", 0, ValueState.DONE, started)
-    await steps.save_value(tx, lease.org, lease.run, value=value, output=steps.packed(started))
-    started_run = replace(run, status=RunStatus.RUNNING, started_at=tx.now)
-    return ClaimedRun(lease, started_run, replace(hot, started_at=tx.now), automation, (value,))
+    to_begin = _to_begin(lease, run, automation, **started)
+    started_at = (await fast_runs.begin_runs(tx, [to_begin])).get(lease.run)
+    if started_at is None:
+        raise LeaseLost(lease)
+    versions = (automation.version, automation.template_version)
+    if versions != (run.automation_version, run.template_version):
+        await runs.set_versions(tx, lease.org, lease.run, automation=versions[0], template=versions[1])
+        run = replace(run, automation_version=versions[0], template_version=versions[1])
+    started_run = replace(run, status=RunStatus.RUNNING, started_at=started_at)
+    return ClaimedRun(
+        lease, started_run, replace(hot, started_at=started_at), automation, (to_begin.started,)
+    )
 
 
 async def _event_output(tx: Tx, run: Run, event: EventRef, *, is_workflow: bool) -> JsonObject:

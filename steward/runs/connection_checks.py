@@ -3,16 +3,18 @@
 from collections.abc import Iterable
 from functools import partial
 
+from steward.clock import Clock
 from steward.database.accounts import connections
+from steward.database.engine.base import Engine
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.errors import ErrorKind
-from steward.runs.worker_context import WorkerContext
 
 _KEY_ERRORS = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.WRONG_ADDRESS})
 
 
 async def schedule_check(
-    ctx: WorkerContext,
+    engine: Engine,
+    clock: Clock,
     org: OrgId,
     integrations: Iterable[IntegrationId],
     *,
@@ -22,4 +24,4 @@ async def schedule_check(
     connection_ids = set(integrations)
     if connection_ids and not _KEY_ERRORS.isdisjoint(kinds):
         soon = partial(connections.check_soon, org=org, integrations=connection_ids)
-        await ctx.engine.write(ctx.clock.now(), soon, org=org)
+        await engine.write(clock.now(), soon, org=org)

@@ -7,12 +7,14 @@ from functools import partial
 from typing import TypeVar
 
 from steward.automations import readiness
+from steward.automations.rules import Templates
+from steward.clock import Clock
 from steward.connectors.base.connector import CurrentValue, Reader
 from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.writing import WriteOutcome
 from steward.database.accounts import connections
 from steward.database.automations import memory
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Engine, Tx
 from steward.database.runs import memory_log, undos
 from steward.database.runs import records as runs
 from steward.model.automation import Automation, AutomationKind
@@ -26,9 +28,9 @@ from steward.model.undo import Original, OriginalRun, Sought
 from steward.outbound.web import KIND, NO_CONNECTION, WebReadClient
 from steward.run_queue.undo_plan import UNDO
 from steward.runs.claim import ClaimedRun, event_of
+from steward.runs.run_context import RunContext, check_run_wanted
 from steward.runs.storage import payload as payloads
 from steward.runs.storage.files import StoredRunFiles
-from steward.runs.worker_context import WorkerContext, check_run_wanted
 from steward.scheduling import slots, zones
 from steward.steps.base import AccountAccess, RunFiles, StepContext, StoreAccess
 from steward.templates.base import Template
@@ -37,9 +39,9 @@ P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
 
 
-def template_of(ctx: WorkerContext, claimed: ClaimedRun) -> Template:
+def template_of(templates: Templates, claimed: ClaimedRun) -> Template:
     """Returns the template that the run walks; an undo walks a built-in plan, whatever its automation is."""
-    return ctx.templates[claimed.run.template_id] if claimed.run.undo_of is None else UNDO
+    return templates[claimed.run.template_id] if claimed.run.undo_of is None else UNDO
 
 
 @dataclass(slots=True)
@@ -68,17 +70,18 @@ class RecordingReader:
         """Searches for the marker of a write."""
         return await self.reader.find_marker(part, key)
 
-    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
         """Looks up what puts parts back."""
         self.touched.setdefault(self.connection.integration_id, self.connection.kind)
-        return await self.reader.seek(parts)
+        return await self.reader.seek(parts, is_overwritten=is_overwritten)
 
 
 @dataclass(frozen=True, slots=True)
 class AutomationMemory:
     """The automation's memory, read on demand."""
 
-    ctx: WorkerContext
+    engine: Engine
+    clock: Clock
     org: OrgId
     automation: AutomationId
 
@@ -89,12 +92,12 @@ class AutomationMemory:
     async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
         """Returns what another automation of the organization stored in a space."""
         look = partial(memory.of_space, org=self.org, automation=automation, space=space)
-        return await self.ctx.engine.read(self.ctx.clock.now(), look, org=self.org)
+        return await self.engine.read(self.clock.now(), look, org=self.org)
 
     async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
         """Returns what all the organization's automations of a template stored in a space."""
         look = partial(memory.of_template, org=self.org, template_id=template_id, space=space)
-        return await self.ctx.engine.read(self.ctx.clock.now(), look, org=self.org)
+        return await self.engine.read(self.clock.now(), look, org=self.org)
 
 
 @dataclass(slots=True)
@@ -118,7 +121,7 @@ NO_CONNECTIONS = OpenConnections(
 )  # for a run that only ends: it reads and writes nothing more
 
 
-async def open_connections(ctx: WorkerContext, claimed: ClaimedRun) -> OpenConnections:
+async def open_connections(ctx: RunContext, claimed: ClaimedRun) -> OpenConnections:
     """Opens every connection the automation names for reading. Raises NotConnected."""
     automation = claimed.automation
     named = await _connections_of(ctx, claimed)
@@ -130,7 +133,7 @@ async def open_connections(ctx: WorkerContext, claimed: ClaimedRun) -> OpenConne
     )
     touched: dict[IntegrationId, str] = {}
     access: dict[IntegrationId, AccountAccess] = {}
-    still_wanted = partial(check_run_wanted, ctx, claimed.lease)
+    still_wanted = partial(check_run_wanted, ctx.engine, ctx.clock, claimed.lease)
     store: StoreAccess | None = None
     for integration, connection in connections_by_id.items():
         opened = await ctx.access.reader(automation.org, connection, still_wanted=still_wanted)
@@ -141,14 +144,14 @@ async def open_connections(ctx: WorkerContext, claimed: ClaimedRun) -> OpenConne
         else:
             access[integration] = AccountAccess(connection, reader, changes)
     if automation.kind is AutomationKind.WORKFLOW:
-        connections_by_id[NO_CONNECTION] = _web_connection(automation.org, ctx)
+        connections_by_id[NO_CONNECTION] = _web_connection(automation.org, ctx.clock.now())
     return OpenConnections(connections_by_id, access, store, touched)
 
 
-async def _connections_of(ctx: WorkerContext, claimed: ClaimedRun) -> Sequence[IntegrationId]:
+async def _connections_of(ctx: RunContext, claimed: ClaimedRun) -> Sequence[IntegrationId]:
     """Returns the connections that a run uses; an undo uses those of the changes that it puts back."""
     if claimed.run.undo_of is None:
-        return readiness.connections_of(claimed.automation, ctx.templates)
+        return readiness.connections_of(claimed.automation, ctx.automation_rules.templates)
     org, run = claimed.run.org, claimed.run.id
 
     async def look(tx: Tx) -> Sequence[IntegrationId]:
@@ -158,7 +161,7 @@ async def _connections_of(ctx: WorkerContext, claimed: ClaimedRun) -> Sequence[I
     return await ctx.engine.read(ctx.clock.now(), look, org=org)
 
 
-def _web_connection(org: OrgId, ctx: WorkerContext) -> Connection:
+def _web_connection(org: OrgId, connected_at: datetime) -> Connection:
     """Returns the placeholder connection of a workflow's requests to addresses of its own."""
     return Connection(
         org=org,
@@ -174,7 +177,7 @@ def _web_connection(org: OrgId, ctx: WorkerContext) -> Connection:
         account_label=None,
         facts={},
         version=1,
-        connected_at=ctx.clock.now(),
+        connected_at=connected_at,
         last_ok_at=None,
         checked_at=None,
         last_error=None,
@@ -182,7 +185,7 @@ def _web_connection(org: OrgId, ctx: WorkerContext) -> Connection:
 
 
 def step_context(
-    ctx: WorkerContext,
+    ctx: RunContext,
     claimed: ClaimedRun,
     opened: OpenConnections,
     outputs: Mapping[str, JsonValue],
@@ -198,17 +201,19 @@ def step_context(
         inputs=automation.inputs,
         zone=automation.timezone,
         now=ctx.clock.now(),
-        day=nominal_day(run, automation),
+        day=_nominal_day(run, automation),
         event=event_of(claimed),
         store=opened.store,
         accounts=opened.access,
         outputs=outputs,
-        memory=AutomationMemory(ctx, run.org, run.automation_id),
+        memory=AutomationMemory(ctx.engine, ctx.clock, run.org, run.automation_id),
         web=_web(ctx, claimed) if automation.kind is AutomationKind.WORKFLOW else None,
         reads=tuple(connection.integration_id for connection in automation.connections),
         automation_created_at=automation.created_at,
         outcomes=outcomes,
-        undo=None if run.undo_of is None else StoredUndoSource(ctx, run, run.undo_of, automation.timezone),
+        undo=None
+        if run.undo_of is None
+        else StoredUndoSource(ctx.engine, ctx.clock, run, run.undo_of, automation.timezone),
     )
 
 
@@ -216,7 +221,8 @@ def step_context(
 class StoredUndoSource:
     """What an undo run puts back, read from the rows of the original run."""
 
-    ctx: WorkerContext
+    engine: Engine
+    clock: Clock
     run: Run
     of_run: RunId
     timezone: str
@@ -228,13 +234,13 @@ class StoredUndoSource:
         org = self.run.org
         while True:
             look = partial(undos.written_changes, org=org, run=self.of_run, after=after)
-            page = await self.ctx.engine.read(self.ctx.clock.now(), look, org=org)
+            page = await self.engine.read(self.clock.now(), look, org=org)
             if not page:
                 break
             found += page
             after = page[-1].seq, page[-1].position
         complete = partial(self._completed, found=found)
-        return await self.ctx.engine.read(self.ctx.clock.now(), complete, org=org)
+        return await self.engine.read(self.clock.now(), complete, org=org)
 
     async def _completed(self, tx: Tx, found: Sequence[Change]) -> OriginalRun:
         """Returns the run with the changes' written parts and what they made the automation remember."""
@@ -264,23 +270,24 @@ def _people_time(instant: datetime, timezone: str) -> str:
     return instant.astimezone(zone).strftime("%-d %b %H:%M") if zone is not None else instant.isoformat()
 
 
-def run_files(ctx: WorkerContext, run: Run) -> RunFiles:
+def run_files(ctx: RunContext, run: Run) -> RunFiles:
     """Returns the storage of a run's files."""
-    return StoredRunFiles(ctx, run.org, run.id)
+    return StoredRunFiles(ctx.engine, ctx.clock, ctx.vault, ctx.files, run.org, run.id)
 
 
-async def start_item(ctx: WorkerContext, run: Run, entry: PlanTrigger) -> JsonObject | None:
+async def start_item(ctx: RunContext, run: Run, entry: PlanTrigger) -> JsonObject | None:
     """Returns the item that the payload of the run becomes; None if it was started without one."""
     read = partial(payloads.read, vault=ctx.vault, org=run.org, run=run.id)
     payload = await ctx.engine.read(ctx.clock.now(), read, org=run.org)
     return None if payload is None else payloads.start_item(entry, run, payload)
 
 
-def _web(ctx: WorkerContext, claimed: ClaimedRun) -> WebReadClient:
-    return ctx.access.web(claimed.run.org, still_wanted=partial(check_run_wanted, ctx, claimed.lease))
+def _web(ctx: RunContext, claimed: ClaimedRun) -> WebReadClient:
+    still_wanted = partial(check_run_wanted, ctx.engine, ctx.clock, claimed.lease)
+    return ctx.access.web(claimed.run.org, still_wanted=still_wanted)
 
 
-def nominal_day(run: Run, automation: Automation) -> date:
+def _nominal_day(run: Run, automation: Automation) -> date:
     """Returns the slot's nominal date; without a slot the local date on which the run was queued."""
     zone = zones.zone(automation.timezone)
     if zone is None:

@@ -27,13 +27,13 @@ from steward.telemetry.log import Log
 # transactions at once; automations in one look. SQLite gains by looking further: neighbours then share a
 # transaction, and so the pages it writes.
 BATCH = {"sqlite": 500, "postgresql": 200}
-CONCURRENCY = {"sqlite": 1, "postgresql": 4}
+_CONCURRENCY = {"sqlite": 1, "postgresql": 4}
 READ_LIMIT = {"sqlite": 6_000, "postgresql": 800}
 # Slots of an automation, and automations, in one transaction of the slow path: after a standstill each may
 # have the largest number of slots.
-SLOTS_PER_AUTOMATION = 100
+_SLOTS_PER_AUTOMATION = 100
 SLOW_PATH_BATCH = 50
-FAILURES_TO_PAUSE = 5
+_FAILURES_TO_PAUSE = 5
 
 Key = tuple[OrgId, AutomationId]
 
@@ -77,7 +77,7 @@ async def dispatch_due(
         failpoint("after_dispatch")
         return more
     # As many as one round of the fast path: the larger read limit must not make a task of minutes.
-    limit = BATCH[engine.dialect] * CONCURRENCY[engine.dialect]
+    limit = BATCH[engine.dialect] * _CONCURRENCY[engine.dialect]
     more = more or len(remaining) > limit
     decided = await _slow_path(engine, now, remaining[:limit], rules=rules, log=log)
     failpoint("after_dispatch")
@@ -114,13 +114,13 @@ def _parts(keys: Sequence[Key], dialect: Dialect) -> list[list[Key]]:
     turn: what exceeds a transaction's limit is left for the next call.
     """
     limit = BATCH[dialect]
-    if CONCURRENCY[dialect] == 1:
+    if _CONCURRENCY[dialect] == 1:
         ordered = sorted(keys)
         return [ordered[first : first + limit] for first in range(0, len(ordered), limit)]
     by_org: dict[OrgId, list[Key]] = {}
     for key in keys:
         by_org.setdefault(key[0], []).append(key)
-    parts: list[list[Key]] = [[] for _ in range(min(CONCURRENCY[dialect], len(by_org)))]
+    parts: list[list[Key]] = [[] for _ in range(min(_CONCURRENCY[dialect], len(by_org)))]
     for keys_of_org in sorted(by_org.values(), key=len, reverse=True):
         min(parts, key=len).extend(keys_of_org)
     return [part[:limit] for part in parts]
@@ -134,7 +134,7 @@ async def _fast_path(
     A list that fails as a whole starts none: its slots take the slow path.
     """
     done: list[FastStarts] = []
-    at_once = CONCURRENCY[engine.dialect]
+    at_once = _CONCURRENCY[engine.dialect]
     for first in range(0, len(parts), at_once):
         done += await _start_at_once(engine, now, parts[first : first + at_once], rules)
     return FastStarts(
@@ -188,7 +188,7 @@ async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Dec
         tx,
         {org: by_id for org, by_id in locked.items() if by_id},
         rules=rules,
-        max_slots=SLOTS_PER_AUTOMATION,
+        max_slots=_SLOTS_PER_AUTOMATION,
         started=started,
     )
     done = [automation for by_id in decided.values() for automation in by_id]
@@ -242,7 +242,7 @@ async def _one_by_one(
         defer = partial(due_rows.defer, tick=lifecycle.DISPATCH, key=automation, message=message)
         failures = await engine.write(now, defer)
         log.error("dispatch_failed", outcome, org=org, automation=automation, failures=failures)
-        if failures >= FAILURES_TO_PAUSE:
+        if failures >= _FAILURES_TO_PAUSE:
             pause = partial(lifecycle.pause_broken, org=org, automation=automation)
             await engine.write(now, pause, org=org)
     return decided

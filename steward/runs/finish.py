@@ -21,12 +21,12 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode, RunStatus
 from steward.run_queue import queue as run_queue
 from steward.runs import change_outcomes
-from steward.runs.worker_context import LeaseLost
+from steward.runs.run_context import LeaseLost
 
 # What a run that succeeded writes besides, in the transaction that ends it.
 EndWrites: TypeAlias = Callable[[Tx], Awaitable[None]]
-FAILURES_TO_PAUSE = 5
-RESULT_BYTES = 65_536
+_FAILURES_TO_PAUSE = 5
+_RESULT_BYTES = 65_536
 # The code of a run whose workers were lost too often: the service failed, and not the automation.
 INTERRUPTED = "interrupted"
 
@@ -185,14 +185,14 @@ async def _streak(
         await streaks.succeeded(tx, lease.org, automation)
     elif end.status is RunStatus.FAILED and end.code != INTERRUPTED:
         failures = await streaks.failed(tx, lease.org, automation)
-        if failures >= FAILURES_TO_PAUSE:
+        if failures >= _FAILURES_TO_PAUSE:
             reason = f"{failures} runs failed in a row. The last one: {end.message}"
             await lifecycle.pause_by_service(tx, lease.org, automation, reason=reason, rules=rules)
 
 
 def shrink_result(result: JsonObject | None) -> JsonObject | None:
     """Returns a result of at most 64 KiB: its longest list is halved until it fits."""
-    while result is not None and len((transitions.json_text(result) or "").encode()) > RESULT_BYTES:
+    while result is not None and len((transitions.json_text(result) or "").encode()) > _RESULT_BYTES:
         lists = {key: value for key, value in result.items() if _is_list(value)}
         longest = max(lists, key=lambda key: len(_items(lists[key])), default=None)
         if longest is None or not _items(lists[longest]):
@@ -238,7 +238,10 @@ def verdict_message(code: str | None, totals: Counts) -> str | None:
             " Look at them before repeating them."
         )
     if code == "some_changes_failed":
-        return f"{done} of {total} done, {totals.conflicts} left alone, {totals.failed} failed."
+        conflicts = (
+            f", {totals.conflicts} changed in the meantime and left unchanged" if totals.conflicts else ""
+        )
+        return f"{done} of {total} done{conflicts}, {totals.failed} failed."
     if code == "all_conflicted":
         return f"All {total} had been changed by somebody else in the meantime and were left unchanged."
     return None

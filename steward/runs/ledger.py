@@ -6,13 +6,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from steward.closed_periods import acting
-from steward.connections import vault
+from steward.connections import vault as vaults
+from steward.connections.vault import Vault
 from steward.connectors.base.connector import WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.engine.base import Tx
 from steward.database.events import own_changes
 from steward.database.events.own_changes import ChangedObject
-from steward.database.runs import changes, held, transitions, write_ledger
+from steward.database.runs import approvals, changes, held, transitions, write_ledger
 from steward.database.runs.changes import SettledChange
 from steward.database.runs.held import WriterLock
 from steward.database.runs.transitions import Lease
@@ -34,11 +35,11 @@ from steward.model.undo import Never
 from steward.runs import change_outcomes
 from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
 from steward.runs.rounds import KnownResults, Piece, UnsentOutcome
-from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext
+from steward.runs.run_context import CancelRequested, ConnectionAccess, LeaseLost, WriteContext
 
 SEND_WITHIN = acting.SEND_WITHIN
-# A held run looks again at least so often: what closes it may have ended earlier than it said.
-LOOK_AGAIN = timedelta(minutes=10)
+# A held run checks again at least this often, because a closed period may be ended early.
+_LOOK_AGAIN = timedelta(minutes=10)
 ANSWERS_BYTES = 7 * 1024 * 1024  # of one step, which may hand on 8 MiB
 CHANGED_MEANWHILE = "It was changed in the meantime and was left unchanged."
 
@@ -50,13 +51,13 @@ class WritesClosed(Exception):
         super().__init__(closing.period.name)
         self.name = closing.period.name
         self.until = closing.end
-        latest = now + LOOK_AGAIN
+        latest = now + _LOOK_AGAIN
         wake_at = latest if closing.end is None else min(closing.end, latest)
         self.seconds = max((wake_at - now).total_seconds(), 1.0)
 
 
 class AttemptsSpent(Exception):
-    """Five attempts at some effects were not sent, and no sixth is made; nothing was stored."""
+    """Some effects have used up their five attempts, none of which was sent; nothing was stored."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(f"{len(keys)} effects")
@@ -67,7 +68,7 @@ class AttemptsSpent(Exception):
 class Applying:
     """The changes of one step being applied, and the results of their parts so far."""
 
-    ctx: WorkerContext
+    ctx: WriteContext
     lease: Lease
     changes: Sequence[Change]
     connections: Mapping[IntegrationId, Connection]
@@ -78,7 +79,7 @@ class Applying:
     modified: dict[str, datetime | None] = field(default_factory=dict)  # before the write, by effect key
     attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by effect key
     max_parts: int | None = None  # of a round, once one could not be read
-    unavailable: int = 0  # reads in a row of one object that failed because the account is away
+    unavailable: int = 0  # consecutive single-object reads that failed: account unavailable
     answer_room: int = 0  # bytes of answers that may still be kept; 0 where no later step can read them
     _pieces: dict[ChangeId, list[Piece]] = field(default_factory=dict)
     _unsettled: list[list[Piece]] | None = None
@@ -148,8 +149,7 @@ class Applying:
         return self.ctx.access.changes(kind)[part.operation]
 
     def is_order_free(self, part: Part) -> bool:
-        """Whether the part sets a value of a store's object that can be set back: the order among objects is
-        free.
+        """Whether the part sets a reversible value of a store's object, so that the order of objects is free.
 
         Messages, rows of a sheet and what cannot be undone are sent in order.
         """
@@ -175,9 +175,8 @@ async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: st
         raise LeaseLost(lease)
     if writer.cancel_code is not None:
         raise CancelRequested(writer.cancel_code)
-    await check_open(
-        tx, applying.ctx, lease, writer, [applying.connections[piece.part.integration_id] for piece in pieces]
-    )
+    used = [applying.connections[piece.part.integration_id] for piece in pieces]
+    await _check_open(tx, applying.ctx.access, lease, writer, used)
     intents = [_intent(applying, piece, key) for piece in pieces]
     stored = await write_ledger.intend(tx, lease.org, lease.run, epoch=lease.epoch, intents=intents)
     not_stored = {intent.key: intent for intent in intents if intent.key not in stored}
@@ -186,9 +185,9 @@ async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: st
         raise AttemptsSpent(list(not_stored))
 
 
-async def check_open(
+async def _check_open(
     tx: Tx,
-    ctx: WorkerContext,
+    access: ConnectionAccess,
     lease: Lease,
     writer: WriterLock,
     connections: Sequence[Connection],
@@ -203,23 +202,23 @@ async def check_open(
     integrations = {
         connection.integration_id
         for connection in connections
-        if not ctx.access.receives_messages(connection.kind)
+        if not access.receives_messages(connection.kind)
     }
     if not integrations:
         return
     periods = await acting.read(tx, lease.org, since=tx.now)
     acting_periods = periods.on_writes(writer.automation, integrations, is_exempt=writer.is_exempt)
     closing = acting.write_closing(acting_periods, tx.now)
-    if closing is not None:
+    if closing is not None and not await approvals.writes_now(tx, lease.org, lease.run):
         raise WritesClosed(closing, tx.now)
 
 
-async def check_repeat(tx: Tx, *, ctx: WorkerContext, lease: Lease, connection: Connection) -> None:
+async def check_repeat(tx: Tx, *, access: ConnectionAccess, lease: Lease, connection: Connection) -> None:
     """Raises WritesClosed when a closed period forbids to repeat a write to the connection, and LeaseLost."""
     writer = await held.read_writer(tx, lease)
     if writer is None:
         raise LeaseLost(lease)
-    await check_open(tx, ctx, lease, writer, [connection])
+    await _check_open(tx, access, lease, writer, [connection])
 
 
 async def _check_not_sent(tx: Tx, lease: Lease, intents: Mapping[str, Intent]) -> None:
@@ -283,21 +282,21 @@ async def _keep_answers(
     for piece, outcome in zip(pieces, outcomes, strict=True):
         if outcome.answer is None:
             continue
-        key_no, sealed = await vault.seal_text(
+        key_no, sealed = await vaults.seal_text(
             tx, applying.ctx.vault, org, field=_answer_field(piece.key), text=outcome.answer.to_text()
         )
         await write_ledger.keep_answer(tx, org, piece.key, key_no=key_no, sealed=sealed)
 
 
 async def recorded_answers(
-    tx: Tx, *, ctx: WorkerContext, lease: Lease, items: Sequence[Change]
+    tx: Tx, *, vault: Vault, lease: Lease, items: Sequence[Change]
 ) -> dict[ChangeId, WriteAnswer]:
     """Returns the recorded answer of each change that has one: that of its last part with one."""
     answers: dict[ChangeId, WriteAnswer] = {}
     for kept in await write_ledger.answers_of(tx, lease.org, lease.run, [item.id for item in items]):
-        text = await vault.open_text(
+        text = await vaults.open_text(
             tx,
-            ctx.vault,
+            vault,
             lease.org,
             field=_answer_field(kept.key),
             key_no=kept.key_no,

@@ -1,4 +1,4 @@
-"""What becomes of a step's proposals: held for approval, sent at once, refused in a test, or applied."""
+"""Handles a step's proposals: holds them for approval, sends, applies, or refuses them in a test."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -23,18 +23,18 @@ from steward.runs import apply, change_outcomes, checkpoint, ledger, reconcile
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.ledger import Applying
+from steward.runs.run_context import CancelRequested, LeaseLost
 from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
-from steward.runs.worker_context import CancelRequested, LeaseLost
 from steward.steps.base import MemoryWrite, StepResult, TooManyChanges
 from steward.steps.workflow.handed_on import DoneChange, HandedOn
 from steward.steps.workflow.items import encode_outputs
 
-MAX_CHANGES = 5000
-DID = (Outcome.APPLIED, Outcome.UNCHANGED)
-WAITING = (Outcome.PROPOSED,)
-TO_APPLY = (Outcome.APPROVED, Outcome.UNKNOWN)
-UNDONE = (*TO_APPLY, Outcome.DECLINED)
-NOT_BEGUN = (Outcome.DECLINED, Outcome.CANCELLED)
+_MAX_CHANGES = 5000
+_DID = (Outcome.APPLIED, Outcome.UNCHANGED)
+_WAITING = (Outcome.PROPOSED,)
+_TO_APPLY = (Outcome.APPROVED, Outcome.UNKNOWN)
+_UNDONE = (*_TO_APPLY, Outcome.DECLINED)
+_NOT_BEGUN = (Outcome.DECLINED, Outcome.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class HeldStep:
         """Returns the output once decided; a workflow's without the items whose change was not made."""
         if self.item_of is None or not isinstance(self.output, dict):
             return self.output
-        dropped_items = {item for index, item in enumerate(self.item_of) if outcomes.get(index) not in DID}
+        dropped_items = {item for index, item in enumerate(self.item_of) if outcomes.get(index) not in _DID}
         first, *rest = self.output["out"]
         remaining_items = [item for index, item in enumerate(first) if index not in dropped_items]
         return {**self.output, "out": [remaining_items, *rest]}
@@ -101,8 +101,8 @@ async def propose(
     `asks`: a send waits for approval as a change does (`send_mode: ask`). `iteration` tells the executions of
     a workflow's step apart. Raises TooManyChanges, LeaseLost, CancelRequested, MustWait.
     """
-    if await walk.proposed_so_far() + len(produced.proposals) > MAX_CHANGES:
-        raise TooManyChanges(len(produced.proposals), MAX_CHANGES)
+    if await walk.proposed_so_far() + len(produced.proposals) > _MAX_CHANGES:
+        raise TooManyChanges(len(produced.proposals), _MAX_CHANGES)
     if len(produced.known) == len(produced.proposals):
         await _list_known(walk, step, produced, started_at, iteration)
     elif walk.run.mode is Mode.TEST:
@@ -283,11 +283,11 @@ def _connection(walk: Walk, items: Sequence[Change]) -> JsonObject | None:
 
 async def waits_for_decision(walk: Walk, step: PlanStep, iteration: str = "") -> bool:
     """Whether a held step's changes are still to be decided."""
-    items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
-    return any(item.outcome in WAITING for item in items)
+    items = await walk.read(partial(_of_step, walk=walk, step=step, iteration=iteration))
+    return any(item.outcome in _WAITING for item in items)
 
 
-async def of_step(tx: Tx, *, walk: Walk, step: PlanStep, iteration: str = "") -> list[Change]:
+async def _of_step(tx: Tx, *, walk: Walk, step: PlanStep, iteration: str = "") -> list[Change]:
     """Returns the changes a step proposed, in order."""
     org, run = walk.lease.org, walk.run.id
     return await changes.of_execution(tx, org, run, name=step.name, iteration=iteration)
@@ -316,16 +316,16 @@ async def apply_step(
 async def _apply_step(
     walk: Walk, step: PlanStep, started_at: datetime, iteration: str, hand_on: HandOn | None
 ) -> None:
-    items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
+    items = await walk.read(partial(_of_step, walk=walk, step=step, iteration=iteration))
     change_hash = await _verified(walk, items)
     applying = Applying(
         ctx=walk.ctx,
         lease=walk.lease,
-        changes=[item for item in items if item.outcome in TO_APPLY],
+        changes=[item for item in items if item.outcome in _TO_APPLY],
         connections=walk.opened.connections,
         change_hash=change_hash,
         version=walk.run.plan_version or walk.run.template_version,
-        done=sum(item.outcome not in UNDONE for item in items),
+        done=sum(item.outcome not in _UNDONE for item in items),
         answer_room=ledger.ANSWERS_BYTES if hand_on is not None else 0,
     )
     ledger.remember(applying, await _read_effects(walk))
@@ -345,7 +345,7 @@ async def _read_effects(walk: Walk) -> list[Effect]:
 
 async def _sends_again(walk: Walk, step: PlanStep, iteration: str) -> bool:
     """Whether reconciliation found a write of the step that did not take effect and may be repeated."""
-    items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
+    items = await walk.read(partial(_of_step, walk=walk, step=step, iteration=iteration))
     unknown = [item for item in items if item.outcome is Outcome.UNKNOWN]
     if not unknown:
         return False
@@ -391,7 +391,7 @@ def _check_hashes(items: Sequence[Change]) -> None:
 async def stop_steps(walk: Walk) -> None:
     """Ends what is open of a run that stops and writes the last row of each held step that was begun.
 
-    What was written stays and is remembered, what was not is cancelled, what is in doubt stays unknown.
+    Written changes stay and update the memory, unwritten ones are cancelled, and doubtful ones stay unknown.
     Raises LeaseLost.
     """
 
@@ -407,8 +407,8 @@ async def stop_steps(walk: Walk) -> None:
         if value.state is not ValueState.HELD:
             continue
         step = walk.plan.step(value.name)
-        items = await walk.read(partial(of_step, walk=walk, step=step, iteration=value.iteration))
-        if all(item.outcome in NOT_BEGUN for item in items):
+        items = await walk.read(partial(_of_step, walk=walk, step=step, iteration=value.iteration))
+        if all(item.outcome in _NOT_BEGUN for item in items):
             continue
         with suppress(CancelRequested, TooMuchData):  # the run ends in any case
             await _write_last_row(walk, step, walk.ctx.clock.now(), value.iteration)
@@ -418,7 +418,7 @@ async def _write_last_row(
     walk: Walk, step: PlanStep, started_at: datetime, iteration: str, hand_on: HandOn | None = None
 ) -> None:
     """Writes the step's last row: what became of each change, and the memory written because of it."""
-    items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
+    items = await walk.read(partial(_of_step, walk=walk, step=step, iteration=iteration))
     held_step = HeldStep.from_json(walk.journal[execution_key(step.name, iteration)].output)
     tally = Counter(item.outcome for item in items)
     counts = change_counts(tally, sends=step.kind is StepKind.SEND)
@@ -451,7 +451,7 @@ async def _write_last_row(
 
 
 async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[DoneChange]:
-    look = partial(ledger.recorded_answers, ctx=walk.ctx, lease=walk.lease, items=items)
+    look = partial(ledger.recorded_answers, vault=walk.ctx.vault, lease=walk.lease, items=items)
     answers = await walk.read(look)
     return [DoneChange(item.outcome, item.message, answers.get(item.id)) for item in items]
 
@@ -472,7 +472,7 @@ def _state_after(handed: HandedOn, state: ValueState) -> ValueState:
 
 def _last_state(counts: Counts, items: Sequence[Change]) -> ValueState:
     """Returns the state of a held step's value after its changes ended."""
-    done = any(item.outcome in DID for item in items)
+    done = any(item.outcome in _DID for item in items)
     if counts.unknown:
         return ValueState.FAILED
     if done:

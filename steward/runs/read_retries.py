@@ -7,13 +7,15 @@ from steward.model.plan import PlanStep
 from steward.model.run import StartedBy
 from steward.outbound.errors import CallError, PlatformUnavailable, Throttled
 from steward.runs.apply import MustWait
+from steward.runs.run_context import Progress
 from steward.runs.state import Walk
-from steward.runs.worker_context import Progress
 
 # A read that is asked to wait is tried again for an hour from the execution's first failure. An event comes
 # once, so its run tries again without being asked to, too.
-WHEN_ASKED = timedelta(hours=1)
-OF_EVENTS = timedelta(minutes=15)
+_WHEN_ASKED = timedelta(hours=1)
+_OF_EVENTS = timedelta(minutes=15)
+# How much of a platform's answer a failure message quotes.
+_QUOTED = 160
 SHORTEST, LONGEST = timedelta(seconds=15), timedelta(minutes=5)
 
 
@@ -27,9 +29,9 @@ async def wait_for(
     since = walk.failing_since().get(execution)
     failing = timedelta(0) if since is None else await walk.read(_now) - datetime.fromisoformat(since)
     if error.wait_s is not None:
-        pause, limit = timedelta(seconds=error.wait_s), WHEN_ASKED
+        pause, limit = timedelta(seconds=error.wait_s), _WHEN_ASKED
     elif walk.run.started_by is StartedBy.EVENT and isinstance(error, PlatformUnavailable | Throttled):
-        pause, limit = min(max(failing, SHORTEST), LONGEST), OF_EVENTS
+        pause, limit = min(max(failing, SHORTEST), LONGEST), _OF_EVENTS
     else:
         return None
     if failing >= limit:
@@ -39,6 +41,20 @@ async def wait_for(
         words = f"{step.title}. Waiting: {error.message} It is tried again in {_in_words(pause)}."
         current_step = {**Progress(walk.lease, step, started_at).wire(), "title": words}
     return MustWait(pause.total_seconds(), reading=execution, current_step=current_step)
+
+
+def failure_message(error: CallError) -> str:
+    """Returns what failed, what the account answered, and how many calls in a row failed, in words."""
+    if error.status is not None:
+        # An HTML page is of no use to a merchant.
+        is_plain = 0 < len(error.platform_text) <= _QUOTED and "<" not in error.platform_text
+        answered = f"It answered {error.status}" + (f" (“{error.platform_text}”)" if is_plain else "")
+        return f"{error.message} {answered}{_in_a_row(error.attempts)}."
+    return error.message if error.attempts == 1 else f"{error.message} It was tried {error.attempts} times."
+
+
+def _in_a_row(attempts: int) -> str:
+    return "" if attempts == 1 else f" to {attempts} calls in a row"
 
 
 def _in_words(pause: timedelta) -> str:

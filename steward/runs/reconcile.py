@@ -26,14 +26,14 @@ from steward.outbound.errors import CallError, ErrorKind
 from steward.run_queue import summaries
 from steward.runs import apply, change_outcomes, finish
 from steward.runs.ledger import WritesClosed
-from steward.runs.worker_context import LeaseLost, WorkerContext
+from steward.runs.run_context import LeaseLost, WriteContext
 
-GIVE_UP = timedelta(hours=24)
-READ_BACK_PAGE = 100
-SECOND_SEARCH_AFTER = timedelta(seconds=60)
+_GIVE_UP = timedelta(hours=24)
+_READ_BACK_PAGE = 100
+_SECOND_SEARCH_AFTER = timedelta(seconds=60)
 # An account remembers a key for 24 h; 4 h before that nothing is asked again under it .
-KEY_TRUSTED = timedelta(hours=20)
-# An account that does not let us in now says nothing of what it did before.
+_KEY_TRUSTED = timedelta(hours=20)
+# An account that denies access now gives no information about earlier writes.
 _SAYS_NOTHING = frozenset(
     {ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN, ErrorKind.WRONG_ADDRESS, ErrorKind.UNAVAILABLE}
 )
@@ -87,7 +87,7 @@ async def open_ledger(tx: Tx, org: OrgId, run: RunId) -> OpenLedger:
     return OpenLedger(tx.now, run_effects, items, await connections.among(tx, org, named))
 
 
-async def settle_run(ctx: WorkerContext, lease: Lease) -> datetime | None:
+async def settle_run(ctx: WriteContext, lease: Lease) -> datetime | None:
     """Settles what can be settled of a claimed run; returns until when the run has to sleep, or None.
 
     Before an effect's `settle_after` nothing is done to it: a call of a lost worker may be in flight. Raises
@@ -106,10 +106,11 @@ async def settle_run(ctx: WorkerContext, lease: Lease) -> datetime | None:
 
 
 async def _settle_due(
-    ctx: WorkerContext, lease: Lease, ledger: OpenLedger, due: Sequence[Effect]
+    ctx: WriteContext, lease: Lease, ledger: OpenLedger, due: Sequence[Effect]
 ) -> datetime | None:
-    """Looks up each due effect and stores the verdicts; stops at the first to be looked up again and returns
-    when. Raises LeaseLost.
+    """Looks up each due effect and stores the verdicts, up to the first that is to be looked up again.
+
+    Returns when that is due. Raises LeaseLost.
     """
     looked_up: set[str] = set()
     for effect in due:
@@ -143,16 +144,14 @@ def _is_unsettled(effect: Effect) -> bool:
     return not (effect.state is EffectState.UNKNOWN and effect.recovery is Recovery.AT_MOST_ONCE)
 
 
-async def _repeat_batch(
-    ctx: WorkerContext, lease: Lease, ledger: OpenLedger, effect: Effect
-) -> list[Verdict]:
+async def _repeat_batch(ctx: WriteContext, lease: Lease, ledger: OpenLedger, effect: Effect) -> list[Verdict]:
     """Repeats a whole batch under its idempotency key; returns nothing when it has to be read back instead.
 
     Only the account's own decisions count: while it answers none, the first attempt may have done all.
     """
     now = ledger.now
     connection = ledger.connected(effect)
-    if effect.recovery is not Recovery.IDEMPOTENT or now - effect.intent_at >= KEY_TRUSTED:
+    if effect.recovery is not Recovery.IDEMPOTENT or now - effect.intent_at >= _KEY_TRUSTED:
         return []
     if connection is None:
         return []
@@ -194,7 +193,7 @@ def _verdict_of_call(effect: Effect, outcome: WriteOutcome, now: datetime) -> Ve
 
 
 async def _read_back_page(
-    ctx: WorkerContext, org: OrgId, ledger: OpenLedger, remaining: Sequence[Effect]
+    ctx: WriteContext, org: OrgId, ledger: OpenLedger, remaining: Sequence[Effect]
 ) -> list[Verdict]:
     """Reads a page of objects back from a store after a lost batch: the first of `remaining` and others like
     it.
@@ -205,7 +204,7 @@ async def _read_back_page(
     connection = ledger.connected(first)
     if connection is None or not connection.is_store:
         return []
-    page = _effects_like(first, ledger, remaining)[:READ_BACK_PAGE]
+    page = _effects_like(first, ledger, remaining)[:_READ_BACK_PAGE]
     if len(page) < 2 or first not in page:
         return []
     try:
@@ -230,7 +229,7 @@ def _effects_like(first: Effect, ledger: OpenLedger, effects: Sequence[Effect]) 
     ]
 
 
-async def _find_out(ctx: WorkerContext, org: OrgId, ledger: OpenLedger, effect: Effect) -> Verdict:
+async def _find_out(ctx: WriteContext, org: OrgId, ledger: OpenLedger, effect: Effect) -> Verdict:
     now = ledger.now
     if effect.recovery is Recovery.AT_MOST_ONCE:
         return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
@@ -263,13 +262,13 @@ async def _search(effect: Effect, is_found: bool, now: datetime) -> Verdict:
     if is_found:
         return Verdict(effect, EffectState.DONE, by="marker")
     if effect.state is EffectState.INTENT:
-        return Verdict(effect, EffectState.UNKNOWN, by="marker", retry_at=now + SECOND_SEARCH_AFTER)
+        return Verdict(effect, EffectState.UNKNOWN, by="marker", retry_at=now + _SECOND_SEARCH_AFTER)
     return Verdict(effect, EffectState.NOT_SENT, by="marker")
 
 
 def _retry_later(effect: Effect, now: datetime) -> Verdict:
     age = now - effect.intent_at
-    if age > GIVE_UP:
+    if age > _GIVE_UP:
         return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
     wait = next((step for step in _LATER if age < step * 4), _LATER[-1])
     return Verdict(effect, None, retry_at=now + wait)
@@ -336,7 +335,7 @@ async def _correct_summary(tx: Tx, org: OrgId, run_id: RunId) -> None:
     )
 
 
-async def settle_finished(ctx: WorkerContext, org: OrgId, run: RunId) -> None:
+async def settle_finished(ctx: WriteContext, org: OrgId, run: RunId) -> None:
     """Continues to read back the unknown writes of a finished run, for 24 hours."""
     engine, now = ctx.engine, ctx.clock.now()
     ledger = await engine.read(now, partial(open_ledger, org=org, run=run), org=org)
@@ -344,9 +343,9 @@ async def settle_finished(ctx: WorkerContext, org: OrgId, run: RunId) -> None:
         if effect.state not in OPEN or effect.settle_after > ledger.now:
             continue
         verdict = await _find_out(ctx, org, ledger, effect)
-        if not _is_unsettled(effect) or ledger.now - effect.intent_at > GIVE_UP:
+        if not _is_unsettled(effect) or ledger.now - effect.intent_at > _GIVE_UP:
             verdict = Verdict(effect, None, retry_at=ledger.now + timedelta(days=36_500))
-        elif verdict.state is EffectState.NOT_SENT:  # nobody sends it any more: it did not take effect
+        elif verdict.state is EffectState.NOT_SENT:  # no worker will send it any more
             words = "It did not take effect. Run the automation again to repeat it."
             verdict = Verdict(effect, EffectState.REFUSED, message=words)
         await engine.write(

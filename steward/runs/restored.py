@@ -19,7 +19,7 @@ from steward.model.change import Change, Outcome, Part, batch_key, effect_key, r
 from steward.model.ids import OrgId, RunId
 
 Operations = Mapping[str, Mapping[str, WriteOperation[Any]]]  # by kind of connection, by operation
-TO_WRITE = (Outcome.APPROVED, Outcome.UNKNOWN)
+_TO_WRITE = (Outcome.APPROVED, Outcome.UNKNOWN)
 
 
 async def check_first(tx: Tx, org: OrgId, operations: Operations) -> int:
@@ -36,7 +36,7 @@ async def check_first(tx: Tx, org: OrgId, operations: Operations) -> int:
 
 
 async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: Operations) -> None:
-    decided = [item for item in await changes.of_run(tx, org, run) if item.outcome in TO_WRITE]
+    decided = [item for item in await changes.of_run(tx, org, run) if item.outcome in _TO_WRITE]
     if not decided:
         return
     stored_run = await runs.get(tx, org, run)

@@ -20,17 +20,17 @@ from steward.database.runs import file_folder, run_files, workers
 from steward.model.ids import AutomationId, OrgId, PersonId, RunId
 
 ROWS = 1_000
-# A run takes at least a row of five tables with it; so many a pass keep the writer free for others.
-RUNS = 200
-VALUES_FOR = timedelta(days=30)
+# Removing a run removes rows of at least five tables; this many per pass leave the writer free for others.
+_RUNS = 200
+_VALUES_FOR = timedelta(days=30)
 FILES_FOR = timedelta(days=30)
 TEST_FILES_FOR = timedelta(hours=24)
-INVITATIONS_FOR = timedelta(days=30)
-FAILURES_FOR = timedelta(days=1)
-EVENTS_FOR = timedelta(days=30)
-BODIES_FOR = timedelta(days=7)
-NOTICES_FOR = timedelta(days=30)
-INBOX_FOR = timedelta(days=90)
+_INVITATIONS_FOR = timedelta(days=30)
+_FAILURES_FOR = timedelta(days=1)
+_EVENTS_FOR = timedelta(days=30)
+_BODIES_FOR = timedelta(days=7)
+_NOTICES_FOR = timedelta(days=30)
+_INBOX_FOR = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +46,20 @@ class RetentionRules:
 Sweep = Callable[[Engine, datetime, RetentionRules], Awaitable[int]]
 
 
-async def sweep_runs(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_runs(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes runs that finished longer ago than the history is kept, with everything they hold."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, RunId]]:
-        return await retention.runs_past(tx, tx.now - keeping.history, RUNS)
+        return await retention.runs_past(tx, tx.now - keeping.history, _RUNS)
 
     return await _of_runs(engine, now, await engine.read(now, pick), retention.remove_runs)
 
 
-async def sweep_values(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_values(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes step values thirty days after their run's end; by partition on PostgreSQL."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, RunId]]:
-        return await retention.values_past(tx, tx.now - VALUES_FOR, RUNS)
+        return await retention.values_past(tx, tx.now - _VALUES_FOR, _RUNS)
 
     return await _of_runs(engine, now, await engine.read(now, pick), retention.remove_values)
 
@@ -79,10 +79,10 @@ async def _of_runs(
     return removed
 
 
-async def sweep_files(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_files(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes the files of runs thirty days after their end, of test runs after a day; and orphans."""
     before, test_before = now - FILES_FOR, now - TEST_FILES_FOR
-    pick = partial(run_files.expired, before=before, test_before=test_before, max_rows=RUNS)
+    pick = partial(run_files.expired, before=before, test_before=test_before, max_rows=_RUNS)
     removed = 0
     for org, run in await engine.read(now, pick):
         removed += await engine.write(now, partial(run_files.remove, org=org, runs=[run]), org=org)
@@ -100,7 +100,7 @@ async def _sweep_orphans(engine: Engine, now: datetime, folder: Path) -> None:
         await asyncio.to_thread(partial(file_folder.remove_orphans, folder, org, run, stored=stored, now=now))
 
 
-async def sweep_slots(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_slots(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes decided slots older than the kept history."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, AutomationId, int]]:
@@ -114,7 +114,7 @@ async def sweep_slots(engine: Engine, now: datetime, keeping: RetentionRules) ->
     return await engine.write(now, remove, org={org for org, _, _ in expired}) if expired else 0
 
 
-async def sweep_sessions(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_sessions(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes sessions that have ended."""
 
     async def remove(tx: Tx) -> int:
@@ -136,27 +136,27 @@ def _simple(remove: Callable[[Tx], Awaitable[int]]) -> Sweep:
 
 
 async def _invitations(tx: Tx) -> int:
-    return await retention.remove_invitations(tx, tx.now - INVITATIONS_FOR, ROWS)
+    return await retention.remove_invitations(tx, tx.now - _INVITATIONS_FOR, ROWS)
 
 
 async def _failures(tx: Tx) -> int:
-    return await retention.remove_deferrals(tx, tx.now - FAILURES_FOR, ROWS)
+    return await retention.remove_deferrals(tx, tx.now - _FAILURES_FOR, ROWS)
 
 
-async def sweep_events(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_events(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes store events after a month: none is matched or repeated that late."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
-        return await events_kept.past(tx, tx.now - EVENTS_FOR, ROWS)
+        return await events_kept.past(tx, tx.now - _EVENTS_FOR, ROWS)
 
     return await _of_events(engine, now, await engine.read(now, pick), events_kept.remove)
 
 
-async def sweep_bodies(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_bodies(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes bodies of store events after a week; by partition on PostgreSQL."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
-        return await events_kept.bodies_past(tx, tx.now - BODIES_FOR, ROWS)
+        return await events_kept.bodies_past(tx, tx.now - _BODIES_FOR, ROWS)
 
     return await _of_events(engine, now, await engine.read(now, pick), events_kept.remove_bodies)
 
@@ -176,7 +176,7 @@ async def _of_events(
     return removed
 
 
-async def sweep_own_changes(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_own_changes(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes records of own changes once no event can be their echo."""
     removed = 0
 
@@ -191,12 +191,12 @@ async def sweep_own_changes(engine: Engine, now: datetime, keeping: RetentionRul
     return removed
 
 
-async def sweep_notices(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_notices(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes notices after a month."""
     return await _of_notifications(engine, now, notices_kept.notices_past, notices_kept.remove_notices)
 
 
-async def sweep_messages(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_messages(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes messages that have ended a month after they were begun."""
     return await _of_notifications(engine, now, notices_kept.messages_past, notices_kept.remove_messages)
 
@@ -208,7 +208,7 @@ async def _of_notifications(
     remove: Callable[..., Awaitable[int]],
 ) -> int:
     async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
-        return await past(tx, tx.now - NOTICES_FOR, ROWS)
+        return await past(tx, tx.now - _NOTICES_FOR, ROWS)
 
     by_org: dict[OrgId, list[str]] = defaultdict(list)
     for org, key in await engine.read(now, pick):
@@ -221,11 +221,11 @@ async def _of_notifications(
     )
 
 
-async def sweep_inbox(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+async def _sweep_inbox(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes entries of inboxes after three months."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, PersonId, str]]:
-        return await notices_kept.inbox_past(tx, tx.now - INBOX_FOR, ROWS)
+        return await notices_kept.inbox_past(tx, tx.now - _INBOX_FOR, ROWS)
 
     expired = await engine.read(now, pick)
 
@@ -237,17 +237,17 @@ async def sweep_inbox(engine: Engine, now: datetime, keeping: RetentionRules) ->
 
 # One line adds a table; each in transactions of its own, so that none stops another.
 SWEEPS: Mapping[str, Sweep] = {
-    "runs": sweep_runs,
-    "step_values": sweep_values,
-    "run_files": sweep_files,
-    "occurrences": sweep_slots,
-    "events": sweep_events,
-    "event_bodies": sweep_bodies,
-    "own_changes": sweep_own_changes,
-    "notices": sweep_notices,
-    "messages": sweep_messages,
-    "inbox": sweep_inbox,
-    "sessions": sweep_sessions,
+    "runs": _sweep_runs,
+    "step_values": _sweep_values,
+    "run_files": _sweep_files,
+    "occurrences": _sweep_slots,
+    "events": _sweep_events,
+    "event_bodies": _sweep_bodies,
+    "own_changes": _sweep_own_changes,
+    "notices": _sweep_notices,
+    "messages": _sweep_messages,
+    "inbox": _sweep_inbox,
+    "sessions": _sweep_sessions,
     "login_attempts": _simple(partial(limits.forget_ended, max_rows=ROWS)),
     "rate_windows": _simple(partial(retention.remove_windows, max_rows=ROWS)),
     "deferred_rows": _simple(_failures),
@@ -255,10 +255,10 @@ SWEEPS: Mapping[str, Sweep] = {
     "service_keys": _simple(keys.forget_retired),
     "workers": _simple(workers.remove_dead),
 }
-# What one pass removes at most; a table that gave as many is come back to at once.
+# What one pass removes at most; a table that reaches this limit gets another pass at once.
 FULL: Mapping[str, int] = {
-    "runs": RUNS,
-    "run_files": RUNS,
+    "runs": _RUNS,
+    "run_files": _RUNS,
     "occurrences": ROWS,
     "step_values": ROWS,
     "events": ROWS,
@@ -288,10 +288,10 @@ async def rotate_partitions(engine: Engine, now: datetime) -> tuple[int, int]:
     then, oldest, unfinished = await engine.read(now, look)
     dropped = 0
     for table, drop_before in (
-        ("step_values", partitions.border(then - VALUES_FOR, unfinished)),
+        ("step_values", partitions.border(then - _VALUES_FOR, unfinished)),
         ("steps", partitions.border(then, oldest)),
         ("changes", partitions.border(then, oldest)),
-        ("event_bodies", partitions.border(then - BODIES_FOR, None)),
+        ("event_bodies", partitions.border(then - _BODIES_FOR, None)),
     ):
         dropped += await engine.write(now, partial(partitions.drop, table=table, before=drop_before))
     return created, dropped

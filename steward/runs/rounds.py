@@ -14,16 +14,16 @@ KnownResults = Mapping[
 ]  # outcome and message of each settled part, by effect key
 UnsentOutcome = tuple["Piece", Outcome, str | None]
 
-# A call that carries several items is sized to take at most this long; the first one is small, for nothing is
-# known yet of how long the shop takes.
+# A call with several items is sized to take at most this long; the first call is small, because the speed of
+# the shop is not known yet.
 CALL_SECONDS = 20.0
-FIRST_ITEMS = 10
+_FIRST_ITEMS = 10
 # How many parts of one kind are considered together: the largest batch a platform takes.
 MAX_CANDIDATES = 250
-# How many changes are looked at for a round: what is further back can wait.
-MAX_SCANNED = 500
+# How many changes are considered for one round; later ones wait for the next.
+_MAX_SCANNED = 500
 # Requests are added to a round until they hold this many parts, which are read again together.
-ENOUGH_PARTS = 100
+_ENOUGH_PARTS = 100
 _SUCCEEDED = (Outcome.APPLIED, Outcome.UNCHANGED)
 _REMEMBERED = 5_000
 
@@ -40,9 +40,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The next step of applying: parts that can no longer be sent, and requests of one operation and
-    connection.
-    """
+    """The next step of applying: requests of one operation and connection, and parts now blocked."""
 
     blocked: tuple[UnsentOutcome, ...] = ()
     requests: tuple[tuple[Piece, ...], ...] = ()
@@ -76,7 +74,7 @@ def next_round(
     """
     blocked: list[UnsentOutcome] = []
     scan = _Scan(operations)
-    for index, pieces in enumerate(unsettled[:MAX_SCANNED]):
+    for index, pieces in enumerate(unsettled[:_MAX_SCANNED]):
         open_ = [piece for piece in pieces if piece.key not in results]
         failed_part = _failed_result(pieces, results)
         if failed_part is not None:
@@ -142,7 +140,7 @@ class _Scan:
         requests: list[tuple[Piece, ...]] = []
         count = 0
         for group in _grouped(self._candidates, self._operations):
-            if count >= (ENOUGH_PARTS if max_parts is None else max_parts):
+            if count >= (_ENOUGH_PARTS if max_parts is None else max_parts):
                 break
             requests.append(group if max_parts is None else group[: max_parts - count])
             count += len(requests[-1])
@@ -184,7 +182,7 @@ def batch_size(item_seconds: float | None, *, limit: int) -> int:
     `item_seconds` is how long one item took in the previous call; None without one.
     """
     if item_seconds is None:
-        return min(FIRST_ITEMS, limit)
+        return min(_FIRST_ITEMS, limit)
     if item_seconds * limit <= CALL_SECONDS:
         return limit
     return max(1, int(CALL_SECONDS / item_seconds))

@@ -22,8 +22,8 @@ from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import ClaimedRun
 from steward.runs.context import OpenConnections
 from steward.runs.finish import EndWrites, FinishRequest
+from steward.runs.run_context import CancelRequested, Progress, RunContext
 from steward.runs.storage import static_data
-from steward.runs.worker_context import CancelRequested, Progress, WorkerContext
 from steward.steps.base import MemoryWrite
 from steward.steps.workflow.static_data import StaticData
 from steward.templates.base import Template
@@ -34,7 +34,7 @@ FAILING = "@failing"
 
 
 class ApprovalMismatch(Exception):
-    """What was approved and what would be applied differ: nothing is written."""
+    """The approved changes and those about to be applied differ; nothing is written."""
 
 
 class RunTimedOut(Exception):
@@ -54,7 +54,7 @@ class VerifiedSet:
 class Walk:
     """A run being walked through its plan."""
 
-    ctx: WorkerContext
+    ctx: RunContext
     claimed: ClaimedRun
     template: Template | None  # None: a workflow, whose plan was kept with the automation
     plan: Plan
@@ -132,7 +132,7 @@ class Walk:
         """Returns what the end of the run writes besides if it succeeds."""
         if self.static_data is None:
             return None
-        return await static_data.writes_at_end(self.ctx, self.run, self.static_data)
+        return await static_data.writes_at_end(self.ctx.vault, self.run, self.static_data)
 
     async def proposed_so_far(self) -> int:
         """Returns how many changes the run has proposed in all its rounds."""
@@ -170,13 +170,12 @@ class Walk:
         Raises LeaseLost, CancelRequested, TooMuchData.
         """
         point = self._point(ended, output, state=ValueState.DONE)
-        assert point.value is not None
-        self._record_checkpoint(ended, point)  # the run's last words tell of this step too
+        self._record_checkpoint(ended, point)  # the run's summary includes this step
         request, now, engine = end(), self.ctx.clock.now(), self.ctx.engine
         failpoint("before_checkpoint")
         if request.is_success:
             failpoint("before_finish")
-            last_point = checkpoint.plain_point(point, ended, point.value, now)
+            last_point = checkpoint.step_point(point, ended)
             closed = await finish.end_with_step(engine, now, request, last_point)
             is_ended, cancel = closed.ended, closed.cancel
         else:
@@ -212,7 +211,6 @@ class Walk:
 
     def _record_checkpoint(self, ended: Ended, point: Checkpoint) -> None:
         """Updates the walk with a checkpoint."""
-        assert point.value is not None
         self.seq += 1
         self.kept_bytes += len(point.output)
         key = execution_key(ended.step.name, ended.iteration)

@@ -38,8 +38,8 @@ from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.claim import LONGEST, ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
+from steward.runs.run_context import CancelRequested, LeaseLost, RunContext, WorkerStopping
 from steward.runs.state import FAILING, ApprovalMismatch, RunTimedOut, Walk
-from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext, WorkerStopping
 from steward.steps.base import StepContext, StepFailed, StepResult
 
 ATTEMPTS = 3
@@ -61,10 +61,11 @@ CANCELLED_WORDS = {
 }
 
 
-async def work(ctx: WorkerContext, lease: Lease) -> None:
+async def work(ctx: RunContext, lease: Lease) -> None:
     """Takes one leased run as far as it can go: to its end, to an approval, or to sleep."""
+    ctx.begin_trace(lease)
     try:
-        claimed = await claim.start_claimed(ctx, lease)
+        claimed = await claim.start_claimed(ctx.engine, ctx.clock.now(), lease, ctx.automation_rules)
         failpoint("after_start")
         if claimed is not None:
             if claimed.state.last_seq == 0 and lease.attempt == 1:
@@ -83,9 +84,12 @@ async def work(ctx: WorkerContext, lease: Lease) -> None:
     except Exception as error:
         ctx.log.error("run_crashed", error, run=lease.run, org=lease.org)
         await _fail_crashed_run(ctx, lease)
+        await ctx.add_trace(lease)
+    else:
+        await ctx.add_trace(lease)
 
 
-async def _continue_run(ctx: WorkerContext, claimed: ClaimedRun) -> None:
+async def _continue_run(ctx: RunContext, claimed: ClaimedRun) -> None:
     lease = claimed.lease
     until = (
         None if claimed.state.last_seq == 0 and lease.attempt == 1 else await reconcile.settle_run(ctx, lease)
@@ -93,7 +97,7 @@ async def _continue_run(ctx: WorkerContext, claimed: ClaimedRun) -> None:
     if until is not None:
         await _sleep(ctx, claimed, until, leased_ms=0, settles=True)
         return
-    end = _end_at_start(ctx, claimed)
+    end = _end_at_start(claimed)
     opened = context.NO_CONNECTIONS
     if end is None:
         try:
@@ -104,7 +108,7 @@ async def _continue_run(ctx: WorkerContext, claimed: ClaimedRun) -> None:
     await (_walk_to_pause(walk) if end is None else _close(walk, end))
 
 
-def _end_at_start(ctx: WorkerContext, claimed: ClaimedRun) -> Callable[[Walk], RunEnd] | None:
+def _end_at_start(claimed: ClaimedRun) -> Callable[[Walk], RunEnd] | None:
     """Returns how the run ends before a further step; None when it goes on."""
     if claimed.state.cancel_code is not None:
         return _cancelled(claimed.state.cancel_code)
@@ -116,9 +120,9 @@ def _end_at_start(ctx: WorkerContext, claimed: ClaimedRun) -> Callable[[Walk], R
     return None
 
 
-async def _start_walk(ctx: WorkerContext, claimed: ClaimedRun, opened: context.OpenConnections) -> Walk:
+async def _start_walk(ctx: RunContext, claimed: ClaimedRun, opened: context.OpenConnections) -> Walk:
     is_workflow = claimed.automation.kind is AutomationKind.WORKFLOW and claimed.run.undo_of is None
-    template = None if is_workflow else context.template_of(ctx, claimed)
+    template = None if is_workflow else context.template_of(ctx.automation_rules.templates, claimed)
     walk = Walk(
         ctx=ctx,
         claimed=claimed,
@@ -368,8 +372,10 @@ async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: 
     wait = await read_retries.wait_for(walk, error, step.name, step, started_at)
     if wait is not None:
         raise wait from error
-    await connection_checks.schedule_check(walk.ctx, walk.run.org, walk.opened.touched, kinds=[error.kind])
-    return await _fail_step(walk, step, started_at, code=error.kind, message=error.message)
+    ctx, touched = walk.ctx, walk.opened.touched
+    await connection_checks.schedule_check(ctx.engine, ctx.clock, walk.run.org, touched, kinds=[error.kind])
+    message = read_retries.failure_message(error)
+    return await _fail_step(walk, step, started_at, code=error.kind, message=message)
 
 
 def _failure_after(walk: Walk, step: PlanStep) -> Ended | None:
@@ -428,7 +434,7 @@ def _result(walk: Walk, failure: Ended | None) -> RunEnd:
     totals = record.counts()
     status, code = finish.verdict(totals)
     if code == "all_conflicted" and walk.run.undo_of is not None and walk.run.approval_id is None:
-        status, code = RunStatus.SUCCEEDED, None  # everything was left, and the text says so
+        status, code = RunStatus.SUCCEEDED, None  # every object was left, as the summary states
     message = finish.verdict_message(code, totals)
     if failure is not None and code is None:
         status, code = RunStatus.FAILED, "step_failed"
@@ -449,7 +455,7 @@ def _cancelled(code: str) -> Callable[[Walk], RunEnd]:
 
 
 async def _end(
-    ctx: WorkerContext,
+    ctx: RunContext,
     claimed: ClaimedRun,
     end: RunEnd,
     on_success: finish.EndWrites | None = None,
@@ -468,7 +474,7 @@ async def _end(
     _report_end(ctx, claimed, end)
 
 
-def _report_end(ctx: WorkerContext, claimed: ClaimedRun, end: RunEnd) -> None:
+def _report_end(ctx: RunContext, claimed: ClaimedRun, end: RunEnd) -> None:
     failpoint("after_finish")
     ctx.wake("ready")
     if end.status is not RunStatus.SUCCEEDED:
@@ -483,7 +489,7 @@ def _report_end(ctx: WorkerContext, claimed: ClaimedRun, end: RunEnd) -> None:
         ctx.log.error("run_interrupted", run=run, org=org, automation=claimed.run.automation_id)
 
 
-def _count_undo(ctx: WorkerContext, end: RunEnd) -> None:
+def _count_undo(ctx: RunContext, end: RunEnd) -> None:
     ctx.metrics.count("steward_undo_runs_total", outcome=str(end.status))
     counts = end.summary.get("counts") if end.summary is not None else None
     for outcome, names in _UNDO_OUTCOMES.items():
@@ -493,7 +499,7 @@ def _count_undo(ctx: WorkerContext, end: RunEnd) -> None:
 
 
 async def _sleep(
-    ctx: WorkerContext,
+    ctx: RunContext,
     claimed: ClaimedRun,
     until: datetime | timedelta,
     *,
@@ -533,7 +539,7 @@ async def _sleep(
         ctx.log.info("run_held", run=lease.run, org=lease.org, period=held_by[0])
 
 
-async def _fail_crashed_run(ctx: WorkerContext, lease: Lease) -> None:
+async def _fail_crashed_run(ctx: RunContext, lease: Lease) -> None:
     """Ends a run that a defect of the service stopped."""
 
     async def fail(tx: Tx) -> None:

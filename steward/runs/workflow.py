@@ -44,14 +44,14 @@ from steward.steps.workflow.step_types import UNKNOWN_IN_TEST, NodeResult, RunEn
 from steward.steps.workflow.walk import ExecutionHold, SettledExecution, WalkContext, WalkResult, walk
 
 T = TypeVar("T")
-# Codes of executions that hand nothing on, and what is said of the steps behind them.
+# Codes of executions without output, and the message of the steps that follow them.
 _LEFT_OUT: Mapping[str, str] = {
     UNKNOWN_IN_TEST: "What comes before it was left out of this test run: it is not known whether it runs.",
     "not_approved": "Nothing of what comes before it was approved, so it did not run.",
     "nothing_applied": "Nothing of what comes before it was done, so it did not run.",
 }
 _STATIC_DATA = "static_data"  # in the row of an execution: the objects it changed
-SHORT_WAIT = 2.0  # a wait of at most this many seconds stays in memory
+_SHORT_WAIT = 2.0  # a wait of at most this many seconds stays in memory
 
 
 async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
@@ -76,7 +76,8 @@ async def advance(walk_: Walk) -> Ended | None:
     if entry is None:
         return None
     run = walk_.run
-    walk_.static_data = static_data.of_run(walk_.ctx, walk_.run)
+    ctx = walk_.ctx
+    walk_.static_data = static_data.of_run(ctx.engine, ctx.clock, ctx.vault, walk_.run)
     scene = RunEnvironment(
         zone=walk_.claimed.automation.timezone,
         now=walk_.ctx.clock.now(),
@@ -287,7 +288,7 @@ class Rows:
         await self.walk.checkpoint(self._ended(execution, done), output, state=ValueState.DONE)
         if wait is not None:
             seconds_left = (wait - self.walk.ctx.clock.now()).total_seconds()
-            if seconds_left > SHORT_WAIT:
+            if seconds_left > _SHORT_WAIT:
                 raise MustWait(seconds_left)
             await self.walk.ctx.clock.sleep(max(seconds_left, 0))
         return SettledExecution(done.outputs, done.error, done.code)
@@ -410,8 +411,10 @@ class Rows:
         if self.current is None:
             raise error
         touched = self.walk.opened.touched
-        await connection_checks.schedule_check(self.walk.ctx, self.walk.run.org, touched, kinds=[error.kind])
-        return await self.fail(self.current, error.kind, error.message)
+        await connection_checks.schedule_check(
+            self.walk.ctx.engine, self.walk.ctx.clock, self.walk.run.org, touched, kinds=[error.kind]
+        )
+        return await self.fail(self.current, error.kind, read_retries.failure_message(error))
 
     async def fail_too_much_data(self) -> None:
         """Writes the row of an execution that exceeded the data limit; none for a replayed one."""
@@ -420,7 +423,7 @@ class Rows:
             await self.fail(self.current, "too_much_data", words)
 
     async def skip(self, step: PlanStep, code: str, words: str) -> None:
-        """Writes the row of a step that did not run: its inputs never came, or are not known."""
+        """Writes the row of a step that did not run, because its inputs never came or are not known."""
         if step.name in self.walk.step_messages:
             return
         ended = Ended(

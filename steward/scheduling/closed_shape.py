@@ -9,7 +9,7 @@ from steward.model.closed_period import ClosedKind, ClosedWhen
 from steward.scheduling.closings import local_of
 from steward.scheduling.zones import LAST, instant_of
 
-LONGEST_DAYS = 366
+_LONGEST_DAYS = 366
 _USED = {
     ClosedKind.ONCE: ("start", "end"),
     ClosedKind.WEEKLY: ("days", "from", "to"),
@@ -62,8 +62,8 @@ def _check_once(when: ClosedWhen, zone: ZoneInfo, now: datetime, errors: FieldEr
     start, end = local_of(when.start), local_of(when.end)
     if end <= start:
         errors["when.end"] = ["Give an end after the start."]
-    elif end - start > timedelta(days=LONGEST_DAYS):
-        errors["when.end"] = [f"Give an end at most {LONGEST_DAYS} days after the start."]
+    elif end - start > timedelta(days=_LONGEST_DAYS):
+        errors["when.end"] = [f"Give an end at most {_LONGEST_DAYS} days after the start."]
     elif end.year >= LAST.year:
         errors["when.end"] = [_LOCAL_WORDS]
     elif instant_of(end.date(), end.time(), zone)[0] <= now:
@@ -75,11 +75,10 @@ def _read_weekly(sent: Mapping[str, object], errors: FieldErrors) -> ClosedWhen 
     numbers = [day for day in days if type(day) is int and 1 <= day <= 7] if isinstance(days, list) else []
     if not isinstance(days, list) or not numbers or sorted(set(numbers)) != sorted(days):
         errors["when.days"] = [_DAYS_WORDS]
-    for name, value in (("from", from_time), ("to", to_time)):
-        is_time = isinstance(value, str) and _TIME.fullmatch(value) is not None
-        is_missing = value is None and (from_time is not None or to_time is not None)
-        if is_missing or (value is not None and not is_time):
-            errors[f"when.{name}"] = [_TIME_WORDS]
+    if from_time is not None or to_time is not None:
+        for name, value in (("from", from_time), ("to", to_time)):
+            if not isinstance(value, str) or not _TIME.fullmatch(value):
+                errors[f"when.{name}"] = [_TIME_WORDS]
     return ClosedWhen(
         ClosedKind.WEEKLY,
         days=tuple(sorted(numbers)),

@@ -70,16 +70,6 @@ def closing_at(periods: Collection[ClosedPeriod], instant: datetime) -> Closing 
     return min(holding, key=_precedence, default=None)
 
 
-def open_from(periods: Collection[ClosedPeriod], instant: datetime) -> datetime | None:
-    """Returns the first open instant at or after `instant`; None when there is none in sight (R20)."""
-    for _ in range(MAX_JUMPS):
-        later = _past(periods, instant)
-        if later is None or later == instant:
-            return later
-        instant = later
-    return None
-
-
 def _past(periods: Collection[ClosedPeriod], instant: datetime) -> datetime | None:
     """Returns the latest end of the closings that hold the instant: the instant itself when it is open.
 

@@ -14,7 +14,7 @@ from steward.scheduling.slots import next_slots, slots
 from steward.scheduling.zones import LAST, local_time
 
 _RUNS = 3
-MAX_CLOSED = 5_000
+_MAX_CLOSED = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def preview_open(
 ) -> ClosedPreview:
     """The next three runs after `after` outside every closed period, with spread 0.
 
-    The search ends after `MAX_CLOSED` runs that are left out.
+    The search ends after `_MAX_CLOSED` runs that are left out.
     """
     runs: list[PreviewRun] = []
     closed: list[tuple[PreviewRun, str]] = []
@@ -65,7 +65,7 @@ def preview_open(
             closed.append((run, closing.period.name))
         else:
             closed_more += 1
-        if len(runs) == _RUNS or closed_more == MAX_CLOSED:
+        if len(runs) == _RUNS or closed_more == _MAX_CLOSED:
             break
     return ClosedPreview(runs, closed, closed_more)
 

@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 FieldErrors = dict[str, list[str]]
 
-DAYS_AHEAD = 1_826  # five years: schedule.md 3, `date`
+_DAYS_AHEAD = 1_826  # five years: schedule.md 3, `date`
 
 _TIME_OF_DAY = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -143,8 +143,8 @@ def _check_once(reading: _Reading, schedule: Schedule, zone: ZoneInfo, now: date
         return
     today = min(now, LAST).astimezone(zone).date()
     day = date.fromisoformat(schedule.date)
-    if (day - today).days > DAYS_AHEAD or day > LAST_DAY:
-        latest = min(LAST_DAY - today, timedelta(days=DAYS_AHEAD)) + today
+    if (day - today).days > _DAYS_AHEAD or day > LAST_DAY:
+        latest = min(LAST_DAY - today, timedelta(days=_DAYS_AHEAD)) + today
         reading.refuse("date", f"This is too far ahead. Give a day up to {day_words(latest)}.")
     elif reading.is_right("run_at") and has_passed(schedule, zone, now):
         reading.refuse("date", "This day and time have already passed. Give a later day or time of day.")

@@ -3,8 +3,7 @@
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
-from steward.model.schedule import MONDAY_TO_FRIDAY, Cadence, Schedule, SlotNote
-from steward.scheduling.slots import Slot
+from steward.model.schedule import MONDAY_TO_FRIDAY, Cadence, Schedule
 
 # Not from strftime, whose names follow the machine's locale.
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -21,26 +20,6 @@ def schedule_words(schedule: Schedule, timezone: str) -> str:
     if schedule.cadence is Cadence.MANUAL:
         return "Only when run by hand"
     return f"{_rule(schedule)} ({timezone})"
-
-
-def note_words(slot: Slot, schedule: Schedule, zone: ZoneInfo) -> str | None:
-    """Why a slot is not where its rule says, for the run concerned (web.md 6.5.1); None without a note."""
-    named = slot.local_key[11:]
-    match slot.note:
-        case None:
-            return None
-        case SlotNote.GAP:
-            local = slot.nominal_at.astimezone(zone)
-            when = local.strftime("%H:%M")
-            if local.date() != slot.nominal_on:
-                when += f" on {WEEKDAYS[local.weekday()]}"
-            return f"The clock jumps over {named} that night; this run starts at {when}."
-        case SlotNote.FOLD:
-            return f"{named} comes twice that night; it runs at the first."
-        case SlotNote.SHORT_MONTH:
-            day = slot.nominal_on
-            ordinal_day = ordinal(schedule.day_of_month or day.day)
-            return f"{MONTHS[day.month - 1]} has no {ordinal_day}; it runs on the {ordinal(day.day)}."
 
 
 def spread_words(spread_max: int) -> str | None:

@@ -16,7 +16,7 @@ from steward.database.automations import occurrences, schedules
 from steward.database.automations import records as automations
 from steward.database.automations.occurrences import StoredSlot, of_automation
 from steward.database.engine.base import Engine, Tx
-from steward.database.runs import approvals, transitions, workers
+from steward.database.runs import approvals, run_lists, transitions, workers
 from steward.database.runs import records as runs
 from steward.database.runs.transitions import Lease
 from steward.model.account import TOKEN_SCOPES, Actor, Organization, Role, Via, maker
@@ -192,9 +192,10 @@ class World:
 
     async def runs(self, automation: Automation) -> list[Run]:
         """All its runs, oldest first."""
-        wanted = runs.RunFilter(automation=automation.id)
+        wanted = run_lists.RunFilter(automation=automation.id)
         found = await self.write(
-            partial(runs.find, org=automation.org, run_filter=wanted, limit=1000, after=None), automation.org
+            partial(run_lists.find, org=automation.org, run_filter=wanted, limit=1000, after=None),
+            automation.org,
         )
         return [runs.record(row) for row in found[::-1]]
 
@@ -213,7 +214,7 @@ class World:
     async def timing(self, automation: Automation) -> schedules.Timing:
         """The clockwork of the automation."""
         found = await self.write(
-            partial(schedules.read, org=automation.org, automation=automation.id), automation.org
+            partial(schedules.lock, org=automation.org, automation=automation.id), automation.org
         )
         assert found is not None
         return found

@@ -61,10 +61,10 @@ async def late_call(shop: Shop) -> list[str]:
         read(dict(shop.environ)), clock=shop.clock, serve=False, transport=network, write_log=print
     )
     lost = await worker.register(slow.worker_context, slow.hints, poll=timedelta(seconds=1))
-    [lease] = await claim.claim(slow.worker_context, lost.id, free=1, full=[])
+    [lease] = await claim.claim(slow.worker_context.engine, slow.clock.now(), lost.id, free=1, full=[])
     task = asyncio.create_task(walk.work(slow.worker_context, lease))
     await network.held.wait()
-    await shop.clock.advance(shop.service.worker_context.rules.lease.total_seconds() + 1)
+    await shop.clock.advance(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
     shop.worker = None
     await shop.drain()
     early = len(shop.writes())

@@ -23,7 +23,7 @@ from steward.model.change import Change, Outcome
 from steward.model.ids import OrgId
 from steward.model.refusals import Refusal, Unavailable
 from steward.model.run import TERMINAL, Run, RunStatus
-from steward.runs.worker_context import LeaseConfirmation
+from steward.runs.run_context import LeaseConfirmation
 from steward.worker import Hints, Worker
 from tests.crash.killing import KINDS, Killed, wanted, written
 from tests.crash.skew import OwnTime, SkewedClock
@@ -181,7 +181,7 @@ class Simulation:
         finally:
             for host in self.hosts:
                 await self.kill(host)
-        await shop.clock.advance(shop.service.worker_context.rules.lease.total_seconds() + 1)
+        await shop.clock.advance(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
         return await self.judge(runs)
 
     async def _begun(self) -> list[Run]:
@@ -416,7 +416,7 @@ async def open_simulation(shop: Shop) -> Simulation:
         service = await app.build(
             read(dict(shop.environ)), clock=shop.clock, serve=False, transport=network, write_log=print
         )
-        host = Host(number, service, clock, random.Random())
+        host = Host(number, service, clock, random.Random(random.randrange(1 << 32)))
         network.host = host
         hosts.append(host)
     return Simulation(shop, hosts)

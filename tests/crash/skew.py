@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from steward.database.engine.base import Act, Dialect, Engine
 from steward.model.ids import OrgId
-from steward.runs.worker_context import LeaseConfirmation, WorkerContext
+from steward.runs.run_context import LeaseConfirmation
+from steward.worker import WorkerContext
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop
 

@@ -11,8 +11,8 @@ from steward.database.engine.base import Act, Dialect, Engine, Tx
 from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs import claim, walk
-from steward.runs.worker_context import LeaseConfirmation, WorkerContext
-from steward.worker import Hints, Worker
+from steward.runs.run_context import LeaseConfirmation
+from steward.worker import Hints, Worker, WorkerContext
 from tests.runs.shop import Shop
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ async def stall(shop: Shop, at: int) -> Stalled | None:
         shop.service.worker_context, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
     )
     slow = await worker.register(ctx, Hints(), poll=timedelta(seconds=1))
-    [lease] = await claim.claim(ctx, slow.id, free=1, full=[])
+    [lease] = await claim.claim(ctx.engine, ctx.clock.now(), slow.id, free=1, full=[])
     task = asyncio.create_task(walk.work(ctx, lease))
     waiting = asyncio.create_task(engine.stalled.wait())
     await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -93,7 +93,7 @@ async def stall(shop: Shop, at: int) -> Stalled | None:
 
 async def taken_over(shop: Shop, run: Run) -> Run:
     """The run at its end, after another worker took it over and a person approved what it asked."""
-    await shop.clock.advance(shop.service.worker_context.rules.lease.total_seconds() + 1)
+    await shop.clock.advance(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
     shop.worker = None
     await shop.hired()
     for _ in range(4):
@@ -135,6 +135,6 @@ async def count(shop: Shop) -> int:
         shop.service.worker_context, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
     )
     hand = await worker.register(ctx, Hints(), poll=timedelta(seconds=1))
-    [lease] = await claim.claim(ctx, hand.id, free=1, full=[])
+    [lease] = await claim.claim(ctx.engine, ctx.clock.now(), hand.id, free=1, full=[])
     await walk.work(ctx, lease)
     return engine.writes

@@ -19,8 +19,7 @@ from steward.database.engine.disk_space import RESERVE_BYTES, DiskFull
 from steward.database.engine.migrate import sqlite_path
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.model.run import RunStatus
-from steward.runs import maintenance
-from steward.runs.storage.files import StoredRunFiles
+from steward.runs import context
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
@@ -119,7 +118,7 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     assert (await caller.get("/v1/automations/status")).data["scheduler"] == "ok"
 
     filled.fill()
-    await maintenance.watch_space(hired.ctx)
+    await worker.watch_space(hired)
     assert hired.ctx.metrics.value("steward_disk_free_ratio") == 0
     assert (await caller.get("/v1/automations/status")).data["scheduler"] == "delayed"
     await filled.write_until_refused()
@@ -132,14 +131,14 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     assert (await caller.get(path)).data["automation"]["version"] == 1
     await worker.claim_runs(hired)
     await worker.dispatch_due(hired)
-    await maintenance.watch_space(hired.ctx)
+    await worker.watch_space(hired)
     assert (await shop.run(queued)).status is RunStatus.QUEUED
     assert (await shop.run(run)).status is RunStatus.RUNNING
     assert shop.writes() == []
     assert hired.ctx.metrics.value("steward_disk_full") == 1
 
     filled.make_room()
-    await maintenance.watch_space(hired.ctx)
+    await worker.watch_space(hired)
     assert filled.reserve.stat().st_size == RESERVE_BYTES
     assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
     assert (await shop.until_settled(queued)).status is RunStatus.WAITING_APPROVAL
@@ -191,7 +190,7 @@ async def test_a_file_that_finds_no_room_waits_for_it(filled: Filled) -> None:
     """Nothing new is begun until there is room; then it is stored."""
     ctx = filled.shop.service.worker_context
     run = await filled.shop.run_now(await filled.shop.alerting())
-    files = StoredRunFiles(ctx, run.org, run.id)
+    files = context.run_files(ctx, run)
     content = os.urandom(1 << 20)
     filled.fill()
     with pytest.raises(DiskFull):

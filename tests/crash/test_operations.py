@@ -115,7 +115,7 @@ def trying(name: str) -> Template:
         triggers=(TriggerKind.SCHEDULE,),
         topics={},
         default_schedule=MANUAL,
-        changes=(ChangeRow("change-one", "order", Action.UPDATE, (), True, ()),),
+        changes=(ChangeRow("change-one", "order", Action.UPDATE, ()),),
         example_result={},
     )
     return Template(facts, {"change-one": change}, lambda _: RunSummary("Done.", {}))

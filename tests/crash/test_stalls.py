@@ -65,7 +65,7 @@ async def test_a_stalled_run_is_taken_over_no_earlier_than_its_lease_ends(shop: 
     run = await shop.run_now(await shop.hiding())
     stalled = await stalling.stall(shop, 2)
     assert stalled is not None
-    lease = shop.service.worker_context.rules.lease.total_seconds()
+    lease = shop.service.worker_context.worker_rules.lease.total_seconds()
     await shop.clock.advance(lease - 1)
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.RUNNING

@@ -1,6 +1,6 @@
 """An undo that is killed at its crash points loses and doubles nothing, and writes only what was approved.
 
-`UNDO_KILLS=500` kills at so many visits; the suite draws a few.
+`UNDO_KILLS=500` kills at so many visits on each engine, `CRASH_SEED` chooses which; the suite draws a few.
 """
 
 import os
@@ -15,6 +15,7 @@ from tests.runs.shop import Shop
 from tests.runs.undoing import approved, tables, undo_now
 
 KILLS = int(os.environ.get("UNDO_KILLS", "6"))
+SEED = os.environ.get("CRASH_SEED", "undo kills")
 
 
 async def _play(shop: Shop, run: Run, killer: Killer) -> Run:
@@ -38,7 +39,7 @@ async def test_an_undo_goes_on_wherever_the_process_dies(shop: Shop) -> None:
     """Each value is put back once, with what the template remembers, and the run ends as without a kill."""
     automation = await shop.hiding()
     before = tables(shop)
-    visits, draw = 0, random.Random("undo kills")
+    visits, draw = 0, random.Random(SEED)
     for kill in range(KILLS + 1):
         run = await approved(shop, await shop.waiting(automation))
         killer = Killer([draw.randrange(visits)] if kill else [])

@@ -3,6 +3,7 @@
 import httpx
 
 from steward.model.connection import ConnectionState
+from tests.api.audited import actions
 from tests.events.world import ADDRESS, Ears
 
 
@@ -142,6 +143,8 @@ async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears
     settings = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
     heard = await owner.post(f"/app/connections/{number}/reconnect", {"settings": settings})
     assert heard.status == 200, heard.body
+    done = await actions(ears.whole.service, ears.shop.owner.org)
+    assert [action for action, _, about in done if about == str(number)][-1] == "reconnected"
     assert (await ears.post(before["delivery_url"], b"{}")).status == 404
     await ears.shop.drain()
     [hook] = ears.hooks()

@@ -18,7 +18,7 @@ from steward.database.engine.base import Tx
 from steward.events import listen
 from steward.events.listen import UNWANTED_FOR
 from steward.model.refusals import Refusal
-from steward.runs.worker_context import WorkerContext
+from steward.worker import WorkerContext
 from tests.events.world import Ears, open_ears, order
 from tests.fake_clock import FakeClock
 from tests.occurrences.stepping import HeldAt, Session, Stepped, stepped
@@ -51,7 +51,7 @@ class SideBySide:
 
     async def look(self, ctx: WorkerContext) -> None:
         """A process looks at the store's subscriptions."""
-        await listen.check(ctx, self.ears.shop.owner.org, self.ears.whole.number("woocommerce"))
+        await listen.check(ctx.events(), self.ears.shop.owner.org, self.ears.whole.number("woocommerce"))
 
     async def disconnect(self, ctx: WorkerContext) -> None:
         """The store is disconnected as the request handler does it."""

@@ -121,7 +121,7 @@ def offer_hiding(ears: Ears) -> None:
         template_id="hide-on-change",
         topics={"woocommerce": ("products/update",)},
     )
-    templates = cast("dict[str, Template]", ears.shop.service.worker_context.templates)
+    templates = cast("dict[str, Template]", ears.shop.service.worker_context.automation_rules.templates)
     templates["hide-on-change"] = replace(HIDE, facts=facts)
 
 

@@ -177,8 +177,10 @@ class Ears:
     async def waits_at_most(self, runs: int) -> None:
         """As with STEWARD_MAX_WAITING_EVENTS."""
         service = self.shop.service
-        rules = replace(service.worker_context.rules, max_waiting_events=runs)
-        self.shop.service = replace(service, worker_context=replace(service.worker_context, rules=rules))
+        rules = replace(service.worker_context.event_rules, max_waiting=runs)
+        self.shop.service = replace(
+            service, worker_context=replace(service.worker_context, event_rules=rules)
+        )
         (await self.shop.hired()).ctx = self.shop.service.worker_context
 
     async def tick(self, name: str) -> None:
@@ -201,7 +203,7 @@ class Ears:
 
 async def open_ears(whole: Whole) -> Ears:
     """Ears over a whole service: its webhooks lead to the service, its templates know one more."""
-    templates = cast("dict[str, Template]", whole.shop.service.worker_context.templates)
+    templates = cast("dict[str, Template]", whole.shop.service.worker_context.automation_rules.templates)
     templates["tell-events"] = telling()
     whole.shop.world.set_webhook_transport(httpx.ASGITransport(app=whole.service.app))
     return Ears(whole, await whole.service.token("member"))

@@ -20,6 +20,7 @@ from steward.database.automations import memory
 from steward.database.engine.base import Engine, Tx
 from steward.database.runs import approvals, changes, steps, write_ledger
 from steward.database.runs import records as runs
+from steward.database.runs.transitions import Lease
 from steward.database.runs.write_ledger import Effect
 from steward.fake_platforms.world import FakePlatforms, create
 from steward.model.account import ROLE_SCOPES, Actor, Organization, Role, Via
@@ -30,8 +31,9 @@ from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ApprovalId, IntegrationId, PersonId, RunId
 from steward.model.json import JsonValue
 from steward.model.run import TERMINAL, Mode, Run, RunStatus
-from steward.runs import approval, cancel, start
+from steward.runs import approval, cancel, claim, start
 from steward.runs.approval import ApproveCommand, DecidedApproval, RejectCommand
+from steward.runs.claim import ClaimedRun
 from steward.runs.start import RunNow, StartedRun
 from steward.worker import Worker
 from tests.fake_clock import FakeClock
@@ -127,7 +129,7 @@ class Shop:
             self.clock.now(),
             actor or self.owner,
             ask,
-            templates=self.service.worker_context.templates,
+            templates=self.service.worker_context.automation_rules.templates,
             max_waiting=max_waiting,
         )
 
@@ -154,6 +156,17 @@ class Shop:
             poll=timedelta(seconds=1),
             notifications=self.service.notifications,
         )
+
+    async def claimed(self, free: int = 9) -> dict[RunId, Lease]:
+        """The leases of ready runs that this process's worker claims, by run."""
+        ctx, hired = self.service.worker_context, await self.hired()
+        leases = await claim.claim(ctx.engine, ctx.clock.now(), hired.id, free=free, full=())
+        return {lease.run: lease for lease in leases}
+
+    async def begun(self, lease: Lease) -> ClaimedRun | None:
+        """A claimed run, started; None when it ended at its start."""
+        ctx = self.service.worker_context
+        return await claim.start_claimed(ctx.engine, ctx.clock.now(), lease, ctx.automation_rules)
 
     async def drain(self) -> None:
         """Everything that can go on now goes on to its end, to a person or to sleep.
@@ -184,21 +197,32 @@ class Shop:
     async def until_settled(self, run: Run, minutes: int = 60) -> Run:
         """The run once it has ended or waits for a person, time passing as it needs."""
         await self.drain()
-        for _ in range(minutes):
+        latest = self.clock.now() + timedelta(minutes=minutes)
+        while self.clock.now() < latest:
             fresh = await self.run(run)
             if fresh.status in TERMINAL or fresh.status is RunStatus.WAITING_APPROVAL:
                 return fresh
-            await self.clock.advance(60)
+            await self.clock.advance(max(60.0, await self._seconds_asleep(run)))
             await worker.recover_dead_workers(await self.hired())
             await self.drain()
         raise AssertionError(f"run {run.id} does not end: {await self.run(run)}")
+
+    async def _seconds_asleep(self, run: Run) -> float:
+        """How long the run sleeps from now on; 0 unless it sleeps."""
+        query = "SELECT wake_at FROM runs WHERE org_id = :org AND id = :run AND queue = 'sleeping'"
+
+        async def wake_at(tx: Tx) -> list[Any]:
+            return list(await tx.all(query, {"org": self.owner.org, "run": run.id}))
+
+        rows = await self.read(wake_at)
+        return rows[0]["wake_at"] / 1000 - self.clock.now().timestamp() if rows else 0.0
 
     async def restart(self) -> None:
         """The process is gone and another serves the same database; its lease ends before anything else."""
         await self.service.close()
         self.worker = None
         self.service = await _built(self.environ, self.clock, self.world)
-        await self.clock.advance(self.service.worker_context.rules.lease.total_seconds() + 1)
+        await self.clock.advance(self.service.worker_context.worker_rules.lease.total_seconds() + 1)
 
     async def run(self, run: Run) -> Run:
         """The run as it now is."""
@@ -212,8 +236,8 @@ class Shop:
 
     async def steps(self, run: Run) -> list[dict[str, Any]]:
         """The run's rows as answered, without their changes."""
-        wires = await self.read(partial(steps.wires, org=self.owner.org, run=run.id))
-        return [msgspec.json.decode(wire) for wire in wires]
+        rows = await self.read(partial(steps.rows_of, org=self.owner.org, run=run.id))
+        return [msgspec.json.decode(wire) for _, wire in rows]
 
     async def changes(self, run: Run) -> list[Change]:
         """The run's changes in order."""
@@ -232,10 +256,12 @@ class Shop:
         *,
         by: Actor | None = None,
         not_starter: bool = False,
+        write_now: bool = False,
     ) -> DecidedApproval:
         """The owner approves all but what is left out."""
         asked = await self.approval(run)
-        ask = ApproveCommand(asked.id, asked.version, [one.id for one in leave_out], asked.change_hash)
+        left_out = [one.id for one in leave_out]
+        ask = ApproveCommand(asked.id, asked.version, left_out, asked.change_hash, write_now=write_now)
         verb = partial(approval.approve, actor=by or self.owner, command=ask, not_starter=not_starter)
         return await self.write(verb)
 

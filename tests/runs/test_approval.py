@@ -12,6 +12,7 @@ import pytest
 from steward.automations import change, lifecycle
 from steward.automations.change import UpdateAsk
 from steward.automations.lifecycle import StateAsk
+from steward.database.runs import approvals
 from steward.model.account import Actor, Role
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
@@ -71,6 +72,29 @@ async def test_a_rejected_run_is_cancelled_and_nothing_is_written(shop: Shop) ->
     assert {one.outcome for one in await shop.changes(run)} == {Outcome.DECLINED}
     await shop.drain()
     assert shop.writes() == []
+
+
+async def test_decided_approvals_are_listed_latest_first_page_after_page(shop: Shop) -> None:
+    """With how many were left out; of one run by its round. See docs/design/api/approvals.md#requests."""
+    org = shop.owner.org
+    first = await shop.waiting(await shop.pricing())
+    await shop.approve(first, (await shop.changes(first))[:3])
+    await shop.drain()
+    await shop.clock.advance(1)
+    second = await shop.waiting(await shop.pricing())
+    await shop.reject(second)
+    await shop.waiting(await shop.pricing())
+    rows = await shop.read(partial(approvals.decided, org=org, limit=2, after=None))
+    assert [(row.approval.run_id, row.approval.status, row.left_out) for row in rows] == [
+        (second.id, ApprovalStatus.REJECTED, 0),
+        (first.id, ApprovalStatus.PARTLY_APPROVED, 3),
+    ]
+    last = rows[0].approval
+    page = await shop.read(partial(approvals.decided, org=org, limit=2, after=(last.expires_at, last.id)))
+    assert [row.approval.run_id for row in page] == [first.id]
+    of_run = await shop.read(partial(approvals.decided_of_run, org=org, run=first.id, limit=1))
+    assert [row.left_out for row in of_run] == [3]
+    assert await shop.read(partial(approvals.decided, org=OrgId(org + 1), limit=2, after=None)) == []
 
 
 async def test_approving_none_of_them_is_rejecting(shop: Shop) -> None:

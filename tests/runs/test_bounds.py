@@ -15,6 +15,7 @@ from steward.database import due_rows
 from steward.database.runs import approvals, transitions, write_ledger
 from steward.model.change import Outcome
 from steward.model.run import Queue, Run, RunStatus
+from steward.runs import tasks
 from steward.worker import Hints
 from tests.crash.skew import skewed
 from tests.runs.shop import Shop
@@ -35,7 +36,7 @@ async def test_a_wrong_clock_of_a_worker_ends_no_run_too_early_and_none_too_late
     """
     run = await shop.run_now(await shop.hiding())
     wrong = await worker.register(skewed(shop, ahead), Hints(), poll=SECOND)
-    limit = wrong.ctx.rules.queue_limit.total_seconds()
+    limit = wrong.ctx.worker_rules.queue_limit.total_seconds()
     await shop.clock.advance(limit - 0.001)
     await worker.expire_unstarted(wrong)
     assert (await shop.run(run)).status is RunStatus.QUEUED
@@ -55,10 +56,10 @@ async def test_a_run_sleeps_as_long_as_it_was_asked_to_whatever_its_workers_cloc
     await worker.drain(slow, worker.periodic_tasks(slow))
     assert (await hot(shop, run)).queue is Queue.SLEEPING
     await shop.clock.advance(599)
-    await worker.wake_sleeping(slow)
+    await tasks.wake_sleeping(slow.ctx)
     assert (await hot(shop, run)).queue is Queue.SLEEPING
     await shop.clock.advance(1)
-    await worker.wake_sleeping(slow)
+    await tasks.wake_sleeping(slow.ctx)
     assert (await hot(shop, run)).queue is Queue.READY
 
 
@@ -147,7 +148,7 @@ async def test_what_runs_now_is_shown_while_changes_are_applied(shop: Shop) -> N
     going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
     await shop.clock.until_sleeping()
     await shop.clock.advance(1.5)
-    await worker.note_progress(hired)
+    await tasks.note_progress(hired.ctx)
     shown: Any = (await shop.run(run)).current_step
     assert shown is not None
     assert shown["kind"] == "change"
@@ -202,7 +203,7 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     assert await shop.engine.read(shop.clock.now(), to_settle) == [(org, third.id)]
 
     fifth, sixth = await _runs(shop, 2)
-    limit = shop.service.worker_context.rules.queue_limit
+    limit = shop.service.worker_context.worker_rules.queue_limit
     await shop.clock.advance(limit.total_seconds())
     await _put_off(shop, "queue_limit", fifth.id)
     unstarted = partial(transitions.unstarted, limit=limit, row_limit=1)

@@ -1,14 +1,17 @@
 """Checkpoints of several runs that are ready together: one call on PostgreSQL, one commit on both engines."""
 
 import asyncio
+import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
 
+from steward.database.engine.base import Row, Tx, ms
 from steward.database.runs import steps
 from steward.database.runs.steps import NotJson, StepValue, ValueState, packed, unpacked
 from steward.database.runs.transitions import Lease
@@ -18,7 +21,7 @@ from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Run
 from steward.runs import checkpoint, claim
 from steward.runs.checkpoint import Checkpoint, Ended
-from steward.runs.worker_context import LeaseLost
+from steward.runs.run_context import LeaseLost
 from tests.runs.shop import Shop
 
 LONG = "x" * 121  # a name may have 120 characters
@@ -43,7 +46,7 @@ async def in_hand(shop: Shop, count: int) -> tuple[list[Run], list[Lease]]:
     """That many running runs in a worker's hands."""
     runs = [await shop.run_now(await shop.hiding(threshold=5)) for _ in range(count)]
     hired = await shop.hired()
-    leases = await claim.claim(shop.service.worker_context, hired.id, free=count, full=[])
+    leases = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=count, full=[])
     by_run = {lease.run: lease for lease in leases}
     return runs, [by_run[run.id] for run in runs]
 
@@ -121,6 +124,98 @@ async def test_of_an_execution_the_last_value_counts(shop: Shop, sizes: tuple[in
     found = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
     last = [(value.name, value.seq, value.output) for value in found if value.seq]
     assert last == [("act", 2, "between"), ("look", 3, outputs[1])]
+
+
+def _random_point(shop: Shop, lease: Lease, random: Random, seq: int) -> Checkpoint:
+    """A step of any status, iteration, attempt and size, some with paths that are not known in a test."""
+    output = {"seen": "x" * random.choice([0, 500, 1100, 5000])}
+    unknown = ("seen",) if random.random() < 0.3 else ()
+    ended = Ended(
+        step=PlanStep(random.choice(["look", "act", "tell"]), "Look", StepKind.READ, "test.look"),
+        title="Look \u201chere\u201d" * random.choice([1, 40]),
+        status=random.choice([StepStatus.SUCCEEDED, StepStatus.FAILED, StepStatus.SKIPPED]),
+        started_at=shop.clock.now(),
+        connection=random.choice([None, {"integration_id": 1, "kind": "woocommerce"}]),
+        counts=Counts(read=random.randint(0, 9)),
+        attempt=random.randint(1, 3),
+        iteration=random.choice(["", "1.2", "0.11"]),
+        code=random.choice([None, "step_failed"]),
+        message=random.choice([None, '"finished_at":"@"', "it's late"]),
+        changes_total=random.randint(0, 3),
+    )
+    name, iteration = ended.step.name, ended.iteration
+    state = random.choice(list(ValueState))
+    value = StepValue(name, iteration, seq, state, output, unknown_paths=unknown)
+    return Checkpoint(lease, AutomationId(lease.run), seq, ended, value, packed(output))
+
+
+def _expected_row(shop: Shop, point: Checkpoint) -> tuple[object, ...]:
+    """The columns of the row that a checkpoint leaves, whatever writes it."""
+    ended = point.ended
+    assert ended is not None
+    wire = {
+        "seq": point.seq,
+        "name": ended.step.name,
+        "title": ended.title[:200],
+        "kind": "read",
+        "status": str(ended.status),
+        "attempt": ended.attempt,
+        "iteration": int(ended.iteration.rsplit(".", 1)[-1]) if ended.iteration else None,
+        "started_at": wire_time(ended.started_at),
+        "finished_at": wire_time(shop.clock.now()),
+        "connection": ended.connection,
+        "counts": asdict(ended.counts),
+        "code": ended.code,
+        "message": ended.message,
+    }
+    names = ended.step.name, ended.iteration, ended.attempt, str(ended.status)
+    return point.seq, *names, ms(shop.clock.now()), ended.changes_total, wire
+
+
+@pytest.mark.parametrize("way", ["alone", "one in a batch", "many in a batch"])
+async def test_every_way_of_writing_a_checkpoint_leaves_the_same_rows(shop: Shop, way: str) -> None:
+    """Every column of the row and of the value is the one that the point says, on both engines.
+
+    See docs/design/runs.md#checkpoints.
+    """
+    random = Random(11)
+    runs, leases = await in_hand(shop, 4)
+    written: dict[str, list[Checkpoint]] = {run.id: [] for run in runs}
+    for seq in range(1, 7):
+        shop.clock.tick(0.25)
+        points = [_random_point(shop, lease, random, seq) for lease in leases]
+        if way == "many in a batch":
+            assert await kept(shop, points) == [None] * 4
+        for one in points:
+            if way == "one in a batch":
+                assert await kept(shop, [one]) == [None]
+            elif way == "alone":
+                assert await shop.write(partial(checkpoint.write, point=one)) is None
+            written[one.lease.run].append(one)
+        for run in runs:
+            await _assert_last(shop, run, written[run.id])
+
+
+async def _assert_last(shop: Shop, run: Run, points: Sequence[Checkpoint]) -> None:
+    """The run's last row is that of the last point, and its values are the last of each execution."""
+
+    async def read(tx: Tx) -> list[Row]:
+        return await tx.all(
+            "SELECT seq, name, iteration, attempt, status, finished_at, changes_total, wire FROM steps"
+            " WHERE org_id = :org AND run_id = :run ORDER BY seq DESC LIMIT 1",
+            {"org": shop.owner.org, "run": run.id},
+        )
+
+    [row] = await shop.read(read)
+    stored = tuple(json.loads(row[name]) if name == "wire" else row[name] for name in row.keys())  # noqa: SIM118
+    assert stored == _expected_row(shop, points[-1])
+    last = {(one.value.name, one.value.iteration): one for one in points}
+    values = [
+        replace(one.value, stored_bytes=len(one.output))
+        for one in sorted(last.values(), key=lambda one: one.seq)
+    ]
+    journal = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
+    assert [value for value in journal if value.seq] == values
 
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

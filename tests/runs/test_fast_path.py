@@ -1,6 +1,11 @@
-"""The fast path and the slow path of a run's transitions write the same rows."""
+"""The fast path and the slow path of a run's transitions write the same rows.
+
+SQLite has one fast path, checkpoints in a batch. It writes every other transition one by one on both sides.
+"""
 
 import asyncio
+import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +23,7 @@ from steward.database.runs.steps import StepValue, ValueState, packed
 from steward.database.runs.transitions import Lease
 from steward.model.automation import Automation
 from steward.model.connection import ConnectionState
+from steward.model.json import JsonObject
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.refusals import Refusal
 from steward.model.run import Counts, Mode, Run, RunStatus
@@ -25,8 +31,8 @@ from steward.runs import checkpoint, claim, dispatch, finish
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
+from steward.runs.run_context import LeaseLost
 from steward.runs.start import StartedRun
-from steward.runs.worker_context import LeaseLost
 from tests.runs.shop import Shop, neighbour
 
 TABLES = (
@@ -80,6 +86,7 @@ class Side:
     automations: list[Automation] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     claimed: dict[int, ClaimedRun] = field(default_factory=dict)
+    last_seq: Counter[int] = field(default_factory=Counter)
 
     async def start(self, number: int, mode: Mode, key: str, *, max_waiting: int) -> StartedRun | str:
         """Starts a run by hand; the run, or the name of the refusal."""
@@ -88,11 +95,34 @@ class Side:
         except Refusal as refusal:
             return type(refusal).__name__
 
+    def _point(
+        self, number: int, *, bytes_: int = 0, unknown: Sequence[str] = ()
+    ) -> tuple[Checkpoint, Ended]:
+        """The next step of a claimed run, ended, with an output of so many bytes more."""
+        claimed, now, seq = self.claimed[number], self.shop.clock.now(), self.last_seq[number] + 1
+        ended = Ended(STEP, "Look", StepStatus.SUCCEEDED, now, None, Counts(read=2))
+        output: JsonObject = {"seen": 1, "text": "x" * bytes_}
+        value = StepValue("look", "", seq, ValueState.DONE, output, unknown_paths=tuple(unknown))
+        point = Checkpoint(claimed.lease, claimed.run.automation_id, seq, ended, value, packed(output))
+        return point, ended
+
+    async def checkpoint(self, number: int, *, bytes_: int, unknown: Sequence[str]) -> str | None:
+        """Ends a step of a claimed run; the code of a cancel request, or the name of the refusal."""
+        point, _ = self._point(number, bytes_=bytes_, unknown=unknown)
+        engine = self.shop.service.worker_context.engine
+        try:
+            code = await checkpoint.keep(engine, self.shop.clock.now(), point)
+        except (Refusal, LeaseLost) as refusal:
+            return type(refusal).__name__
+        self.last_seq[number] += 1
+        return code
+
     async def finish(
         self, number: int, *, with_step: bool, message: str | None, failure: str | None = None
     ) -> str:
         """Ends a claimed run: successfully with its last step in the same commit or without, or failed."""
-        claimed = self.claimed.pop(number)
+        claimed, (point, ended) = self.claimed[number], self._point(number)
+        del self.claimed[number]
         ctx, now = self.shop.service.worker_context, self.shop.clock.now()
         end = RunEnd(RunStatus.SUCCEEDED, message=message, summary={"text": "Done."}, result={"seen": 1})
         if failure is not None:
@@ -103,10 +133,7 @@ class Side:
             if not with_step:
                 await finish.end_run(ctx.engine, now, request)
                 return "ended"
-            ended = Ended(STEP, "Look", StepStatus.SUCCEEDED, now, None, Counts(read=2))
-            value = StepValue("look", "", 1, ValueState.DONE, {"seen": 1})
-            point = Checkpoint(lease, run.automation_id, 1, ended, value, packed(value.output))
-            last = checkpoint.plain_point(point, ended, value, now)
+            last = checkpoint.step_point(point, ended)
             return str(await finish.end_with_step(ctx.engine, now, request, last))
         except (Refusal, LeaseLost) as refusal:
             return type(refusal).__name__
@@ -123,7 +150,7 @@ class Both:
     async def apply(self, acts: Sequence[Act]) -> tuple[list[Any], list[Any]]:
         """Applies acts one by one on the slow side, and all at the same time on the fast side."""
         slow = [await act(self.slow) for act in acts]
-        return list(await asyncio.gather(*(act(self.fast) for act in acts))), slow
+        return await _at_once(self.fast.shop, [partial(act, self.fast) for act in acts]), slow
 
     async def start(self, requests: Sequence[tuple[int, Mode, str]]) -> None:
         """Starts runs by hand on both sides."""
@@ -152,7 +179,7 @@ class Both:
         """Claims every ready run of both sides and starts the same ones."""
         shop = self.fast.shop
         hired = await shop.hired()
-        leases = await claim.claim(shop.service.worker_context, hired.id, free=50, full=())
+        leases = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=50, full=())
         by_run: dict[str, Lease] = {lease.run: lease for lease in leases}
         numbers = [
             [n for n, run in enumerate(side.runs) if run.id in by_run] for side in (self.fast, self.slow)
@@ -161,14 +188,12 @@ class Both:
 
         async def start(side: Side, number: int) -> str:
             try:
-                claimed = await claim.start_claimed(
-                    side.shop.service.worker_context, by_run[side.runs[number].id]
-                )
+                claimed = await side.shop.begun(by_run[side.runs[number].id])
             except (Refusal, LeaseLost) as refusal:
                 return type(refusal).__name__
             if claimed is None:
                 return "refused"
-            side.claimed[number] = claimed
+            side.claimed[number], side.last_seq[number] = claimed, claimed.state.last_seq
             return "started"
 
         fast, slow = await self.apply([partial(start, number=number) for number in numbers[0]])
@@ -190,14 +215,27 @@ class Both:
             await _hide_due(other, hidden=False)
         for side in (self.fast, self.slow):
             known = {run.id for run in side.runs}
-            fresh = [row for row in await _rows(side, "runs") if row["id"] not in known]
+            fresh = [row for row in (await _rows(side, ["runs"]))["runs"] if row["id"] not in known]
             for row in sorted(fresh, key=partial(_order, side)):
                 get = partial(runs.get, org=side.shop.owner.org, run=row["id"])
                 side.runs.append(await side.shop.read(get))
 
+    async def checkpoint(self, random: Random) -> None:
+        """Ends a step of some of the claimed runs."""
+        acts = [
+            partial(
+                Side.checkpoint,
+                number=number,
+                bytes_=random.choice([0, 2000]),
+                unknown=random.choice([(), (), ("seen",)]),
+            )
+            for number in _some(sorted(self.fast.claimed), random)
+        ]
+        fast, slow = await self.apply(acts)
+        assert fast == slow
+
     async def finish(self, random: Random) -> None:
         """Ends some of the claimed runs."""
-        numbers = random.sample(sorted(self.fast.claimed), random.randint(0, len(self.fast.claimed)))
         acts = [
             partial(
                 Side.finish,
@@ -206,15 +244,16 @@ class Both:
                 message=random.choice([None, "Done."]),
                 failure=random.choice(FAILURES) if random.random() < 0.3 else None,
             )
-            for number in numbers
+            for number in _some(sorted(self.fast.claimed), random)
         ]
         fast, slow = await self.apply(acts)
         assert fast == slow
 
     async def compare(self) -> None:
         """Every row of every table that the acts touch is the same on both sides."""
+        rows = [await _named_rows(side) for side in (self.fast, self.slow)]
         for table in TABLES:
-            fast, slow = [sorted(await _named_rows(side, table), key=repr) for side in (self.fast, self.slow)]
+            fast, slow = [sorted(of_side[table], key=repr) for of_side in rows]
             for one, other in zip(fast, slow, strict=True):
                 assert one == other, (
                     table,
@@ -233,25 +272,30 @@ async def _hide_due(side: Side, *, hidden: bool) -> None:
     await side.shop.tamper(f"UPDATE schedules SET due_at = due_at + ({shift}) WHERE org_id = :org")
 
 
-async def _rows(side: Side, table: str) -> list[dict[str, Any]]:
-    async def read(tx: Tx) -> list[dict[str, Any]]:
-        rows = await tx.all(f"SELECT * FROM {table} WHERE org_id = :org", {"org": side.shop.owner.org})
-        return [dict(row) for row in rows]
+async def _rows(side: Side, tables: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    async def read(tx: Tx) -> dict[str, list[dict[str, Any]]]:
+        org = {"org": side.shop.owner.org}
+        return {
+            table: [dict(row) for row in await tx.all(f"SELECT * FROM {table} WHERE org_id = :org", org)]
+            for table in tables
+        }
 
     return await side.shop.read(read)
 
 
-async def _named_rows(side: Side, table: str) -> list[dict[str, Any]]:
-    """The rows with the names of the side's objects in place of their ids."""
+async def _named_rows(side: Side) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each table with the names of the side's objects in place of their ids."""
     shop = side.shop
     names: dict[object, str] = {run.id: f"run {number}" for number, run in enumerate(side.runs)}
     names |= {one.id: f"automation {number}" for number, one in enumerate(side.automations)}
-    rows = await _rows(side, table)
     texts = {str(connection.integration_id): kind for kind, connection in shop.connections.items()}
-    return [
-        {column: _named(column, value, names, texts) for column, value in row.items() if column != STAMP}
-        for row in rows
-    ]
+    return {
+        table: [
+            {column: _named(column, value, names, texts) for column, value in row.items() if column != STAMP}
+            for row in rows
+        ]
+        for table, rows in (await _rows(side, TABLES)).items()
+    }
 
 
 def _named(column: str, value: object, names: dict[object, str], texts: dict[str, str]) -> object:
@@ -277,11 +321,27 @@ def _named(column: str, value: object, names: dict[object, str], texts: dict[str
     return value
 
 
+def _some(numbers: Sequence[int], random: Random) -> list[int]:
+    return random.sample(numbers, random.randint(0, len(numbers)))
+
+
+async def _at_once(shop: Shop, acts: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
+    """Applies acts at the same time. SQLite's writing thread is held until all wait, and so batches them."""
+    all_wait = threading.Event()
+
+    async def hold(tx: Tx) -> None:
+        all_wait.wait(10)
+
+    held = [asyncio.ensure_future(shop.write(hold))] if shop.engine.dialect == "sqlite" else []
+    outcomes = [asyncio.ensure_future(act()) for act in acts]
+    asyncio.get_running_loop().call_soon(all_wait.set)
+    await asyncio.gather(*held)
+    return list(await asyncio.gather(*outcomes))
+
+
 @pytest.fixture
 async def both(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Both:
     """Two organizations with the same five automations."""
-    if shop.engine.dialect == "sqlite":
-        pytest.skip("SQLite has no fast path of its own")
     other = await neighbour(shop)
     context = replace(shop.service.worker_context, engine=cast("Engine", OneByOne(shop.engine)))
     other.service = replace(other.service, engine=context.engine, worker_context=context)
@@ -327,13 +387,15 @@ async def _act(both: Both, random: Random) -> None:
     """Applies one random act on both sides."""
     shop = both.fast.shop
     kind = random.choices(
-        ["start", "claim", "finish", "dispatch", "cancel", "state", "connection"],
-        weights=[6, 6, 6, 4, 2, 1, 1],
+        ["start", "claim", "checkpoint", "finish", "dispatch", "cancel", "state", "connection"],
+        weights=[6, 6, 6, 6, 4, 2, 1, 1],
     )[0]
     if kind == "start":
         await both.start(_requests(random))
     elif kind == "claim":
         await both.claim()
+    elif kind == "checkpoint":
+        await both.checkpoint(random)
     elif kind == "finish":
         await both.finish(random)
     elif kind == "dispatch":

@@ -1,8 +1,15 @@
 """What the operator's metrics tell of queue, leases, slots and open writes; on both engines."""
 
+from typing import Any
+
+import asyncpg
+import pytest
+
+from steward import worker
+from steward.database.engine.migrate import is_sqlite
 from steward.model.run import Mode
-from steward.runs import maintenance
-from steward.runs.worker_context import WorkerContext
+from steward.worker import WorkerContext
+from tests.databases import HIDE_SESSIONS
 from tests.runs.shop import Shop
 from tests.runs.test_limits import DAILY
 
@@ -17,6 +24,20 @@ def figures(ctx: WorkerContext, name: str, label: str) -> dict[str, float]:
     }
 
 
+async def test_an_age_that_cannot_be_seen_is_no_metric(shop: Shop, database_url: str) -> None:
+    """Without the grant to see other roles' sessions the oldest is unknown, and not 0 s old."""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite has no sessions of other roles")
+    hired = await shop.hired()
+    await worker.export_gauges(hired)
+    assert figures(hired.ctx, "steward_oldest_transaction_seconds", "kind").keys() == {"session", "prepared"}
+    owner: Any = await asyncpg.connect(database_url)
+    await owner.execute(HIDE_SESSIONS)
+    await owner.close()
+    await worker.export_gauges(hired)
+    assert figures(hired.ctx, "steward_oldest_transaction_seconds", "kind") == {"prepared": 0}
+
+
 async def test_depth_and_age_of_the_queue_are_told(shop: Shop) -> None:
     """queue depth and age, leases, late slots, latency from order to first step"""
     hired = await shop.hired()
@@ -27,7 +48,7 @@ async def test_depth_and_age_of_the_queue_are_told(shop: Shop) -> None:
     await shop.clock.advance(30)
     await shop.run_now(await shop.pricing(), Mode.TEST)
     await shop.set_up("hide-out-of-stock-products", {}, DAILY)
-    await maintenance.export_gauges(ctx)
+    await worker.export_gauges(hired)
     assert figures(ctx, "steward_queue_runs", "state") == {
         "blocked": 1,
         "leased": 0,
@@ -41,7 +62,7 @@ async def test_depth_and_age_of_the_queue_are_told(shop: Shop) -> None:
     assert ctx.metrics.value("steward_schedule_behind_seconds") == 0
     assert figures(ctx, "steward_workers", "lease") == {"held": 1, "expired": 0}
     await shop.clock.advance(86_400)
-    await maintenance.export_gauges(ctx)
+    await worker.export_gauges(hired)
     behind = ctx.metrics.value("steward_schedule_behind_seconds")
     assert 0 < behind < 86_400
     assert figures(ctx, "steward_workers", "lease") == {"held": 0, "expired": 1}

@@ -12,19 +12,19 @@ from steward.database.engine.base import Tx
 from steward.database.engine.migrate import sqlite_path
 from steward.database.runs import file_folder
 from steward.model.run import Mode, Run
+from steward.runs import context
 from steward.runs.retention import FILES_FOR, TEST_FILES_FOR
 from steward.runs.storage import files
-from steward.runs.storage.files import StoredRunFiles
-from steward.steps.base import FileRefused
+from steward.steps.base import FileRefused, RunFiles
 from tests.runs.shop import Shop, neighbour
 
 MIB = 1024 * 1024
 MOMENT = timedelta(milliseconds=1)
 
 
-async def storage(shop: Shop, run: Run) -> StoredRunFiles:
+async def storage(shop: Shop, run: Run) -> RunFiles:
     """The storage of a run."""
-    return StoredRunFiles((await shop.hired()).ctx, run.org, run.id)
+    return context.run_files((await shop.hired()).ctx, run)
 
 
 async def a_run(shop: Shop, mode: Mode = Mode.LIVE) -> Run:

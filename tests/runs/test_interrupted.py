@@ -41,7 +41,7 @@ async def test_losses_more_than_an_hour_apart_start_counting_anew(shop: Shop) ->
     for seconds in (0, 3600, 3600.001, 3600):
         shop.clock.tick(seconds)
         hired = await shop.hired()
-        await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
+        await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
         held = await shop.read(partial(workers.runs_of, worker=hired.id))
         assert await shop.write(partial(recover.free, worker=hired.id, held=held, lost=True)) == 1
         attempts.append((await hot(shop, run)).attempt)
@@ -54,7 +54,7 @@ async def test_a_run_that_is_handed_back_uses_up_no_attempt(shop: Shop) -> None:
     attempts = []
     for lost in (True, False, True):
         hired = await shop.hired()
-        await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
+        await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
         held = await shop.read(partial(workers.runs_of, worker=hired.id))
         await shop.write(partial(recover.free, worker=hired.id, held=held, lost=lost))
         attempts.append((await hot(shop, run)).attempt)

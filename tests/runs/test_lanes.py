@@ -109,10 +109,10 @@ async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) ->
     for automation in many:
         await shop.run_now(automation)
     hired = await shop.hired()
-    first = await claim.claim(shop.service.worker_context, hired.id, free=3, full=[])
+    first = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=3, full=[])
     assert {lease.org for lease in first} == {shop.owner.org}
     theirs = await other.run_now(await other.hiding(threshold=5))
-    following = await claim.claim(shop.service.worker_context, hired.id, free=3, full=[])
+    following = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=3, full=[])
     assert theirs.id in [lease.run for lease in following]
 
 
@@ -125,7 +125,7 @@ async def test_a_full_organisation_is_left_out(shop: Shop) -> None:
     await shop.run_now(await shop.hiding())
     theirs = await other.run_now(await other.hiding())
     hired = await shop.hired()
-    claimed = await claim.claim(shop.service.worker_context, hired.id, free=20, full=[shop.owner.org])
+    claimed = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=20, full=[shop.owner.org])
     assert [lease.run for lease in claimed] == [theirs.id]
     full = partial(transitions.full, cap=1)
     assert await shop.engine.read(shop.clock.now(), full) == [other.owner.org]

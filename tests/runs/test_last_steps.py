@@ -17,7 +17,7 @@ from steward.model.instants import wire_time
 from steward.model.run import Run, RunStatus
 from steward.runs import checkpoint, claim, finish
 from steward.runs.finish import FinishRequest, RunEnd
-from steward.runs.worker_context import LeaseLost
+from steward.runs.run_context import LeaseLost
 from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop
 from tests.runs.test_checkpoints import LONG, point
@@ -33,8 +33,7 @@ async def ended(shop: Shop, run: Run, lease: Lease, *, name: str = "look") -> Fi
     )
     step = point(shop, lease, name=name)
     assert step.ended is not None
-    assert step.value is not None
-    kept = checkpoint.plain_point(step, step.ended, step.value, shop.clock.now())
+    kept = checkpoint.step_point(step, step.ended)
     return await finish.end_with_step(shop.engine, shop.clock.now(), wanted, kept)
 
 
@@ -53,9 +52,9 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
     made = [await shop.hiding() for _ in range(4)]
     runs = [await shop.run_now(automation) for automation in made]
     behind = [await shop.run_now(automation) for automation in made]
-    held = {one.run: one for one in await claim.claim(ctx, hired.id, free=9, full=[])}
+    held = await shop.claimed()
     leases = [held[run.id] for run in runs]
-    await asyncio.gather(*(claim.start_claimed(ctx, lease) for lease in leases))
+    await asyncio.gather(*(shop.begun(lease) for lease in leases))
     await shop.tamper("UPDATE schedules SET consecutive_failures = 3 WHERE org_id = :org")
     await shop.cancel(runs[1])
     leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
@@ -77,7 +76,7 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
     assert [row["finished_at"] for row in await shop.steps(runs[0])] == [wire_time(shop.clock.now())]
     failures = [await shop.read(partial(failed, automation=automation)) for automation in made]
     assert failures == [0, 3, 3, 3]
-    free = await claim.claim(ctx, hired.id, free=9, full=[])
+    free = await claim.claim(ctx.engine, ctx.clock.now(), hired.id, free=9, full=[])
     assert {lease.run for lease in free} == {behind[0].id}
 
 
@@ -89,13 +88,8 @@ async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Sho
     if shop.engine.dialect == "sqlite":
         pytest.skip("SQLite has one writer, and no rows to lock")
     runs = [await shop.run_now(await shop.hiding()) for _ in range(3)]
-    held = {
-        one.run: one
-        for one in await claim.claim(shop.service.worker_context, (await shop.hired()).id, free=3, full=[])
-    }
-    await asyncio.gather(
-        *(claim.start_claimed(shop.service.worker_context, lease) for lease in held.values())
-    )
+    held = await shop.claimed(3)
+    await asyncio.gather(*(shop.begun(lease) for lease in held.values()))
     run = runs[1]
     ends: list[asyncio.Future[FinishResult]] = []
 

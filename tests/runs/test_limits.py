@@ -19,6 +19,7 @@ from steward.database.runs.changes import STILL_OPEN
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.change import Outcome
 from steward.model.run import Mode, Run, RunStatus
+from steward.runs import tasks
 from steward.steps.base import StepContext
 from tests.crash.killing import killed
 from tests.runs.agreeing import assert_agrees
@@ -52,7 +53,7 @@ async def test_a_run_no_worker_took_in_time_expires(shop: Shop) -> None:
     automation = await shop.hiding()
     run, behind = await shop.run_now(automation), await shop.run_now(automation)
     hired = await shop.hired()
-    limit = hired.ctx.rules.queue_limit.total_seconds()
+    limit = hired.ctx.worker_rules.queue_limit.total_seconds()
     await shop.clock.advance(limit - 0.001)
     await worker.expire_unstarted(hired)
     assert (await shop.run(run)).status is RunStatus.QUEUED
@@ -180,10 +181,10 @@ async def test_what_runs_now_is_shown_while_it_runs(shop: Shop) -> None:
     hired = await shop.hired()
     going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
     await shop.clock.until_sleeping()
-    await worker.note_progress(hired)
+    await tasks.note_progress(hired.ctx)
     assert (await shop.run(run)).current_step is None  # a step of less than a second is not worth a write
     await shop.clock.advance(2)
-    await worker.note_progress(hired)
+    await tasks.note_progress(hired.ctx)
     shown = (await shop.run(run)).current_step
     assert shown is not None
     assert (shown["name"], shown["kind"], shown["done"]) == ("read-stock", "read", 0)
@@ -204,7 +205,7 @@ async def test_a_defect_of_a_step_ends_its_run_and_no_other(
     async def broken(at: StepContext) -> None:
         raise ZeroDivisionError(at.run_id)
 
-    template: Any = shop.service.worker_context.templates["hide-out-of-stock-products"]
+    template: Any = shop.service.worker_context.automation_rules.templates["hide-out-of-stock-products"]
     monkeypatch.setitem(template.steps, "pick-sold-out", broken)
     run, other = await shop.run_now(await shop.hiding()), await shop.run_now(await shop.pricing())
     await shop.drain()
@@ -260,3 +261,16 @@ async def test_an_ended_run_never_changes(shop: Shop, status: RunStatus) -> None
     ended: Run = await shop.cancel(run)
     await shop.pass_time(days=100)
     assert await shop.run(run) == ended
+
+
+async def test_a_failed_read_says_what_was_answered_and_how_often(shop: Shop) -> None:
+    """The answer, its words and the calls in a row; a page of HTML is not quoted.
+
+    See docs/design/web.md#run.
+    """
+    words = {"code": "wp_die", "message": "There has been a critical error."}
+    for body, quoted in ((words, " (“There has been a critical error.”)"), ("<h1>Bad</h1>", "")):
+        shop.fault("status", "GET", "/wp-json/**", status=500, count=3, body=body)
+        ended = await shop.drained(await shop.hiding())
+        assert ended.status is RunStatus.FAILED
+        assert ended.message == f"The shop failed to answer. It answered 500{quoted} to 3 calls in a row."

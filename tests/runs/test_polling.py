@@ -12,8 +12,6 @@ from steward.accounts import credentials, people
 from steward.accounts.people import CreatePerson
 from steward.api.v1.runs import CHANGES_SHOWN, STEPS_PER_ANSWER
 from steward.database.engine.base import Tx
-from steward.database.runs import steps
-from steward.database.runs.steps import StepRow
 from steward.model.account import Role
 from steward.model.run import Mode, Run, RunStatus
 from tests.people import Caller
@@ -57,8 +55,12 @@ async def seeded(shop: Shop, run: Run, rows: int) -> None:
     async def fill(tx: Tx) -> None:
         for seq in range(run.last_seq + 1, rows + 1):
             wire = f'{{"seq":{seq},"name":"s{seq}"}}'
-            row = StepRow(seq, f"s{seq}", "", 1, "succeeded", tx.now, 0, wire)
-            await steps.append(tx, shop.owner.org, run.id, row)
+            row = {"org": shop.owner.org, "run": run.id, "seq": seq, "name": f"s{seq}", "wire": wire}
+            await tx.execute(
+                "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at,"
+                " changes_total, wire) VALUES (:org, :run, :seq, :name, '', 1, 'succeeded', :now, 0, :wire)",
+                row,
+            )
         args = {"org": shop.owner.org, "run": run.id, "seq": rows}
         await tx.execute("UPDATE runs SET last_seq = :seq WHERE org_id = :org AND id = :run", args)
 

@@ -4,11 +4,12 @@ See docs/design/runs.md#workers-and-leases and docs/design/runs.md#cancellation.
 """
 
 import asyncio
+import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -89,11 +90,11 @@ async def test_a_lost_run_is_not_queued_behind_new_ones(shop: Shop) -> None:
     run = await shop.run_now(await shop.hiding())
     others = [await shop.run_now(await shop.hiding()) for _ in range(5)]
     hired = await shop.hired()
-    [lease] = await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
+    [lease] = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     assert lease.run == run.id
     await shop.restart()
     fresh = await shop.hired()
-    [again] = await claim.claim(shop.service.worker_context, fresh.id, free=1, full=[])
+    [again] = await claim.claim(shop.engine, shop.clock.now(), fresh.id, free=1, full=[])
     assert again.run in {run.id, others[0].id}
     assert (await hot(shop, run)).queue in (Queue.LEASED, Queue.READY)
 
@@ -103,8 +104,8 @@ async def test_a_worker_that_is_alive_keeps_its_runs(shop: Shop) -> None:
     hired = await shop.hired()
     other = await shop.another_worker()
     run = await shop.run_now(await shop.hiding())
-    await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
-    lease = shop.service.worker_context.rules.lease.total_seconds()
+    await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
+    lease = shop.service.worker_context.worker_rules.lease.total_seconds()
     await shop.clock.advance(lease)
     assert await recover.recover(shop.engine, shop.clock.now(), other.id) == 0
     await shop.clock.advance(0.001)
@@ -116,7 +117,7 @@ async def test_a_worker_declared_dead_drops_what_it_has_and_registers_anew(shop:
     """0 rows. See docs/design/runs.md#workers-and-leases."""
     hired = await shop.hired()
     before = hired.id
-    await shop.clock.advance(shop.service.worker_context.rules.lease.total_seconds() + 1)
+    await shop.clock.advance(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
     await shop.another_worker()
     await worker.heartbeat(hired)
     assert hired.id != before
@@ -131,8 +132,8 @@ async def test_no_step_starts_while_the_lease_is_in_doubt(shop: Shop) -> None:
     """
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
-    [lease] = await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
-    shop.clock.tick(0.8 * shop.service.worker_context.rules.lease.total_seconds())
+    [lease] = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
+    shop.clock.tick(0.8 * shop.service.worker_context.worker_rules.lease.total_seconds())
     assert not await worker.claim_runs(hired)
     holding = asyncio.create_task(shop.service.worker_context.wait_for_lease(lease))
     await shop.clock.advance(1)
@@ -149,11 +150,11 @@ async def test_what_was_taken_again_meanwhile_is_not_given_up(shop: Shop) -> Non
     """
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
-    await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
+    await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     seen = await shop.read(partial(workers.runs_of, worker=hired.id))
     give_up = partial(recover.free, worker=hired.id, held=seen, lost=True)
     assert await shop.write(give_up) == 1
-    await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
+    await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     assert await shop.write(give_up) == 0
     left = await hot(shop, run)
     assert (left.queue, left.attempt) == (Queue.LEASED, 2)
@@ -167,7 +168,7 @@ async def test_a_restart_on_the_same_host_need_not_wait_for_the_lease(shop: Shop
     assert recover.is_gone(f"{host}|999999999|1")
     assert not recover.is_gone("elsewhere|999999999|1")
     run = await shop.run_now(await shop.hiding())
-    await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
+    await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     await shop.tamper(
         "UPDATE workers SET name = :name WHERE worker_id = :id", name=f"{host}|999999999|1", id=hired.id
     )
@@ -180,7 +181,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
     """P1: the run tables are the queue; a run is in a task's hands or free"""
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
-    await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
+    await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
     assert (await hot(shop, run)).attempt == 2
@@ -249,11 +250,46 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
     assert max(written(shop).values()) == 1
 
 
+async def logged_failure(
+    shop: Shop, hired: worker.Worker, capsys: pytest.CaptureFixture[str]
+) -> dict[str, Any]:
+    """The line of a pass of the task `stats` that fails."""
+    capsys.readouterr()
+    [stats] = [task for task in worker.periodic_tasks(hired) if task.name == "stats"]
+    working = asyncio.create_task(worker.run(hired, [stats], asyncio.Event()))
+    await shop.clock.until_sleeping(shop.clock.sleeping + 1)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line]
+    [failure] = [line for line in lines if line["action"] == "periodic_task_failed"]
+    assert failure["task"] == "stats"
+    return dict(failure)
+
+
+async def test_a_pass_without_a_database_is_logged_in_one_line(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fail-over fails every task at once; only a defect is worth a traceback."""
+    shop.environ = {**shop.environ, "STEWARD_LOG_LEVEL": "warning"}
+    await shop.restart()
+    hired = await shop.hired()
+    hired.delays = [cast("timedelta", None)]
+    defect = await logged_failure(shop, hired, capsys)
+    assert defect["level"] == "error"
+    assert "AttributeError" in defect["traceback"]
+
+    await shop.engine.close()
+    lost = await logged_failure(shop, hired, capsys)
+    assert lost["level"] == "warning"
+    assert lost["reason"]
+    assert "traceback" not in lost
+
+
 async def test_many_runs_of_a_lost_worker_are_freed_at_once(shop: Shop) -> None:
     """One transaction per dead worker. See docs/design/runs.md#workers-and-leases."""
     queued = [await shop.run_now(await shop.hiding()) for _ in range(20)]
     hired = await shop.hired()
-    assert len(await claim.claim(shop.service.worker_context, hired.id, free=20, full=[])) == 20
+    assert len(await claim.claim(shop.engine, shop.clock.now(), hired.id, free=20, full=[])) == 20
     await shop.clock.advance(timedelta(minutes=1).total_seconds())
     shop.worker = None
     await shop.drain()

@@ -19,11 +19,11 @@ from steward.database.engine.sqlite import SqliteEngine
 from steward.database.runs import steps
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, Run, RunStatus
-from steward.runs import maintenance, retention
+from steward.runs import retention
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 
-OF_A_RUN = ("runs", "steps", "step_values", "changes", "write_ledger", "idempotency_keys")
+OF_A_RUN = ("runs", "steps", "step_values", "changes", "search_terms", "write_ledger", "idempotency_keys")
 HISTORY = timedelta(days=400)
 STORED = timedelta(milliseconds=1)
 
@@ -208,7 +208,7 @@ async def test_months_are_made_ahead_and_dropped_behind(
     """
     shop = await open_shop(postgresql_url, clock, tmp_path)
     hired = await shop.hired()
-    await maintenance.rotate_partitions(hired.ctx)
+    await worker.rotate_partitions(hired)
     await connect_all(shop)
     waiting = await shop.waiting(await shop.hiding())
     ended = await finished(shop)
@@ -226,16 +226,16 @@ async def test_months_are_made_ahead_and_dropped_behind(
     assert await owner.fetchval("SELECT count(*) FROM steps_2026_05") > 0
     assert await owner.fetchval("SELECT count(*) FROM steps_default") == 0
     await shop.clock.advance(timedelta(days=70).total_seconds())
-    await maintenance.rotate_partitions(hired.ctx)
+    await worker.rotate_partitions(hired)
     assert "2026_05" in await months("step_values")  # the waiting run may need them
     await shop.cancel(waiting)
-    await maintenance.rotate_partitions(hired.ctx)
+    await worker.rotate_partitions(hired)
     assert "2026_05" not in await months("step_values")
     assert "2026_05" in await months("steps")
     await shop.clock.advance((HISTORY + STORED).total_seconds())
     await worker.apply_retention(hired)
     assert await shop.read(partial(runs_left, org=shop.owner.org)) == set(), ended.id
-    await maintenance.rotate_partitions(hired.ctx)
+    await worker.rotate_partitions(hired)
     now = shop.clock.now()
     left = await months("steps")
     assert f"{now:%Y_%m}" in left

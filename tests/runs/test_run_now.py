@@ -170,7 +170,7 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
         shared = [answer.run.id for answer in made[1:5]]
         assert shared == sorted(shared)  # what waits starts in the order it was asked for
     hired = await shop.hired()
-    claimed = await claim.claim(shop.service.worker_context, hired.id, free=9, full=[])
+    claimed = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=9, full=[])
     ready = {answer.run.id for answer in made[:1] + made[2:3] + made[4:5]}
     assert {lease.run for lease in claimed} == ready
     for answer in made[:5]:  # what was answered is what is kept

@@ -5,30 +5,30 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from types import NoneType
+from typing import Any
 
 import pytest
 
-from steward import worker
 from steward.database import due_rows
 from steward.database.accounts import organizations
 from steward.database.automations import records as automations
-from steward.database.engine.base import Autocommit
+from steward.database.engine.base import Autocommit, Tx, ms
 from steward.database.runs import fast_runs, transitions
 from steward.database.runs.fast_runs import LeasedRun, RunPrecheck
-from steward.database.runs.steps import StepValue, ValueState, packed
+from steward.database.runs.steps import StepValue, ValueState, packed, unpacked
 from steward.database.runs.transitions import Lease
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
 from steward.model.connection import ConnectionState
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.refusals import WrongState
-from steward.model.run import Counts, Run, RunStatus
+from steward.model.run import Counts, Mode, Run, RunStatus
 from steward.run_queue import ending
-from steward.runs import checkpoint, claim, finish
+from steward.runs import checkpoint, claim, finish, tasks
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
-from steward.runs.worker_context import LeaseLost
+from steward.runs.run_context import LeaseLost
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
 
@@ -138,7 +138,7 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
     )
     await shop.clock.advance(72 * 3600)
     hired = await shop.hired()
-    await worker.expire_approvals(hired)
+    await tasks.expire_approvals(hired.ctx)
     assert (await shop.run(good)).code == "approval_expired"
     assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
     late = partial(due_rows.deferred_keys, tick="expire_approvals")
@@ -148,10 +148,10 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
         counts='{"total": 10, "by_action": {}, "irreversible": 0, "undoable": 0}',
         approval=approval,
     )
-    await worker.expire_approvals(hired)
+    await tasks.expire_approvals(hired.ctx)
     assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
     await shop.clock.advance(60)
-    await worker.expire_approvals(await shop.hired())
+    await tasks.expire_approvals((await shop.hired()).ctx)
     assert (await shop.run(bad)).code == "approval_expired"
 
 
@@ -163,12 +163,15 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
     automations = [await shop.hiding() for _ in range(4)]
     runs = [await shop.run_now(automation) for automation in automations]
     behind = await shop.run_now(automations[0])
-    ctx, hired = shop.service.worker_context, await shop.hired()
-    held = {one.run: one for one in await claim.claim(ctx, hired.id, free=9, full=[])}
+    ctx = shop.service.worker_context
+    held = await shop.claimed()
     assert held.keys() == {run.id for run in runs}
     leases = [held[run.id] for run in runs]
     leases[2] = replace(leases[2], epoch=leases[2].epoch + 1)
-    begun = await asyncio.gather(*(claim.start_claimed(ctx, one) for one in leases), return_exceptions=True)
+    begun = await asyncio.gather(
+        *(shop.begun(one) for one in leases),
+        return_exceptions=True,
+    )
     assert isinstance(begun[2], LeaseLost)
     assert [isinstance(one, ClaimedRun) for one in begun] == [True, True, False, True]
     assert [(await shop.run(run)).status for run in runs] == [RUNNING, RUNNING, QUEUED, RUNNING]
@@ -191,7 +194,7 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
     after = [await shop.run(run) for run in runs]
     assert [run.status for run in after] == [DONE, DONE, QUEUED, DONE]
     assert [run.message for run in after] == ["Done.", "Done.", None, "Done."]
-    assert {one.run for one in await claim.claim(ctx, hired.id, free=9, full=[])} == {behind.id}
+    assert set(await shop.claimed()) == {behind.id}
 
 
 @pytest.mark.parametrize("ended", ["cancelled", "taken over"])
@@ -201,15 +204,14 @@ async def test_a_run_that_was_lost_since_it_was_claimed_takes_no_step(shop: Shop
     See docs/design/runs.md#claim.
     """
     run = await shop.run_now(await shop.hiding())
-    ctx, hired = shop.service.worker_context, await shop.hired()
-    [lease] = await claim.claim(ctx, hired.id, free=1, full=[])
+    [lease] = (await shop.claimed(1)).values()
     if ended == "cancelled":
         await shop.cancel(run)
     else:
-        await claim.start_claimed(ctx, lease)
+        await shop.begun(lease)
         await shop.tamper("UPDATE runs SET epoch = epoch + 1 WHERE org_id = :org AND id = :run", run=run.id)
     with pytest.raises(LeaseLost):
-        await claim.start_claimed(ctx, lease)
+        await shop.begun(lease)
 
 
 async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
@@ -221,10 +223,10 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     automations = [await shop.hiding() for _ in range(3)]
     runs = [await shop.run_now(automation) for automation in automations]
     behind = await shop.run_now(automations[0])
-    ctx, hired = shop.service.worker_context, await shop.hired()
-    held = {one.run: one for one in await claim.claim(ctx, hired.id, free=9, full=[])}
+    ctx = shop.service.worker_context
+    held = await shop.claimed()
     leases = [held[run.id] for run in runs]
-    await asyncio.gather(*(claim.start_claimed(ctx, one) for one in leases))
+    await asyncio.gather(*(shop.begun(one) for one in leases))
     await shop.cancel(runs[1])
     leases[2] = replace(leases[2], epoch=leases[2].epoch + 1)
     ended, value = (
@@ -239,12 +241,7 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
             FinishRequest(
                 lease, RunEnd(DONE, message="Done."), run.automation_id, run.mode, ctx.automation_rules
             ),
-            checkpoint.plain_point(
-                Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)),
-                ended,
-                row,
-                shop.clock.now(),
-            ),
+            checkpoint.step_point(Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)), ended),
         )
         for run, lease in zip(runs, leases, strict=True)
     ]
@@ -255,7 +252,7 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     after = [await shop.run(run) for run in runs]
     assert [run.status for run in after][:2] == [DONE, RUNNING]
     assert [(run.last_seq, len(await shop.steps(run))) for run in after] == [(1, 1), (1, 1), (0, 0)]
-    assert {one.run for one in await claim.claim(ctx, hired.id, free=9, full=[])} == {behind.id}
+    assert set(await shop.claimed()) == {behind.id}
 
 
 async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop) -> None:
@@ -282,3 +279,58 @@ async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop
     stores = frozenset(one.integration_id for one in shop.connections.values())
     assert leased == LeasedRun(lease, run, hot, read[1], is_on=True, connected=stores)
     assert standing == [RunPrecheck(one, stores, now) for one in read]
+
+
+@pytest.mark.parametrize("way", ["alone", "in a batch"])
+async def test_every_way_of_beginning_a_run_leaves_the_same_rows(shop: Shop, way: str) -> None:
+    """Every column that a beginning writes is the same on both engines; of a lost run nothing is written.
+
+    See docs/design/runs.md#claim.
+    """
+    modes = [Mode.LIVE, Mode.LIVE, Mode.TEST]
+    automations = [await shop.hiding(threshold=number) for number in range(3)]
+    runs = [await shop.run_now(*pair) for pair in zip(automations, modes, strict=True)]
+    leases = await shop.claimed()
+    lost = runs[1].id
+    leases[lost] = replace(leases[lost], epoch=leases[lost].epoch + 1)
+    shop.clock.tick(1)
+    rules = shop.service.worker_context.automation_rules
+    begun: list[ClaimedRun | BaseException | None] = []
+    if way == "alone":
+        for run in runs:
+            act = partial(claim.start_one, lease=leases[run.id], rules=rules)
+            begun += await asyncio.gather(shop.write(act), return_exceptions=True)
+    else:
+        begun += await asyncio.gather(*(shop.begun(leases[run.id]) for run in runs), return_exceptions=True)
+    assert [isinstance(one, ClaimedRun) for one in begun] == [True, False, True]
+    assert isinstance(begun[1], LeaseLost)
+    now = ms(shop.clock.now())
+    for number, (run, automation) in enumerate(zip(runs, automations, strict=True)):
+        is_begun = run.id != lost
+        [row] = await _columns(shop, "runs", "status, queue, started_at, epoch, last_seq", "id", run.id)
+        assert row == (RUNNING if is_begun else QUEUED, "leased", now if is_begun else None, 1, 0)
+        [row] = await _columns(shop, "schedules", "last_run_at", "automation_id", automation.id)
+        assert row == (now if number == 0 else None,)
+        values = await _columns(
+            shop, "step_values", "name, iteration, seq, unknown_paths, state, output", "run_id", run.id
+        )
+        assert [value[:-1] for value in values] == [("@start", "", 0, None, "done")] * is_begun
+        for value in values:
+            assert unpacked(value[-1]) == {
+                "inputs": automation.inputs,
+                "integration_id": automation.integration_id,
+                "connections": [[one.integration_id, one.kind] for one in automation.connections],
+            }
+
+
+async def _columns(shop: Shop, table: str, columns: str, key: str, value: str) -> list[tuple[Any, ...]]:
+    """The columns of the organization's rows with this key."""
+
+    async def read(tx: Tx) -> list[tuple[Any, ...]]:
+        rows = await tx.all(
+            f"SELECT {columns} FROM {table} WHERE org_id = :org AND {key} = :value",
+            {"org": shop.owner.org, "value": value},
+        )
+        return [tuple(row[name] for name in columns.split(", ")) for row in rows]
+
+    return await shop.read(read)

@@ -83,7 +83,7 @@ async def test_what_somebody_changed_since_is_left_and_listed(shop: Shop) -> Non
     ended = await shop.until_settled(undo_run)
     by_original = {each.proposal.undo_of: each for each in await shop.changes(ended)}
     assert by_original[first.id].outcome is Outcome.CONFLICT
-    assert by_original[first.id].message == CHANGED_SINCE
+    assert by_original[first.id].message == f"{CHANGED_SINCE} It is 77.77 now."
     assert by_original[second.id].outcome is Outcome.CONFLICT
     assert {by_original[each.id].outcome for each in rest} == {Outcome.APPLIED}
     assert all(touched(shop, each) for each in (first, second))

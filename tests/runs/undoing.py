@@ -16,7 +16,7 @@ from steward.runs.undo import UndoCommand, UndoFacts, UndoRules
 from tests.runs.shop import Shop
 
 RULES = UndoRules(timedelta(days=365), timedelta(seconds=120), 1000)
-_TIMES = {"date_modified", "date_modified_gmt", "total_sales"}
+_TIMES = {"date_modified", "date_modified_gmt", "total_sales", "avatar_url"}
 
 
 async def undo_now(
@@ -97,7 +97,12 @@ def touch(shop: Shop, change: Change, *, by: str | None = None) -> None:
 
 def touched(shop: Shop, change: Change) -> bool:
     """Whether the price is the one that somebody else set."""
-    return bool(_row(shop, change)["regular_price"] == "77.77")
+    return price_of(shop, change) == "77.77"
+
+
+def price_of(shop: Shop, change: Change) -> str:
+    """The price, as it is now, of what a change set the price of."""
+    return str(_row(shop, change)["regular_price"])
 
 
 def _tab(shop: Shop, title: str) -> Any:

@@ -1,11 +1,13 @@
 """Short ways to write zones, instants and schedules in these tests."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from steward.model.closed_period import ClosedPeriod, ClosedScope, ClosedScopeKind, ClosedWhen, Stops
 from steward.model.ids import OrgId
 from steward.model.schedule import Cadence, Schedule
+from steward.scheduling.closings import first_open
 from steward.scheduling.zones import zone
 
 _EVER = datetime(1990, 1, 1, tzinfo=UTC)
@@ -59,3 +61,8 @@ def closed_period(
 ) -> ClosedPeriod:
     """A closed period of organization 1, valid since 1990 unless said; its id is its name."""
     return ClosedPeriod(OrgId(1), name, 1, *valid, name, scope, stops, when, timezone)
+
+
+def open_from(periods: Collection[ClosedPeriod], instant: datetime) -> datetime | None:
+    """The first open instant at or after `instant`: the first open slot where every instant is one."""
+    return first_open(lambda since: iter([since]), periods, instant)

@@ -21,12 +21,11 @@ from steward.scheduling.closings import (
     closing_at,
     closings,
     first_open,
-    open_from,
     stopping_runs,
 )
 from steward.scheduling.slots import slots
 from steward.scheduling.zones import LAST
-from tests.scheduling.short import at, closed_period, daily, place
+from tests.scheduling.short import at, closed_period, daily, open_from, place
 
 _HAIR = timedelta(microseconds=1)
 _CHRISTMAS = ClosedWhen(ClosedKind.YEARLY, first="12-24", last="12-26")

@@ -11,10 +11,10 @@ from functools import cache
 import pytest
 
 from steward.model.closed_period import ClosedKind, ClosedWhen
-from steward.scheduling.closings import closing_at, closings, open_from
+from steward.scheduling.closings import closing_at, closings
 from steward.scheduling.zones import zone_names
 from tests.scheduling.closings_walk import closed_minutes, walk
-from tests.scheduling.short import at, closed_period, place
+from tests.scheduling.short import at, closed_period, open_from, place
 from tests.scheduling.walk import stretches
 
 _CASES = int(os.environ.get("STEWARD_CLOSING_CASES", "24"))

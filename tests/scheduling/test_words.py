@@ -4,8 +4,7 @@ import pytest
 
 from steward.model.schedule import MANUAL, Cadence, Schedule
 from steward.scheduling.preview import preview
-from steward.scheduling.slots import next_slots
-from steward.scheduling.words import note_words, ordinal, schedule_words, spread_words
+from steward.scheduling.words import ordinal, schedule_words, spread_words
 from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, place, weekdays, weekly
 
 
@@ -48,42 +47,6 @@ from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, pl
 def test_a_schedule_is_told_in_one_sentence(schedule: Schedule, words: str) -> None:
     """See docs/design/api/calendar.md#preview-a-schedule."""
     assert schedule_words(schedule, "Europe/Berlin") == words
-
-
-@pytest.mark.parametrize(
-    ("schedule", "zone", "after", "words"),
-    [
-        (
-            daily("02:30"),
-            "Europe/Berlin",
-            "2026-03-28 12:00",
-            "The clock jumps over 02:30 that night; this run starts at 03:30.",
-        ),
-        (
-            weekly(6, "23:30"),
-            "America/Nuuk",
-            "2026-03-28 12:00",
-            "The clock jumps over 23:30 that night; this run starts at 00:30 on Sunday.",
-        ),
-        (
-            daily("02:30"),
-            "Europe/Berlin",
-            "2026-10-24 12:00",
-            "02:30 comes twice that night; it runs at the first.",
-        ),
-        (monthly(31, "08:00"), "UTC", "2026-02-01 00:00", "February has no 31st; it runs on the 28th."),
-        (monthly(30, "08:00"), "UTC", "2028-02-01 00:00", "February has no 30th; it runs on the 29th."),
-        (monthly(31, "08:00"), "UTC", "2026-04-01 00:00", "April has no 31st; it runs on the 30th."),
-        (monthly(31, "08:00"), "UTC", "2026-03-01 00:00", None),
-        (monthly_by_week(-1, 6, "08:00"), "UTC", "2026-02-01 00:00", None),
-    ],
-)
-def test_a_slot_that_is_not_where_its_rule_says_has_a_note(
-    schedule: Schedule, zone: str, after: str, words: str | None
-) -> None:
-    """web.md 6.5.1, Preview"""
-    [slot] = next_slots(schedule, place(zone), spread_minutes=7, after=at(after), count=1)
-    assert note_words(slot, schedule, place(zone)) == words
 
 
 def test_the_spread_is_told_unless_there_is_none() -> None:

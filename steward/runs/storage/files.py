@@ -7,22 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
+from steward.clock import Clock
 from steward.connections import vault
-from steward.database.engine.base import Tx, Weighed
+from steward.connections.vault import Vault
+from steward.database.engine.base import Engine, Tx, Weighed
 from steward.database.engine.disk_space import DiskFull
 from steward.database.runs import file_folder, run_files
 from steward.database.runs.run_files import StoredFile
 from steward.failpoint import failpoint
 from steward.model.ids import OrgId, RunId
-from steward.runs.worker_context import WorkerContext
+from steward.runs.run_context import FileFolder
 from steward.security.envelope import SealContext, open_sealed, seal
 from steward.steps.base import FileRefused
 
 T = TypeVar("T")
-FILE_BYTES = 20 * 1024 * 1024
+_FILE_BYTES = 20 * 1024 * 1024
 RUN_BYTES = 100 * 1024 * 1024
 _INLINE_BYTES = 64 * 1024  # a smaller file is hashed and sealed at once, without a thread
 GONE = "The file is no longer stored. Run the workflow again from its start."
@@ -32,7 +33,10 @@ GONE = "The file is no longer stored. Run the workflow again from its start."
 class StoredRunFiles:
     """The files of one run: sealed under the organization's data key, in rows or in a folder."""
 
-    ctx: WorkerContext
+    engine: Engine
+    clock: Clock
+    vault: Vault
+    folder: FileFolder | None  # None: in rows
     org: OrgId
     run: RunId
 
@@ -42,24 +46,24 @@ class StoredRunFiles:
         On SQLite its content is written before the row: a kill in between leaves a file that a periodic task
         removes.
         """
-        if len(content) > FILE_BYTES:
+        if len(content) > _FILE_BYTES:
             raise FileRefused("The file is larger than 20 MiB. Use a smaller one, or split it.")
         sha256 = await _beside(len(content), lambda: hashlib.sha256(content).hexdigest())
         reserve = partial(self._reserve, sha256=sha256, size=len(content))
-        key = await self.ctx.engine.write(self.ctx.clock.now(), reserve, org=self.org)
+        key = await self.engine.write(self.clock.now(), reserve, org=self.org)
         if key is None:
             return sha256
         key_no, data_key = key
         context = self._seal_context(sha256, key_no)
         sealed = await _beside(len(content), lambda: seal(content, data_key, context))
-        folder, now = self._folder, self.ctx.clock.now()
+        folder, now = self.folder, self.clock.now()
         if folder is not None:
             await self._write_in(folder, sha256, sealed, now)
             failpoint("after_file")
             sealed = b""
         file = StoredFile(sha256, len(content), key_no)
         insert = partial(run_files.insert, org=self.org, run=self.run, file=file, sealed=sealed)
-        await self.ctx.engine.write(now, Weighed(insert, len(sealed)), org=self.org)
+        await self.engine.write(now, Weighed(insert, len(sealed)), org=self.org)
         failpoint("after_file_row")
         return sha256
 
@@ -71,37 +75,31 @@ class StoredRunFiles:
             file = next((file for file in files if file.sha256 == sha256), None)
             if file is None:
                 return None
-            data_key = await vault.opening_key(tx, self.ctx.vault, self.org, file.key_no)
+            data_key = await vault.opening_key(tx, self.vault, self.org, file.key_no)
             parts = await run_files.sealed_content(tx, self.org, self.run, sha256=sha256)
             return file, data_key, parts
 
-        stored = await self.ctx.engine.read(self.ctx.clock.now(), read_stored, org=self.org)
+        stored = await self.engine.read(self.clock.now(), read_stored, org=self.org)
         if stored is None:
             raise FileRefused(GONE)
         file, data_key, sealed = stored
-        folder = self._folder
-        if folder is not None:
-            read = await asyncio.to_thread(file_folder.read, folder, self.org, self.run, sha256)
+        if self.folder is not None:
+            read = await asyncio.to_thread(file_folder.read, self.folder.path, self.org, self.run, sha256)
             if read is None:
                 raise FileRefused(GONE)
             sealed = read
         context = self._seal_context(sha256, file.key_no)
         return await _beside(file.size, lambda: open_sealed(sealed, data_key, context))
 
-    @property
-    def _folder(self) -> Path | None:
-        file = self.ctx.retention.file
-        return None if file is None else file_folder.folder_of(file)
-
-    async def _write_in(self, folder: Path, sha256: str, sealed: bytes, now: datetime) -> None:
+    async def _write_in(self, folder: FileFolder, sha256: str, sealed: bytes, now: datetime) -> None:
         """Writes the content to the folder. Raises DiskFull: the run goes on when there is room again."""
         try:
-            await asyncio.to_thread(file_folder.write, folder, self.org, self.run, sha256, sealed, now)
+            await asyncio.to_thread(file_folder.write, folder.path, self.org, self.run, sha256, sealed, now)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            if self.ctx.space is not None:
-                self.ctx.space.ran_out()
+            if folder.space is not None:
+                folder.space.ran_out()
             raise DiskFull from error
 
     async def _reserve(self, tx: Tx, sha256: str, size: int) -> tuple[int, bytes] | None:
@@ -115,12 +113,12 @@ class StoredRunFiles:
         if sum(file.size for file in files) + size > RUN_BYTES:
             words = "The files of this run are larger than 100 MiB together. Let it work on fewer files."
             raise FileRefused(words)
-        return await vault.sealing_key(tx, self.ctx.vault, self.org)
+        return await vault.sealing_key(tx, self.vault, self.org)
 
     def _seal_context(self, sha256: str, key_no: int) -> SealContext:
         return SealContext(self.org, None, f"run_file/{self.run}/{sha256}", 1, key_no)
 
 
 async def _beside(size: int, work: Callable[[], T]) -> T:
-    """Returns the result of `work`, from another thread if there are many bytes to work on."""
+    """Returns the result of `work`, which runs on another thread when there are many bytes to process."""
     return work() if size < _INLINE_BYTES else await asyncio.to_thread(work)

@@ -42,7 +42,7 @@ async def check(tx: Tx, automation: Automation, payload: JsonObject) -> None:
 
 
 def _form_errors(entry: PlanTrigger, payload: JsonObject) -> dict[str, list[str]]:
-    """What is wrong with the values of the form that the workflow starts with, by field."""
+    """Returns, by field, what is wrong with the values of the form that starts the workflow."""
     errors: dict[str, list[str]] = {}
     for field in entry.fields:
         words = _value_error(field, payload.get(field.name))
@@ -74,7 +74,7 @@ async def store(tx: Tx, vault: Vault, org: OrgId, run: RunId, payload: JsonObjec
 
 
 async def read(tx: Tx, vault: Vault, org: OrgId, run: RunId) -> JsonObject | None:
-    """The payload that a run was started with; None without one."""
+    """Returns the payload that a run was started with; None without one."""
     stored = await runs.payload(tx, org, run)
     if stored is None:
         return None
@@ -85,7 +85,7 @@ async def read(tx: Tx, vault: Vault, org: OrgId, run: RunId) -> JsonObject | Non
 
 
 def start_item(entry: PlanTrigger, run: Run, payload: JsonObject) -> JsonObject:
-    """The payload as the trigger of the file would hand it on."""
+    """Returns the payload as the item that the workflow's trigger would output."""
     trigger = (entry.replaced or "").rpartition(".")[2]
     if trigger == "webhook":
         return {"headers": {}, "params": {}, "query": {}, "body": payload}

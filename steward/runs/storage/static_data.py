@@ -7,30 +7,30 @@ import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from steward.clock import Clock
 from steward.connections import rotation
 from steward.connections import vault as vaults
 from steward.connections.vault import Vault
 from steward.database.automations import static_data as rows
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Engine, Tx
 from steward.model.ids import AutomationId, OrgId, RunId
 from steward.model.json import JsonObject
 from steward.model.run import Mode, Run
-from steward.runs.worker_context import WorkerContext
 from steward.steps.workflow.static_data import StaticData
 
 
-def of_run(ctx: WorkerContext, run: Run) -> StaticData:
+def of_run(engine: Engine, clock: Clock, vault: Vault, run: Run) -> StaticData:
     """Returns the static data of the run's automation, read at its first need."""
-    look = partial(read, vault=ctx.vault, org=run.org, automation=run.automation_id)
+    look = partial(read, vault=vault, org=run.org, automation=run.automation_id)
 
     async def load() -> JsonObject:
-        return await ctx.engine.read(ctx.clock.now(), look, org=run.org)
+        return await engine.read(clock.now(), look, org=run.org)
 
     return StaticData(load)
 
 
 async def writes_at_end(
-    ctx: WorkerContext, run: Run, static_data: StaticData
+    vault: Vault, run: Run, static_data: StaticData
 ) -> Callable[[Tx], Awaitable[None]] | None:
     """Returns what the end of a live run writes if it succeeds; None if its scripts changed nothing."""
     objects = None if run.mode is Mode.TEST else await static_data.changed()
@@ -38,7 +38,7 @@ async def writes_at_end(
         return None
     return partial(
         write,
-        vault=ctx.vault,
+        vault=vault,
         org=run.org,
         automation=run.automation_id,
         run=run.id,

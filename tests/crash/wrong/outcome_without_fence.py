@@ -7,7 +7,7 @@ import pytest
 from steward.database.runs import transitions
 from steward.database.runs.transitions import Lease
 from steward.runs import ledger
-from steward.runs.worker_context import LeaseLost, WorkerContext
+from steward.runs.run_context import LeaseLost, WriteContext
 
 _right = ledger.settle
 
@@ -22,7 +22,7 @@ async def _settle(*args: Any, **more: Any) -> None:
         await _right(*args, **more)
 
 
-async def _hold(self: WorkerContext, lease: Lease) -> None:
+async def _hold(self: WriteContext, lease: Lease) -> None:
     """Lets go where the right one waits for its lease, which never comes back in this scene."""
     if self.clock.monotonic() >= self.lease_confirmation.until:
         raise LeaseLost(lease)
@@ -31,4 +31,4 @@ async def _hold(self: WorkerContext, lease: Lease) -> None:
 def install(patch: pytest.MonkeyPatch) -> None:
     """Puts it in force."""
     patch.setattr(ledger, "settle", _settle)
-    patch.setattr(WorkerContext, "wait_for_lease", _hold)
+    patch.setattr(WriteContext, "wait_for_lease", _hold)

@@ -1,10 +1,11 @@
-"""What a worker's code needs to run automations: engine, clock, templates and access to connections."""
+"""The dependencies of a run: to write to stores (`WriteContext`) and to execute it (`RunContext`)."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from steward.automations.rules import AutomationRules
@@ -14,7 +15,7 @@ from steward.connectors.base.connector import Reader, WriteOperation
 from steward.connectors.base.writing import WriteOutcome
 from steward.database.engine.base import Engine
 from steward.database.engine.disk_space import Space
-from steward.database.runs import transitions
+from steward.database.runs import file_folder, transitions
 from steward.database.runs.transitions import Lease
 from steward.model.change import Batch
 from steward.model.connection import Connection
@@ -26,29 +27,22 @@ from steward.outbound.call_queue import Urgency
 from steward.outbound.grant import WriteGrant
 from steward.outbound.transport import CancelCheck
 from steward.outbound.web import WebReadClient
-from steward.runs.retention import RetentionRules
+from steward.run_queue import spans
 from steward.runs.rounds import BatchSizes
 from steward.sandbox.pool import SandboxPool
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
-from steward.templates.base import Template
+from steward.telemetry.traces import NO_TRACES, Traces, current_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRules:
-    """The settings of runs, with their defaults."""
+    """The settings of one run, with their defaults."""
 
     approval: timedelta = timedelta(hours=72)
     time_limit: timedelta = timedelta(hours=1)
-    queue_limit: timedelta = timedelta(hours=24)
-    lease: timedelta = timedelta(seconds=30)
     settle_quiet: timedelta = timedelta(seconds=120)
     write_timeout: timedelta = timedelta(seconds=60)
-    concurrency: int = 20
-    organization_concurrency: int = 50
-    max_waiting_events: int = 200
-    catch_up: timedelta = timedelta(minutes=15)
-    base_url: str = ""
 
 
 class BatchWriter(Protocol):
@@ -95,7 +89,7 @@ class ConnectionAccess(Protocol):
 
 @dataclass(slots=True)
 class LeaseConfirmation:
-    """Until when this process's lease is confirmed, by its monotonic clock, or that it is lost."""
+    """How long this process's lease is confirmed, by its monotonic clock, or that it is lost."""
 
     until: float = 0.0
     lost: bool = False
@@ -103,17 +97,17 @@ class LeaseConfirmation:
     _change: asyncio.Event = field(default_factory=asyncio.Event)
 
     def confirm(self, until: float) -> None:
-        """Notes that the lease holds until `until`, in seconds of the monotonic clock."""
+        """Records that the lease holds until `until`, in seconds of the monotonic clock."""
         self.until, self.lost = until, False
         self._notify()
 
     def lose(self) -> None:
-        """Notes that another worker may have the lease: running work is dropped."""
+        """Records that another worker may have the lease, so that running work stops."""
         self.lost = True
         self._notify()
 
     def stop(self) -> None:
-        """Notes that the process ends: no new work starts."""
+        """Records that the process ends, so that no new work starts."""
         self.stopping = True
         self._notify()
 
@@ -124,6 +118,19 @@ class LeaseConfirmation:
     def _notify(self) -> None:
         changed, self._change = self._change, asyncio.Event()
         changed.set()
+
+
+@dataclass(frozen=True, slots=True)
+class FileFolder:
+    """Where SQLite keeps the files of runs: the folder, and the disk that it fills."""
+
+    path: Path
+    space: Space | None = None
+
+    @classmethod
+    def beside(cls, database: Path, space: Space | None) -> "FileFolder":
+        """Returns the folder of an SQLite file."""
+        return cls(file_folder.folder_of(database), space)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,30 +156,26 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerContext:
-    """The dependencies of a worker."""
+class TaskContext:
+    """What every periodic task depends on; `wake` hints to a kind of task that it has work."""
 
     engine: Engine
     clock: Clock
     log: Log
     metrics: Metrics
+    wake: Callable[[str], None] = field(default=lambda kind: None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteContext(TaskContext):
+    """What writes to stores depend on: the ledger's database, the connections, and the worker's lease."""
+
     rules: RunRules
-    automation_rules: AutomationRules
-    templates: Mapping[str, Template]
     access: ConnectionAccess
     vault: Vault
-    sandbox_pool: SandboxPool = field(default_factory=lambda: SandboxPool(2))
-    retention: RetentionRules = field(default_factory=RetentionRules)
-    space: Space | None = None
     lease_confirmation: LeaseConfirmation = field(default_factory=LeaseConfirmation)
     progress: dict[RunId, Progress] = field(default_factory=dict)
     batch_sizes: BatchSizes = field(default_factory=BatchSizes)
-    wake: Callable[[str], None] = field(default=lambda kind: None)
-
-    @property
-    def accepts_work(self) -> bool:
-        """Whether new work may start; False while the disk is full."""
-        return self.space is None or not self.space.is_full
 
     def confirmed_until(self) -> datetime:
         """Returns the end of the lease as last confirmed, as wall-clock time."""
@@ -194,13 +197,34 @@ class WorkerContext:
             await self.lease_confirmation.changed()
 
 
-async def check_run_wanted(ctx: WorkerContext, lease: Lease) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext(WriteContext):
+    """What a run depends on from its start to its end: besides its writes, how its steps run."""
+
+    automation_rules: AutomationRules
+    sandbox_pool: SandboxPool = field(default_factory=lambda: SandboxPool(2))
+    files: FileFolder | None = None
+    traces: Traces = NO_TRACES
+
+    def begin_trace(self, lease: Lease) -> None:
+        """Notes that what this task calls from now on belongs to the run's trace."""
+        current_run.set(lease.run)
+
+    async def add_trace(self, lease: Lease) -> None:
+        """Sends the run's trace if the run has ended."""
+        now = self.clock.now()
+        await spans.add_finished(
+            self.traces, self.engine, now, org=lease.org, run=lease.run, attempt=lease.attempt
+        )
+
+
+async def check_run_wanted(engine: Engine, clock: Clock, lease: Lease) -> None:
     """Checks before a read that this worker still owns the run and that nobody asked to cancel it.
 
     Raises LeaseLost, CancelRequested.
     """
     read_lease = partial(transitions.read_lease, lease=lease)
-    is_owner, cancel = await ctx.engine.read(ctx.clock.now(), read_lease, org=lease.org, small=True)
+    is_owner, cancel = await engine.read(clock.now(), read_lease, org=lease.org, small=True)
     if not is_owner:
         raise LeaseLost(lease)
     if cancel is not None:

@@ -1,0 +1,294 @@
+"""A look at what a template would select now, before the automation exists: bounded reads, never a write.
+
+See docs/design/api/automations.md#sample.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from steward.automations import readiness
+from steward.automations.rules import Templates
+from steward.clock import Clock
+from steward.connections.opening import RunAccess
+from steward.connectors.base.connector import CurrentValue, Reader
+from steward.connectors.base.queries import CUSTOMERS, ORDERS, PRODUCTS, VARIANTS, ReadOp, RecordPage
+from steward.connectors.base.writing import WriteOutcome
+from steward.database.accounts import connections
+from steward.database.automations import memory
+from steward.database.engine.base import Engine
+from steward.model.automation import Automation
+from steward.model.change import Part, Proposal
+from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId, new_id
+from steward.model.json import JsonValue
+from steward.model.plan import StepKind
+from steward.model.refusals import NotConnected, Unavailable
+from steward.model.run import Mode
+from steward.model.undo import Sought
+from steward.outbound.call_queue import Urgency
+from steward.outbound.errors import CallError, Unauthorized
+from steward.scheduling.zones import zone
+from steward.steps.base import (
+    AccountAccess,
+    StepContext,
+    StepFailed,
+    StepResult,
+    StoreAccess,
+    TooManyChanges,
+)
+from steward.templates.base import Template
+
+MOST_OBJECTS = 500
+_SECONDS = 10.0
+_NO_PAGE_AFTER_SECONDS = 7.0
+_MOST_SHOWN = 5
+_NOUNS = {
+    PRODUCTS.name: "product",
+    VARIANTS.name: "variant",
+    ORDERS.name: "order",
+    CUSTOMERS.name: "customer",
+}
+
+P = TypeVar("P")
+I = TypeVar("I")  # noqa: E741
+
+
+@dataclass(frozen=True, slots=True)
+class SampledObject:
+    """An object that would change, and why."""
+
+    label: str
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The objects that a template would select now.
+
+    `matched` of the `checked` objects meet the template's conditions, and `changes` of them would change. A
+    count is None if the template does not make it, or if too few objects were read. `is_complete` tells
+    whether every object was read. `steps` holds the summary of each step.
+    """
+
+    noun: str
+    checked: int | None
+    matched: int | None
+    changes: int | None
+    is_complete: bool
+    steps: tuple[str, ...]
+    objects: tuple[SampledObject, ...]
+    message: str | None
+
+
+@dataclass(slots=True)
+class _Counter:
+    """Counts the objects read, by account and read, and which reads were cut short; `stop_at` ends them."""
+
+    stop_at: float
+    read: dict[tuple[IntegrationId, str], int] = field(default_factory=dict)
+    cut: set[tuple[IntegrationId, str]] = field(default_factory=set)
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Whether the first objects speak for themselves: what is counted needs no other list as a whole."""
+        return not self.cut or len(self.read) == 1
+
+    @property
+    def noun(self) -> str:
+        """The objects that were read last, in words."""
+        return _NOUNS[list(self.read)[-1][1]] if self.read else "object"
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstObjects:
+    """A reader that stops a list of objects after the first 500."""
+
+    reader: Reader
+    integration: IntegrationId
+    counter: _Counter
+
+    async def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
+        """Yields pages, of lists of objects only the first ones."""
+        if op.name not in _NOUNS:
+            async for page in self.reader.read(op, params):
+                yield page
+            return
+        key = self.integration, op.name
+        count = self.counter.read.setdefault(key, 0)
+        async for page in self.reader.read(op, _in_pages(params)):
+            items = page.items[: MOST_OBJECTS - count]
+            count += len(items)
+            self.counter.read[key] = count
+            yield replace(page, items=items)
+            is_enough = count == MOST_OBJECTS or asyncio.get_running_loop().time() > self.counter.stop_at
+            if is_enough and (len(items) < len(page.items) or page.next is not None):
+                self.counter.cut.add(key)
+                return
+
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
+        """Reads the current values of parts."""
+        return await self.reader.current(parts)
+
+    async def confirm(self, part: Part) -> WriteOutcome:
+        """Reads back whether a write took effect."""
+        return await self.reader.confirm(part)
+
+    async def find_marker(self, part: Part, key: str) -> bool:
+        """Searches for the marker of a write."""
+        return await self.reader.find_marker(part, key)
+
+    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
+        """Looks up what puts parts back."""
+        return await self.reader.seek(parts, is_overwritten=is_overwritten)
+
+
+def _in_pages(params: P) -> P:
+    """Returns the parameters for a read whose first pages alone are wanted."""
+    has_choice = is_dataclass(params) and any(each.name == "in_pages" for each in fields(params))
+    if not has_choice:
+        return params
+    choice: dict[str, Any] = {"in_pages": True}
+    return replace(params, **choice)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, slots=True)
+class _NothingRemembered:
+    """The memory of an automation that does not exist yet; other automations' memories are read."""
+
+    engine: Engine
+    clock: Clock
+    org: OrgId
+
+    async def all(self, space: str) -> Mapping[str, JsonValue]:
+        """Returns nothing: the automation has not run."""
+        return {}
+
+    async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
+        """Returns what another automation of the organization remembers in a space."""
+        look = partial(memory.of_space, org=self.org, automation=automation, space=space)
+        return await self.engine.read(self.clock.now(), look, org=self.org)
+
+    async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
+        """Returns what all automations of a template remember."""
+        look = partial(memory.of_template, org=self.org, template_id=template_id, space=space)
+        return await self.engine.read(self.clock.now(), look, org=self.org)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """Takes the reading and deciding steps of an automation that is not stored."""
+
+    engine: Engine
+    clock: Clock
+    access: RunAccess
+    templates: Templates
+
+    async def take(self, automation: Automation) -> Sample:
+        """Returns what the automation would select now.
+
+        Raises NotConnected, and Unavailable when an account does not answer within ten seconds.
+        """
+        counter = _Counter(asyncio.get_running_loop().time() + _NO_PAGE_AFTER_SECONDS)
+        template = self.templates[automation.template_id]
+        try:
+            async with asyncio.timeout(_SECONDS):
+                context = await self._context(automation, counter)
+                return await _walk(template, context, counter)
+        except TimeoutError as error:
+            words = f"The account did not answer within {_SECONDS:.0f} s. Nothing was changed."
+            raise Unavailable(words, retry_after=10) from error
+        except Unauthorized as error:
+            raise NotConnected(error.message, errors={}) from error
+        except CallError as error:
+            raise Unavailable(error.message, retry_after=10) from error
+
+    async def _context(self, automation: Automation, counter: _Counter) -> StepContext:
+        named = readiness.connections_of(automation, self.templates)
+        look = partial(connections.among, org=automation.org, integrations=named)
+        now = self.clock.now()
+        connections_by_id = await self.engine.read(now, look, org=automation.org) if named else {}
+        store: StoreAccess | None = None
+        accounts: dict[IntegrationId, AccountAccess] = {}
+        for integration, connection in connections_by_id.items():
+            opened = await self.access.reader(automation.org, connection, urgency=Urgency.MANAGEMENT)
+            reader = _FirstObjects(opened, integration, counter)
+            changes = self.access.changes(connection.kind)
+            if integration == automation.integration_id:
+                store = StoreAccess(connection, reader, changes)
+            else:
+                accounts[integration] = AccountAccess(connection, reader, changes)
+        return StepContext(
+            org=automation.org,
+            run_id=RunId(new_id(now)),
+            automation_id=automation.id,
+            mode=Mode.TEST,
+            inputs=automation.inputs,
+            zone=automation.timezone,
+            now=now,
+            day=_local_day(now, automation.timezone),
+            event=None,
+            store=store,
+            accounts=accounts,
+            outputs={},
+            memory=_NothingRemembered(self.engine, self.clock, automation.org),
+            reads=tuple(connection.integration_id for connection in automation.connections),
+            automation_created_at=now,
+        )
+
+
+def _local_day(now: datetime, timezone: str) -> Any:
+    local = zone(timezone)
+    return (now if local is None else now.astimezone(local)).date()
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What the steps came to so far."""
+
+    outputs: dict[str, JsonValue] = field(default_factory=dict)
+    titles: list[str] = field(default_factory=list)
+    checked: int | None = None
+    matched: int | None = None
+    proposals: list[Proposal] = field(default_factory=list)
+
+
+async def _walk(template: Template, context: StepContext, counter: _Counter) -> Sample:
+    """Takes the steps up to the first that sends; a step that changes only proposes."""
+    taken = _Taken()
+    message: str | None = None
+    changes: int | None = None
+    try:
+        for step in template.facts.steps:
+            if step.kind is StepKind.SEND:
+                break
+            before = sum(counter.read.values())
+            step_context = replace(context, outputs=taken.outputs)
+            result = await template.steps[step.name](step_context)
+            _note(taken, result, step.kind, reads_objects=sum(counter.read.values()) > before)
+            taken.outputs[step.name] = result.output
+            taken.titles.append(result.title or step.title)
+        changes = len(taken.proposals) if template.facts.changes_store else None
+    except TooManyChanges as error:
+        changes, message = error.changes, error.message
+    except StepFailed as error:
+        message = error.message
+    if not counter.is_conclusive:
+        message = "There is too much to read to say it from the first objects. A test run reads everything."
+        return Sample(counter.noun, None, None, None, False, (), (), message)
+    labels = tuple(SampledObject(each.object.label, each.message) for each in taken.proposals[:_MOST_SHOWN])
+    matched = taken.matched if template.facts.changes_store else None
+    return Sample(
+        counter.noun, taken.checked, matched, changes, not counter.cut, tuple(taken.titles), labels, message
+    )
+
+
+def _note(taken: _Taken, result: StepResult, kind: StepKind, *, reads_objects: bool) -> None:
+    if kind is StepKind.READ and reads_objects:
+        taken.checked = result.counts.read
+    elif kind is StepKind.DECIDE:
+        taken.matched = result.counts.matched
+    elif kind is StepKind.CHANGE:
+        taken.proposals += result.proposals

@@ -1,0 +1,26 @@
+"""What the periodic tasks of events need."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from steward.automations.rules import AutomationRules
+from steward.connections.vault import Vault
+from steward.runs.run_context import TaskContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRules:
+    """The settings of events, with their defaults."""
+
+    max_waiting: int = 200
+    catch_up: timedelta = timedelta(minutes=15)
+    base_url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventContext(TaskContext):
+    """The periodic tasks' view of the process; `vault` opens the stores that send events."""
+
+    vault: Vault
+    automation_rules: AutomationRules
+    rules: EventRules = EventRules()

@@ -1,0 +1,247 @@
+"""Periodic tasks: rows of runs that are due, each by itself; retention, partitions, disk space, gauges."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from steward.accounts import audit_check
+from steward.database import due_rows
+from steward.database.accounts import audit_heads
+from steward.database.automations import schedules
+from steward.database.engine.base import Autocommit, Tx
+from steward.database.engine.disk_space import Space
+from steward.database.operator import gauges, health
+from steward.database.runs import approvals, fairness, transitions, write_ledger
+from steward.database.runs import records as runs
+from steward.model.ids import ApprovalId, OrgId, RunId
+from steward.model.refusals import Unavailable
+from steward.model.run import RunStatus
+from steward.run_queue import ending
+from steward.runs import approval, reconcile, retention
+from steward.runs.retention import RetentionRules
+from steward.runs.run_context import TaskContext, WriteContext
+from steward.telemetry.metrics import Metrics
+
+_SHOW_AFTER = timedelta(seconds=1)
+_CHECKED_LOGS = 20
+
+
+async def wake_sleeping(ctx: TaskContext) -> bool:
+    """Makes sleeping runs ready whose time has come; returns True when there were some."""
+    rows = await ctx.engine.read(ctx.clock.now(), Autocommit(transitions.to_wake))
+
+    async def wake(tx: Tx, *, org: OrgId, key: RunId) -> None:
+        await transitions.wake(tx, org, key, vt=await fairness.stamp(tx, org))
+
+    woken = await _process_rows(ctx, "wake", rows, _in_tx(ctx, wake))
+    if woken:
+        ctx.wake("ready")
+    return woken > 0
+
+
+async def expire_approvals(ctx: TaskContext) -> bool:
+    """Ends expired approvals with their runs; returns True when more are likely to wait."""
+    rows = await ctx.engine.read(ctx.clock.now(), approvals.expired)
+
+    async def expire(tx: Tx, *, org: OrgId, key: ApprovalId) -> None:
+        await approval.expire(tx, org=org, approval=key)
+
+    ended = await _process_rows(ctx, "expire_approvals", rows, _in_tx(ctx, expire))
+    ctx.wake("ready")
+    return ended == approvals.EXPIRED_BATCH
+
+
+async def warn_of_approvals(ctx: TaskContext) -> bool:
+    """Tells of approvals whose time is passing; returns True when more are likely to wait."""
+    rows = await ctx.engine.read(ctx.clock.now(), approvals.to_warn)
+
+    async def warn(tx: Tx, *, org: OrgId, key: ApprovalId) -> None:
+        await approval.warn(tx, org=org, approval=key)
+
+    done = await _process_rows(ctx, "warn", rows, _in_tx(ctx, warn))
+    if done:
+        ctx.wake("notice")
+    return done == approvals.WARN_BATCH
+
+
+async def expire_unstarted(ctx: TaskContext, limit: timedelta) -> bool:
+    """Expires runs no worker started within the queue limit."""
+    unstarted = partial(transitions.unstarted, limit=limit)
+    rows = await ctx.engine.read(ctx.clock.now(), unstarted)
+
+    async def expire(tx: Tx, *, org: OrgId, key: RunId) -> None:
+        automation = await runs.automation_of(tx, org, key)
+        await ending.end(tx, org, key, automation=automation, since=RunStatus.QUEUED, how=ending.NOT_STARTED)
+
+    await _process_rows(ctx, "queue_limit", rows, _in_tx(ctx, expire))
+    return False
+
+
+async def settle_finished(ctx: WriteContext) -> bool:
+    """Continues to read back unknown writes of finished runs."""
+    rows = await ctx.engine.read(ctx.clock.now(), write_ledger.to_settle)
+    await _process_rows(ctx, "settle", rows, partial(reconcile.settle_finished, ctx))
+    return False
+
+
+def _in_tx(ctx: TaskContext, act: Callable[..., Awaitable[None]]) -> Callable[[OrgId, Any], Awaitable[None]]:
+    """Returns `act` as a transaction of its own per row."""
+
+    async def run_one(org: OrgId, key: Any) -> None:
+        await ctx.engine.write(ctx.clock.now(), partial(act, org=org, key=key), org=org)
+
+    return run_one
+
+
+async def _process_rows(
+    ctx: TaskContext,
+    task: str,
+    rows: Sequence[tuple[OrgId, Any]],
+    act: Callable[[OrgId, Any], Awaitable[None]],
+) -> int:
+    """Acts on every row and returns on how many; one that raises is deferred and stops no other."""
+    done = 0
+    for org, key in rows:
+        try:
+            await act(org, key)
+            done += 1
+        except Unavailable:
+            raise  # the database is unavailable; no row is at fault
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            defer = partial(due_rows.defer, tick=task, key=key, message=message)
+            failures = await ctx.engine.write(ctx.clock.now(), defer)
+            if failures:
+                ctx.metrics.count("steward_rows_deferred_total", task=task)
+            ctx.log.error("row_deferred", error, task=task, org=org, key=key, failures=failures)
+    return done
+
+
+async def note_progress(ctx: WriteContext) -> bool:
+    """Stores what long steps are doing, at most every 2 s per run."""
+    now = ctx.clock.now()
+    for run, doing in list(ctx.progress.items()):
+        if now - doing.started_at < _SHOW_AFTER:
+            continue
+        lease = doing.lease
+        step = doing.wire()
+        note = partial(runs.set_current_step, org=lease.org, run=run, epoch=lease.epoch, step=step)
+        await ctx.engine.write(now, note, org=lease.org)
+    return False
+
+
+async def apply_retention(ctx: TaskContext, rules: RetentionRules) -> bool:
+    """Deletes expired rows; returns True when a table had as many as are deleted at once."""
+    full: set[str] = set()
+
+    async def sweep(org: OrgId, table: str) -> None:
+        removed = await retention.SWEEPS[table](ctx.engine, ctx.clock.now(), rules)
+        if removed:
+            ctx.metrics.count("steward_rows_removed_total", removed, table=table)
+        if removed >= retention.FULL.get(table, retention.ROWS):
+            full.add(table)
+
+    late = await ctx.engine.read(ctx.clock.now(), partial(due_rows.deferred_keys, tick="retention"))
+    due = [(OrgId(0), table) for table in retention.SWEEPS if table not in late]
+    await _process_rows(ctx, "retention", due, sweep)
+    await retention.shrink(ctx.engine, ctx.clock.now(), rules)
+    return bool(full)
+
+
+async def rotate_partitions(ctx: TaskContext) -> bool:
+    """Creates and drops monthly partitions of the tables that grow with every run."""
+    created, dropped = await retention.rotate_partitions(ctx.engine, ctx.clock.now())
+    if created or dropped:
+        ctx.log.info("partitions_rotated", created=created, dropped=dropped)
+    return False
+
+
+async def watch_space(ctx: TaskContext, space: Space) -> bool:
+    """Measures the disk, and while it is full tests whether there is room again."""
+    space.measure()
+    ctx.metrics.set("steward_database_bytes", space.database_bytes)
+    ctx.metrics.set("steward_disk_free_ratio", space.free_share)
+    if not space.is_full:
+        space.make_reserve()
+    elif await space.try_again(ctx.engine, ctx.clock.now()):
+        ctx.log.warning("disk_recovered", free=round(space.free_share, 3))
+        ctx.wake("ready")
+        ctx.wake("due")
+    else:
+        ctx.log.error("disk_full", free=round(space.free_share, 3))
+    ctx.metrics.set("steward_disk_full", float(space.is_full))
+    return False
+
+
+async def export_gauges(ctx: TaskContext, lease_until: float) -> bool:
+    """Sets the gauges of what waits, what is late and which workers live.
+
+    `lease_until` is the end of this process's lease by its monotonic clock. See
+    docs/guides/operators.md#metrics.
+    """
+    metrics = ctx.metrics
+
+    async def look(
+        tx: Tx,
+    ) -> tuple[
+        datetime, list[gauges.Waiting], dict[str, int], tuple[int, int], datetime | None, health.Leases
+    ]:
+        await _export_open_transactions(tx, metrics)
+        return (
+            tx.now,
+            await gauges.queues(tx),
+            await gauges.open_effects(tx),
+            await gauges.closed(tx),
+            await schedules.next_due(tx),
+            await health.leases(tx),
+        )
+
+    now, queues, effects, (held, frozen), due, leases = await ctx.engine.read(ctx.clock.now(), look)
+    for waiting in queues:
+        metrics.set("steward_queue_runs", waiting.many, state=waiting.queue)
+        metrics.set("steward_queue_oldest_seconds", _age(now, waiting.oldest_at), state=waiting.queue)
+    for state, many in effects.items():
+        metrics.set("steward_effects_open", many, state=state)
+    metrics.set("steward_runs_held", held)
+    metrics.set("steward_frozen_organizations", frozen)
+    metrics.set("steward_schedule_behind_seconds", _age(now, due))
+    metrics.set("steward_workers", leases.alive, lease="held")
+    metrics.set("steward_workers", leases.expired, lease="expired")
+    lease_left = lease_until - ctx.clock.monotonic()
+    metrics.set("steward_lease_left_seconds", round(max(lease_left, 0.0), 3))
+    return False
+
+
+async def _export_open_transactions(tx: Tx, metrics: Metrics) -> None:
+    """Sets the age of the oldest transaction of each kind; of sessions only where they can be seen."""
+    transactions = await health.open_transactions(tx)
+    for kind in ("session", "prepared"):
+        if kind == "session" and not await health.sees_sessions(tx):
+            metrics.remove("steward_oldest_transaction_seconds", kind=kind)
+            continue
+        oldest = min((each.since for each in transactions if each.kind == kind), default=None)
+        metrics.set("steward_oldest_transaction_seconds", round(_age(tx.now, oldest), 1), kind=kind)
+
+
+def _age(now: datetime, since: datetime | None) -> float:
+    """Returns the seconds since an instant; 0 for None and for an instant still to come."""
+    return 0.0 if since is None else max((now - since).total_seconds(), 0.0)
+
+
+async def check_audit_logs(ctx: TaskContext, anchor_every: timedelta) -> bool:
+    """Checks the chains of audit entries that are due; returns True when more are.
+
+    See docs/design/audit.md#checks.
+    """
+    now = ctx.clock.now()
+    orgs = await ctx.engine.read(now, partial(audit_heads.due, limit=_CHECKED_LOGS))
+    check = partial(audit_check.check_next, anchor_every=anchor_every)
+    for org in orgs:
+        step = await ctx.engine.write(now, partial(check, org=org), org=org)
+        if step.fault is not None:
+            ctx.metrics.count("steward_audit_broken_total")
+            ctx.log.error("audit_broken", org=org, seq=step.fault.seq, how=step.fault.how)
+        if step.anchor is not None:
+            ctx.log.info("audit_head", org=org, seq=step.anchor.seq, hash=step.anchor.hash)
+    return len(orgs) == _CHECKED_LOGS
