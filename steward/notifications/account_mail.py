@@ -1,6 +1,6 @@
-"""Mails of one's account: invitations, links to a new password and what happened to the account.
+"""Mails about a person's account: invitations, password links and notices of what happened to it.
 
-Their content is kept sealed until it is delivered, for it holds links that work once.
+Their content is stored encrypted until it is delivered, because it holds links that work once.
 """
 
 import html
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.connections import vault as vaults
+from steward.connections.rotation import mail_field
 from steward.connections.vault import Vault
 from steward.database.engine.base import Tx
 from steward.database.notifications import messages
@@ -22,7 +23,7 @@ from steward.outbound.mail_message import one_line
 
 @dataclass(frozen=True, slots=True)
 class AccountMail:
-    """Where the mail goes and what it says; `link` is the page that it leads to."""
+    """The address and content of a mail; `link` is the page that it leads to."""
 
     to: str
     subject: str
@@ -30,7 +31,7 @@ class AccountMail:
     link: str | None = None
 
     def to_bytes(self) -> bytes:
-        """Returns the mail as it is sealed."""
+        """Returns the mail in the form that is encrypted."""
         value = {
             "to": self.to,
             "subject": self.subject,
@@ -59,12 +60,12 @@ async def send(
     mail: AccountMail,
     expires_at: datetime | None = None,
 ) -> MessageId:
-    """Queues a mail of a person's account; preferences, windows and quiet hours do not hold for it.
+    """Queues a mail about a person's account; preferences, windows and quiet hours do not apply.
 
-    It is tried until `expires_at`, without one for a day, and its content is erased when it has ended.
+    It is tried until `expires_at`, or for a day without one; its content is erased when it has ended.
     """
     message = MessageId(new_id(tx.now))
-    key_no, sealed = await vaults.seal_bytes(tx, vault, org, field=_field(message), value=mail.to_bytes())
+    key_no, sealed = await vaults.seal_bytes(tx, vault, org, field=mail_field(message), value=mail.to_bytes())
     receiver = Receiver(ChannelName.EMAIL, MessageKind.TRANSACTIONAL, person=person)
     return await messages.add_closed(
         tx, org, receiver, id_=message, count=1, envelope={}, sealed=(sealed, key_no), expires_at=expires_at
@@ -72,14 +73,10 @@ async def send(
 
 
 async def opened(tx: Tx, vault: Vault, message: NoticeMessage) -> AccountMail:
-    """Opens the mail of a message. Raises CannotOpen."""
+    """Decrypts the mail of a message. Raises CannotOpen."""
     sealed, key_no = message.sealed or (b"", 0)
     text = await vaults.open_text(
-        tx, vault, message.org, field=_field(message.id), key_no=key_no, sealed=sealed
+        tx, vault, message.org, field=mail_field(message.id), key_no=key_no, sealed=sealed
     )
     value = json.loads(text)
     return AccountMail(value["to"], value["subject"], tuple(value["paragraphs"]), value["link"])
-
-
-def _field(message: MessageId) -> str:
-    return f"message_{message}"

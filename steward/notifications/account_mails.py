@@ -1,4 +1,4 @@
-"""The mails of accounts that are sent here: invitations, links to a new password, a changed password."""
+"""Sends mails about accounts: invitations, links to a new password, notices of a changed password."""
 
 from datetime import datetime
 
@@ -43,8 +43,8 @@ async def send_invitation(tx: Tx, vault: Vault, actor: Actor, invited: Invited, 
 async def send_reset_link(tx: Tx, vault: Vault, link: ResetLink | None, *, web_origin: str) -> None:
     """Queues the mail with a link to a new password.
 
-    Without a link statements of the same sort run, so that the time of the answer does not tell whether there
-    is an account.
+    Without a link, similar statements run, so that the response time does not reveal whether the account
+    exists.
     """
     if link is None:
         await connections.data_key(tx, OrgId(0))
@@ -66,7 +66,7 @@ async def send_reset_link(tx: Tx, vault: Vault, link: ResetLink | None, *, web_o
 
 
 async def send_password_changed(tx: Tx, vault: Vault, done: ResetDone, *, web_origin: str) -> None:
-    """Queues the mail that tells of a new password."""
+    """Queues the mail that reports a changed password."""
     if not done.memberships:
         return
     mail = AccountMail(

@@ -1,4 +1,4 @@
-"""A message as a card of a chat: title, lines, and the page that it leads to."""
+"""Makes the chat card of a message: a title, lines, and a link to a page."""
 
 from functools import partial
 
@@ -6,15 +6,15 @@ from steward.connectors.base.notices import NoticeCard
 from steward.model.notice import MessageKind, NoticeMessage
 from steward.notifications.words import INBOX_PAGE, NoticeIds, page, sentence
 
-TEST_TITLE = "Test message of Steward"
+_TEST_TITLE = "Test message of Steward"
 _TEST_LINE = "The notices that you chose for this route will arrive here."
 ROUTES_PAGE = "/organization/notifications"
 
 
-def card_of(message: NoticeMessage, *, web_origin: str) -> NoticeCard:
+def _card_of(message: NoticeMessage, *, web_origin: str) -> NoticeCard:
     """Returns the card of a message; the same message has the same card."""
     if message.kind is MessageKind.TEST:
-        return NoticeCard(TEST_TITLE, (_TEST_LINE,), f"{web_origin}{ROUTES_PAGE}")
+        return NoticeCard(_TEST_TITLE, (_TEST_LINE,), f"{web_origin}{ROUTES_PAGE}")
     lines = tuple(_line(message, number) for number in range(len(message.notices)))
     if len(lines) == 1:
         return NoticeCard(lines[0], (), f"{web_origin}{page_of(message)}")
@@ -24,7 +24,7 @@ def card_of(message: NoticeMessage, *, web_origin: str) -> NoticeCard:
 
 
 def page_of(message: NoticeMessage) -> str:
-    """Returns the path that a message leads to: the page of its one notice, or the inbox."""
+    """Returns the path a message links to: the page of its only notice, or the inbox."""
     if len(message.notices) != 1:
         return INBOX_PAGE
     notice = message.notices[0].notice
@@ -38,5 +38,5 @@ def _line(message: NoticeMessage, number: int) -> str:
 
 
 def card_maker(web_origin: str) -> "partial[NoticeCard]":
-    """Returns `card_of` for the addresses of one installation."""
-    return partial(card_of, web_origin=web_origin)
+    """Returns `_card_of` with the web origin of this installation."""
+    return partial(_card_of, web_origin=web_origin)

@@ -1,4 +1,4 @@
-"""What a channel is: it is handed a message and says what became of it."""
+"""The interface of a channel, which delivers a message and returns the outcome."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from steward.model.notice import ChannelName, NoticeMessage
 
 
 class DeliveryResult(StrEnum):
-    """What became of a delivery: accepted, refused for good, or to be tried again."""
+    """The result of a delivery: accepted, refused permanently, or to be tried again."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -19,12 +19,12 @@ class DeliveryResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """What became of one delivery.
+    """The outcome of one delivery.
 
-    `status` is the answer's number (SMTP or HTTP) and `error` says in plain words why it was not accepted,
-    without address, subject or body. `retry_after` is what the receiver asked for. `is_gone`: the receiver
-    takes nothing any more (410). `is_down`: the channel as a whole could not be reached, so the message lost
-    no try.
+    `status` is the SMTP or HTTP status, and `error` states why the message was not accepted, without its
+    address, subject or body. `retry_after` is the pause that the receiver asked for. `is_gone`: the receiver
+    accepts nothing any more (410). `is_down`: the channel as a whole could not be reached, so this does not
+    count as an attempt.
     """
 
     result: DeliveryResult
@@ -36,10 +36,10 @@ class DeliveryOutcome:
 
 
 class Channel(Protocol):
-    """Delivers messages by one way. A repeated delivery has the same id and the same bytes."""
+    """Delivers messages by one medium. A repeated delivery has the same id and content."""
 
     async def deliver(self, message: NoticeMessage) -> DeliveryOutcome:
-        """Hands one message over and returns what became of it; raises nothing but programming errors."""
+        """Delivers one message and returns the outcome; failures of delivery are outcomes, not exceptions."""
         ...
 
 

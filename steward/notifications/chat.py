@@ -1,4 +1,4 @@
-"""Teams and Slack: a message becomes a card at the route's connection, and the answer an outcome."""
+"""Posts messages as cards to Teams and Slack, by the connection of a route."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ from steward.notifications.webhook import LONGEST_RETRY_AFTER, outcome_of_error
 from steward.outbound.errors import CallError
 from steward.security.envelope import CannotOpen
 
-# Makes the card that a chat shows of a message.
+# Makes the chat card of a message.
 CardOf = Callable[[NoticeMessage], NoticeCard]
 _NOT_CONNECTED = "The connection of this route is not connected. Reconnect it, or choose another one."
 
 
 class _RouteUnusable(Exception):
-    """The route cannot be delivered to, for the reason that its owners are told."""
+    """The route cannot be used; the text is the reason shown to its owners."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatChannel:
-    """Posts messages to the chats of organizations, by connections of one kind."""
+    """Posts messages to organizations' chats by connections of one kind."""
 
     engine: Engine
     clock: Clock

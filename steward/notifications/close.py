@@ -1,114 +1,143 @@
-"""Closes collected messages: fixes for good what each says, or finds that there is nothing left to say."""
+"""Closes collected messages: fixes the content of each, or drops it when no notice is left."""
 
-from collections import Counter
-from collections.abc import Sequence
-from datetime import datetime
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from steward.database.accounts import organizations
 from steward.database.engine.base import Tx
-from steward.database.notifications import messages, notices, receivers, validity
+from steward.database.notifications import closing, messages, receivers
+from steward.database.notifications.closing import ClosedMessage, Subject
 from steward.database.notifications.messages import StoredMessage
-from steward.model.ids import MessageId, NoticeId, OrgId
+from steward.database.notifications.receivers import PersonToTell
+from steward.model.account import Organization
+from steward.model.ids import MessageId, NoticeId, OrgId, PersonId, RouteId
 from steward.model.instants import wire_time
 from steward.model.json import JsonObject
-from steward.model.notice import (
-    GROUPS,
-    LISTED,
-    WAITING_TOPICS,
-    MailChoice,
-    MessageState,
-    NoticeGroup,
-    StoredNotice,
-    Topic,
-)
+from steward.model.notice import GROUPS, MailChoice, MessageState, Topic
 from steward.notifications.context import NotificationContext
-
-_URGENCY = (NoticeGroup.APPROVALS, NoticeGroup.CONNECTIONS, NoticeGroup.AUTOMATIONS, NoticeGroup.RUNS)
+from steward.notifications.together import defer_row, together
 
 
 async def close_due(ctx: NotificationContext) -> bool:
-    """Closes the collected messages that are due; returns True when more are likely to be."""
+    """Closes the collected messages that are due, in one transaction per organization.
+
+    Returns True when more are likely to be due.
+    """
     due = await ctx.engine.read(ctx.clock.now(), messages.to_close)
+    by_org: dict[OrgId, list[MessageId]] = defaultdict(list)
     for org, message in due:
-        await ctx.engine.write(ctx.clock.now(), partial(close, org=org, message=message), org=org)
-    if due:
+        by_org[org].append(message)
+    for org, ids in by_org.items():
+        await together(ctx, org, ids, close, partial(defer_row, ctx, "close_messages"))
         for channel in ctx.channels:
             ctx.wake(f"deliver_{channel}")
     return len(due) == messages.DUE_BATCH
 
 
-async def close(tx: Tx, *, org: OrgId, message: MessageId) -> None:
-    """Closes one message, without the notices that no longer hold; one without any becomes obsolete."""
-    stored = await messages.lock(tx, org, message)
-    if stored is None or stored.state is not MessageState.COLLECTING or stored.due_at > tx.now:
-        return
-    ids = await messages.notices_of(tx, org, message)
-    collected = await notices.get_many(tx, org, ids)
-    holding = await _holding(tx, stored, collected)
+async def close(tx: Tx, *, org: OrgId, keys: Sequence[MessageId]) -> list[MessageId]:
+    """Closes those of the messages that are due and returns their ids.
+
+    Notices that no longer hold are left out; a message without any left becomes obsolete.
+    """
+    stored = await messages.lock_many(tx, org, keys)
+    due = [
+        message for message in stored if message.state is MessageState.COLLECTING and message.due_at <= tx.now
+    ]
     organization = await organizations.get(tx, org)
-    if not holding or organization is None:
-        await messages.end(tx, org, message, state=MessageState.OBSOLETE)
-        return
-    kept = {notice.id for notice in holding}
-    await messages.close(
-        tx,
-        org,
-        message,
-        left_out=[notice for notice in ids if notice not in kept],
-        count=sum(notice.notice.count for notice in holding),
-        envelope=_envelope(organization.name, await _zone_of(tx, stored) or organization.zone, holding),
+    if not due or organization is None:
+        return []
+    reached = await _reached(tx, org, due)
+    subjects = await _holding(tx, org, due, reached)
+    listed = await closing.listed(tx, org, list(subjects))
+    closed = [
+        ClosedMessage(
+            message.id,
+            sum(subject.count for subject in subjects[message.id]),
+            _envelope(organization, reached.zone_of(message), subjects[message.id], listed[message.id]),
+        )
+        for message in due
+        if message.id in subjects
+    ]
+    await closing.close_many(tx, org, closed)
+    empty = [message.id for message in due if message.id not in subjects]
+    await messages.make_obsolete(tx, org, empty)
+    return [message.id for message in due]
+
+
+class _Reached:
+    """The people and routes that messages may still be sent to."""
+
+    def __init__(self, members: Mapping[PersonId, PersonToTell], routes: Collection[RouteId]) -> None:
+        self._members = members
+        self._routes = routes
+
+    def includes(self, message: StoredMessage) -> bool:
+        """Returns whether the message may still be sent to its receiver."""
+        if message.receiver.person is None:
+            return message.receiver.route in self._routes
+        member = self.member(message)
+        return member is not None and member.takes_mail
+
+    def member(self, message: StoredMessage) -> PersonToTell | None:
+        """Returns the person that the message is for; None for a route."""
+        person = message.receiver.person
+        return None if person is None else self._members.get(person)
+
+    def zone_of(self, message: StoredMessage) -> str | None:
+        """Returns the time zone that the message's receiver has chosen, if any."""
+        member = self.member(message)
+        return None if member is None else member.preferences.timezone
+
+    def wants(self, message: StoredMessage, subject: Subject) -> bool:
+        """Returns whether the receiver still wants mail about the topic and automation of `subject`."""
+        member = self.member(message)
+        if member is None:
+            return True
+        preferences = member.preferences
+        is_off = preferences.email[GROUPS[subject.topic]] is MailChoice.OFF
+        return not is_off and subject.automation not in preferences.muted
+
+
+async def _reached(tx: Tx, org: OrgId, due: Sequence[StoredMessage]) -> _Reached:
+    people = {message.receiver.person for message in due} - {None}
+    routes = {message.receiver.route for message in due} - {None}
+    return _Reached(
+        await receivers.members(tx, org, [person for person in people if person is not None]),
+        await receivers.open_routes(tx, org, [route for route in routes if route is not None]),
     )
 
 
-async def _holding(tx: Tx, stored: StoredMessage, collected: Sequence[StoredNotice]) -> list[StoredNotice]:
-    """Returns the notices that still hold and that the receiver still wants."""
-    person, route = stored.receiver.person, stored.receiver.route
-    wanted = list(collected)
-    if person is not None:
-        member = await receivers.person(tx, stored.org, person)
-        if member is None or not member.takes_mail:
-            return []
-        off = {group for group, choice in member.preferences.email.items() if choice is MailChoice.OFF}
-        wanted = [
-            notice
-            for notice in collected
-            if GROUPS[notice.notice.topic] not in off
-            and notice.notice.automation not in member.preferences.muted
-        ]
-    elif route is not None and not await receivers.route_is_open(tx, stored.org, route):
-        return []
-    gone: set[NoticeId] = await validity.void(tx, stored.org, wanted)
-    return [notice for notice in wanted if notice.id not in gone]
+async def _holding(
+    tx: Tx, org: OrgId, due: Sequence[StoredMessage], reached: _Reached
+) -> dict[MessageId, list[Subject]]:
+    """Removes notices that no longer hold or are unwanted; returns the remaining subjects by message.
+
+    A message without subjects, or whose receiver no longer gets messages, is absent.
+    """
+    by_id = {message.id: message for message in due if reached.includes(message)}
+    subjects = await closing.subjects(tx, org, list(by_id))
+    topics = {subject.topic for of_message in subjects.values() for subject in of_message}
+    removed = await closing.leave_out_void(tx, org, list(by_id), topics)
+    for message, of_message in subjects.items():
+        for subject in of_message:
+            if not reached.wants(by_id[message], subject):
+                removed += await closing.leave_out(tx, org, message, subject)
+    return await closing.subjects(tx, org, list(by_id)) if removed else subjects
 
 
-async def _zone_of(tx: Tx, stored: StoredMessage) -> str | None:
-    person = stored.receiver.person
-    member = None if person is None else await receivers.person(tx, stored.org, person)
-    return None if member is None else member.preferences.timezone
-
-
-def _envelope(organization: str, zone: str, holding: Sequence[StoredNotice]) -> JsonObject:
-    """Returns what fixes the message: names, numbers, and the notices that it lists."""
+def _envelope(
+    organization: Organization, zone: str | None, subjects: Sequence[Subject], listed: Sequence[NoticeId]
+) -> JsonObject:
+    """Returns the fixed content of a message: names, counts, and the notices that it lists."""
     topics: Counter[Topic] = Counter()
-    for notice in holding:
-        topics[notice.notice.topic] += notice.notice.count
+    for subject in subjects:
+        topics[subject.topic] += subject.count
     return {
-        "organization": organization,
-        "zone": zone,
+        "organization": organization.name,
+        "zone": zone or organization.zone,
         "topics": {str(topic): count for topic, count in sorted(topics.items())},
-        "listed": [notice.id for notice in sorted(holding, key=urgency)[:LISTED]],
-        "first_at": wire_time(min(notice.created_at for notice in holding)),
-        "last_at": wire_time(max(notice.created_at for notice in holding)),
+        "listed": [*listed],
+        "first_at": wire_time(min(subject.first_at for subject in subjects)),
+        "last_at": wire_time(max(subject.last_at for subject in subjects)),
     }
-
-
-def urgency(stored: StoredNotice) -> tuple[int, str, float]:
-    """Returns a key that sorts notices: waiting approvals by their end, then other groups, newest first."""
-    notice = stored.notice
-    expires_at = str(notice.facts.get("expires_at", "~")) if notice.topic in WAITING_TOPICS else "~"
-    return _URGENCY.index(GROUPS[notice.topic]), expires_at, -_seconds(stored.created_at)
-
-
-def _seconds(instant: datetime) -> float:
-    return instant.timestamp()

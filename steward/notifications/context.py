@@ -1,4 +1,4 @@
-"""What the periodic tasks of notifications need."""
+"""The dependencies and settings of the periodic notification tasks."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -12,22 +12,26 @@ from steward.notifications.channel import Channels, DeliveryOutcome
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 
-# Called in the transaction that stores what became of a delivery to a route.
+# Called in the transaction that stores the outcome of a delivery to a route.
 RecordRoute = Callable[[Tx, OrgId, RouteId, DeliveryOutcome], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationRules:
-    """The settings of notifications, with their defaults."""
+    """The settings of notifications, with their defaults.
+
+    `fan_out_pairs` limits the number of notices times people in one transaction.
+    """
 
     window: timedelta = timedelta(minutes=15)
     quiet_periods: int = 3
     mail_per_day: int = 5000
+    fan_out_pairs: int = 20_000
 
 
 @dataclass(slots=True)
 class ChannelsDown:
-    """Channels that could not be reached by this process: since when, and when they are tried again."""
+    """Channels that this process could not reach: since when, and when it tries them again."""
 
     since: dict[ChannelName, datetime] = field(default_factory=dict)
     probe_at: dict[ChannelName, datetime] = field(default_factory=dict)
@@ -35,7 +39,7 @@ class ChannelsDown:
 
 @dataclass(frozen=True, slots=True)
 class NotificationContext:
-    """The periodic tasks' view of the process; `channels` are those that are set up."""
+    """What the periodic notification tasks depend on; `channels` holds those that are set up."""
 
     engine: Engine
     clock: Clock

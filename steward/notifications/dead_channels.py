@@ -1,4 +1,4 @@
-"""Marks a route broken when its channel takes nothing any more, and tells the owners by other ways."""
+"""Marks a route as broken when its deliveries keep failing, and adds a notice for the owners."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -11,17 +11,16 @@ from steward.model.notice import Notice, Topic, facts_of
 from steward.model.notification_route import NotificationRoute
 from steward.notifications.channel import DeliveryOutcome, DeliveryResult
 
-FAILURES_TO_BREAK: Final = 20
-SILENCE_TO_BREAK: Final = timedelta(days=3)
+_FAILURES_TO_BREAK: Final = 20
+_SILENCE_TO_BREAK: Final = timedelta(days=3)
 _GONE = "The receiver says that it takes nothing any more (status 410)."
 
 
 async def record_delivery(tx: Tx, org: OrgId, route: RouteId, outcome: DeliveryOutcome) -> None:
-    """Notes one delivery of a route, in the transaction that stores what became of it.
+    """Records the outcome of a delivery to a route, in the transaction that stores that outcome.
 
-    A route breaks after 410, after 20 messages in a row that were refused for good, or when no delivery was
-    accepted for three days. A receiver that is only away for some hours breaks nothing: what it is sent is
-    tried again.
+    A route is broken after a 410, after 20 permanent refusals in a row, or when deliveries have failed for
+    three days. A receiver that is away for some hours does not break it, as its messages are tried again.
     """
     if outcome.result is DeliveryResult.ACCEPTED:
         await rows.record_accepted(tx, org, route)
@@ -42,11 +41,11 @@ async def record_delivery(tx: Tx, org: OrgId, route: RouteId, outcome: DeliveryO
 
 
 def _reason(route: NotificationRoute, outcome: DeliveryOutcome, now: datetime) -> str | None:
-    """Returns why the route is broken by this delivery; null when it is not."""
+    """Returns why the route is broken after this delivery; None when it is not."""
     if outcome.is_gone:
         return _GONE
-    if route.failures >= FAILURES_TO_BREAK:
-        return f"{FAILURES_TO_BREAK} messages in a row were refused. {outcome.error or ''}".strip()
-    if now - (route.failing_since or now) >= SILENCE_TO_BREAK:
+    if route.failures >= _FAILURES_TO_BREAK:
+        return f"{_FAILURES_TO_BREAK} messages in a row were refused. {outcome.error or ''}".strip()
+    if now - (route.failing_since or now) >= _SILENCE_TO_BREAK:
         return f"No message was accepted for 3 days. {outcome.error or ''}".strip()
     return None

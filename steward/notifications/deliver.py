@@ -1,31 +1,32 @@
-"""Delivers due messages by their channel, at least once, and stores what became of each."""
+"""Delivers due messages by their channel, at least once, and stores the outcome of each."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from steward.database import due_rows
 from steward.database.engine.base import Tx
 from steward.database.notifications import messages, notices, receivers
 from steward.database.notifications.messages import StoredMessage
 from steward.failpoint import failpoint
-from steward.model.ids import MessageId, NoticeId, OrgId
+from steward.model.ids import MessageId, NoticeId, OrgId, PersonId
 from steward.model.notice import ChannelName, MessageKind, MessageState, NoticeMessage
-from steward.model.refusals import Unavailable
 from steward.notifications.channel import DeliveryOutcome, DeliveryResult
-from steward.notifications.close import urgency
 from steward.notifications.context import NotificationContext
 from steward.notifications.due import TRIED_FOR, next_try
+from steward.notifications.together import defer_row, row_error, together
 
-BATCH = 100
-AT_ONCE = 4
-# A channel that could not be reached is tried again with one message after so long.
-PROBE_AFTER = timedelta(minutes=1)
-# Longer than any delivery: waiting for a connection, and the message itself, may each take a minute.
-LEASE = timedelta(minutes=3)
-DELAY_STEPS = (0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
+BATCH = 200
+_AT_ONCE = 4
+# How long after a failure a channel that could not be reached is tried again, with one message.
+_PROBE_AFTER = timedelta(minutes=1)
+# The wait for a connection and the transfer may each take a minute.
+_LONGEST_DELIVERY = timedelta(minutes=2)
+# Longer than any delivery. A message is released if its delivery has not begun a minute after the lease.
+_LEASE = timedelta(minutes=3)
+_DELAY_STEPS = (0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,185 +36,271 @@ class _Leased:
     message: NoticeMessage
     due_at: datetime
     ends_at: datetime
+    leased_at: datetime
+
+
+# A leased message with its outcome; None when it was not tried.
+_Finished = tuple[_Leased, DeliveryOutcome | None]
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One pass over a channel's due messages, with the outcomes that are not stored yet."""
+
+    ctx: NotificationContext
+    channel: ChannelName
+    is_probe: bool
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    storing: dict[OrgId, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    finished: dict[OrgId, list[_Finished]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the channel proved to be down, so that the remaining leased messages are released."""
+        return not self.is_probe and self.channel in self.ctx.down.probe_at
 
 
 async def deliver_due(ctx: NotificationContext, channel: ChannelName) -> bool:
     """Delivers the channel's due messages; returns True when more are likely to be due.
 
-    While the channel cannot be reached one message a minute tries it, and the others wait untouched.
+    While the channel cannot be reached, one message a minute tries it and the others wait unchanged.
     """
     probe_at = ctx.down.probe_at.get(channel)
     if probe_at is not None and ctx.clock.now() < probe_at:
         return False
     limit = BATCH if probe_at is None else 1
     due = await ctx.engine.read(ctx.clock.now(), partial(messages.to_deliver, channel=channel, limit=limit))
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def attempt(org: OrgId, message: MessageId) -> None:
-        async with room:
-            if limit == 1 or channel not in ctx.down.probe_at:
-                await _attempt(ctx, channel, org, message)
-
-    outcomes = await asyncio.gather(*(attempt(org, message) for org, message in due), return_exceptions=True)
-    for (org, message), outcome in zip(due, outcomes, strict=True):
+    by_org: dict[OrgId, list[MessageId]] = defaultdict(list)
+    for org, message in due:
+        by_org[org].append(message)
+    current = _Pass(ctx, channel, is_probe=limit == 1)
+    outcomes = await asyncio.gather(
+        *(_deliver_all(current, org, ids) for org, ids in by_org.items()), return_exceptions=True
+    )
+    for outcome in outcomes:
         if isinstance(outcome, BaseException):
-            await _defer(ctx, org, message, outcome)
+            raise outcome
     was_down, is_down = probe_at is not None, channel in ctx.down.probe_at
     return not is_down and (len(due) == BATCH or (was_down and bool(due)))
 
 
-async def _defer(ctx: NotificationContext, org: OrgId, message: MessageId, error: BaseException) -> None:
-    """Puts a message off that a defect stopped, so that it stops no other."""
-    if isinstance(error, Unavailable) or not isinstance(error, Exception):
-        raise error
-    words = f"{type(error).__name__}: {error}"
-    failures = await ctx.engine.write(
-        ctx.clock.now(), partial(due_rows.defer, tick="send", key=message, message=words)
-    )
-    ctx.log.error("row_deferred", error, task="send", org=org, key=message, failures=failures)
+async def _deliver_all(current: _Pass, org: OrgId, ids: Sequence[MessageId]) -> None:
+    """Leases messages of an organization in one transaction and delivers them, a few at a time."""
+    ctx = current.ctx
+    defer = partial(defer_row, ctx, "send")
+    leased = await together(ctx, org, ids, partial(_lease, ctx=ctx), defer)
+    if leased:
+        failpoint("after_message_lease")
+    outcomes = await asyncio.gather(*(_attempt(current, item) for item in leased), return_exceptions=True)
+    for item, outcome in zip(leased, outcomes, strict=True):
+        if isinstance(outcome, BaseException):
+            await defer(org, item.message.id, row_error(outcome))
 
 
-async def _attempt(ctx: NotificationContext, channel: ChannelName, org: OrgId, message: MessageId) -> None:
-    leased = await ctx.engine.write(
-        ctx.clock.now(), partial(_lease, org=org, message=message, ctx=ctx), org=org
-    )
-    if leased is None:
-        return
-    failpoint("after_message_lease")
-    outcome = await ctx.channels[channel].deliver(leased.message)
-    failpoint("after_message_sent")
-    _note_channel(ctx, channel, outcome)
-    record = partial(_record, leased=leased, outcome=outcome, ctx=ctx)
-    state = await ctx.engine.write(ctx.clock.now(), record, org=org)
-    _report(ctx, leased, outcome, state)
+async def _attempt(current: _Pass, leased: _Leased) -> None:
+    """Delivers one message and stores its outcome together with others that are waiting to be stored."""
+    ctx, org = current.ctx, leased.message.org
+    outcome = None
+    async with current.room:
+        if not current.is_over and ctx.clock.now() - leased.leased_at < _LEASE - _LONGEST_DELIVERY:
+            outcome = await ctx.channels[current.channel].deliver(leased.message)
+            failpoint("after_message_sent")
+            _note_channel(ctx, current.channel, outcome)
+    current.finished[org].append((leased, outcome))
+    async with current.storing[org]:
+        if finished := current.finished.pop(org, []):
+            act = partial(_record, ctx=ctx)
+            stored = await together(ctx, org, finished, act, partial(_defer_outcome, ctx))
+            for item, item_outcome, state in stored:
+                _report(ctx, item, item_outcome, state)
 
 
-async def _lease(tx: Tx, *, org: OrgId, message: MessageId, ctx: NotificationContext) -> _Leased | None:
-    """Takes a message for one attempt; None when it is over, has to wait, or another worker has it."""
-    stored = await messages.lock(tx, org, message)
-    if stored is None or stored.closed_at is None:
-        return None
-    if stored.state not in (MessageState.DUE, MessageState.SENDING):
-        return None
-    ends_at = stored.expires_at or stored.closed_at + TRIED_FOR
-    if tx.now >= ends_at:
-        await messages.end(
-            tx, org, message, state=MessageState.EXPIRED, error="It could not be delivered in time."
-        )
-        return None
-    address, is_wanted = await _address(tx, stored)
-    if not is_wanted:
-        await messages.end(tx, org, message, state=MessageState.OBSOLETE)
-        return None
-    if await _is_over_limit(tx, stored, ctx):
-        return None
-    if not await messages.lease(tx, org, message, lasts=LEASE):
-        return None
-    notice_message = await _loaded(tx, stored, address)
-    return _Leased(notice_message, stored.due_at, ends_at)
+async def _defer_outcome(ctx: NotificationContext, org: OrgId, finished: _Finished, error: Exception) -> None:
+    """Defers a message whose outcome cannot be stored; it is delivered again later."""
+    await defer_row(ctx, "send", org, finished[0].message.id, error)
 
 
-async def _address(tx: Tx, stored: StoredMessage) -> tuple[str | None, bool]:
-    """Returns the person's address, and whether the receiver may still be sent to.
+async def _lease(tx: Tx, *, org: OrgId, keys: Sequence[MessageId], ctx: NotificationContext) -> list[_Leased]:
+    """Leases those of the messages that may be sent now, each for one attempt.
 
-    A mail of one's account says itself where it goes: its receiver need not be a member yet.
+    Messages past their time end as expired, and those whose receiver is gone as obsolete.
     """
-    person, route = stored.receiver.person, stored.receiver.route
-    if stored.receiver.kind is MessageKind.TRANSACTIONAL:
-        return None, True
-    if person is not None:
-        member = await receivers.person(tx, stored.org, person)
-        return (None, False) if member is None else (member.email, True)
-    is_open = route is not None and await receivers.route_is_open(tx, stored.org, route)
-    return None, is_open or stored.receiver.kind is MessageKind.TEST
+    in_time = await _in_time(tx, org, keys)
+    reachable, addresses = await _reachable(tx, org, in_time)
+    obsolete = [message.id for message in in_time if message.id not in reachable]
+    await messages.make_obsolete(tx, org, obsolete)
+    chosen = [message for message in in_time if message.id in reachable]
+    chosen = await _within_limit(tx, org, chosen, ctx)
+    await messages.lease(tx, org, [message.id for message in chosen], lasts=_LEASE)
+    loaded = await _loaded(tx, org, chosen, addresses)
+    return [
+        _Leased(loaded[message.id], message.due_at, _ends_at(message), ctx.clock.now()) for message in chosen
+    ]
 
 
-async def _is_over_limit(tx: Tx, stored: StoredMessage, ctx: NotificationContext) -> bool:
-    """Whether the organization has had its mails of this day; the message then waits for the next."""
-    is_mail = stored.receiver.channel is ChannelName.EMAIL
-    if not is_mail or stored.receiver.kind is MessageKind.TRANSACTIONAL:
-        return False
+async def _in_time(tx: Tx, org: OrgId, keys: Sequence[MessageId]) -> list[StoredMessage]:
+    """Locks the messages, ends expired ones and returns the others that are due."""
+    in_time: list[StoredMessage] = []
+    for message in await messages.lock_many(tx, org, keys):
+        is_open = message.state in (MessageState.DUE, MessageState.SENDING)
+        if not is_open or message.next_try_at is None or message.next_try_at > tx.now:
+            continue
+        if tx.now < _ends_at(message):
+            in_time.append(message)
+        else:
+            words = "It could not be delivered in time."
+            await messages.end(tx, org, message.id, state=MessageState.EXPIRED, error=words)
+    return in_time
+
+
+def _ends_at(message: StoredMessage) -> datetime:
+    """Returns the instant until which a closed message is tried."""
+    return message.expires_at or (message.closed_at or message.due_at) + TRIED_FOR
+
+
+async def _reachable(
+    tx: Tx, org: OrgId, due: Sequence[StoredMessage]
+) -> tuple[set[MessageId], dict[PersonId, str]]:
+    """Returns which of the messages may still be sent, and the e-mail addresses of people.
+
+    A mail about an account holds its own address, so its receiver need not be a member yet.
+    """
+    people = {message.receiver.person for message in due} - {None}
+    routes = {message.receiver.route for message in due} - {None}
+    members = await receivers.members(tx, org, [person for person in people if person is not None])
+    open_routes = await receivers.open_routes(tx, org, [route for route in routes if route is not None])
+
+    def may_be_sent_to(receiver: messages.Receiver) -> bool:
+        if receiver.kind is MessageKind.TRANSACTIONAL:
+            return True
+        if receiver.person is not None:
+            return receiver.person in members
+        return receiver.kind is MessageKind.TEST or receiver.route in open_routes
+
+    reachable = {message.id for message in due if may_be_sent_to(message.receiver)}
+    return reachable, {person: member.email for person, member in members.items()}
+
+
+async def _within_limit(
+    tx: Tx, org: OrgId, due: Sequence[StoredMessage], ctx: NotificationContext
+) -> list[StoredMessage]:
+    """Returns the messages within the organization's daily limit of mails; defers others to the next day."""
+    limited = [
+        message
+        for message in due
+        if message.receiver.channel is ChannelName.EMAIL
+        and message.receiver.kind is not MessageKind.TRANSACTIONAL
+    ]
+    if not limited:
+        return list(due)
     midnight = tx.now.replace(hour=0, minute=0, second=0, microsecond=0)
-    sent = await messages.sent_since(tx, stored.org, ChannelName.EMAIL, midnight)
-    if sent < ctx.rules.mail_per_day:
-        return False
+    sent = await messages.sent_since(tx, org, ChannelName.EMAIL, midnight)
+    waiting = {message.id for message in limited[max(0, ctx.rules.mail_per_day - sent) :]}
     words = f"The {ctx.rules.mail_per_day} mails of this day are used up."
     tomorrow = midnight + timedelta(days=1)
-    await messages.wait_until(tx, stored.org, stored.id, until=tomorrow, error=words)
-    return True
+    for message in waiting:
+        await messages.wait_until(tx, org, message, until=tomorrow, error=words)
+    return [message for message in due if message.id not in waiting]
 
 
-async def _loaded(tx: Tx, stored: StoredMessage, address: str | None) -> NoticeMessage:
-    listed = stored.envelope.get("listed")
-    ids = (
-        [NoticeId(str(notice)) for notice in listed]
-        if isinstance(listed, Sequence) and not isinstance(listed, str)
-        else await messages.notices_of(tx, stored.org, stored.id)
-    )
-    told = await notices.get_many(tx, stored.org, ids) if ids else []
-    assert stored.closed_at is not None
-    return NoticeMessage(
-        stored.org,
-        stored.id,
-        stored.receiver.channel,
-        stored.receiver.kind,
-        stored.receiver.person,
-        stored.receiver.route,
-        stored.closed_at,
-        stored.attempt + 1,
-        stored.count,
-        stored.envelope,
-        tuple(sorted(told, key=urgency)),
-        address,
-        stored.sealed,
-    )
+async def _loaded(
+    tx: Tx, org: OrgId, chosen: Sequence[StoredMessage], addresses: Mapping[PersonId, str]
+) -> dict[MessageId, NoticeMessage]:
+    """Returns the messages in the form that a channel receives."""
+    listed = {message.id: _listed(message) for message in chosen}
+    unlisted = [message for message, ids in listed.items() if ids is None]
+    single = await messages.notices_of(tx, org, unlisted)
+    by_message = {message: single.get(message, []) if ids is None else ids for message, ids in listed.items()}
+    all_ids = {notice for ids in by_message.values() for notice in ids}
+    told = {stored.id: stored for stored in await notices.get_many(tx, org, sorted(all_ids))}
+    return {
+        message.id: NoticeMessage(
+            org,
+            message.id,
+            message.receiver.channel,
+            message.receiver.kind,
+            message.receiver.person,
+            message.receiver.route,
+            message.closed_at or message.due_at,
+            message.attempt + 1,
+            message.count,
+            message.envelope,
+            tuple(told[notice] for notice in by_message[message.id] if notice in told),
+            None if message.receiver.person is None else addresses.get(message.receiver.person),
+            message.sealed,
+        )
+        for message in chosen
+    }
+
+
+def _listed(message: StoredMessage) -> list[NoticeId] | None:
+    listed = message.envelope.get("listed")
+    return [NoticeId(str(notice)) for notice in listed] if isinstance(listed, list) else None
 
 
 def _note_channel(ctx: NotificationContext, channel: ChannelName, outcome: DeliveryOutcome) -> None:
-    """Notes whether the channel as a whole can be reached."""
+    """Records and logs whether the channel as a whole can be reached."""
     if outcome.is_down:
         if channel not in ctx.down.since:
             ctx.down.since[channel] = ctx.clock.now()
             ctx.log.warning("channel_down", channel=channel, reason=outcome.error)
-        ctx.down.probe_at[channel] = ctx.clock.now() + PROBE_AFTER
+        ctx.down.probe_at[channel] = ctx.clock.now() + _PROBE_AFTER
     elif channel in ctx.down.since:
         del ctx.down.since[channel], ctx.down.probe_at[channel]
         ctx.log.info("channel_up", channel=channel)
 
 
 async def _record(
-    tx: Tx, *, leased: _Leased, outcome: DeliveryOutcome, ctx: NotificationContext
-) -> MessageState | None:
-    """Stores what became of an attempt and returns the message's state; None when it is no longer ours."""
+    tx: Tx, *, org: OrgId, keys: Sequence[_Finished], ctx: NotificationContext
+) -> list[tuple[_Leased, DeliveryOutcome, MessageState | None]]:
+    """Stores the outcomes of attempts and releases messages that were not tried.
+
+    Returns each outcome with the message's state, which is None when the attempt no longer held the message.
+    """
+    accepted: list[tuple[MessageId, int, int | None]] = []
+    for leased, outcome in keys:
+        if outcome is not None and outcome.result is DeliveryResult.ACCEPTED:
+            accepted.append((leased.message.id, leased.message.attempt, outcome.status))
+    sent = await messages.end_sent(tx, org, accepted)
+    recorded: list[tuple[_Leased, DeliveryOutcome, MessageState | None]] = []
+    for leased, outcome in keys:
+        message = leased.message
+        if outcome is None:
+            await messages.release(tx, org, message.id, attempt=message.attempt)
+            continue
+        if outcome.result is DeliveryResult.ACCEPTED:
+            state = MessageState.SENT if message.id in sent else None
+        else:
+            state = await _record_failure(tx, leased, outcome)
+        recorded.append((leased, outcome, state))
+    await _record_receivers(tx, org, [entry for entry in recorded if entry[2] is not None], ctx)
+    return recorded
+
+
+async def _record_failure(tx: Tx, leased: _Leased, outcome: DeliveryOutcome) -> MessageState | None:
+    """Stores a failed attempt and returns the message's state; None when it no longer held the message."""
     message = leased.message
-    if outcome.result is DeliveryResult.ACCEPTED:
-        state = MessageState.SENT
-    elif outcome.result is DeliveryResult.REFUSED:
-        state = MessageState.REFUSED
-    else:
-        state = await _try_later(tx, leased, outcome)
+    is_final = outcome.result is DeliveryResult.REFUSED
+    state = MessageState.REFUSED if is_final else await _try_later(tx, leased, outcome)
     if state is MessageState.DUE:
-        is_ours = True
-    else:
-        is_ours = await messages.end(
-            tx,
-            message.org,
-            message.id,
-            state=state,
-            attempt=message.attempt,
-            status=outcome.status,
-            error=outcome.error,
-        )
-    if is_ours:
-        await _record_receiver(tx, message, outcome, ctx)
+        return state
+    is_ours = await messages.end(
+        tx,
+        message.org,
+        message.id,
+        state=state,
+        attempt=message.attempt,
+        status=outcome.status,
+        error=outcome.error,
+    )
     return state if is_ours else None
 
 
 async def _try_later(tx: Tx, leased: _Leased, outcome: DeliveryOutcome) -> MessageState:
-    """Lets the message wait for its next attempt; returns EXPIRED when there is none."""
+    """Schedules the next attempt and returns DUE; returns EXPIRED when no attempt is left."""
     message = leased.message
     if outcome.is_down:
-        again: datetime | None = tx.now + PROBE_AFTER
+        again: datetime | None = tx.now + _PROBE_AFTER
     else:
         again = next_try(
             tx.now,
@@ -237,23 +324,30 @@ async def _try_later(tx: Tx, leased: _Leased, outcome: DeliveryOutcome) -> Messa
     return MessageState.DUE
 
 
-async def _record_receiver(
-    tx: Tx, message: NoticeMessage, outcome: DeliveryOutcome, ctx: NotificationContext
+async def _record_receivers(
+    tx: Tx,
+    org: OrgId,
+    recorded: Sequence[tuple[_Leased, DeliveryOutcome, MessageState | None]],
+    ctx: NotificationContext,
 ) -> None:
-    """Notes with the person or the route how the delivery went."""
-    if message.person is not None and message.kind is not MessageKind.TRANSACTIONAL:
-        if outcome.result is DeliveryResult.ACCEPTED:
-            await receivers.forget_refusals(tx, message.org, message.person)
-        elif outcome.result is DeliveryResult.REFUSED:
-            await receivers.count_refusal(tx, message.org, message.person)
-    if message.route is not None and ctx.record_route is not None and message.kind is not MessageKind.TEST:
-        await ctx.record_route(tx, message.org, message.route, outcome)
+    """Updates the people and routes with the outcomes of the deliveries to them."""
+    reached: list[PersonId] = []
+    for leased, outcome, _ in recorded:
+        message = leased.message
+        if message.person is not None and message.kind is not MessageKind.TRANSACTIONAL:
+            if outcome.result is DeliveryResult.ACCEPTED:
+                reached.append(message.person)
+            elif outcome.result is DeliveryResult.REFUSED:
+                await receivers.count_refusal(tx, org, message.person)
+        if message.route is not None and ctx.record_route and message.kind is not MessageKind.TEST:
+            await ctx.record_route(tx, org, message.route, outcome)
+    await receivers.forget_refusals(tx, org, reached)
 
 
 def _report(
     ctx: NotificationContext, leased: _Leased, outcome: DeliveryOutcome, state: MessageState | None
 ) -> None:
-    """Counts and logs an attempt; never an address, a subject or a text."""
+    """Counts and logs an attempt, without any address, subject or text."""
     message = leased.message
     ctx.metrics.count("steward_messages_total", channel=str(message.channel), outcome=str(outcome.result))
     fields = {
@@ -267,7 +361,7 @@ def _report(
     }
     if outcome.result is DeliveryResult.ACCEPTED:
         delay = (ctx.clock.now() - leased.due_at).total_seconds()
-        ctx.metrics.observe("steward_message_delay_seconds", max(0.0, delay), bounds=DELAY_STEPS)
+        ctx.metrics.observe("steward_message_delay_seconds", max(0.0, delay), bounds=_DELAY_STEPS)
         ctx.log.info("message_sent", **fields)
     elif outcome.result is DeliveryResult.REFUSED:
         ctx.log.warning("message_refused", reason=outcome.error, **fields)

@@ -1,4 +1,4 @@
-"""When a message is due and tried again: windows, quiet hours, digests and backoff, as pure arithmetic.
+"""Computes when a message is due and tried again: windows, quiet hours, digests and backoff.
 
 See docs/design/notifications.md#when-a-message-is-due.
 """
@@ -12,10 +12,10 @@ from zoneinfo import ZoneInfo
 from steward.model.notice import Digest, MailChoice, QuietHours
 from steward.scheduling.zones import instant_of
 
-# An approval is told of within this share of its own lifetime, but not in less than a minute.
-APPROVAL_SHARE = 0.05
-APPROVAL_SOONEST = timedelta(minutes=1)
-# After which time each failed delivery is repeated, give or take a fifth; the last holds for all that follow.
+# The delay of a message about an approval, as a share of the approval's lifetime, and at least a minute.
+_APPROVAL_SHARE = 0.05
+_APPROVAL_SOONEST = timedelta(minutes=1)
+# The wait after each failed delivery, give or take a fifth; the last value applies to all further ones.
 BACKOFF = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1800, 7200, 21_600, 43_200))
 TRIED_FOR = timedelta(hours=24)
 _SPREAD = 0.2
@@ -25,7 +25,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class ApprovalSpan:
-    """An approval that a message tells of: when its fact was, and the span in which it can be decided."""
+    """An approval in a message: when its notice was created, and the span in which it can be decided."""
 
     told_at: datetime
     asked_at: datetime
@@ -33,14 +33,14 @@ class ApprovalSpan:
 
     @property
     def latest(self) -> datetime:
-        """Until when it has to be told of within a window."""
-        share = (self.expires_at - self.asked_at) * APPROVAL_SHARE
-        return self.told_at + max(share, APPROVAL_SOONEST)
+        """The latest instant to which a window may delay the message."""
+        share = (self.expires_at - self.asked_at) * _APPROVAL_SHARE
+        return self.told_at + max(share, _APPROVAL_SOONEST)
 
 
 @dataclass(frozen=True, slots=True)
 class DueRules:
-    """What decides when a message to one receiver by one channel is due; routes have the window alone."""
+    """What determines when a message to a receiver by a channel is due; a route has only a window."""
 
     window: timedelta
     last_closed_at: datetime | None
@@ -52,7 +52,7 @@ class DueRules:
 
 
 def due_at(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan]) -> datetime:
-    """Returns when a message is due that is told of at `now`; `approvals` are those it tells of."""
+    """Returns when a message that receives a notice at `now` is due; `approvals` are those it is about."""
     if rules.choice is MailChoice.DIGEST and rules.digest is not None and rules.zone is not None:
         due = next_digest(now, rules.digest, rules.zone)
     else:
@@ -72,7 +72,7 @@ def _end_of_window(now: datetime, rules: DueRules, approvals: Sequence[ApprovalS
 
 
 def next_digest(now: datetime, digest: Digest, zone: ZoneInfo) -> datetime:
-    """Returns the first digest time after `now`; with no days at all, that of the next day."""
+    """Returns the first digest time after `now`; a digest without days is sent every day."""
     day = now.astimezone(zone).date() - _DAY
     while True:
         at, _ = instant_of(day, digest.at, zone)
@@ -82,14 +82,14 @@ def next_digest(now: datetime, digest: Digest, zone: ZoneInfo) -> datetime:
 
 
 def end_of_quiet(at: datetime, quiet: QuietHours, zone: ZoneInfo) -> datetime:
-    """Returns `at`, or the end of the quiet hours that hold it; adjoining quiet hours are one.
+    """Returns `at`, or the end of the quiet hours that contain it; adjoining quiet hours count as one.
 
-    Hours that end when they begin are none.
+    Quiet hours with equal start and end are empty.
     """
     if quiet.start == quiet.end:
         return at
     day = at.astimezone(zone).date() - 2 * _DAY
-    for offset in range(11):  # a quiet time of every day ends at most a day before the next begins
+    for offset in range(11):  # the quiet hours of nine days ahead
         start, end = _quiet_of(day + offset * _DAY, quiet, zone)
         if (day + offset * _DAY).weekday() in quiet.days and start <= at < end:
             at = end
@@ -97,7 +97,7 @@ def end_of_quiet(at: datetime, quiet: QuietHours, zone: ZoneInfo) -> datetime:
 
 
 def _quiet_of(day: date, quiet: QuietHours, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Returns start and end of the quiet hours that begin on a day; `end` may be on the next one."""
+    """Returns start and end of the quiet hours that begin on a day; they may end on the next day."""
     last = day if quiet.end > quiet.start else day + _DAY
     return instant_of(day, quiet.start, zone)[0], instant_of(last, quiet.end, zone)[0]
 
@@ -105,9 +105,9 @@ def _quiet_of(day: date, quiet: QuietHours, zone: ZoneInfo) -> tuple[datetime, d
 def next_try(
     now: datetime, message: str, *, attempt: int, ends_at: datetime, retry_after: timedelta | None
 ) -> datetime | None:
-    """Returns when a message is tried again after its failed `attempt`-th delivery; None when it is over.
+    """Returns when to repeat a message after its failed `attempt`-th delivery; None if that is too late.
 
-    What the receiver asked for is honoured up to an hour. The spread is fixed by the message's id.
+    The receiver's `retry_after` is honoured up to an hour. The spread is derived from the message's id.
     """
     base = BACKOFF[min(attempt, len(BACKOFF)) - 1]
     share = zlib.crc32(f"{message}|{attempt}".encode()) / 0xFFFFFFFF

@@ -43,7 +43,7 @@ class EmailChannel:
         except InvalidMail as error:
             return DeliveryOutcome(DeliveryResult.REFUSED, error=str(error))
         outcome = await self.transport.send(self.server, mail, max_wait_s=self.max_wait_s)
-        return delivery_outcome(outcome)
+        return _delivery_outcome(outcome)
 
     async def composed(self, message: NoticeMessage) -> MailMessage:
         """Returns the mail as it is sent. Raises InvalidMail."""
@@ -79,7 +79,7 @@ class EmailChannel:
         return headers
 
 
-def delivery_outcome(outcome: MailOutcome) -> DeliveryOutcome:
+def _delivery_outcome(outcome: MailOutcome) -> DeliveryOutcome:
     """Returns what the server's answer means for a message.
 
     What failed before the server said anything about the message is the server's own: the channel is down.

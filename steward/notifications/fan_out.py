@@ -1,6 +1,5 @@
-"""Fan-out: hands new notices to inboxes and to the messages of people and routes, all in one transaction."""
+"""Fan-out: adds new notices to inboxes and to the messages of people and routes, in one transaction."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -8,12 +7,13 @@ from functools import partial
 
 from steward.database.accounts import organizations
 from steward.database.engine.base import Tx
-from steward.database.notifications import inbox, messages, notices
+from steward.database.notifications import collecting, inbox, messages, notices
+from steward.database.notifications.collecting import Collected
 from steward.database.notifications.inbox import InboxGroup
 from steward.database.notifications.messages import Receiver
 from steward.database.notifications.receivers import PersonToTell, RouteToTell
 from steward.failpoint import failpoint
-from steward.model.ids import NoticeId, OrgId
+from steward.model.ids import NoticeId, OrgId, PersonId
 from steward.model.notice import (
     GROUPS,
     WAITING_TOPICS,
@@ -23,77 +23,77 @@ from steward.model.notice import (
     StoredNotice,
     Topic,
 )
-from steward.model.refusals import Unavailable
 from steward.notifications import receivers
 from steward.notifications.context import NotificationContext
 from steward.notifications.due import ApprovalSpan, DueRules, due_at
+from steward.notifications.receivers import Audience
+from steward.notifications.together import together
 from steward.scheduling.zones import zone
 
 BATCH = 500
-# More groups of one topic than these in one pass become one group.
-GROUPS_A_TOPIC = 50
-# So many events a minute reach a webhook each by itself.
-SINGLE_EVENTS = 60
+# When one pass has more groups of a topic than this, they become one group.
+_GROUPS_A_TOPIC = 50
+# How many events a minute are sent to a webhook one by one.
+_SINGLE_EVENTS = 60
 _MINUTE = timedelta(minutes=1)
 _KIND = {MailChoice.NOW: MessageKind.NOTICES, MailChoice.DIGEST: MessageKind.DIGEST}
 
 
 async def fan_out_due(ctx: NotificationContext) -> bool:
-    """Fans out new notices, an organization a transaction; returns True when more are likely to wait.
+    """Fans out new notices, one transaction per organization; returns True when more are likely to wait.
 
-    A notice that fails is tried again after a minute and stops no other; after five failures it is poison.
+    A notice that fails is tried again after a minute, at most five times in all, and stops no other.
     """
-    keys = await ctx.engine.read(ctx.clock.now(), partial(notices.waiting, limit=BATCH))
+    waiting = await ctx.engine.read(ctx.clock.now(), partial(notices.waiting, limit=BATCH))
     by_org: dict[OrgId, list[NoticeId]] = defaultdict(list)
-    for org, notice in keys:
+    for org, notice in waiting:
         by_org[org].append(notice)
+    handed = 0
     for org, ids in by_org.items():
-        if not await _attempt(ctx, org, ids):
-            for notice in ids:
-                await _attempt(ctx, org, [notice])
-    return len(keys) == BATCH
-
-
-async def _attempt(ctx: NotificationContext, org: OrgId, ids: Sequence[NoticeId]) -> bool:
-    """Fans out the notices together; returns False when it failed, which defers a single one."""
-    act = partial(fan_out, org=org, ids=ids, ctx=ctx)
-    # Gathered, because only the worker's loop may catch everything.
-    [outcome] = await asyncio.gather(ctx.engine.write(ctx.clock.now(), act, org=org), return_exceptions=True)
-    failpoint("after_fan_out")
-    if isinstance(outcome, Unavailable) or not isinstance(outcome, list | Exception):
-        raise outcome
-    if isinstance(outcome, list):
-        ctx.wake("message")
-        for stored in outcome:
+        act = partial(_fan_out_keys, ctx=ctx)
+        fanned_out = await together(ctx, org, ids, act, partial(_defer, ctx))
+        failpoint("after_fan_out")
+        for stored in fanned_out:
             ctx.metrics.count("steward_notices_total", topic=str(stored.notice.topic))
-        return True
-    if len(ids) == 1:
+        handed += len(fanned_out)
+        if fanned_out:
+            ctx.wake("message")
+    return handed > 0 and (len(waiting) == BATCH or handed < len(waiting))
 
-        async def defer(tx: Tx) -> int:
-            return await notices.defer(tx, org, ids[0], until=tx.now + _MINUTE)
 
-        failures = await ctx.engine.write(ctx.clock.now(), defer, org=org)
-        ctx.log.error("notice_deferred", outcome, org=org, notice=ids[0], failures=failures)
-    return False
+async def _defer(ctx: NotificationContext, org: OrgId, notice: NoticeId, error: Exception) -> None:
+    """Defers a failed notice by a minute."""
+
+    async def defer(tx: Tx) -> int:
+        return await notices.defer(tx, org, notice, until=tx.now + _MINUTE)
+
+    failures = await ctx.engine.write(ctx.clock.now(), defer, org=org)
+    ctx.log.error("notice_deferred", error, org=org, notice=notice, failures=failures)
+
+
+async def _fan_out_keys(
+    tx: Tx, *, org: OrgId, keys: Sequence[NoticeId], ctx: NotificationContext
+) -> list[StoredNotice]:
+    return await fan_out(tx, org=org, ids=keys, ctx=ctx)
 
 
 async def fan_out(
     tx: Tx, *, org: OrgId, ids: Sequence[NoticeId], ctx: NotificationContext
 ) -> list[StoredNotice]:
-    """Hands those of the notices that are new to their receivers and returns them."""
+    """Delivers those of the notices that are new to their receivers' inboxes and messages; returns them.
+
+    In a large organization some notices are left to the next pass, so that the transaction stays short.
+    """
     new = await notices.lock_new(tx, org, ids)
     organization = await organizations.get(tx, org)
     if not new or organization is None:
         return []
     audience = await receivers.audience(tx, org, new)
-    for person in audience.people:
-        told = [stored for stored in new if audience.tells(person, stored)]
-        muted = [stored for stored in told if stored.notice.automation in person.preferences.muted]
-        heard = [stored for stored in told if stored.notice.automation not in person.preferences.muted]
-        await _add_to_inbox(tx, org, person, muted, read=True)
-        await _add_to_inbox(tx, org, person, heard, read=False)
-        if ChannelName.EMAIL in ctx.channels and person.takes_mail:
-            await _mail(tx, org, person, _to_send(heard), zone_name=organization.zone, ctx=ctx)
+    new = new[: max(1, ctx.rules.fan_out_pairs // max(1, len(audience.people)))]
+    mails = await _fill_inboxes(tx, org, audience, new)
+    if ChannelName.EMAIL not in ctx.channels:
+        mails = []
+    await _mail(tx, org, mails, zone_name=organization.zone, ctx=ctx)
     for route in audience.routes:
         if route.channel in ctx.channels:
             fitting = [stored for stored in new if receivers.fits(route, stored)]
@@ -102,26 +102,43 @@ async def fan_out(
     return new
 
 
+async def _fill_inboxes(
+    tx: Tx, org: OrgId, audience: Audience, new: Sequence[StoredNotice]
+) -> list[tuple[PersonToTell, list[StoredNotice]]]:
+    """Adds notices to inboxes, those of muted automations as read; returns what to mail to each person."""
+    unread: list[tuple[PersonId, InboxGroup]] = []
+    read: list[tuple[PersonId, InboxGroup]] = []
+    mails: list[tuple[PersonToTell, list[StoredNotice]]] = []
+    for person in audience.people:
+        notices_of_person = [stored for stored in new if audience.tells(person, stored)]
+        muted = [stored for stored in notices_of_person if _is_muted(person, stored)]
+        heard = [stored for stored in notices_of_person if not _is_muted(person, stored)]
+        read += [(person.person, group) for group in _inbox_groups(muted)]
+        unread += [(person.person, group) for group in _inbox_groups(heard)]
+        if person.takes_mail:
+            mails.append((person, _to_send(heard)))
+    await inbox.add_many(tx, org, read, read=True)
+    await inbox.add_many(tx, org, unread, read=False)
+    return mails
+
+
+def _is_muted(person: PersonToTell, stored: StoredNotice) -> bool:
+    return stored.notice.automation in person.preferences.muted
+
+
 def _to_send(told: Iterable[StoredNotice]) -> list[StoredNotice]:
-    """Leaves out what may have been sent before the database was put back."""
+    """Leaves out notices that may have been sent before the database was restored from a backup."""
     return [stored for stored in told if not stored.inbox_only]
 
 
-async def _add_to_inbox(
-    tx: Tx, org: OrgId, person: PersonToTell, told: Sequence[StoredNotice], *, read: bool
-) -> None:
-    for group in inbox_groups(told):
-        await inbox.add(tx, org, person.person, group, read=read)
-
-
-def inbox_groups(told: Iterable[StoredNotice]) -> list[InboxGroup]:
-    """Groups notices by topic and automation; by topic alone where there would be too many groups."""
+def _inbox_groups(told: Iterable[StoredNotice]) -> list[InboxGroup]:
+    """Groups notices by topic and subject, or by topic alone where that makes too many groups."""
     by_topic: dict[Topic, dict[str, list[StoredNotice]]] = defaultdict(lambda: defaultdict(list))
     for stored in told:
         by_topic[stored.notice.topic][_subject(stored)].append(stored)
     groups: list[InboxGroup] = []
     for topic, subjects in by_topic.items():
-        if len(subjects) > GROUPS_A_TOPIC:
+        if len(subjects) > _GROUPS_A_TOPIC:
             everything = [stored for grouped in subjects.values() for stored in grouped]
             groups.append(_group(str(topic), everything, automations=len(subjects)))
         else:
@@ -145,41 +162,43 @@ def _group(key: str, grouped: Sequence[StoredNotice], *, automations: int) -> In
 async def _mail(
     tx: Tx,
     org: OrgId,
-    person: PersonToTell,
-    told: Iterable[StoredNotice],
+    mails: Sequence[tuple[PersonToTell, list[StoredNotice]]],
     *,
     zone_name: str,
     ctx: NotificationContext,
 ) -> None:
-    """Adds notices to the person's open messages: at once, or for the digest."""
-    preferences = person.preferences
-    by_choice: dict[MailChoice, list[StoredNotice]] = defaultdict(list)
-    for stored in told:
-        by_choice[preferences.email[GROUPS[stored.notice.topic]]].append(stored)
-    for choice, kind in _KIND.items():
-        if choice in by_choice:
-            receiver = Receiver(ChannelName.EMAIL, kind, person=person.person)
-            rules = DueRules(
-                ctx.rules.window,
-                await messages.last_closed(tx, org, receiver),
-                choice,
-                preferences.quiet_hours,
-                preferences.wake_for_expiry,
-                preferences.digest,
-                zone(preferences.timezone or zone_name),
-            )
-            await _collect(tx, org, receiver, by_choice[choice], rules)
+    """Adds notices to people's open messages, immediate ones or digests as each person prefers."""
+    people = [person.person for person, told in mails if told]
+    last_closed = await collecting.last_closed_of_all(tx, org, people, ChannelName.EMAIL)
+    collected: list[Collected] = []
+    for person, told in mails:
+        preferences = person.preferences
+        by_choice: dict[MailChoice, list[StoredNotice]] = defaultdict(list)
+        for stored in told:
+            by_choice[preferences.email[GROUPS[stored.notice.topic]]].append(stored)
+        for choice, kind in _KIND.items():
+            if choice in by_choice:
+                rules = DueRules(
+                    ctx.rules.window,
+                    last_closed.get(person.person),
+                    choice,
+                    preferences.quiet_hours,
+                    preferences.wake_for_expiry,
+                    preferences.digest,
+                    zone(preferences.timezone or zone_name),
+                )
+                receiver = Receiver(ChannelName.EMAIL, kind, person=person.person)
+                collected.append(_collected(tx, receiver, by_choice[choice], rules))
+    await collecting.collect_many(tx, org, collected)
 
 
-async def _collect(
-    tx: Tx, org: OrgId, receiver: Receiver, told: Sequence[StoredNotice], rules: DueRules
-) -> None:
-    due = due_at(tx.now, rules, approvals_of(told))
-    await messages.collect(tx, org, receiver, [stored.id for stored in told], due_at=due)
+def _collected(tx: Tx, receiver: Receiver, told: Sequence[StoredNotice], rules: DueRules) -> Collected:
+    due = due_at(tx.now, rules, _approvals_of(told))
+    return Collected(receiver, [stored.id for stored in told], due)
 
 
-def approvals_of(told: Iterable[StoredNotice]) -> list[ApprovalSpan]:
-    """Returns the spans of the approvals among notices that still wait for a decision."""
+def _approvals_of(told: Iterable[StoredNotice]) -> list[ApprovalSpan]:
+    """Returns the spans of the approvals in notices about a pending decision."""
     return [
         ApprovalSpan(
             stored.created_at,
@@ -194,14 +213,14 @@ def approvals_of(told: Iterable[StoredNotice]) -> list[ApprovalSpan]:
 async def _send_to_route(
     tx: Tx, org: OrgId, route: RouteToTell, fitting: Sequence[StoredNotice], *, ctx: NotificationContext
 ) -> None:
-    """Adds notices to the route's open message; a webhook gets events one by one while they are few."""
+    """Adds notices to the route's open message; a webhook gets the first few of a minute one by one."""
     receiver = Receiver(route.channel, MessageKind.NOTICES, route=route.route)
     if not fitting:
         return
     collected = list(fitting)
     if route.channel is ChannelName.WEBHOOK:
         used = await messages.closed_since(tx, org, receiver, tx.now - _MINUTE)
-        singles = collected[: max(0, SINGLE_EVENTS - used)]
+        singles = collected[: max(0, _SINGLE_EVENTS - used)]
         for stored in singles:
             await messages.add_closed(
                 tx, org, receiver, notices=[stored.id], count=stored.notice.count, envelope={}
@@ -209,5 +228,5 @@ async def _send_to_route(
         collected = collected[len(singles) :]
         if not collected:
             return
-    last_closed = await messages.last_closed(tx, org, receiver)
-    await _collect(tx, org, receiver, collected, DueRules(ctx.rules.window, last_closed))
+    rules = DueRules(ctx.rules.window, await messages.last_closed(tx, org, receiver))
+    await collecting.collect_many(tx, org, [_collected(tx, receiver, collected, rules)])

@@ -1,4 +1,4 @@
-"""What a mail to a member says: subject, plain text and HTML, made of a message alone."""
+"""Composes the mail of a message to a member: subject, plain text and HTML."""
 
 import html
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class _Line:
 
 
 def mail_words(message: NoticeMessage, *, web_origin: str) -> MailWords:
-    """Returns what a mail says; the same message makes the same text.
+    """Returns the content of a mail; the same message always yields the same text.
 
     Every link leads to a page behind sign-in, and opening it changes nothing.
     """
@@ -66,7 +66,7 @@ def mail_words(message: NoticeMessage, *, web_origin: str) -> MailWords:
 
 
 def _heading(message: NoticeMessage) -> str:
-    """Returns what the message tells, in one line without times."""
+    """Returns a summary of the message in one line, without times."""
     if message.kind is MessageKind.TEST:
         return "This is a test mail: mail from Steward reaches you"
     counts = _counts(message.envelope)
@@ -78,15 +78,20 @@ def _heading(message: NoticeMessage) -> str:
         others = message.count - waiting
         first = "1 approval waits for you" if waiting == 1 else f"{waiting:,} approvals wait for you"
         return f"{digest}{first}, and {others:,} more" if others else digest + first
-    if len(counts) == 1 and message.notices:
-        topic = message.notices[0].notice.topic
-        automations = {stored.notice.automation for stored in message.notices}
-        facts = message.notices[0].notice.facts
-        several = 1 if len(automations) == 1 else len(automations)
-        if several == 1 or message.count == sum(stored.notice.count for stored in message.notices):
-            return digest + words.sentence(topic, facts, count=message.count, automations=several)
+    if len(counts) == 1 and (sentence := _sentence_of_topic(message)):
+        return digest + sentence
     groups = sorted({GROUPS[topic] for topic in counts}, key=list(NoticeGroup).index)
     return f"{digest}{message.count:,} notices about {_and([str(group) for group in groups])}"
+
+
+def _sentence_of_topic(message: NoticeMessage) -> str | None:
+    """Returns one sentence for notices of one topic; None when they do not name all automations."""
+    automations = {stored.notice.automation for stored in message.notices}
+    named = sum(stored.notice.count for stored in message.notices)
+    if not message.notices or (len(automations) > 1 and message.count != named):
+        return None
+    first = message.notices[0].notice
+    return words.sentence(first.topic, first.facts, count=message.count, automations=len(automations))
 
 
 def _counts(envelope: JsonObject) -> dict[Topic, int]:

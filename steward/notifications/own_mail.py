@@ -1,4 +1,4 @@
-"""Mail as people see it: a test mail to oneself, and since when no mail goes out."""
+"""Sends a person a test mail, and returns since when no mail goes out."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -14,18 +14,18 @@ from steward.model.notice import ChannelName, MessageKind
 from steward.model.refusals import RateLimited
 from steward.notifications.status import MAIL_SILENCE
 
-MAIL_TESTS_PER_HOUR: Final = 10
+_MAIL_TESTS_PER_HOUR: Final = 10
 _HOUR: Final = timedelta(hours=1)
 
 
 async def send_test(tx: Tx, actor: Actor) -> None:
-    """Queues a test mail to the caller, delivered as every other mail.
+    """Queues a test mail to the caller, which is delivered like any other mail.
 
     Raises RateLimited after ten in an hour.
     """
     receiver = _receiver(actor)
-    if await own_mail.count_tests(tx, actor.org, receiver, tx.now - _HOUR) >= MAIL_TESTS_PER_HOUR:
-        words = f"{MAIL_TESTS_PER_HOUR} test mails were sent to you within the last hour. Try again later."
+    if await own_mail.count_tests(tx, actor.org, receiver, tx.now - _HOUR) >= _MAIL_TESTS_PER_HOUR:
+        words = f"{_MAIL_TESTS_PER_HOUR} test mails were sent to you within the last hour. Try again later."
         raise RateLimited(words, retry_after=int(_HOUR.total_seconds()))
     organization = await organizations.get(tx, actor.org)
     envelope = {"organization": organization.name}
@@ -33,12 +33,12 @@ async def send_test(tx: Tx, actor: Actor) -> None:
 
 
 async def last_test(tx: Tx, actor: Actor) -> MailTest | None:
-    """The newest test mail of the caller."""
+    """Returns the newest test mail of the caller."""
     return await own_mail.last_test(tx, actor.org, _receiver(actor))
 
 
 async def down_since(tx: Tx, org: OrgId) -> datetime | None:
-    """Since when the organization's mail waits and none was accepted; None while mail goes out."""
+    """Returns since when the organization's mail waits with none accepted; None while mail goes out."""
     mail = await own_mail.waiting(tx, org)
     if mail.oldest_due_at is None:
         return None

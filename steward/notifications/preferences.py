@@ -1,4 +1,4 @@
-"""What a person wants to hear of, as the person reads and changes it."""
+"""Reads and changes a person's notification preferences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ MOST_MUTED = 500
 
 @dataclass(frozen=True, slots=True)
 class OwnPreferences:
-    """A person's preferences, with what their defaults stand for and the names of muted automations."""
+    """A person's preferences, with the values of their defaults and the names of muted automations."""
 
     preferences: Preferences
     automations: AutomationChoice
@@ -25,12 +25,12 @@ class OwnPreferences:
 
 
 async def get(tx: Tx, actor: Actor) -> OwnPreferences:
-    """The preferences of the caller."""
+    """Returns the preferences of the caller."""
     return await _described(tx, actor, await own_preferences.get(tx, actor.org, actor.person))
 
 
 async def change(tx: Tx, actor: Actor, after: Preferences) -> OwnPreferences:
-    """Stores the caller's preferences; what is unread of newly muted automations is marked as read.
+    """Stores the caller's preferences; marks unread entries of newly muted automations as read.
 
     Raises ValidationFailed for a muted automation that the organization does not have.
     """

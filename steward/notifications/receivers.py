@@ -1,4 +1,4 @@
-"""Who is told of a notice: the default receivers of its topic, as their preferences have it."""
+"""Determines who receives a notice: the receivers of its topic, according to their preferences."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _ROLES: Final[Mapping[Topic, frozenset[Role]]] = {
     **{topic: _DECIDERS for topic, group in GROUPS.items() if group is NoticeGroup.APPROVALS},
     Topic.CHANGES_STOPPED: _DECIDERS,
 }
-# Topics that whoever made the automation, or started the run, is told of; members may ask for all of them.
+# Topics that go to the automation's creator and to the person who started the run; members may ask for all.
 _PERSONAL: Final = frozenset(
     (
         Topic.RUN_FAILED,
@@ -33,7 +33,7 @@ _PERSONAL: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Everybody in an organization who may be told, and whose the automations and runs of the notices are."""
+    """The possible receivers, with the automations' creators and the people who started the runs."""
 
     people: Collection[PersonToTell]
     routes: Collection[RouteToTell]
@@ -41,7 +41,7 @@ class Audience:
     starters: Mapping[RunId, PersonId | None]
 
     def tells(self, person: PersonToTell, stored: StoredNotice) -> bool:
-        """Whether the person is told of a notice."""
+        """Returns whether the person receives a notice."""
         notice = stored.notice
         if notice.person is not None:
             return person.person == notice.person
@@ -58,7 +58,7 @@ class Audience:
 
 
 def fits(route: RouteToTell, stored: StoredNotice) -> bool:
-    """Whether a route's filter fits a notice; that a route is broken is told to people alone."""
+    """Returns whether a route's filter fits a notice; no route receives that a route is broken."""
     notice = stored.notice
     return (
         notice.topic in route.topics
@@ -69,7 +69,7 @@ def fits(route: RouteToTell, stored: StoredNotice) -> bool:
 
 
 async def audience(tx: Tx, org: OrgId, notices: Collection[StoredNotice]) -> Audience:
-    """Reads who may be told of these notices."""
+    """Reads the possible receivers of these notices."""
     automations = {stored.notice.automation for stored in notices} - {None}
     runs = {stored.notice.run for stored in notices} - {None}
     return Audience(

@@ -1,4 +1,4 @@
-"""A test of a route: one message at once, its outcome told to the person who asked and listed."""
+"""Tests a route with one message, delivered at once; returns the outcome and lists it."""
 
 import asyncio
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from steward.model.notification_route import NotificationRoute
 from steward.model.refusals import NotFound, RateLimited
 from steward.notifications.channel import Channels, DeliveryOutcome, DeliveryResult
 
-TESTS_PER_HOUR: Final = 10
-TEST_S: Final = 19.0
+_TESTS_PER_HOUR: Final = 10
+_TEST_S: Final = 19.0
 _HOUR = timedelta(hours=1)
 _ACCEPTED = "The test message was accepted."
 
 
 @dataclass(frozen=True, slots=True)
 class RouteTest:
-    """What became of a test."""
+    """The outcome of a test."""
 
     route: NotificationRoute
     message: MessageId
@@ -32,12 +32,12 @@ class RouteTest:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the receiver took the message."""
+        """Whether the receiver accepted the message."""
         return self.outcome.result is DeliveryResult.ACCEPTED
 
     @property
     def words(self) -> str:
-        """What happened, for the person who tests."""
+        """The outcome in words, for the person who tests the route."""
         return _ACCEPTED if self.is_accepted else self.outcome.error or "The test message was not accepted."
 
 
@@ -53,7 +53,7 @@ async def send_test(
     message_id = MessageId(new_id(now))
     message = NoticeMessage(org, message_id, stored.channel, MessageKind.TEST, None, route, now, 1, 1, {}, ())
     try:
-        async with asyncio.timeout(TEST_S):
+        async with asyncio.timeout(_TEST_S):
             outcome = await channels[stored.channel].deliver(message)
     except TimeoutError:
         words = "The receiver did not answer in time."
@@ -62,7 +62,7 @@ async def send_test(
 
 
 async def record_test(tx: Tx, actor: Actor, test: RouteTest, *, ends_broken: bool) -> None:
-    """Lists a test among the deliveries; an accepted one ends a broken state when `ends_broken`."""
+    """Adds a test to the list of deliveries; with `ends_broken`, an accepted one unmarks a broken route."""
     route = test.route
     if test.is_accepted:
         if ends_broken:
@@ -82,7 +82,7 @@ async def _look(tx: Tx, *, org: OrgId, route: RouteId) -> NotificationRoute:
     stored = await rows.get(tx, org, route)
     if stored is None:
         raise NotFound
-    if await rows.tests_since(tx, org, tx.now - _HOUR) >= TESTS_PER_HOUR:
-        words = f"{TESTS_PER_HOUR} test messages were sent within the last hour. Try again later."
+    if await rows.tests_since(tx, org, tx.now - _HOUR) >= _TESTS_PER_HOUR:
+        words = f"{_TESTS_PER_HOUR} test messages were sent within the last hour. Try again later."
         raise RateLimited(words, retry_after=int(_HOUR.total_seconds()))
     return stored

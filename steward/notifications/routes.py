@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from steward.connections import vault as vaults
+from steward.connections.rotation import route_field
 from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.notices import NoticePoster
 from steward.database.accounts import audit, connections, organizations
@@ -27,7 +28,7 @@ from steward.outbound.errors import CallRefused
 from steward.outbound.notice import webhook_endpoint
 from steward.security.webhooks import REPLACED_SECRET_COUNTS, new_webhook_secret
 
-AGAIN_FOR = timedelta(hours=24)
+_AGAIN_FOR = timedelta(hours=24)
 _CHANNEL_TITLES = {ChannelName.TEAMS: "Microsoft Teams", ChannelName.SLACK: "Slack"}
 
 
@@ -141,7 +142,7 @@ async def send_again(tx: Tx, actor: Actor, route: RouteId, message: MessageId) -
     stored = await _locked(tx, actor.org, route)
     if stored.state is RouteState.BROKEN:
         raise WrongState("This route is broken. Try it again first.")
-    state = await rows.send_again(tx, actor.org, route, message, expires_at=tx.now + AGAIN_FOR)
+    state = await rows.send_again(tx, actor.org, route, message, expires_at=tx.now + _AGAIN_FOR)
     if state is None:
         raise NotFound
     if state not in (MessageState.SENT, MessageState.REFUSED, MessageState.EXPIRED):
@@ -161,7 +162,7 @@ async def open_webhook(tx: Tx, vault: Vault, route: NotificationRoute) -> Opened
         raise LookupError("only a webhook has an address")
 
     async def opened(field: str, value: bytes) -> str:
-        place = _field(route.id, field)
+        place = route_field(route.id, field)
         return await vaults.open_text(tx, vault, route.org, field=place, key_no=sealed.key_no, sealed=value)
 
     secrets = [await opened("secret", sealed.secret)]
@@ -185,7 +186,7 @@ async def _sealed(
         return None
 
     async def sealed(field: str, text: str) -> tuple[int, bytes]:
-        return await vaults.seal_text(tx, vault, org, field=_field(route, field), text=text)
+        return await vaults.seal_text(tx, vault, org, field=route_field(route, field), text=text)
 
     key_no, sealed_url = await sealed("url", url)
     _, sealed_secret = await sealed("secret", secret)
@@ -194,11 +195,6 @@ async def _sealed(
     _, sealed_old = await sealed("secret", old_secret)
     until: datetime = tx.now + REPLACED_SECRET_COUNTS
     return SealedWebhook(key_no, sealed_url, sealed_secret, sealed_old, until)
-
-
-def _field(route: RouteId, field: str) -> str:
-    """Binds a sealed value to its route."""
-    return f"route:{route}:{field}"
 
 
 async def _locked(tx: Tx, org: OrgId, route: RouteId) -> NotificationRoute:

@@ -1,4 +1,4 @@
-"""How telling people goes: gauges, and since when mail does not go out."""
+"""The state of notifications: gauges, and since when no mail goes out."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -8,7 +8,7 @@ from steward.database.notifications import gauges
 from steward.model.notice import ChannelName
 from steward.notifications.context import NotificationContext
 
-# Mail is down when none was accepted for so long while some waits.
+# Mail counts as down when some waits and none was accepted for this long.
 MAIL_SILENCE: Final = timedelta(minutes=15)
 
 
@@ -26,7 +26,7 @@ async def export_gauges(ctx: NotificationContext) -> bool:
 
 
 async def mail_down_since(tx: Tx) -> datetime | None:
-    """Returns since when mail waits that no server accepts; None while mail goes out."""
+    """Returns since when mail waits without being accepted; None while mail goes out."""
     for of_channel in await gauges.channels(tx):
         if of_channel.channel is ChannelName.EMAIL and of_channel.oldest_due_at is not None:
             since = max(of_channel.oldest_due_at, of_channel.last_sent_at or of_channel.oldest_due_at)

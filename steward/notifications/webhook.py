@@ -1,4 +1,4 @@
-"""The signed webhook: a thin JSON body, Standard Webhooks headers, and what an answer means."""
+"""The signed webhook: a small JSON body, Standard Webhooks headers, and outcomes of responses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,6 @@ from steward.outbound.response import PlatformResponse
 from steward.security.envelope import CannotOpen
 from steward.security.webhooks import webhook_headers
 
-BODY_BYTES = 20 * 1024
 LONGEST_RETRY_AFTER = timedelta(hours=1)
 TEST_TYPE = "notification.test"
 GROUPED_TYPE = "notices.grouped"
@@ -71,7 +70,7 @@ def _data(message: NoticeMessage, notice: Notice | None, url: str) -> dict[str, 
 
 
 def _summary(message: NoticeMessage) -> dict[str, JsonValue]:
-    """Returns what a grouped delivery says of its notices, as it was fixed when the message was closed."""
+    """Returns the summary of a grouped delivery, as fixed when the message was closed."""
     topics = message.envelope.get("topics")
     by_topic = topics if isinstance(topics, Mapping) else {}
     return {
@@ -131,7 +130,7 @@ class WebhookChannel:
 
 
 def outcome_of_error(error: CallError) -> DeliveryOutcome:
-    """Returns what a call without a usable answer means: a forbidden address is refused for good."""
+    """Returns the outcome of a failed call; a forbidden address is refused permanently."""
     if isinstance(error, CallRefused):
         return DeliveryOutcome(DeliveryResult.REFUSED, error=error.sentence)
     pause = None if error.wait_s is None else min(timedelta(seconds=error.wait_s), LONGEST_RETRY_AFTER)

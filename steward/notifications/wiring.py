@@ -1,4 +1,4 @@
-"""Makes the channels of a process: what is not set up has none."""
+"""Creates the channels that are set up for a process."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,7 +34,7 @@ def channels_of(
     web_origin: str,
     signing_key: Callable[[], bytes],
 ) -> dict[ChannelName, Channel]:
-    """Returns the ways by which messages leave: e-mail where a server is set, and those of routes.
+    """Returns the channels: those of routes, and e-mail if a server is set.
 
     `mail_server` is its address, user and password; `signing_key` signs the addresses that end digests.
     """
@@ -56,14 +56,14 @@ def channels_of(
 
 
 def with_dead_channels(context: NotificationContext) -> NotificationContext:
-    """Returns the context with what marks routes broken that take nothing any more."""
+    """Returns the context with the function that marks routes as broken."""
     return replace(context, record_route=record_delivery)
 
 
 def route_channels(
     engine: Engine, clock: Clock, vault: Vault, *, web_origin: str
 ) -> dict[ChannelName, Channel]:
-    """Returns Teams, Slack and signed webhooks."""
+    """Returns the channels of routes: Teams, Slack and signed webhooks."""
     chat = ChatChannel(engine, clock, vault, card_maker(web_origin))
     return {
         ChannelName.TEAMS: chat,

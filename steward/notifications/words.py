@@ -1,4 +1,4 @@
-"""What a notice says in one plain sentence, and the page of the web app that it leads to.
+"""The sentence that presents a notice, and the page of the web app that it links to.
 
 The names in it are quoted, since people choose them; no times stand in it, since every reader has a zone.
 """
@@ -89,7 +89,7 @@ _SHARES: Final[Mapping[object, str]] = {50: "half", 90: "nine tenths"}
 
 @dataclass(frozen=True, slots=True)
 class NoticeIds:
-    """The records a notice is about."""
+    """The ids of the records that a notice is about."""
 
     automation: str | None = None
     run: str | None = None
@@ -118,7 +118,7 @@ def sentence(topic: Topic, facts: JsonObject, *, count: int = 1, automations: in
 
 
 def page(topic: Topic, ids: NoticeIds, *, count: int = 1, automations: int = 1) -> str:
-    """Returns the path of the page that shows what the sentence tells; lists for several notices."""
+    """Returns the path of the page about the notice, or of a list for several notices."""
     if automations > 1:
         return _list_page(topic)
     automation = f"/automations/{ids.automation}" if ids.automation else _list_page(topic)

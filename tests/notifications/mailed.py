@@ -16,10 +16,11 @@ async def account_mails(service: Service, org: OrgId | None = None) -> list[Acco
 
     async def act(tx: Tx) -> list[AccountMail]:
         rows = await tx.all(
-            "SELECT id FROM messages WHERE org_id = :org AND kind = 'transactional' ORDER BY created_at, id",
+            "SELECT id FROM messages WHERE org_id = :org AND kind = 'transactional' AND sealed IS NOT NULL"
+            " ORDER BY created_at, id",
             {"org": own},
         )
-        stored = [await messages.lock(tx, own, MessageId(row["id"])) for row in rows]
+        stored = await messages.lock_many(tx, own, [MessageId(row["id"]) for row in rows])
         vault = service.context.vault
         return [await account_mail.opened(tx, vault, cast("Any", message)) for message in stored]
 

@@ -77,7 +77,7 @@ async def receiving(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Ser
     wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(receivers))
     vault = Vault(MASTERS, connectors, Outbound(wire), register)
     channels = route_channels(engine, clock, vault, web_origin=BASE_URL)
-    service = await make_service(engine, clock, connectors=connectors, vault=vault, channels=channels)
+    service = await make_service(engine, clock, vault=vault, channels=channels)
     try:
         yield service, receivers
     finally:

@@ -78,4 +78,9 @@ def failed(number: int, *, automation: str = "a1") -> Notice:
 
 async def tell(shop: Shop, *added: Notice) -> None:
     """The notices are written."""
-    await shop.write(partial(notices.add_many, org=shop.owner.org, notices=added))
+
+    async def add(tx: Tx) -> None:
+        for notice in added:
+            await notices.add(tx, shop.owner.org, notice)
+
+    await shop.write(add)

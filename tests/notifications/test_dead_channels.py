@@ -15,6 +15,7 @@ from steward.model.notice import MessageState, Topic
 from steward.model.notification_route import NotificationRoute, RouteState
 from steward.notifications.channel import DeliveryOutcome, DeliveryResult
 from steward.notifications.dead_channels import record_delivery
+from tests.api.audited import actions
 from tests.fake_clock import FakeClock
 from tests.notifications.receivers import ROUTES, made, receiving
 from tests.people import Caller
@@ -181,6 +182,8 @@ async def test_a_finished_delivery_is_sent_again_under_its_id(
     assert (await web.post(f"{ROUTES}/{route}/deliveries/{one}/again")).status == 200
     assert await listed(web, route) == [(one, "due")]
     assert "deliver_webhook" in service.told
+    newest = (await actions(service, service.own.organization.id))[-1]
+    assert (newest[0], newest[2]) == ("delivery_sent_again", route)
 
 
 async def test_nothing_else_is_sent_again(service: Service, web: Caller) -> None:

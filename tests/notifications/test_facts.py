@@ -17,7 +17,7 @@ from steward.model.json import JsonObject
 from steward.model.notice import Topic
 from steward.model.run import Mode, Run, RunStatus
 from steward.outbound.errors import Unauthorized
-from steward.runs import approval, claim, finish
+from steward.runs import approval, finish
 from steward.runs.finish import FinishRequest, RunEnd
 from tests.automations.world import DAILY, World, make_world
 from tests.fake_clock import FakeClock
@@ -89,11 +89,10 @@ async def test_an_approval_that_nobody_gave_is_told_of_once(shop: Shop) -> None:
 
 
 async def _end(shop: Shop, run: Run, end: RunEnd) -> None:
-    hired = await shop.hired()
     ctx = shop.service.worker_context
-    [lease] = await claim.claim(ctx, hired.id, free=1, full=())
+    [lease] = (await shop.claimed(1)).values()
     assert lease.run == run.id
-    assert await claim.start_claimed(ctx, lease) is not None
+    assert await shop.begun(lease) is not None
     request = FinishRequest(lease, end, run.automation_id, run.mode, ctx.automation_rules)
     await finish.end_run(ctx.engine, shop.clock.now(), request)
 

@@ -1,6 +1,6 @@
 """A process that dies at any failpoint of notifications loses no fact and repeats a mail only with its bytes.
 
-`KILLS=500` kills so often on each engine.
+`NOTICE_KILLS=500` kills so often on each engine, `KILL_SEED` chooses when.
 """
 
 import os
@@ -17,7 +17,8 @@ from tests.notifications.office import open_office
 from tests.notifications.telling import failed, join, rows_of, tell
 from tests.outbound.mail_server import MailScript
 
-KILLS = int(os.environ.get("KILLS", "12"))
+KILLS = int(os.environ.get("NOTICE_KILLS", "12"))
+SEED = os.environ.get("KILL_SEED", "1")
 PLACES = ("after_fan_out", "after_message_lease", "after_message_sent")
 
 
@@ -36,7 +37,7 @@ async def test_a_killed_process_loses_no_fact_and_repeats_the_same_bytes(
     database_url: str, clock: FakeClock, tmp_path: Path, killing: None
 ) -> None:
     """Kills at every failpoint, in random order; what was accepted and not stored comes again, as it was."""
-    random = Random(KILLS)
+    random = Random(SEED)
     reached: dict[str, int] = defaultdict(int)
     async with open_office(database_url, clock, tmp_path, MailScript()) as office:
         await join(office.shop, "bea")

@@ -79,6 +79,22 @@ async def test_three_days_of_failures_are_told_once_and_again_after_a_week(world
     assert await _told(world, made) == 3
 
 
+async def test_an_automation_whose_run_was_held_is_silent_for_a_reason(world: World) -> None:
+    """A closed period holds its run, or held it in these days: nobody is warned. Afterwards they are."""
+    made = await world.create(schedule=DAILY)
+    await _hours(world, made, 48)
+
+    async def hold(tx: Tx) -> None:
+        held = "UPDATE runs SET held_at = :now WHERE org_id = :org AND automation_id = :id"
+        await tx.execute(held, {"org": made.org, "id": made.id})
+
+    await world.write(hold)
+    await _hours(world, made, 48)
+    assert await _told(world, made) == 0
+    await _hours(world, made, 48)
+    assert await _told(world, made) == 1
+
+
 async def test_an_hourly_automation_is_given_a_day(world: World) -> None:
     """Three bad hours are not yet told of, a bad day is."""
     made = await world.create(schedule=HOURLY)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from steward.connections import rotation
 from steward.database.engine.base import Engine, Tx
 from steward.database.notifications import routes as rows
 from steward.model.ids import OrgId, RouteId
@@ -76,6 +77,18 @@ async def test_a_webhook_is_made_with_a_secret_that_is_shown_once(
     assert answer["secret"].encode() not in row.webhook.secret
     who = str(service.members["owner"].person.id)
     assert await actions(service, row.org) == [("route_made", who, route["id"])]
+
+
+async def test_acts_on_a_route_are_in_the_audit_log(world: tuple[Service, Receivers], web: Caller) -> None:
+    """Each by its name, with the route; of one that is deleted the id alone is left."""
+    service, _ = world
+    one = (await made(web))["route"]["id"]
+    await web.patch(f"{ROUTES}/{one}", {"name": "Night shift"})
+    await web.post(f"{ROUTES}/{one}/rotate-secret")
+    await web.delete(f"{ROUTES}/{one}")
+    done = await actions(service, service.own.organization.id)
+    expected = ["route_made", "route_changed", "route_secret_rotated", "route_deleted"]
+    assert [(action, about) for action, _, about in done] == [(action, one) for action in expected]
 
 
 async def test_only_owners_make_change_test_and_read_deliveries(
@@ -212,6 +225,35 @@ async def test_a_rotated_secret_signs_at_once_and_the_former_one_for_a_day(
     for request, counting in zip(receivers.seen, [2, 2, 1], strict=True):
         expected = " ".join(signature(secret, request) for secret in secrets[:counting])
         assert request.headers["webhook-signature"] == expected
+
+    async def former_secrets(tx: Tx) -> list[Any]:
+        query = "SELECT old_secret FROM notification_routes WHERE org_id = :org"
+        return [row["old_secret"] for row in await tx.all(query, {"org": service.own.organization.id})]
+
+    org = service.own.organization.id
+    assert await service.write(former_secrets, org=org) == [None]  # the delivery after it has erased it
+
+
+async def test_a_rotation_of_the_encryption_seals_webhooks_under_the_new_data_key(
+    world: tuple[Service, Receivers], web: Caller
+) -> None:
+    """Address and both secrets, each route once; deliveries go on with them."""
+    service, receivers = world
+    org, masters = service.own.organization.id, service.context.vault.masters
+    answer = await made(web)
+    one = f"{ROUTES}/{answer['route']['id']}"
+    secret = (await web.post(f"{one}/rotate-secret")).data["secret"]
+    number = await service.write(partial(rotation.new_key, org=org, masters=masters), org=org)
+    assert number is not None
+    others = partial(rows.sealed_under_others, org=org, number=number)
+    [route] = await service.write(others, org=org)
+    reseal = partial(rotation.seal_route_anew, org=org, masters=masters, route=route, number=number)
+    assert [await service.write(reseal, org=org), await service.write(reseal, org=org)] == [1, 0]
+    assert await service.write(others, org=org) == []
+    await web.post(f"{one}/test")
+    [request] = receivers.seen
+    expected = " ".join(signature(key, request) for key in (secret, answer["secret"]))
+    assert (str(request.url), request.headers["webhook-signature"]) == (HOOK, expected)
 
 
 def signature(secret: str, request: Any) -> str:

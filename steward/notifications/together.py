@@ -1,0 +1,63 @@
+"""Handles rows of one organization in one transaction; a row that fails stops no other."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+from steward.database import due_rows
+from steward.database.engine.base import Tx
+from steward.model.ids import OrgId
+from steward.model.refusals import Unavailable
+from steward.notifications.context import NotificationContext
+
+K = TypeVar("K")
+K_contra = TypeVar("K_contra", contravariant=True)
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class RowsAct(Protocol[K_contra, T_co]):
+    """A transaction over several rows of an organization; returns what it did."""
+
+    def __call__(self, tx: Tx, *, org: OrgId, keys: Sequence[K_contra]) -> Awaitable[Sequence[T_co]]: ...
+
+
+async def together(
+    ctx: NotificationContext,
+    org: OrgId,
+    keys: Sequence[K],
+    act: RowsAct[K, T],
+    defer: Callable[[OrgId, K, Exception], Awaitable[None]],
+) -> list[T]:
+    """Runs `act` for all of the rows in one transaction, or for each alone when that fails.
+
+    Returns the results of `act`; passes a row that fails alone to `defer`. Raises errors of the process or
+    of the database itself.
+    """
+    write = ctx.engine.write(ctx.clock.now(), partial(act, org=org, keys=keys), org=org)
+    # gather() returns the exception: only the worker's loop may catch every exception.
+    [outcome] = await asyncio.gather(write, return_exceptions=True)
+    if not isinstance(outcome, BaseException):
+        return list(outcome)
+    error = row_error(outcome)
+    if len(keys) == 1:
+        await defer(org, keys[0], error)
+        return []
+    return [done for key in keys for done in await together(ctx, org, [key], act, defer)]
+
+
+def row_error(error: BaseException) -> Exception:
+    """Returns an error that a row caused; raises an error of the process or of the database itself."""
+    if isinstance(error, Unavailable) or not isinstance(error, Exception):
+        raise error
+    return error
+
+
+async def defer_row(ctx: NotificationContext, task: str, org: OrgId, key: str, error: Exception) -> None:
+    """Defers a row that failed because of a defect, so that it does not stop others."""
+    words = f"{type(error).__name__}: {error}"
+    failures = await ctx.engine.write(
+        ctx.clock.now(), partial(due_rows.defer, tick=task, key=key, message=words)
+    )
+    ctx.log.error("row_deferred", error, task=task, org=org, key=key, failures=failures)
