@@ -1,4 +1,4 @@
-"""Which closed periods act on what: an automation's runs, and the writes to connections."""
+"""Determines which closed periods apply to an automation's runs and to writes to connections."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The lower bound of an organization's next closing: dispatch and writes look no further before it."""
+"""The lower bound of an organization's next closing; before it, no closed period has to be read."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -13,10 +13,10 @@ from steward.scheduling.zones import LAST
 
 BATCH = 50
 # How long a closing that has ended still counts beyond the late limit, so that its last slots meet it.
-GRACE = timedelta(minutes=5)
+_GRACE = timedelta(minutes=5)
 
 
-def first_start(period: ClosedPeriod, since: datetime) -> datetime | None:
+def _first_start(period: ClosedPeriod, since: datetime) -> datetime | None:
     """Returns when the version's first closing that ends after `since` begins; None when it has none."""
     first = next(closings(period, since=since, until=LAST), None)
     return None if first is None else first.start
@@ -24,19 +24,19 @@ def first_start(period: ClosedPeriod, since: datetime) -> datetime | None:
 
 def lowered(bound: datetime | None, period: ClosedPeriod, now: datetime) -> datetime | None:
     """Returns the bound once a version was added; it may be too early, never too late."""
-    start = first_start(period, now)
+    start = _first_start(period, now)
     return min((instant for instant in (bound, start) if instant is not None), default=None)
 
 
 def bound_of(periods: Collection[ClosedPeriod], since: datetime) -> datetime | None:
     """Returns the start of the first closing that ends after `since`, of all versions."""
-    starts = [first_start(period, since) for period in periods]
+    starts = [_first_start(period, since) for period in periods]
     return min((start for start in starts if start is not None), default=None)
 
 
 async def raise_bounds(engine: Engine, now: datetime, *, late_limit: timedelta) -> bool:
     """Raises the bounds of organizations whose closings have passed; returns False, for all are."""
-    before = now - late_limit - GRACE
+    before = now - late_limit - _GRACE
     after = OrgId(0)
     while orgs := await engine.read(
         now, partial(records.passed_bounds, before=before, after=after, limit=BATCH)
@@ -48,7 +48,7 @@ async def raise_bounds(engine: Engine, now: datetime, *, late_limit: timedelta) 
 
 
 async def _raise(tx: Tx, *, org: OrgId, late_limit: timedelta) -> None:
-    since = tx.now - late_limit - GRACE
+    since = tx.now - late_limit - _GRACE
     bound = await records.lock(tx, org)
     coming = bound_of(await records.valid(tx, org, since=since), since)
     if coming != bound:

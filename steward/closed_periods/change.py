@@ -39,10 +39,10 @@ from steward.model.refusals import (
 from steward.scheduling.closed_shape import read_when
 from steward.scheduling.zones import zone
 
-MAX_PERIODS = 200
-MAX_PERIODS_OF_AUTOMATION = 20
-FREEZE_NAME = "Changes are stopped"
-OBJECT_KIND = "closed_period"
+_MAX_PERIODS = 200
+_MAX_PERIODS_OF_AUTOMATION = 20
+_FREEZE_NAME = "Changes are stopped"
+_OBJECT_KIND = "closed_period"
 
 _OWNER_WORDS = "Only an owner of the organization can do this. Ask one, or close single automations."
 _END_WORDS = "Only an approver or an owner can let changes go on."
@@ -70,7 +70,7 @@ class MakePeriod:
 
 @dataclass(frozen=True, slots=True)
 class ChangePeriod:
-    """What to change of a period; None leaves it."""
+    """A change of a period; None keeps a field."""
 
     id: str
     version: int
@@ -78,6 +78,7 @@ class ChangePeriod:
     stops: Stops | None = None
     when: SentWhen | None = None
     timezone: str | None = None
+    origin: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ async def make(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
 
 async def change(tx: Tx, actor: Actor, command: ChangePeriod) -> StoredPeriod:
     """Ends the present version and begins the next. Raises NotFound, Forbidden, WrongState, StaleVersion."""
-    stored = await _current(tx, actor, command.id, command.version)
+    stored = await current(tx, actor, command.id, command.version)
     period = stored.period
     _need_role(actor, period.scope)
     if period.when.kind is ClosedKind.FREEZE:
@@ -156,7 +157,7 @@ async def change(tx: Tx, actor: Actor, command: ChangePeriod) -> StoredPeriod:
         when=when,
         timezone=zone_name,
     )
-    changed = replace(stored, period=after, changed_by=actor.person)
+    changed = replace(stored, period=after, changed_by=actor.person, origin=command.origin or stored.origin)
     await _store(tx, changed, bound)
     await _note(tx, actor, "closed_period_changed", period, after)
     await held.release(tx, actor.org)
@@ -168,7 +169,7 @@ async def end(tx: Tx, actor: Actor, period_id: str, *, version: int) -> StoredPe
 
     Raises NotFound, Forbidden, WrongState (it has ended), StaleVersion.
     """
-    stored = await _current(tx, actor, period_id, version)
+    stored = await current(tx, actor, period_id, version)
     period = stored.period
     is_freeze = period.when.kind is ClosedKind.FREEZE
     if is_freeze and actor.role is Role.MEMBER:
@@ -192,7 +193,7 @@ async def freeze(tx: Tx, actor: Actor, scope: ClosedScope, *, reason: str | None
     """
     errors: dict[str, list[str]] = {}
     zone_name, _ = await _zone_of(
-        tx, actor, MakePeriod(FREEZE_NAME, scope, Stops.CHANGES, SentWhen(ClosedKind.FREEZE, {})), errors
+        tx, actor, MakePeriod(_FREEZE_NAME, scope, Stops.CHANGES, SentWhen(ClosedKind.FREEZE, {})), errors
     )
     if errors:
         raise ValidationFailed(errors=errors)
@@ -201,7 +202,7 @@ async def freeze(tx: Tx, actor: Actor, scope: ClosedScope, *, reason: str | None
     present = await records.active_freeze(tx, actor.org, scope)
     if present is not None:
         return FrozenChanges(present, is_new=False, in_flight=in_flight)
-    name = (reason or "").strip()[:80] or FREEZE_NAME
+    name = (reason or "").strip()[:80] or _FREEZE_NAME
     period = ClosedPeriod(
         actor.org, new_id(tx.now), 1, tx.now, None, name, scope, Stops.CHANGES, FREEZE, zone_name
     )
@@ -229,7 +230,7 @@ async def _end_version(tx: Tx, actor: Actor, stored: StoredPeriod) -> None:
         raise StaleVersion(data={"closed_period": await records.get(tx, actor.org, period.id)})
 
 
-async def _current(tx: Tx, actor: Actor, period_id: str, version: int) -> StoredPeriod:
+async def current(tx: Tx, actor: Actor, period_id: str, version: int) -> StoredPeriod:
     """Returns the valid version of a period. Raises NotFound, WrongState, StaleVersion."""
     stored = await records.get(tx, actor.org, period_id)
     if stored is None:
@@ -250,11 +251,11 @@ def _need_role(actor: Actor, scope: ClosedScope) -> None:
 async def _check_room(tx: Tx, actor: Actor, scope: ClosedScope) -> None:
     """Raises ValidationFailed when the organization or the automation has as many periods as it may."""
     total, of_automation = await records.count_active(tx, actor.org, scope.automation)
-    if total >= MAX_PERIODS:
-        words = f"An organization has at most {MAX_PERIODS} closed periods. End one you no longer need."
+    if total >= _MAX_PERIODS:
+        words = f"An organization has at most {_MAX_PERIODS} closed periods. End one you no longer need."
         raise ValidationFailed(errors={"body": [words]})
-    if scope.automation is not None and of_automation >= MAX_PERIODS_OF_AUTOMATION:
-        words = f"An automation has at most {MAX_PERIODS_OF_AUTOMATION} closed periods of its own."
+    if scope.automation is not None and of_automation >= _MAX_PERIODS_OF_AUTOMATION:
+        words = f"An automation has at most {_MAX_PERIODS_OF_AUTOMATION} closed periods of its own."
         raise ValidationFailed(errors={"body": [words]})
 
 
@@ -302,15 +303,14 @@ def _fields_of(when: ClosedWhen) -> JsonObject:
 async def _note(
     tx: Tx, actor: Actor, action: str, before: ClosedPeriod | None, after: ClosedPeriod | None
 ) -> None:
-    """Writes the line of the audit log, with the period before and after."""
+    """Writes the audit entry, with the period before and after."""
     period = after or before
     assert period is not None, "a line of the audit log is about a period"
     detail: JsonObject = {
-        "name": period.name,
         "before": None if before is None else _record(before),
         "after": None if after is None else _record(after),
     }
-    await audit.by_person(tx, actor, action, object_kind=OBJECT_KIND, object_id=period.id, detail=detail)
+    await audit.by_person(tx, actor, action, object_kind=_OBJECT_KIND, object_id=period.id, detail=detail)
 
 
 def _record(period: ClosedPeriod) -> JsonObject:
@@ -323,8 +323,8 @@ def _record(period: ClosedPeriod) -> JsonObject:
 
 
 async def _tell(tx: Tx, actor: Actor, period: ClosedPeriod, *, is_over: bool) -> None:
-    """Tells the members that changes were stopped, or go on."""
+    """Adds a notice for owners and approvers that changes were stopped or resumed."""
     facts = facts_of(name=period.name, scope=period.scope.kind.value, over=is_over)
     dedupe = f"{Topic.CHANGES_STOPPED}:{period.id}:{'over' if is_over else 'begun'}"
-    notice = Notice(topic=Topic.CHANGES_STOPPED, dedupe=dedupe, facts=facts, person=actor.person)
+    notice = Notice(topic=Topic.CHANGES_STOPPED, dedupe=dedupe, facts=facts)
     await notices.add(tx, actor.org, notice)

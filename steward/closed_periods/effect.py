@@ -1,4 +1,4 @@
-"""What a closed period would leave out, told before it is made."""
+"""Computes what a closed period would leave out, before it is created."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from steward.scheduling.closings import closings, first_open, stopping_runs
 from steward.scheduling.slots import slots
 from steward.scheduling.zones import LAST, zone
 
-DAYS = 30
-MAX_SLOTS = 10_000
-MAX_NAMES = 20
-NEXT_CLOSINGS = 5
+_DAYS = 30
+_MAX_SLOTS = 10_000
+_MAX_NAMES = 20
+_NEXT_CLOSINGS = 5
 _INSTANT = timedelta(milliseconds=1)
 
 
@@ -40,7 +40,7 @@ class PeriodEffect:
 
 def next_closings(period: ClosedPeriod, now: datetime) -> list[Closing]:
     """Returns the present or next five closings of a period."""
-    return list(islice(closings(period, since=now, until=LAST), NEXT_CLOSINGS))
+    return list(islice(closings(period, since=now, until=LAST), _NEXT_CLOSINGS))
 
 
 async def effect_of(tx: Tx, period: ClosedPeriod) -> PeriodEffect:
@@ -56,8 +56,8 @@ async def effect_of(tx: Tx, period: ClosedPeriod) -> PeriodEffect:
     closed = 0
     for group in groups:
         closed += _slots_closed(group, period, tx.now) * group.automations
-        if closed >= MAX_SLOTS:
-            closed = MAX_SLOTS
+        if closed >= _MAX_SLOTS:
+            closed = _MAX_SLOTS
             break
     return PeriodEffect(closed, automations, waiting, await _never_open(tx, period, groups))
 
@@ -71,9 +71,9 @@ async def _never_open(tx: Tx, period: ClosedPeriod, groups: list[ScheduleGroup])
     ]
     names: list[str] = []
     for group in groups:
-        if len(names) < MAX_NAMES and _is_never_open(group, [period, *others], tx.now):
+        if len(names) < _MAX_NAMES and _is_never_open(group, [period, *others], tx.now):
             names += await affected.names_of_group(
-                tx, period.org, period.scope, group, limit=MAX_NAMES - len(names)
+                tx, period.org, period.scope, group, limit=_MAX_NAMES - len(names)
             )
     return tuple(names)
 
@@ -82,7 +82,7 @@ def _slots_closed(group: ScheduleGroup, period: ClosedPeriod, now: datetime) -> 
     schedule, local_zone = _schedule(group.schedule), zone(group.timezone)
     if local_zone is None:
         return 0
-    until, count, counted_until = now + timedelta(days=DAYS), 0, now
+    until, count, counted_until = now + timedelta(days=_DAYS), 0, now
     for closing in closings(period, since=now, until=until):
         start = max(closing.start - _INSTANT, counted_until)
         end = until if closing.end is None else min(closing.end, until)

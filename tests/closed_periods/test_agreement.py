@@ -14,20 +14,23 @@ from steward.closed_periods import acting
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Engine, Tx
 from steward.model.automation import Automation
-from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
+from steward.model.closed_period import ClosedKind, ClosedPeriod, ClosedScope, ClosedScopeKind, Stops
 from steward.model.json import JsonObject
 from steward.model.occurrence import OccurrenceState
+from steward.model.refusals import ValidationFailed
 from steward.occurrences import closings
 from steward.scheduling.preview import preview_open
 from tests.automations.world import HOURLY, World, make_world
 from tests.closed_periods.closing import WHOLE, Closer
 from tests.fake_clock import FakeClock
 from tests.occurrences.diary import Diary
+from tests.scheduling.closings_walk import closed_minutes, walk
 from tests.scheduling.short import place
 
 _WALKS = int(os.environ.get("STEWARD_CLOSED_WALKS", "3"))
 _SEED = os.environ.get("STEWARD_CLOSED_SEED", "steward")
 _STEPS = 14
+_MINUTE, _DAY = timedelta(minutes=1), timedelta(days=1)
 PENDING, SKIPPED = OccurrenceState.PENDING, OccurrenceState.SKIPPED
 
 
@@ -42,15 +45,15 @@ async def world(engine: Engine, clock: FakeClock) -> World:
 async def test_all_answers_agree_and_every_slot_has_one_record(world: World) -> None:
     """Periods are made and ended, runs let through: every slot is decided as it was shown before."""
     closer, diary = Closer(world.engine, world.clock, world.owner), Diary(world)
-    for walk in range(_WALKS):
-        draw = random.Random(f"{_SEED} {walk}")
+    for number in range(_WALKS):
+        draw = random.Random(f"{_SEED} {number}")
         schedule = draw.choice(
             [HOURLY, {"cadence": "every_6_hours"}, {"cadence": "daily", "run_at": "08:00"}]
         )
         made = await world.create(timezone="UTC", schedule=schedule)
         active: list[StoredPeriod] = []
         for step in range(_STEPS):
-            case = f"seed {_SEED}, walk {walk}, step {step}"
+            case = f"seed {_SEED}, walk {number}, step {step}"
             await _edit(draw, world, closer, diary, made, active)
             while await closings.follow_changes(world.engine, world.clock.now()):
                 pass
@@ -68,7 +71,7 @@ async def _edit(
     made: Automation,
     active: list[StoredPeriod],
 ) -> None:
-    match draw.randrange(4):
+    match draw.randrange(6):
         case 0 | 1:
             kind, fields = _when(draw, world.now)
             scope = WHOLE
@@ -86,6 +89,45 @@ async def _edit(
             if closed:
                 row = draw.choice(closed)
                 await diary.unskip(made, row.slot_at, version=row.version, actor=closer.actor)
+        case 4 | 5:
+            await _move(draw, world, diary, made, active)
+
+
+async def _move(
+    draw: random.Random, world: World, diary: Diary, made: Automation, active: list[StoredPeriod]
+) -> None:
+    """Moves a coming run, one that was let through if there is one, by what a walk of every minute allows."""
+    stored = {row.slot_at: row for row in await world.rows(made)}
+    coming = [row for row in await diary.rows(made, states=[PENDING], since=world.now, limit=20)]
+    coming = [row for row in coming if not row.is_projected and row.run_at > world.now + _MINUTE]
+    let_through = [row for row in coming if row.slot_at in stored and stored[row.slot_at].exempt]
+    if not coming:
+        return
+    row = draw.choice(let_through or coming)
+    run_at = world.now.replace(minute=15, second=0) + timedelta(hours=draw.randrange(1, 60))
+    obstacles = [
+        period
+        for period in (each.period for each in active)
+        if period.stops is Stops.RUNS
+        and _is_closed(period, run_at, run_at)
+        and not (row in let_through and _is_closed(period, row.run_at, run_at))
+    ]
+    try:
+        moved = await diary.move(made, row.slot_at, run_at, version=row.version)
+    except ValidationFailed as refused:
+        words = str(refused.errors)
+        assert bool(obstacles) is ("in the closed period" in words), (words, row, run_at)
+        assert obstacles or "Another run" in words, words
+    else:
+        assert not obstacles, (row, run_at)
+        assert (moved.occurrence.state, moved.occurrence.run_at) == (PENDING, run_at)
+
+
+def _is_closed(period: ClosedPeriod, one: datetime, other: datetime) -> bool:
+    """Whether a period closes each minute from one instant to another, by a walk along the clock."""
+    since, until = min(one, other), max(one, other) + _MINUTE
+    walked = walk(place("UTC"), since - 12 * _DAY, until + 12 * _DAY)
+    return len(closed_minutes(period.when, walked, since, until)) == (until - since) / _MINUTE
 
 
 def _when(draw: random.Random, now: datetime) -> tuple[ClosedKind, JsonObject]:
@@ -122,16 +164,16 @@ async def _pass(draw: random.Random, world: World, diary: Diary, made: Automatio
     """Time passes slot by slot; each is decided as the calendar showed it just before."""
     until = world.now + timedelta(hours=draw.randrange(1, 14))
     shown = {
-        row.slot_at: (row.state, row.closed_name)
+        row.slot_at: (row.run_at, row.state, row.closed_name)
         for row in await diary.rows(made, since=world.now, until=until + timedelta(seconds=1), limit=500)
         if row.run_at > world.now
     }
-    for slot_at in sorted(shown):
-        await world.clock.advance_to(slot_at)
+    for run_at in sorted(run_at for run_at, _, _ in shown.values()):
+        await world.clock.advance_to(run_at)
         await world.dispatch()
     await world.clock.advance_to(until)
     stored = {row.slot_at: row for row in await world.rows(made)}
-    for slot_at, (state, name) in shown.items():
+    for slot_at, (_, state, name) in shown.items():
         row = stored[slot_at]
         assert row.state is not PENDING, case
         assert row.closed_name == name, case

@@ -19,7 +19,7 @@ from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import ValidationFailed, WrongState
 from steward.occurrences import closings
 from tests.automations.world import HOURLY, World, make_world
-from tests.closed_periods.closing import Closer
+from tests.closed_periods.closing import WHOLE, Closer
 from tests.fake_clock import FakeClock
 from tests.occurrences.diary import LATER, Diary, utc
 
@@ -239,6 +239,38 @@ async def test_a_closed_run_is_not_moved(world: World, diary: Diary, closer: Clo
     assert moved.occurrence.state is PENDING
 
 
+async def test_a_run_that_was_let_through_is_moved_within_its_closing_alone(
+    world: World, diary: Diary, closer: Closer
+) -> None:
+    """Not into another one; at an open time it is a run like any other, which a later period leaves out."""
+    made = await daily(world)
+    await closer.close("05-01T00:00", "05-02T00:00")
+    await closer.close("05-01T20:00", "05-01T22:00", name="Inventory")
+    await closer.close("05-03T00:00", "05-04T00:00", name="Sunday")
+    await diary.unskip(made, FIRST, version=0, actor=closer.actor)
+    for refused_at in ("05-01 21:00", "05-03 09:00"):
+        with pytest.raises(ValidationFailed) as refused:
+            await diary.move(made, FIRST, utc(refused_at), version=1)
+        assert "in the closed period" in str(refused.value.errors)
+    await diary.move(made, FIRST, utc("05-01 12:00"), version=1)
+    assert (await diary.row(made, FIRST)).state is PENDING
+    await diary.move(made, FIRST, utc("05-02 12:00"), version=2)
+    assert [row.exempt for row in await world.rows(made) if row.slot_at == FIRST] == [False]
+    await closer.close("05-02T10:00", "05-02T14:00", name="Late")
+    assert (await diary.row(made, FIRST)).closed_name == "Late"
+
+
+async def test_what_was_let_through_goes_with_its_date(world: World, diary: Diary, closer: Closer) -> None:
+    """When the schedule changes, and when an earlier run is moved with all later ones."""
+    made = await daily(world)
+    await closer.close("05-02T00:00", "05-03T00:00")
+    await diary.unskip(made, SECOND, version=0, actor=closer.actor)
+    changed = await world.update(made, schedule={"cadence": "daily", "run_at": "09:00"})
+    assert (await diary.row(changed, utc("05-02 09:00"))).state is PENDING
+    moved = await diary.move(changed, utc("05-01 09:00"), utc("05-01 10:00"), LATER)
+    assert (await diary.row(moved.automation, utc("05-02 10:00"))).state is PENDING
+
+
 async def test_an_automation_that_is_never_open_has_no_next_run(world: World, closer: Closer) -> None:
     """Every day is closed at its hour."""
     made = await daily(world)
@@ -287,15 +319,13 @@ async def test_foreign_ids_are_refused(world: World, closer: Closer) -> None:
         assert set(refused.value.errors or {}) == {field}
 
 
-async def test_an_organization_has_at_most_two_hundred_periods(
-    world: World, closer: Closer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At the limit one is made, one past it is refused; ending one makes room."""
-    monkeypatch.setattr("steward.closed_periods.change.MAX_PERIODS", 2)
-    first = await closer.close("05-01T00:00", "05-02T00:00")
-    await closer.close("05-01T00:00", "05-02T00:00")
-    with pytest.raises(ValidationFailed) as refused:
-        await closer.close("05-01T00:00", "05-02T00:00")
-    assert set(refused.value.errors or {}) == {"body"}
-    await closer.end(first)
-    await closer.close("05-01T00:00", "05-02T00:00")
+async def test_an_organization_has_at_most_two_hundred_periods(world: World, closer: Closer) -> None:
+    """Twenty of one automation: at the limit one is made, one past it is refused; ending one makes room."""
+    scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=(await daily(world)).id)
+    for scopes, most in ((scope, 20), (WHOLE, 200 - 20)):
+        [first, *_] = await closer.close_often(most, scopes)
+        with pytest.raises(ValidationFailed) as refused:
+            await closer.close("05-01T00:00", "05-02T00:00", scope=scopes)
+        assert set(refused.value.errors or {}) == {"body"}
+        await closer.end(first)
+        await closer.close("05-01T00:00", "05-02T00:00", scope=scopes)

@@ -7,12 +7,17 @@ import pytest
 
 from steward import worker
 from steward.database.engine.base import Tx
+from steward.model.account import Role
 from steward.model.change import Outcome
 from steward.model.closed_period import ClosedScope, ClosedScopeKind, Stops
-from steward.model.refusals import Closed
+from steward.model.notice import Topic
+from steward.model.refusals import Closed, ValidationFailed
 from steward.model.run import Mode, RunStatus
+from steward.runs import tasks
 from tests.closed_periods.closing import Closer
+from tests.notifications.telling import join, rows_of
 from tests.runs.shop import Shop
+from tests.runs.undoing import approved, tables, undo_now
 
 DAILY = {"cadence": "daily", "run_at": "08:00"}
 
@@ -25,6 +30,10 @@ async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, sho
     await shop.drain()
     held = await shop.run(run)
     assert (held.status, held.held_name, held.held_until) == (RunStatus.RUNNING, frozen.period.name, None)
+    metrics = (ctx := (await shop.hired()).ctx).metrics
+    await tasks.export_gauges(ctx, ctx.lease_confirmation.until)
+    gauges = ("steward_runs_held", "steward_frozen_organizations")
+    assert [metrics.value(name) for name in gauges] == [1, 1]
     assert shop.writes() == []
     await shop.pass_time(minutes=25)
     assert shop.writes() == []
@@ -33,6 +42,19 @@ async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, sho
     ended = await shop.run(run)
     assert (ended.status, ended.held_name) == (RunStatus.SUCCEEDED, None)
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
+    await tasks.export_gauges(ctx, ctx.lease_confirmation.until)
+    assert [metrics.value(name) for name in gauges] == [0, 0]
+
+
+async def test_who_decides_is_told_that_changes_stop_and_go_on(shop: Shop, shopkeeper: Closer) -> None:
+    """Owners and approvers are told of a freeze and of its end; members are not."""
+    people = {role: await join(shop, role.value, role) for role in (Role.OWNER, Role.APPROVER, Role.MEMBER)}
+    deciders = {people[Role.OWNER].id, people[Role.APPROVER].id}
+    await shopkeeper.end(await shopkeeper.freeze())
+    await shop.drain()
+    rows = [row for row in await rows_of(shop, "inbox") if row["topic"] == Topic.CHANGES_STOPPED]
+    assert {row["person_id"] for row in rows} == deciders
+    assert sum(row["count"] for row in rows) == 2 * len(deciders)
 
 
 async def test_a_second_freeze_of_one_scope_is_the_first(shop: Shop, shopkeeper: Closer) -> None:
@@ -90,6 +112,34 @@ async def test_a_held_run_can_be_cancelled(shop: Shop, shopkeeper: Closer) -> No
     cancelled = await shop.run(run)
     assert (cancelled.status, cancelled.held_name) == (RunStatus.CANCELLED, None)
     assert shop.writes() == []
+
+
+async def test_an_undo_is_written_now_although_changes_are_stopped(shop: Shop, shopkeeper: Closer) -> None:
+    """When its approver says so; another run may not, and stays held. Unsaid, an undo waits."""
+    before = tables(shop)
+    run = await approved(shop, await shop.waiting(await shop.pricing()))
+    frozen = await shopkeeper.freeze()
+    hiding = await shop.waiting(await shop.hiding())
+    with pytest.raises(ValidationFailed) as refused:
+        await shop.approve(hiding, write_now=True)
+    assert set(refused.value.errors or {}) == {"write_now"}
+    await shop.approve(hiding)
+    undo_run = (await undo_now(shop, run)).run
+    await shop.drain()
+    writes = len(shop.writes())
+    decided = await shop.approve(await shop.run(undo_run), write_now=True)
+    assert decided.approval.write_now
+    await shop.drain()
+    assert (await shop.run(undo_run)).status is RunStatus.SUCCEEDED
+    assert tables(shop) == before
+    assert (await shop.run(hiding)).held_name == frozen.period.name
+    assert len(shop.writes()) > writes
+    redo = (await undo_now(shop, await shop.run(undo_run))).run
+    await shop.drain()
+    await shop.approve(await shop.run(redo))
+    await shop.drain()
+    assert (await shop.run(redo)).held_name == frozen.period.name
+    assert tables(shop) == before
 
 
 async def test_a_live_run_by_hand_is_refused_and_a_test_begins(shop: Shop, shopkeeper: Closer) -> None:

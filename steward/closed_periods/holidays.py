@@ -1,0 +1,225 @@
+"""Public holidays as closed periods, which a person accepts and which never change on their own.
+
+See docs/design/closed-periods.md#holidays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from zoneinfo import ZoneInfo
+
+from steward.closed_periods import change, holiday_library
+from steward.closed_periods.change import ChangePeriod, MakePeriod, SentWhen
+from steward.database.accounts import organizations
+from steward.database.closed_periods import records
+from steward.database.closed_periods.records import StoredPeriod
+from steward.database.engine.base import Tx
+from steward.model.account import Actor
+from steward.model.closed_period import ClosedKind, ClosedScope, Stops
+from steward.model.json import JsonObject
+from steward.model.refusals import ValidationFailed, WrongState
+from steward.scheduling.closings import local_of
+from steward.scheduling.zones import zone
+
+_YEARS_AHEAD = 5
+# From this month on people are reminded of the next year.
+_REMINDER_MONTH = 10
+_LONGEST_NAME = 80
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class HolidayRegion:
+    """A country by its ISO 3166 code, and one of its subdivisions or None."""
+
+    country: str
+    subdivision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptHolidays:
+    """Days of a region's holidays to close."""
+
+    region: HolidayRegion
+    days: Sequence[str]
+    scope: ClosedScope
+    stops: Stops
+    timezone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedHoliday:
+    """A public holiday, and whether a period was made of it that is not ended."""
+
+    date: date
+    name: str
+    is_accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingHoliday:
+    """An accepted holiday that another version of the library has on another date, or no longer (None)."""
+
+    stored: StoredPeriod
+    date: date | None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedHolidays:
+    """What was accepted: what differs, and the regions that lack the coming year's holidays."""
+
+    differences: tuple[DifferingHoliday, ...]
+    next_year: int
+    regions_without_next_year: tuple[HolidayRegion, ...]
+
+
+async def today(tx: Tx, actor: Actor) -> date:
+    """Returns the date in the organization's zone."""
+    organization = await organizations.get(tx, actor.org)
+    local_zone = None if organization is None else zone(organization.zone)
+    return tx.now.astimezone(local_zone or ZoneInfo("UTC")).date()
+
+
+async def proposed(
+    tx: Tx, actor: Actor, region: HolidayRegion, year: int
+) -> tuple[list[ProposedHoliday], holiday_library.HolidayCalendar]:
+    """Returns a region's holidays of a year, and the calendar they are from.
+
+    Raises ValidationFailed (`country`, `subdivision`, `year`), WrongState.
+    """
+    first = (await today(tx, actor)).year
+    if not first <= year <= first + _YEARS_AHEAD:
+        raise ValidationFailed(errors={"year": [f"Give a year from {first} to {first + _YEARS_AHEAD}."]})
+    calendar = _calendar(region, year)
+    stored = await records.accepted_holidays(tx, actor.org)
+    accepted = {_date(period) for period in stored if period.is_active and _region(period) == region}
+    return [ProposedHoliday(day, name, day in accepted) for day, name in calendar.days.items()], calendar
+
+
+async def accept(tx: Tx, actor: Actor, command: AcceptHolidays) -> list[StoredPeriod]:
+    """Makes a closed period of each day, of all or of none.
+
+    Raises Forbidden, ValidationFailed (`days.N` for a day that is no holiday), WrongState.
+    """
+    errors: dict[str, list[str]] = {}
+    made = []
+    for number, text in enumerate(command.days):
+        name = _holiday_on(command.region, text)
+        if name is None:
+            errors[f"days.{number}"] = ["This is no public holiday there. Take a date of the list."]
+            continue
+        try:
+            made.append(await change.make(tx, actor, _of_day(command, date.fromisoformat(text), name)))
+        except ValidationFailed as refused:
+            if not any(field.startswith("when.") for field in refused.errors or {}):
+                raise
+            errors[f"days.{number}"] = ["This day is over. Leave it out."]
+    if errors:
+        raise ValidationFailed(errors=errors)
+    return made
+
+
+async def settle(tx: Tx, actor: Actor, period_id: str, *, version: int, takes_over: bool) -> StoredPeriod:
+    """Answers a difference: moves the period to the library's date, or keeps it as it is.
+
+    Raises NotFound, Forbidden, WrongState (nothing differs, or the library has the holiday no longer),
+    StaleVersion.
+    """
+    stored = await change.current(tx, actor, period_id, version)
+    difference = _difference(stored)
+    if stored.origin is None or difference is None:
+        raise WrongState("This period does not differ from the public holidays. Load the page again.")
+    origin = {**stored.origin, "version": holiday_library.version()}
+    when = None
+    if takes_over:
+        if difference.date is None:
+            raise WrongState("This is no public holiday any more. End the period, or keep it.")
+        when = _whole_day(difference.date)
+        origin["date"] = difference.date.isoformat()
+    command = ChangePeriod(period_id, version, when=when, origin=origin)
+    return await change.change(tx, actor, command)
+
+
+async def accepted(tx: Tx, actor: Actor) -> AcceptedHolidays:
+    """Compares what was accepted with the library as it is now."""
+    stored = await records.accepted_holidays(tx, actor.org)
+    local_today = await today(tx, actor)
+    coming = sorted(
+        (period for period in stored if period.is_active and _date(period) >= local_today), key=_date
+    )
+    differences = [difference for period in coming if (difference := _difference(period)) is not None]
+    next_year = local_today.year + 1
+    regions = {_region(period) for period in stored}
+    with_next = {_region(period) for period in stored if _date(period).year == next_year}
+    without: list[HolidayRegion] = []
+    if local_today.month >= _REMINDER_MONTH and holiday_library.version() is not None:
+        without = sorted(regions - with_next, key=lambda region: (region.country, region.subdivision or ""))
+    return AcceptedHolidays(tuple(differences), next_year, tuple(without))
+
+
+def _calendar(region: HolidayRegion, year: int) -> holiday_library.HolidayCalendar:
+    calendar = holiday_library.calendar(region.country, region.subdivision, year)
+    if calendar is None:
+        if region.country in holiday_library.countries():
+            words = "There is no such region. Take a code of the country's list."
+            raise ValidationFailed(errors={"subdivision": [words]})
+        raise ValidationFailed(errors={"country": ["There is no such country. Take a code of the list."]})
+    return calendar
+
+
+def _holiday_on(region: HolidayRegion, text: str) -> str | None:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return _calendar(region, day.year).days.get(day)
+
+
+def _of_day(command: AcceptHolidays, day: date, name: str) -> MakePeriod:
+    region = command.region
+    origin: JsonObject = {
+        "library": holiday_library.NAME,
+        "version": holiday_library.version(),
+        "country": region.country,
+        "subdivision": region.subdivision,
+        "date": day.isoformat(),
+        "holiday": name,
+    }
+    short_name = name[:_LONGEST_NAME].rstrip()
+    return MakePeriod(short_name, command.scope, command.stops, _whole_day(day), command.timezone, origin)
+
+
+def _whole_day(day: date) -> SentWhen:
+    return SentWhen(ClosedKind.ONCE, {"start": f"{day}T00:00", "end": f"{day + _DAY}T00:00"})
+
+
+def _region(stored: StoredPeriod) -> HolidayRegion:
+    origin = stored.origin or {}
+    subdivision = origin.get("subdivision")
+    return HolidayRegion(str(origin["country"]), None if subdivision is None else str(subdivision))
+
+
+def _date(stored: StoredPeriod) -> date:
+    """Returns the day that is closed: a person may have moved the period since it was accepted."""
+    start = stored.period.when.start
+    return (
+        local_of(start).date()
+        if start is not None
+        else date.fromisoformat(str((stored.origin or {})["date"]))
+    )
+
+
+def _difference(stored: StoredPeriod) -> DifferingHoliday | None:
+    """Returns what another version of the library says of an accepted day; None when it says the same."""
+    origin = stored.origin
+    if origin is None or holiday_library.version() in (None, origin["version"]):
+        return None
+    region = _region(stored)
+    accepted_on = date.fromisoformat(str(origin["date"]))
+    calendar = holiday_library.calendar(region.country, region.subdivision, accepted_on.year)
+    days = {} if calendar is None else calendar.days
+    if accepted_on in days:
+        return None
+    moved = [day for day, name in days.items() if name == origin["holiday"]]
+    closest = min(moved, key=lambda day: abs(day - accepted_on), default=None)
+    return None if closest == _date(stored) else DifferingHoliday(stored, closest)
