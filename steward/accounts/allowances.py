@@ -1,4 +1,4 @@
-"""Rate limit windows of one UTC minute, in memory, for a service of one process."""
+"""Rate limits per UTC minute, kept in memory, for a service that runs as one process."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ _MINUTE_MS = 60_000
 
 
 class Windows:
-    """Counts of this minute's calls by kind, organization and key."""
+    """Counts the calls of the current minute by kind, organization and key."""
 
     def __init__(self) -> None:
         self._minute = -1
@@ -34,11 +34,11 @@ class Windows:
 
 
 def spent(now: datetime) -> RateLimited:
-    """Returns the refusal of a full window, to retry in the next minute."""
+    """Returns the error for a full window; it asks the client to retry in the next minute."""
     return RateLimited(retry_after=_seconds_to_next_minute(now))
 
 
 def _seconds_to_next_minute(now: datetime) -> int:
-    """Whole seconds to the next window, rounded up, at least 1."""
+    """Returns the seconds to the next window, rounded up and at least 1."""
     remaining_ms = _MINUTE_MS - ms(now) % _MINUTE_MS
     return max(1, -(-remaining_ms // 1000))

@@ -1,4 +1,4 @@
-"""Counts logins and sign-ins before anything is looked up, in a transaction of its own."""
+"""Counts attempts to log in or sign in, in a transaction of its own before any look-up."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,7 +16,10 @@ def hashed(text: str) -> str:
 
 
 async def count(engine: Engine, now: datetime, keys: Mapping[AttemptKind, str], *, limit: int) -> None:
-    """Counts one attempt under every key. Raises RateLimited, without counting, when one is at its limit."""
+    """Counts one attempt under every key.
+
+    Raises RateLimited, without counting, when one of the keys is at its limit.
+    """
     key_hashes = {kind: hashed(key) for kind, key in keys.items()}
 
     async def act(tx: Tx) -> int | None:

@@ -1,4 +1,4 @@
-"""API credentials: issue, rotate, switch off and on, list; a secret is shown once."""
+"""Issues, rotates, enables, disables and lists API credentials."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ _LONGEST_LABEL = 120
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A credential with its secret, which is kept nowhere."""
+    """A credential with its secret, which is shown once and stored only as a hash."""
 
     credential: Credential
     secret: str
 
 
 async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> Issued:
-    """A new credential. Raises NotFound, and ValidationFailed for an overlong label."""
+    """Creates a credential. Raises NotFound, and ValidationFailed for an unusable label."""
     label = label.strip()
     if len(label) > _LONGEST_LABEL or not (label.isprintable() or not label):
         raise ValidationFailed(f"Give a label of at most {_LONGEST_LABEL} characters.", errors={"label": []})
@@ -38,7 +38,7 @@ async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> Issued:
 
 
 async def rotate(tx: Tx, ring: KeyRing, client_id: str) -> Issued:
-    """A new secret for the same client id; outstanding tokens end. Raises NotFound."""
+    """Replaces the secret of a client id; tokens issued before become invalid. Raises NotFound."""
     org = await _organization(tx, client_id)
     secret = new_client_secret()
     await credentials.set_secret(tx, org, client_id, secret_hmac=_hashed(ring, secret), pepper=ring.pepper_id)
@@ -47,7 +47,7 @@ async def rotate(tx: Tx, ring: KeyRing, client_id: str) -> Issued:
 
 
 async def set_enabled(tx: Tx, client_id: str, enabled: bool) -> Credential:
-    """Switches a credential on or off; outstanding tokens end either way. Raises NotFound."""
+    """Enables or disables a credential; tokens issued before become invalid. Raises NotFound."""
     org = await _organization(tx, client_id)
     await credentials.set_enabled(tx, org, client_id, enabled)
     await _record(tx, org, client_id, "credential_enabled" if enabled else "credential_disabled")
@@ -55,7 +55,7 @@ async def set_enabled(tx: Tx, client_id: str, enabled: bool) -> Credential:
 
 
 async def every(tx: Tx, orgs: list[OrgId]) -> list[Credential]:
-    """The credentials of these organisations; never with a secret."""
+    """Returns the credentials of these organizations, without their secrets."""
     await tx.set_tenant(orgs)
     return [credential for org in orgs for credential in await credentials.every(tx, org)]
 

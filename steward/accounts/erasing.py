@@ -1,4 +1,4 @@
-"""Erasing a person or an organisation: what goes, what stays without a name, and the record of it."""
+"""Erases a person or an organization: deletes, anonymizes and records that in the audit log."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from steward.model.account import MemberState, Person, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import NotFound, WrongState
 
-# Rows a transaction removes: few enough that the service writes between two of them.
+# Rows that one transaction removes; few enough that the service can write in between.
 ROWS = 1_000
-RUNS = 50
+_RUNS = 50
 
 
 @dataclass(slots=True)
 class Erased:
-    """What erasing an organisation removed, by table, and the subscriptions that stores still have."""
+    """The number of rows removed by table, and the subscriptions that still exist at the stores."""
 
     name: str
     removed: Counter[str] = field(default_factory=Counter)
@@ -50,8 +50,8 @@ async def people_named(tx: Tx, id_or_email: str) -> list[Person]:
 async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
     """Removes everything that identifies a person from their account and their memberships.
 
-    The id stays, so that records still tell two people apart. Returns the organisations. Raises WrongState
-    while the person is the last owner of one.
+    The id stays, so that records still tell two people apart. Returns the organizations that the person
+    belonged to. Raises WrongState while the person is the last owner of one.
     """
     await people.lock(tx, person.id)
     orgs = await people.organizations_of(tx, person.id)
@@ -67,11 +67,10 @@ async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
 
 
 async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erased:
-    """Removes an organisation's rows in small transactions, beside a service that may be running.
+    """Removes an organization's rows in small transactions; the service may be running.
 
-    Its directory entry stays under a name that tells nothing, and so does the record of who did what, which
-    holds ids alone. People who belong to no other organisation are anonymised. Interrupted, it can be
-    repeated.
+    Its directory entry stays under an anonymous name, and the audit log stays, which holds ids alone. People
+    who belong to no other organization are anonymized. After an interruption the call can be repeated.
     """
     erased = Erased(_erased_name(org))
 
@@ -80,7 +79,7 @@ async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erased
         await erasing.close(tx, org)
 
     await engine.write(clock.now(), close, org=org)
-    while removed := await engine.write(clock.now(), lambda tx: erasing.remove_runs(tx, org, RUNS), org=org):
+    while removed := await engine.write(clock.now(), lambda tx: erasing.remove_runs(tx, org, _RUNS), org=org):
         erased.removed["runs"] += removed
     for person in await engine.read(clock.now(), lambda tx: erasing.people_of(tx, org), org=org):
         erased.people += await engine.write(
@@ -93,7 +92,7 @@ async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erased
 
 
 def _erased_name(org: OrgId) -> str:
-    """The name of an organisation once it is erased."""
+    """Returns the name that an organization has once it is erased."""
     return f"Erased organisation {org}"
 
 
@@ -106,7 +105,7 @@ async def _empty(engine: Engine, clock: Clock, org: OrgId, table: str, erased: E
 
 
 async def _anonymise_unless_elsewhere(tx: Tx, org: OrgId, person: PersonId) -> bool:
-    """Anonymises a person who belongs to no other organisation. Returns whether it did."""
+    """Anonymizes a person who belongs to no other organization; returns whether it did."""
     if await people.organizations_of(tx, person) != [org]:
         return False
     account = await people.get(tx, person)

@@ -1,4 +1,4 @@
-"""A forgotten password: a link by mail that works once, and the new password that it sets."""
+"""Resets a forgotten password by a link that is mailed and works once."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,23 +11,24 @@ from steward.accounts.people import new_password_fault
 from steward.accounts.sessions import memberships
 from steward.database.accounts import attempt_limits, audit, password_resets, people, sessions
 from steward.database.engine.base import Engine, Tx
+from steward.database.notifications import links
 from steward.model.account import Membership, Person
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import RateLimited, ValidationFailed
 from steward.security.secrets import hash_value, new_value
 
-LIFE: Final = timedelta(hours=1)
-REQUESTS_PER_ADDRESS: Final = 3
-REQUESTS_PER_SOURCE: Final = 10
+_LIFE: Final = timedelta(hours=1)
+_REQUESTS_PER_ADDRESS: Final = 3
+_REQUESTS_PER_SOURCE: Final = 10
 _ADDRESS_WINDOW_MS = 60 * 60 * 1000
 INVALID = "This link is unknown, used or has expired. Ask for a new one."
-# Stands for whoever has no account, so that the same statements run.
+# Used for an address without an account, so that the same statements run.
 _NOBODY = PersonId(0)
 
 
 @dataclass(frozen=True, slots=True)
 class ResetLink:
-    """A new link and whom it is mailed to; the token itself is kept nowhere."""
+    """A new link and its recipient; only a hash of the token is stored."""
 
     person: Person
     membership: Membership
@@ -37,7 +38,7 @@ class ResetLink:
 
 @dataclass(frozen=True, slots=True)
 class PreparedReset:
-    """A new password that was hashed, and the link that allows it."""
+    """The hash of a new password, and the link that permits it."""
 
     token_hash: str
     person: PersonId
@@ -46,32 +47,33 @@ class PreparedReset:
 
 @dataclass(frozen=True, slots=True)
 class ResetDone:
-    """Whose password was set, and where they are a member."""
+    """The person whose password was set, and their memberships."""
 
     person: Person
     memberships: tuple[Membership, ...]
 
 
 async def count_request(engine: Engine, now: datetime, address: str) -> None:
-    """Counts a request of one source. Raises RateLimited after ten in a minute."""
-    await attempts.count(engine, now, {"reset_source": address}, limit=REQUESTS_PER_SOURCE)
+    """Counts a request from a network address. Raises RateLimited after ten in a minute."""
+    await attempts.count(engine, now, {"reset_source": address}, limit=_REQUESTS_PER_SOURCE)
 
 
 async def request(tx: Tx, email: str) -> ResetLink | None:
-    """Makes a link when an active account of a member has the address; null otherwise.
+    """Creates a link if an active account of a member has this e-mail address; returns None otherwise.
 
-    The same statements run for an address that nobody has. Raises RateLimited after three in an hour.
+    The same statements run in both cases. Raises RateLimited after three requests for one e-mail address
+    in an hour.
     """
     email_norm = folded(email)
     wait = await attempt_limits.attempt(
-        tx, {"reset_email": attempts.hashed(email_norm)}, REQUESTS_PER_ADDRESS, window_ms=_ADDRESS_WINDOW_MS
+        tx, {"reset_email": attempts.hashed(email_norm)}, _REQUESTS_PER_ADDRESS, window_ms=_ADDRESS_WINDOW_MS
     )
     if wait is not None:
         raise RateLimited(retry_after=wait)
     account = await people.by_email(tx, email_norm)
     person = account.person if account is not None and account.person.active else None
     membership = await _first_membership(tx, _NOBODY if person is None else person.id)
-    token, expires_at = new_value(), tx.now + LIFE
+    token, expires_at = new_value(), tx.now + _LIFE
     if person is None or membership is None:
         await password_resets.insert(tx, _hashed(token), _NOBODY, expires_at=expires_at)
         return None
@@ -80,7 +82,7 @@ async def request(tx: Tx, email: str) -> ResetLink | None:
 
 
 async def _first_membership(tx: Tx, person: PersonId) -> Membership | None:
-    """Returns the person's first active membership; one look-up at least, for nobody too."""
+    """Returns the person's first active membership; makes at least one look-up, also for _NOBODY."""
     orgs = await people.organizations_of(tx, person) or [OrgId(0)]
     await tx.set_tenant(orgs)
     for org in orgs:
@@ -93,9 +95,9 @@ async def _first_membership(tx: Tx, person: PersonId) -> Membership | None:
 async def prepare(
     engine: Engine, now: datetime, hashing: Hashing, *, token: str, new_password: str
 ) -> PreparedReset:
-    """Looks the link up and hashes the password, with no transaction open.
+    """Looks up the link, then checks and hashes the password with no transaction open.
 
-    Raises ValidationFailed (`token`, `new_password`), Unavailable when too many wait.
+    Raises ValidationFailed (`token`, `new_password`), and Unavailable when too many passwords wait.
     """
     token_hash = _hashed(token)
 
@@ -116,9 +118,9 @@ async def prepare(
 
 
 async def reset(tx: Tx, prepared: PreparedReset) -> ResetDone:
-    """Sets the new password, ends every session of the person and their other links.
+    """Sets the new password, ends every session of the person and invalidates their other links.
 
-    Raises ValidationFailed (`token`) when the link was used, or the account switched off, meanwhile.
+    Raises ValidationFailed (`token`) when the link was used or the account disabled since `prepare`.
     """
     await people.lock(tx, prepared.person)
     account = await people.known(tx, prepared.person)
@@ -130,6 +132,7 @@ async def reset(tx: Tx, prepared: PreparedReset) -> ResetDone:
     joined = await memberships(tx, prepared.person)
     who = str(prepared.person)
     for membership in joined:
+        await links.withdraw(tx, membership.org, prepared.person)
         entry = audit.Entry("person", "password_reset", actor=who, object_kind="person", object_id=who)
         await audit.record(tx, membership.org, entry)
     return ResetDone(account.person, joined)

@@ -1,4 +1,4 @@
-"""Invites people into an organisation and lets them accept: by a link shown once."""
+"""Invites people into an organization by a link that is shown once, and accepts invitations."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,6 +13,7 @@ from steward.database.accounts import audit, invitations, members, organizations
 from steward.database.accounts.invitations import Invitation
 from steward.database.accounts.people import Known
 from steward.database.engine.base import Engine, Tx
+from steward.database.notifications import links
 from steward.model.account import Actor, Member, Organization, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.json import JsonObject
@@ -21,7 +22,7 @@ from steward.security.secrets import hash_value, new_value
 
 _LIFE = timedelta(days=7)
 _DAY = timedelta(days=1)
-MAILED_A_DAY: Final = 100
+_MAILED_A_DAY: Final = 100
 _PAGE = "/invitation"
 ACCOUNT_EXISTS = (
     "There is an account with this e-mail address already. Give its password; the operator can set a new one."
@@ -31,7 +32,7 @@ INVALID = "This invitation is unknown, used or has expired. Ask an owner for a n
 
 @dataclass(frozen=True, slots=True)
 class InvitePerson:
-    """Who is invited; the names are the owner's words until the person accepts."""
+    """An invitation to send; the owner's spelling of the names holds until the person accepts."""
 
     email: str
     role: Role
@@ -41,7 +42,7 @@ class InvitePerson:
 
 @dataclass(frozen=True, slots=True)
 class Invited:
-    """The invited member and the token of the link, which is kept nowhere."""
+    """The invited member and the token of the link, of which only a hash is stored."""
 
     member: Member
     token: str
@@ -50,7 +51,7 @@ class Invited:
 
 @dataclass(frozen=True, slots=True)
 class AcceptInvitation:
-    """What the invited person gives: names for a new account, always a password."""
+    """The answer to an invitation: a password, and for a new account the names."""
 
     token: str
     password: str
@@ -60,7 +61,7 @@ class AcceptInvitation:
 
 @dataclass(frozen=True, slots=True)
 class _InvitationOffer:
-    """What a link leads to: the address invited, its account if there is one, and the organisation."""
+    """What a link offers: the invited e-mail address, its account, if any, and the organization."""
 
     email: str
     account: Known | None
@@ -69,7 +70,7 @@ class _InvitationOffer:
 
 @dataclass(frozen=True, slots=True)
 class PreparedAcceptance:
-    """An acceptance whose password was compared or hashed; the account must still be as it was found."""
+    """An acceptance with a checked password; `accept` requires that the account has not changed."""
 
     token_hash: str
     email_norm: str
@@ -80,9 +81,9 @@ class PreparedAcceptance:
 
 
 async def invite(tx: Tx, actor: Actor, ask: InvitePerson) -> Invited:
-    """Invites a person for seven days; an earlier open invitation of theirs ends.
+    """Invites a person for seven days and withdraws an earlier open invitation.
 
-    Raises ValidationFailed (`email`) for somebody who is a member already.
+    Raises ValidationFailed (`email`) when the person has joined already.
     """
     entry = audit.Entry("person", "person_invited", actor=str(actor.person))
     return await offer_membership(
@@ -99,9 +100,10 @@ async def offer_membership(
     created_by: PersonId | None,
     entry: audit.Entry,
 ) -> Invited:
-    """Makes an invitation and the record of it; an earlier open one of the same address ends.
+    """Creates an invitation with its audit entry and withdraws an earlier open one of the same address.
 
-    `created_by` is None for the operator's. Raises ValidationFailed (`email`) for a member who has joined.
+    `created_by` is None when the operator invites. Raises ValidationFailed (`email`) for a member who has
+    joined.
     """
     await organizations.lock(tx, org)
     email_norm = folded(ask.email)
@@ -109,7 +111,7 @@ async def offer_membership(
     if before is not None and before.has_joined:
         words = "This person is a member already. Change their role or bring them back instead."
         raise ValidationFailed(errors={"email": [words]})
-    # A new one for every address: were it the account's own, its number would tell that there is an account.
+    # Always a new person: the id of an existing account would reveal that there is one.
     person = (
         before.id
         if before is not None
@@ -125,6 +127,7 @@ async def offer_membership(
         last_name=ask.last_name,
     )
     await invitations.withdraw(tx, org, person)
+    await links.withdraw(tx, org, person)
     token = new_value()
     await invitations.insert(
         tx, _hashed(token), org, person=person, created_by=created_by, expires_at=expires_at
@@ -143,9 +146,9 @@ def link(web_origin: str, token: str) -> str:
 
 
 async def invite_again(tx: Tx, actor: Actor, person: PersonId) -> Invited:
-    """Makes a new link for somebody invited who has not joined; the one before ends.
+    """Creates a new link for an invited person who has not joined; the former link becomes invalid.
 
-    Raises NotFound, and WrongState for somebody who has joined.
+    Raises NotFound, and WrongState when the person has joined.
     """
     member = await members.get(tx, actor.org, person)
     if member is None:
@@ -157,18 +160,18 @@ async def invite_again(tx: Tx, actor: Actor, person: PersonId) -> Invited:
 
 
 async def may_mail(tx: Tx, org: OrgId) -> bool:
-    """Whether another invitation may be mailed: an organization mails 100 a day, this one counted."""
-    return await audit.count_since(tx, org, "person_invited", tx.now - _DAY) <= MAILED_A_DAY
+    """Returns whether the invitation just recorded may be mailed: at most 100 in 24 hours may."""
+    return await audit.count_since(tx, org, "person_invited", tx.now - _DAY) <= _MAILED_A_DAY
 
 
 async def prepare_acceptance(
     engine: Engine, now: datetime, hashing: Hashing, ask: AcceptInvitation, *, most_attempts: int
 ) -> PreparedAcceptance:
-    """Looks the link up and compares or hashes the password, with no transaction open.
+    """Looks up the link and compares or hashes the password, with no transaction open.
 
-    Until the password is that of an account, or makes one, the same is done and told whether or not the
-    address has an account: who made the link may hold it too. Raises ValidationFailed (`token`, `password`,
-    `first_name`, `last_name`), Unavailable, and RateLimited: each try counts like a sign-in with the address.
+    The person who made the link may hold it too, so without the right password of an account, or a valid
+    new one, the answer does not reveal whether the address has an account. Raises ValidationFailed (`token`,
+    `password`, `first_name`, `last_name`), Unavailable, and RateLimited: an attempt counts as a sign-in.
     """
     token_hash = _hashed(ask.token)
 
@@ -196,10 +199,10 @@ async def prepare_acceptance(
 
 
 async def accept(tx: Tx, accepting: PreparedAcceptance, *, address: str, agent: str) -> OpenedSession:
-    """Makes the invited person a member and signs them in there.
+    """Makes the invited person a member of the organization and signs them in to it.
 
-    Raises ValidationFailed (`token`) when the link was used or withdrawn meanwhile, Unavailable when the
-    account was made or changed meanwhile.
+    Raises ValidationFailed (`token`) when the link was used or withdrawn since `prepare_acceptance`, and
+    Unavailable when the account was created or changed since.
     """
     invitation = await invitations.by_token(tx, accepting.token_hash)
     if invitation is None or not await invitations.use(tx, accepting.token_hash):
@@ -211,6 +214,7 @@ async def accept(tx: Tx, accepting: PreparedAcceptance, *, address: str, agent: 
         raise Unavailable(retry_after=1)
     await tx.set_tenant([invitation.org])
     await organizations.lock(tx, invitation.org)
+    await links.withdraw(tx, invitation.org, invitation.person)
     if accepting.account is None:
         await _make_account(tx, invitation.person, accepting)
         person = invitation.person
@@ -237,9 +241,9 @@ async def _make_account(tx: Tx, person: PersonId, accepting: PreparedAcceptance)
 
 
 async def _hand_over(tx: Tx, invitation: Invitation, account: PersonId) -> None:
-    """Puts an account in the place of the invited person, unless it stands there already.
+    """Replaces the invited person with the account, unless they are the same.
 
-    Raises ValidationFailed (`token`) when the account became a member in another way meanwhile.
+    Raises ValidationFailed (`token`) when the account has become a member in another way.
     """
     invited, org = invitation.person, invitation.org
     if account == invited:
@@ -271,7 +275,7 @@ async def _join(tx: Tx, invitation: Invitation, account: PersonId) -> None:
 
 
 async def _offered(tx: Tx, invitation: Invitation) -> _InvitationOffer | None:
-    """What an open link leads to; None when nobody is invited by it any more."""
+    """Returns what an open link offers; None when its invitation no longer holds."""
     await tx.set_tenant([invitation.org])
     invited = await members.get(tx, invitation.org, invitation.person)
     organization = await organizations.get(tx, invitation.org)

@@ -1,4 +1,4 @@
-"""The service's own keys: created at the first start, stored wrapped, unwrapped into a key ring."""
+"""The service's own keys: created at the first start, stored encrypted, decrypted into a key ring."""
 
 import json
 import secrets
@@ -26,16 +26,16 @@ from steward.security.envelope import (
 )
 from steward.security.secrets import new_pepper
 
-REREAD_AFTER = timedelta(seconds=1)
+_REREAD_AFTER = timedelta(seconds=1)
 _SCOPES = frozenset(str(scope) for scope in TOKEN_SCOPES)
 _CURSOR_BYTES = 32
-# Service keys belong to no organisation; each is sealed by a data key of its own.
+# Stands for no organization; each service key is sealed by a data key of its own.
 _NOBODY = 0
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The keys in use; `refresh` reads them anew when another process has made one."""
+    """The keys in use; `refresh` rereads them when another process has created one."""
 
     masters: Sequence[MasterKey]
     issuer: str
@@ -44,41 +44,41 @@ class KeyRing:
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are keys and they could be opened."""
+        """Whether a key of each kind exists and could be decrypted."""
         return self.held.unwrapped is not None
 
     @property
     def kid(self) -> str:
-        """The id of the key that signs. Raises NotConfigured without one."""
+        """The id of the signing key. Raises NotConfigured without one."""
         return self._held().kid
 
     @property
     def signer(self) -> tokens.Signer:
-        """Signs new tokens."""
+        """The signer of new tokens."""
         return self._held().signer
 
     @property
     def verifier(self) -> tokens.Verifier:
-        """Verifies tokens under every key whose last token may still be good."""
+        """The verifier of tokens, with every signing key that has not been retired."""
         return self._held().verifier
 
     @property
     def jwks(self) -> dict[str, list[dict[str, str]]]:
-        """The public keys as published."""
+        """The public keys as published (JWKS)."""
         return self._held().jwks
 
     @property
     def pepper_id(self) -> str:
-        """The pepper new client secrets are kept under."""
+        """The id of the pepper that hashes new client secrets."""
         return self._held().pepper_id
 
     @property
     def cursor(self) -> bytes:
-        """The key cursors are signed with."""
+        """The key that signs cursors."""
         return self._held().cursor
 
     def pepper(self, pepper_id: str) -> bytes | None:
-        """A pepper by its id."""
+        """Returns a pepper by its id, or None."""
         return self._held().peppers.get(pepper_id)
 
     def _held(self) -> "_Unwrapped":
@@ -89,7 +89,7 @@ class KeyRing:
 
 @dataclass(slots=True)
 class Held:
-    """The current keys of a ring; the only part of it that changes."""
+    """The mutable part of a key ring: its current keys."""
 
     unwrapped: "_Unwrapped | None" = None
     read_at: datetime | None = None
@@ -97,7 +97,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class _Unwrapped:
-    """The keys of one reading."""
+    """The keys as decrypted by one `refresh`."""
 
     kid: str
     signer: tokens.Signer
@@ -111,7 +111,7 @@ class _Unwrapped:
 async def open_ring(
     engine: Engine, now: datetime, masters: Sequence[MasterKey], *, issuer: str, audience: str
 ) -> KeyRing:
-    """The ring of this process; makes the keys that are not there yet. Raises CannotOpen."""
+    """Returns the key ring of this process; creates missing keys. Raises CannotOpen."""
 
     async def make(tx: Tx) -> None:
         there = {key.kind for key in await keys.every(tx) if key.retires_at is None}
@@ -126,19 +126,19 @@ async def open_ring(
 
 
 async def refresh(engine: Engine, now: datetime, ring: KeyRing) -> None:
-    """Reads the keys anew."""
+    """Rereads the keys."""
     stored_keys = await engine.read(now, keys.every)
     ring.held.unwrapped = _unwrapped(ring, stored_keys, now)
     ring.held.read_at = now
 
 
 def may_refresh(ring: KeyRing, now: datetime) -> bool:
-    """Whether the last reading is old enough that an unknown key id is worth another."""
-    return ring.held.read_at is None or not now - REREAD_AFTER < ring.held.read_at <= now
+    """Returns whether the keys were last read long enough ago to reread them for an unknown key id."""
+    return ring.held.read_at is None or not now - _REREAD_AFTER < ring.held.read_at <= now
 
 
 async def add(tx: Tx, masters: Sequence[MasterKey], kind: KeyKind) -> str:
-    """Makes and keeps a key of this kind; gives its id."""
+    """Creates and stores a key of this kind; returns its id."""
     key_id = f"{kind}-{new_id(tx.now).lower()}"
     public = None
     if kind == "signing":
@@ -155,7 +155,7 @@ async def add(tx: Tx, masters: Sequence[MasterKey], kind: KeyKind) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rotated:
-    """What a rotation of the signing key did."""
+    """The result of a rotation: the new signing key, and the retired ones with their end."""
 
     kid: str
     retired: tuple[str, ...]
@@ -163,10 +163,10 @@ class _Rotated:
 
 
 async def rotate_signing(tx: Tx, masters: Sequence[MasterKey]) -> _Rotated:
-    """A new signing key; older ones verify until their last token has expired, then go."""
+    """Creates a signing key; older ones still verify until their last token has expired."""
     await keys.forget_retired(tx)
     older = [key for key in await keys.every(tx) if key.kind == "signing"]
-    # Tokens of the second in which the old key still signed, and the clocks of other processes.
+    # Twice the skew: for a token signed in this very second, and for the clocks of other processes.
     retires_at = tx.now + timedelta(seconds=tokens.LIFE_S + 2 * tokens.SKEW_S)
     for key in older:
         await keys.retire(tx, key.key_id, retires_at)
@@ -175,7 +175,7 @@ async def rotate_signing(tx: Tx, masters: Sequence[MasterKey]) -> _Rotated:
 
 
 async def rewrap(tx: Tx, masters: Sequence[MasterKey]) -> int:
-    """Wraps every service key anew with the first master key; how many were wrapped by another."""
+    """Rewraps service keys with the first master key; returns how many had another."""
     changed = 0
     for key in await keys.every(tx):
         head, sealed = _parts(key.wrapped)
@@ -188,7 +188,7 @@ async def rewrap(tx: Tx, masters: Sequence[MasterKey]) -> int:
 
 
 async def openable(tx: Tx, masters: Sequence[MasterKey]) -> int:
-    """How many service keys there are. Raises CannotOpen when one cannot be opened."""
+    """Returns the number of service keys. Raises CannotOpen when one cannot be decrypted."""
     stored_keys = await keys.every(tx)
     for key in stored_keys:
         _opened(key.wrapped, key.key_id, masters)

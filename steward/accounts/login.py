@@ -1,4 +1,4 @@
-"""The login of an API credential for a person."""
+"""Logs a person in with an API credential."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NO_PEPPER = bytes(secrets.PEPPER_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class LoginRequest:
-    """The five values; Basic may give two readings of client id and secret."""
+    """The five values of a login; Basic authentication may yield two readings of client id and secret."""
 
     username: str
     email: str
@@ -33,7 +33,7 @@ class LoginRequest:
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """What a login gives."""
+    """The result of a login: the token, and the organization and person it is for."""
 
     token: str
     expires_at: datetime
@@ -48,7 +48,7 @@ class LoggedIn:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """One reading with what was found for it."""
+    """One reading of the credentials with the stored login record, if any."""
 
     client_id: str
     secret: str
@@ -57,9 +57,9 @@ class _Candidate:
 
 
 async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginRequest) -> LoggedIn:
-    """A token for the person. Raises InvalidCredentials, the same whichever value is wrong.
+    """Issues a token for the person. Raises InvalidCredentials, the same whichever value is wrong.
 
-    Every reading costs the same two queries, one HMAC and one comparison, whether or not it exists.
+    Each reading takes two queries, one HMAC and one comparison, whether or not its credential exists.
     """
 
     async def look(tx: Tx) -> tuple[list[_Candidate], str | None]:
@@ -81,7 +81,7 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginRequest)
 
     async def note(tx: Tx) -> datetime:
         await credentials.logged_in(tx, org, client_id)
-        return tx.now  # the clock its time is judged by later
+        return tx.now  # the token's expiry is checked by this clock
 
     issued_at = await engine.write(now, note, org=org)
     return _signed(chosen.record, ring, org=org, client_id=client_id, now=issued_at)

@@ -1,9 +1,10 @@
-"""An organisation's people as its owners change them: roles, ended and restored memberships."""
+"""Changes an organization's members on behalf of its owners: roles, ended and restored memberships."""
 
 from dataclasses import replace
 
 from steward.database.accounts import audit, invitations, members, organizations, sessions
 from steward.database.engine.base import Tx
+from steward.database.notifications import links
 from steward.model.account import Actor, Member, MemberState, Role
 from steward.model.ids import PersonId
 from steward.model.json import JsonObject
@@ -13,7 +14,7 @@ LAST_OWNER = "This is the last owner. Make somebody else an owner first."
 
 
 async def change_role(tx: Tx, actor: Actor, person: PersonId, *, role: Role) -> Member:
-    """Gives a member another role, from the next call on.
+    """Gives a member another role, which applies from the next call.
 
     Raises NotFound, and WrongState for the last owner.
     """
@@ -28,15 +29,16 @@ async def change_role(tx: Tx, actor: Actor, person: PersonId, *, role: Role) -> 
 
 
 async def deactivate(tx: Tx, actor: Actor, person: PersonId) -> Member:
-    """Ends a membership of this organisation only: tokens and sessions in it end with the next call.
+    """Ends a membership of this organization only; its tokens and sessions end with the next call.
 
-    Of somebody invited it withdraws the invitation. Raises NotFound, and WrongState for the last owner.
+    For an invited person, it withdraws the invitation. Raises NotFound, and WrongState for the last owner.
     """
     member = await _locked(tx, actor, person)
     if member.state is MemberState.DEACTIVATED and not await members.is_open(tx, actor.org, person):
         return member
     await _keep_an_owner(tx, actor, member)
     await invitations.withdraw(tx, actor.org, person)
+    await links.withdraw(tx, actor.org, person)
     await members.set_active(tx, actor.org, person, False)
     await sessions.end_within(tx, actor.org, person)
     await _record(tx, actor, person, "member_deactivated", {})
@@ -44,7 +46,7 @@ async def deactivate(tx: Tx, actor: Actor, person: PersonId) -> Member:
 
 
 async def activate(tx: Tx, actor: Actor, person: PersonId) -> Member:
-    """Restores a membership. Raises NotFound, and WrongState for somebody who has never joined."""
+    """Restores a membership. Raises NotFound, and WrongState for a person who has never joined."""
     member = await _locked(tx, actor, person)
     if not member.has_joined:
         raise WrongState("This person has not accepted an invitation. Invite them again for a new link.")
@@ -56,7 +58,7 @@ async def activate(tx: Tx, actor: Actor, person: PersonId) -> Member:
 
 
 async def _locked(tx: Tx, actor: Actor, person: PersonId) -> Member:
-    """The member, while nobody else changes the organisation's people: there is always an owner left."""
+    """Returns the member with the organization locked, so that two changes cannot remove the last owner."""
     await organizations.lock(tx, actor.org)
     return await _get(tx, actor, person)
 

@@ -1,13 +1,13 @@
-"""How names, e-mail addresses and organisations are compared."""
+"""Normal forms by which names, e-mail addresses and organizations are compared."""
 
 import unicodedata
 
 
 def folded(text: str) -> str:
-    """Trimmed, NFKC and case-folded: the form logins compare."""
+    """Returns the form that logins compare: NFKC, case-folded and trimmed."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 def folded_name(text: str) -> str:
-    """The form in which an organisation's name is unique: as `folded`, inner blanks one."""
+    """Returns the form in which an organization's name is unique: `folded`, with single spaces."""
     return " ".join(folded(text).split())

@@ -1,4 +1,4 @@
-"""Organisations: made and switched by the operator, their settings changed by owners."""
+"""Organizations: operators create them and switch their automations, owners change their settings."""
 
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ _CHANGEABLE = ("name", "zone", "send_without_approval")
 
 @dataclass(frozen=True, slots=True)
 class CreateOrganization:
-    """What a new organisation is made of."""
+    """A new organization."""
 
     name: str
     zone: str = "UTC"
@@ -25,7 +25,7 @@ class CreateOrganization:
 
 @dataclass(frozen=True, slots=True)
 class ChangeOrganization:
-    """What an owner changes; None leaves it as it is."""
+    """An owner's change of settings; None keeps a setting."""
 
     name: str | None = None
     zone: str | None = None
@@ -33,7 +33,10 @@ class ChangeOrganization:
 
 
 async def create(tx: Tx, ask: CreateOrganization) -> Organization:
-    """A new organisation. Raises ValidationFailed for a name that is taken, or a zone there is not."""
+    """Creates an organization.
+
+    Raises ValidationFailed for an unusable or taken name and for an unknown time zone.
+    """
     name = ask.name.strip()
     if not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
         raise ValidationFailed(f"Give a name of 1 to {_LONGEST_NAME} characters.", errors={"name": []})
@@ -57,7 +60,7 @@ async def create(tx: Tx, ask: CreateOrganization) -> Organization:
 
 
 async def switch(tx: Tx, org: OrgId, automations_on: bool) -> Organization:
-    """Switches automations on or off, from the next call on. Raises NotFound."""
+    """Switches the organization's automations on or off, from the next call on. Raises NotFound."""
     await tx.set_tenant([org])
     organization = await organizations.get(tx, org)
     if organization is None or await organizations.switch(tx, org, automations_on) == 0:
@@ -68,7 +71,7 @@ async def switch(tx: Tx, org: OrgId, automations_on: bool) -> Organization:
 
 
 async def get(tx: Tx, org: OrgId) -> Organization:
-    """The organisation. Raises NotFound."""
+    """Returns the organization. Raises NotFound."""
     organization = await organizations.get(tx, org)
     if organization is None:
         raise NotFound
@@ -104,7 +107,7 @@ async def change(tx: Tx, actor: Actor, command: ChangeOrganization) -> Organizat
 
 
 async def _check_settings(tx: Tx, before: Organization, after: Organization) -> None:
-    """Raises ValidationFailed for every fault; the new name is reserved by then."""
+    """Stores a new name and raises ValidationFailed with every fault of the settings."""
     faults: dict[str, list[str]] = {}
     if zones.zone(after.zone) is None and after.zone != before.zone:
         faults["timezone"] = [zones.NO_SUCH_ZONE]
@@ -119,7 +122,7 @@ async def _check_settings(tx: Tx, before: Organization, after: Organization) -> 
 
 
 async def resolve(tx: Tx, id_or_name: str) -> OrgId:
-    """The organisation an operator names by its id or its exact name. Raises NotFound."""
+    """Returns the organization that an operator names by its id or exact name. Raises NotFound."""
     named = await organizations.named(tx, id_or_name)
     if named is not None:
         return named
@@ -132,7 +135,7 @@ async def resolve(tx: Tx, id_or_name: str) -> OrgId:
 
 
 async def every(tx: Tx) -> list[Organization]:
-    """All organisations, in the order they were made."""
+    """Returns all organizations, in order of their creation."""
     orgs = await organizations.every(tx)
     await tx.set_tenant(orgs)
     rows = [await organizations.get(tx, org) for org in orgs]

@@ -1,4 +1,4 @@
-"""A person changes their own password: compared and hashed outside the transaction."""
+"""Changes a person's own password; comparison and hashing happen outside the transaction."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ from steward.model.sessions import Session
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """The hash the current password was compared with, and the one to keep from now on."""
+    """The hash that the current password was compared with, and the hash of the new one."""
 
     before: str | None
     after: str
@@ -35,8 +35,8 @@ async def prepare(
 ) -> Renewed:
     """Compares the current password and hashes the new one.
 
-    Guesses count like sign-ins with this e-mail address. Raises ValidationFailed (`current_password`,
-    `new_password`), RateLimited, Unavailable when too many wait.
+    Each attempt counts as a sign-in with the person's e-mail address. Raises ValidationFailed
+    (`current_password`, `new_password`), RateLimited, Unavailable (too many passwords wait), Unauthenticated.
     """
     person = session.person
     await attempts.count(engine, now, {"email": folded(person.email)}, limit=most_attempts)
@@ -61,9 +61,9 @@ async def prepare(
 
 
 async def change(tx: Tx, session: Session, renewed: Renewed) -> OpenedSession:
-    """Keeps the new password, ends the person's other sessions and renews this one.
+    """Stores the new password, ends the person's other sessions and renews this one.
 
-    Raises Unavailable when the password was changed meanwhile, Unauthenticated when the session ended.
+    Raises Unavailable when the password has changed since `prepare`, Unauthenticated when the session ended.
     """
     person = session.person.id
     await people.lock(tx, person)

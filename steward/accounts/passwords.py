@@ -1,4 +1,4 @@
-"""Password hashing in two threads, with a short queue; beyond it Unavailable."""
+"""Hashes passwords in two threads with a short queue."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _MAX_WAITING = 20
 
 
 class Hashing:
-    """The threads that compute password hashes; one pool for a process."""
+    """The threads that compute password hashes; one instance per process."""
 
     def __init__(self, cost: Cost) -> None:
         self._cost = cost
@@ -24,19 +24,22 @@ class Hashing:
         self._nobody: str | None = None
 
     async def hash(self, password: str) -> str:
-        """The hash to keep. Raises Unavailable when too many wait."""
+        """Returns the hash to store. Raises Unavailable when too many wait."""
         return await self._run(lambda: hash_password(password, self._cost))
 
     async def verify(self, password: str, password_hash: str | None) -> bool:
-        """Whether the password matches; without a hash the same work is done, and the answer is no."""
+        """Returns whether the password matches; without a hash it does the same work and returns False.
+
+        Raises Unavailable when too many wait.
+        """
         return await self._run(lambda: self._verify(password, password_hash))
 
     def is_outdated(self, password_hash: str) -> bool:
-        """Whether a kept hash cost less than one made now."""
+        """Returns whether a stored hash has a lower cost than a new one, or is damaged."""
         return needs_rehash(password_hash, self._cost)
 
     def close(self) -> None:
-        """Ends the threads; work under way finishes first."""
+        """Ends the threads after work in progress."""
         self._pool.shutdown(wait=True)
 
     def _verify(self, password: str, password_hash: str | None) -> bool:
@@ -46,7 +49,7 @@ class Hashing:
         return right and password_hash is not None
 
     async def _run(self, work: Callable[[], T]) -> T:
-        """503 when two run and twenty wait already."""
+        """Runs `work` on a thread. Raises Unavailable when two run and twenty wait already."""
         if self._in_use >= _MAX_CONCURRENT + _MAX_WAITING:
             raise Unavailable("Too many people are signing in. Try again shortly.", retry_after=1)
         self._in_use += 1

@@ -1,4 +1,4 @@
-"""Making people, their passwords, switching them off, and their places in organisations."""
+"""Creates people, sets their passwords, enables and disables them, adds them to organizations."""
 
 import re
 from dataclasses import dataclass, replace
@@ -7,6 +7,7 @@ from steward.accounts.names import folded
 from steward.accounts.sessions import memberships
 from steward.database.accounts import audit, invitations, members, organizations, people, sessions
 from steward.database.engine.base import Tx
+from steward.database.notifications import links
 from steward.model.account import Membership, Person, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import NotFound, ValidationFailed
@@ -18,7 +19,7 @@ _LONGEST_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class CreatePerson:
-    """What a new account is made of; the hash is worked out before, outside the transaction."""
+    """A new account; its password was hashed before, outside the transaction."""
 
     email: str
     first_name: str
@@ -28,7 +29,7 @@ class CreatePerson:
 
 
 async def create(tx: Tx, ask: CreatePerson) -> Person:
-    """A new account. Raises ValidationFailed for an e-mail address that is taken or is none."""
+    """Creates an account. Raises ValidationFailed for an invalid or taken e-mail address, or a bad name."""
     email = ask.email.strip()
     if not is_email(email):
         raise ValidationFailed(f"{email!r} is not an e-mail address.", errors={"email": []})
@@ -58,7 +59,7 @@ async def set_password(tx: Tx, person: Person, password_hash: str) -> None:
 
 
 async def set_active(tx: Tx, person: Person, active: bool) -> Person:
-    """Switches an account on or off everywhere; tokens and sessions end with the next call."""
+    """Enables or disables an account everywhere; once disabled, tokens and sessions end."""
     orgs = await people.organizations_of(tx, person.id)
     await tx.set_tenant(orgs)
     await people.set_active(tx, person.id, active)
@@ -90,16 +91,17 @@ async def add_to_organization(tx: Tx, person: Person, org: OrgId, role: Role) ->
 
 
 async def _end_invitation(tx: Tx, org: OrgId, email_norm: str) -> None:
-    """Withdraws the invitation of an address that becomes a member without it."""
+    """Withdraws an open invitation of an address whose person becomes a member without it."""
     invited = await members.by_email(tx, org, email_norm)
     if invited is not None and not invited.has_joined:
         await invitations.withdraw(tx, org, invited.id)
+        await links.withdraw(tx, org, invited.id)
         await members.remove_invited(tx, org, invited.id)
         await people.remove_invited(tx, invited.id)
 
 
 async def resolve(tx: Tx, id_or_email: str) -> Person:
-    """The person an operator names by id or e-mail address. Raises NotFound."""
+    """Returns the person that an operator names by id or e-mail address. Raises NotFound."""
     account = await people.by_email(tx, folded(id_or_email))
     if account is not None:
         return account.person
@@ -111,12 +113,12 @@ async def resolve(tx: Tx, id_or_email: str) -> Person:
 
 
 async def organizations_of(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
-    """Where the person is an active member."""
+    """Returns the memberships of the person that are active."""
     return await memberships(tx, person)
 
 
 def is_email(text: str) -> bool:
-    """Whether this may be an e-mail address."""
+    """Returns whether a text has the form of an e-mail address."""
     return _EMAIL.fullmatch(text) is not None and text.isprintable()
 
 
@@ -128,7 +130,7 @@ def check_password(password: str, email: str, organization_names: list[str]) -> 
 
 
 def new_password_fault(password: str, email: str, organization_names: list[str]) -> str | None:
-    """What is wrong with a new password, in words; None when it is good."""
+    """Returns in words what is wrong with a new password; None when nothing is."""
     return problem_with(password, refused_words=[email.partition("@")[0], *organization_names])
 
 

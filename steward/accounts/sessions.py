@@ -1,4 +1,4 @@
-"""Sessions of people in the web app: cookies, lifetimes and what a session answers."""
+"""Sessions of people in the web app: sign-in, cookies, lifetimes and the chosen organization."""
 
 import hashlib
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _CSRF = b"steward csrf 1\x00"
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """How long a session lives without a call, and at most."""
+    """How long a session lasts without a call (`idle`), and at most (`absolute`)."""
 
     idle: timedelta
     absolute: timedelta
@@ -30,7 +30,7 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True)
 class OpenedSession:
-    """A session as answered, with the cookie that opens it."""
+    """A session with its cookie and the person's memberships."""
 
     cookie: str
     session: Session
@@ -38,33 +38,33 @@ class OpenedSession:
 
 
 def cookie_name(web_origin: str) -> str:
-    """`__Host-steward`, or `steward` where the web origin is plain http (on a loopback address)."""
+    """Returns `__Host-steward`, or `steward` when the web origin is plain http (on a loopback address)."""
     return "__Host-steward" if urlsplit(web_origin).scheme == "https" else "steward"
 
 
 def cookie_hash(cookie: str) -> str:
-    """The hash a session is kept under; the cookie itself is kept nowhere."""
+    """Returns the hash under which a session is stored; the cookie itself is not stored."""
     return hash_value(cookie).hex()
 
 
 def csrf_token(cookie: str) -> str:
-    """The token a page sends with every change; worked out from the cookie, so it is not kept."""
+    """Returns the CSRF token of a session; it is derived from the cookie, so it is not stored."""
     return hashlib.sha256(_CSRF + cookie.encode("utf-8")).hexdigest()
 
 
 def scopes_of(session: Session) -> frozenset[Scope]:
-    """What the person may do in the chosen organisation; nothing when none is chosen."""
+    """Returns the scopes of the person's role in the chosen organization; none when none is chosen."""
     return ROLE_SCOPES[session.chosen.role] if session.chosen else frozenset()
 
 
 def ends(session: Session, lifetimes: Lifetimes) -> tuple[datetime, datetime]:
-    """When the session ends unused, and when in any case."""
+    """Returns when the session ends if it stays unused, and when it ends in any case."""
     expires_at = session.created_at + lifetimes.absolute
     return min(session.seen_at + lifetimes.idle, expires_at), expires_at
 
 
 async def memberships(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
-    """The organisations a person is an active member of; opens the wall to all of theirs."""
+    """Returns a person's active memberships; sets the tenant context to all their organizations."""
     orgs = await people.organizations_of(tx, person)
     await tx.set_tenant(orgs)
     rows = [await people.membership(tx, org, person) for org in orgs]
@@ -73,7 +73,7 @@ async def memberships(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedPassword:
-    """A person whose password was right, the hash it was compared with, and a better one when due."""
+    """A person with the right password, the hash it matched, and a new hash if that is outdated."""
 
     person: Person
     email_norm: str
@@ -84,7 +84,7 @@ class VerifiedPassword:
 async def verify(
     engine: Engine, now: datetime, hashing: Hashing, *, email: str, password: str
 ) -> VerifiedPassword:
-    """Compares a password outside any transaction, with the same work whether or not there is such a person.
+    """Compares a password outside any transaction, with the same work for an unknown person.
 
     Raises InvalidCredentials, and Unavailable when too many wait.
     """
@@ -103,9 +103,9 @@ async def verify(
 
 
 async def sign_in(tx: Tx, verified: VerifiedPassword, *, address: str, agent: str) -> OpenedSession:
-    """Opens a session; with exactly one organisation it is chosen. Ends the oldest beyond ten.
+    """Opens a session and ends the oldest ones beyond ten; chooses the organization if there is only one.
 
-    Raises InvalidCredentials when the person was switched off or the password changed meanwhile.
+    Raises InvalidCredentials when the account was disabled or the password changed since `verify`.
     """
     account = await people.by_email(tx, verified.email_norm)
     if account is None or not account.person.active or account.password_hash != verified.password_hash:
@@ -127,7 +127,7 @@ async def open_for(
     address: str,
     agent: str,
 ) -> OpenedSession:
-    """Opens a session of a person who has proved who they are; `found` are their memberships."""
+    """Opens a session for an authenticated person, and ends the oldest ones beyond ten."""
     cookie = new_value()
     session_hash = cookie_hash(cookie)
     await sessions.insert(tx, session_hash, person, org=org, address=address, agent=agent[:200])
@@ -144,7 +144,7 @@ async def sign_out(tx: Tx, session: Session) -> None:
 
 
 async def choose(tx: Tx, session: Session, org: OrgId) -> OpenedSession:
-    """Works in `org` from now on, under a new cookie. Raises NotFound for anything but an own one."""
+    """Chooses `org` for the session and renews its cookie. Raises NotFound unless the person is a member."""
     memberships_of_person = await memberships(tx, session.person.id)
     if org not in {membership.org for membership in memberships_of_person}:
         raise NotFound
@@ -154,7 +154,7 @@ async def choose(tx: Tx, session: Session, org: OrgId) -> OpenedSession:
 async def renew(
     tx: Tx, session: Session, memberships_of_person: tuple[Membership, ...], *, org: OrgId | None
 ) -> OpenedSession:
-    """The same session under a new cookie, working in `org`. Raises Unauthenticated when it has ended."""
+    """Gives the session a new cookie and the chosen `org`. Raises Unauthenticated when it has ended."""
     cookie = new_value()
     session_hash = cookie_hash(cookie)
     if await sessions.renew(tx, session.session_hash, session_hash, org) == 0:
@@ -163,7 +163,7 @@ async def renew(
 
 
 async def touch(tx: Tx, session: Session) -> None:
-    """Extends the idle time and notes that the member was here."""
+    """Extends the idle time and records when the member was last seen."""
     await sessions.touch(tx, session.session_hash)
     if session.org is not None:
         await people.seen(tx, session.org, session.person.id)

@@ -1,4 +1,4 @@
-"""Sets an installation up: its first organisation and the invitation of that organisation's first owner."""
+"""Sets up an installation: creates its first organization and invites that organization's owner."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,12 +20,12 @@ EXISTS = (
     "An organisation exists already, and nothing was changed. For a new set-up link while it has no owner:"
     " steward init --again --org NAME."
 )
-HAS_OWNER = "This organisation has an owner. Owners invite further people in the web app, under People."
+_HAS_OWNER = "This organisation has an owner. Owners invite further people in the web app, under People."
 
 
 @dataclass(frozen=True, slots=True)
 class FirstOwner:
-    """Who is to own an organisation that nobody owns; the names may be empty until the link is used."""
+    """The first owner of an organization; the names may be empty until the link is used."""
 
     email: str
     first_name: str = ""
@@ -34,7 +34,7 @@ class FirstOwner:
 
 @dataclass(frozen=True, slots=True)
 class SetUpOffer:
-    """An organisation and the token of its set-up link, which is kept nowhere."""
+    """An organization and the token of its set-up link, of which only a hash is stored."""
 
     organization: Organization
     email: str
@@ -43,7 +43,7 @@ class SetUpOffer:
 
 
 async def set_up(tx: Tx, organization: CreateOrganization, owner: FirstOwner) -> SetUpOffer:
-    """Creates the first organisation and invites its owner.
+    """Creates the first organization and invites its owner.
 
     Raises WrongState when an organisation exists, and ValidationFailed (`name`, `timezone`, `email`).
     """
@@ -54,15 +54,15 @@ async def set_up(tx: Tx, organization: CreateOrganization, owner: FirstOwner) ->
 
 
 async def offer_again(tx: Tx, org: OrgId, owner: FirstOwner | None) -> SetUpOffer:
-    """Withdraws the open set-up link of an organisation without owner and offers a new one.
+    """Withdraws the open set-up link of an organization without an owner and creates a new one.
 
-    Without `owner` the link is for whom the former one was. Raises WrongState when an owner has joined, and
-    ValidationFailed (`email`) when nobody was invited yet.
+    Without `owner` the new link is for the person who was invited before. Raises WrongState when an owner has
+    joined, and ValidationFailed (`email`) for an invalid address or when nobody was invited before.
     """
     await tx.set_tenant([org])
     await organization_rows.lock(tx, org)
     if await members.has_joined_owner(tx, org):
-        raise WrongState(HAS_OWNER)
+        raise WrongState(_HAS_OWNER)
     for invited in await members.invited_owners(tx, org):
         owner = owner or FirstOwner(invited.email, invited.first_name, invited.last_name)
         await invitation_rows.withdraw(tx, org, invited.id)

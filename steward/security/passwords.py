@@ -10,8 +10,8 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from argon2.low_level import Type
 
-SHORTEST = 12
-LONGEST = 256
+_SHORTEST = 12
+_LONGEST = 256
 _REPEATED = 3
 
 
@@ -58,8 +58,8 @@ def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | N
     four characters do not count.
     """
     plain = _normal(password)
-    if not SHORTEST <= len(plain) <= LONGEST:
-        return f"Use {SHORTEST} to {LONGEST} characters."
+    if not _SHORTEST <= len(plain) <= _LONGEST:
+        return f"Use {_SHORTEST} to {_LONGEST} characters."
     folded = plain.casefold()
     if len(set(folded)) <= _REPEATED:
         return "Use more than three different characters."

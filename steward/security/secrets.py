@@ -2,12 +2,9 @@
 
 import hashlib
 import hmac
-import re
 import secrets
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_CLIENT_ID = re.compile(r"st_[0-9A-HJKMNP-TV-Z]{16}")
-_CLIENT_SECRET = re.compile(r"stw_[A-Za-z0-9_-]{43}")
 PEPPER_BYTES = 32
 
 
@@ -19,16 +16,6 @@ def new_client_id() -> str:
 def new_client_secret() -> str:
     """`stw_` and 43 characters, 256 random bits; shown once."""
     return "stw_" + secrets.token_urlsafe(32)
-
-
-def is_client_id(text: str) -> bool:
-    """Whether `text` has the form of a client id."""
-    return _CLIENT_ID.fullmatch(text) is not None
-
-
-def is_client_secret(text: str) -> bool:
-    """Whether `text` has the form of a client secret."""
-    return _CLIENT_SECRET.fullmatch(text) is not None
 
 
 def new_pepper() -> bytes:

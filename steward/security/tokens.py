@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 _ALGORITHM = "ES256"
-TYPE = "at+jwt"
+_TYPE = "at+jwt"
 LIFE_S = 3600
 SKEW_S = 5
 _TOKEN_BYTES = 4096
@@ -125,7 +125,7 @@ class Signer:
             "nbf": now,
             "exp": now + LIFE_S,
         }
-        headers = {"kid": self._key.kid, "typ": TYPE}
+        headers = {"kid": self._key.kid, "typ": _TYPE}
         token = jwt.encode(claims, self._key.private, algorithm=_ALGORITHM, headers=headers)
         signed, _, signature = token.rpartition(".")
         return f"{signed}.{_encoded(_low_s(_decoded(signature)))}"
@@ -195,7 +195,7 @@ class Verifier:
     def _key(self, header: Mapping[str, object]) -> EllipticCurvePublicKey:
         if header.keys() != _HEADER:
             raise BadToken("header")  # crit, jku, x5u, jwk, b64 and anything else
-        if header["alg"] != _ALGORITHM or header["typ"] != TYPE:
+        if header["alg"] != _ALGORITHM or header["typ"] != _TYPE:
             raise BadToken("algorithm")
         kid = header["kid"]
         key = self._keys.get(kid) if isinstance(kid, str) else None

@@ -67,6 +67,10 @@ def _period(ids: Ids, **scope: Any) -> Body:
     return {"name": "Sundays", "stops": "changes", "when": when, "scope": scope}
 
 
+def _holidays(scope: Body) -> Body:
+    return {"country": "DE", "days": ["2026-12-25"], "stops": "changes", "scope": scope}
+
+
 _PERIOD = Spelled(
     body=_period,
     bodies={
@@ -118,6 +122,15 @@ SPELLED: dict[str, Spelled] = {
             "connections": ("integration_id", _report),
         },
     ),
+    "POST /app/automations/sample": Spelled(
+        body=_create,
+        bodies={
+            "integration_id": ("integration_id", lambda ids, it: _create(ids, integration_id=it)),
+            "inputs.teams": ("teams_id", _alert),
+            "inputs.sheet": ("sheet_id", _prices),
+            "connections": ("integration_id", _report),
+        },
+    ),
     f"GET {_ONE}": _PLAIN,
     f"PATCH {_ONE}": Spelled(
         body=lambda ids: {"version": 2, "name": "another"},
@@ -135,6 +148,10 @@ SPELLED: dict[str, Spelled] = {
     f"POST {_ONE}/restore": _STATE,
     "GET /app/automations/{automation_id}/history": _PLAIN,
     "GET /app/automations/{automation_id}/plan": _PLAIN,
+    "GET /app/overview": _PLAIN,
+    "GET /app/automations/strips": Spelled(
+        needed=lambda ids: {"automation_ids": ids.automation_id},
+    ),
     f"GET {PREFIX}/occurrences": Spelled(filters=_BOTH),
     f"POST {_OCCURRENCES}/move": Spelled(
         body=lambda ids: _slot(ids, run_at="2026-05-02T12:00:00Z", scope="this")
@@ -148,11 +165,32 @@ SPELLED: dict[str, Spelled] = {
             "automation_id": ("automation_id", lambda ids, it: {**_PREVIEW, "automation_id": it}),
         },
     ),
+    "GET /app/audit": Spelled(filters={"object_id": "period_id"}),
+    "GET /app/audit/export": _PLAIN,
+    "GET /app/credentials": _PLAIN,
     "GET /app/closed-periods": _PLAIN,
     "POST /app/closed-periods": _PERIOD,
     "POST /app/closed-periods/preview": _PERIOD,
     "PATCH /app/closed-periods/{period_id}": Spelled(body=lambda ids: {"version": 1, "name": "Sunday"}),
     "POST /app/closed-periods/{period_id}/end": Spelled(body=lambda ids: {"version": 1}),
+    "POST /app/closed-periods/{period_id}/holiday": Spelled(
+        body=lambda ids: {"version": 1, "take_over": True}
+    ),
+    "GET /app/holidays": Spelled(needed=lambda ids: {"country": "DE", "year": 2026}),
+    "GET /app/holidays/countries": _PLAIN,
+    "POST /app/holidays/accept": Spelled(
+        body=lambda ids: _holidays({"kind": "organization"}),
+        bodies={
+            "scope.integration_id": (
+                "integration_id",
+                lambda ids, it: _holidays({"kind": "store", "integration_id": it}),
+            ),
+            "scope": (
+                "automation_id",
+                lambda ids, it: _holidays({"kind": "automation", "automation_id": it}),
+            ),
+        },
+    ),
     "GET /app/closings": Spelled(
         needed=lambda ids: {"from": "2026-05-01T00:00:00Z", "to": "2026-05-08T00:00:00Z"}
     ),
@@ -214,6 +252,15 @@ SPELLED: dict[str, Spelled] = {
         },
     ),
     "GET /app/connections/sign-in/callback": _PLAIN,
+    "POST /app/connections/woocommerce/authorize": Spelled(
+        body=lambda ids: {"url": "https://shop.example", "name": "more"},
+        bodies={
+            "integration_id": (
+                "integration_id",
+                lambda ids, it: {"url": "https://shop.example", "name": "more", "integration_id": it},
+            )
+        },
+    ),
     f"POST {_CONNECTION}/check": _PLAIN,
     f"PATCH {_CONNECTION}": Spelled(body=lambda ids: {"name": "Another"}),
     f"POST {_CONNECTION}/reconnect": Spelled(body=lambda ids: {"settings": {}}),
@@ -229,6 +276,7 @@ SPELLED: dict[str, Spelled] = {
     "POST /app/people": Spelled(body=lambda ids: {"email": "more@example.com", "role": "member"}),
     f"PATCH {_PERSON}": Spelled(body=lambda ids: {"role": "approver"}),
     f"POST {_PERSON}/invite-again": _PLAIN,
+    f"POST {_PERSON}/mail-again": _PLAIN,
     f"POST {_PERSON}/deactivate": _PLAIN,
     f"POST {_PERSON}/activate": _PLAIN,
     "POST /app/password": Spelled(
@@ -274,6 +322,10 @@ SPELLED: dict[str, Spelled] = {
     ),
     "POST /app/notification-preferences/test": _PLAIN,
     "GET /app/approvals/{approval_id}/notices": _PLAIN,
+    "GET /app/approvals/decided": Spelled(filters=_BOTH),
+    "GET /app/runs": Spelled(filters=_BOTH),
+    "GET /app/search": Spelled(needed=lambda ids: {"q": ids.run_id}),
+    "GET /app/runs/{run_id}/decisions": _PLAIN,
     "GET /app/automations/{automation_id}/alerts": _PLAIN,
     "PATCH /app/automations/{automation_id}/alerts": Spelled(body=lambda ids: {"quiet_after": 3}),
 }

@@ -11,7 +11,7 @@ import pytest
 
 from steward.database.engine.base import Tx
 from steward.database.engine.postgres import PostgresEngine, PostgresTx
-from steward.database.runs import records as runs
+from steward.database.runs import run_lists
 from steward.model.ids import OrgId
 from tests.authz.two import Two, make_two
 from tests.authz.unwalled import open_wall, without_the_first_wall
@@ -46,6 +46,7 @@ FILLED = {
     "organizations",
     "members",
     "credentials",
+    "audit_heads",
     "audit_log",
     "connections",
     "connection_secrets",
@@ -119,7 +120,7 @@ async def test_no_row_is_written_into_another_organisation(walled: Walled) -> No
     """WITH CHECK; what is not seen is not changed."""
     ours, theirs = walled.two.ours.organization_id, walled.two.theirs.organization_id
     await walled.entered(ours)
-    for table in sorted(OWNED - {"audit_log"}):
+    for table in sorted(OWNED - {"audit_heads", "audit_log"}):
         count = f"SELECT count(*) FROM {table} WHERE org_id = $1"
         before = await walled.superuser.fetchval(count, theirs)
         assert await walled.app.execute(f"DELETE FROM {table} WHERE org_id = {theirs}") == "DELETE 0"
@@ -142,6 +143,7 @@ async def test_the_role_that_serves_may_read_and_write_rows_and_nothing_else(wal
     refused = [
         "UPDATE audit_log SET action = 'x'",
         "DELETE FROM audit_log",
+        "DELETE FROM audit_heads",
         *(f"TRUNCATE {table} CASCADE" for table in sorted(OWNED)),
         "ALTER TABLE runs DISABLE ROW LEVEL SECURITY",
         "ALTER TABLE runs NO FORCE ROW LEVEL SECURITY",
@@ -179,7 +181,7 @@ async def test_the_hook_really_takes_the_first_wall_away(
     """`rls_only`: with both organisations entered, only the first wall keeps them apart."""
     service, ours, theirs = walled.two.service, walled.two.ours, walled.two.theirs
     both = [OrgId(ours.organization_id), OrgId(theirs.organization_id)]
-    look = partial(runs.find, org=both[0], run_filter=runs.RunFilter(), limit=100, after=None)
+    look = partial(run_lists.find, org=both[0], run_filter=run_lists.RunFilter(), limit=100, after=None)
 
     async def seen(orgs: list[OrgId]) -> set[bool]:
         found = await service.context.engine.read(service.clock.now(), look, org=orgs)

@@ -7,6 +7,7 @@ import pytest
 
 from steward.clock import SystemClock
 from steward.database.engine.base import Tx
+from steward.database.engine.hosts import Hosts
 from steward.database.engine.postgres import PostgresEngine
 from tests.fake_clock import FakeClock
 from tests.service import make_service
@@ -22,7 +23,8 @@ async def test_a_host_with_a_wrong_clock_ends_nothing_early_and_nothing_late(
     """An hour of a token, 30 minutes unused of a session."""
     clock = FakeClock(SystemClock().now() + off)
     pool: Any = (await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True))._pool
-    engine = PostgresEngine(pool, postgresql_url, clock=clock, test=False)  # the server keeps its own time
+    # The server keeps its own time.
+    engine = PostgresEngine(pool, Hosts(postgresql_url), clock=clock, test=False)
     service = await make_service(engine, clock)
     login = await service.log_in("owner")
     by_token = service.nobody()

@@ -1,11 +1,12 @@
 """Two organisations that have one of everything, behind one service and beside the pretend world."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from steward.automations.rules import AutomationRules
 from steward.connections.vault import Vault
 from steward.connectors import build
 from steward.connectors.base.options import Options, SignInClient
@@ -13,7 +14,8 @@ from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
 from steward.database.notifications import inbox
 from steward.database.notifications.inbox import InboxGroup
-from steward.database.runs import approvals, changes, transitions, workers
+from steward.database.runs import approvals, changes, search_terms, transitions, workers
+from steward.database.runs.approvals import Decision
 from steward.fake_platforms.sheets import FakeTab
 from steward.fake_platforms.world import FakePlatforms, create
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
@@ -36,6 +38,7 @@ from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.runs.checkpoint import change_wire
 from steward.scheduling.zones import use_packaged_zones
+from steward.search.words import terms_of
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from steward.templates import ALL as TEMPLATES
@@ -159,9 +162,8 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
     )
     templates = {one.facts.template_id: one for one in [*TEMPLATES, REPORT]}
     return {
-        "connectors": made,
         "vault": Vault(MASTERS, made, Outbound(wire), register),
-        "templates": templates,
+        "automation_rules": AutomationRules(templates, made),
     }
 
 
@@ -246,7 +248,8 @@ async def _tell_twice(tx: Tx, org: OrgId, person: PersonId) -> None:
     for topic in (Topic.CHANGES_STOPPED, Topic.CONNECTION_LOST):
         notice = Notice(topic=topic, dedupe=str(topic), facts={})
         stored = StoredNotice(org, NoticeId(new_id(tx.now)), notice, tx.now)
-        await inbox.add(tx, org, person, InboxGroup(str(topic), stored, 1, 1, tx.now), read=True)
+        group = InboxGroup(str(topic), stored, 1, 1, tx.now)
+        await inbox.add_many(tx, org, [(person, group)], read=True)
 
 
 _LISTED = {"resource": "product", "operation": "getAll", "limit": 1, "options": {}}
@@ -335,8 +338,15 @@ async def _waiting(
         assert await transitions.start(tx, lease)
         for position, change in enumerate(ids):
             made = _change(change, run, position, mark)
-            await changes.insert(tx, org, made, wire=change_wire(made))
+            await changes.insert(tx, org, [(made, change_wire(made))])
+            await search_terms.insert(tx, org, run, [(made, terms_of(made.proposal))])
         asked = _approval(org, approval, run, AutomationId(automation), mark=mark, now=now)
+        # Two rounds that nobody decided on, so that lists of decided ones have two pages.
+        for past in (2, 3):
+            over = replace(asked, id=ApprovalId(new_id(now)), round=past)
+            await approvals.insert(tx, org, over, integration=IntegrationId(store))
+            decision = Decision(ApprovalStatus.EXPIRED)
+            assert await approvals.decide(tx, org, over.id, version=1, decision=decision)
         await approvals.insert(tx, org, asked, integration=IntegrationId(store))
         assert await transitions.park(tx, lease, approval=approval, expires_at=asked.expires_at, leased_ms=0)
 

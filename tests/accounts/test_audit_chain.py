@@ -1,0 +1,278 @@
+"""The chain of the audit log: what is altered, removed, put in or moved is found, and named by its entry."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward.accounts import audit as shown_audit
+from steward.accounts import audit_check, organizations
+from steward.accounts.audit import Export
+from steward.accounts.audit_check import Anchor
+from steward.accounts.organizations import CreateOrganization
+from steward.database.accounts import audit, audit_heads
+from steward.database.accounts.audit import Entry
+from steward.database.engine.base import Engine, Tx
+from steward.database.engine.migrate import sqlite_path
+from steward.database.engine.sqlite import SqliteEngine
+from steward.model.audit import ACTIONS, ChainCheck, ChainedEntry, Fault
+from steward.model.ids import OrgId
+from tests.fake_clock import FakeClock
+
+EDITS = 1_000
+DAY = timedelta(hours=24)
+
+
+async def written(engine: Engine, clock: FakeClock, count: int) -> OrgId:
+    """An organization whose log has `count` entries, of several transactions each."""
+    org = await engine.write(
+        clock.now(), partial(organizations.create, ask=CreateOrganization("Chain", "UTC", True))
+    )
+    names = sorted(ACTIONS)
+
+    async def some(tx: Tx, *, numbers: range) -> None:
+        for number in numbers:
+            detail = {"role": "member", "left_out": number, "taken_at": "ä'\"\n"}
+            await audit.record(
+                tx, org.id, Entry("person", names[number % len(names)], "1", "person", str(number), detail)
+            )
+
+    for start in range(1, count, 10):
+        clock.tick(1)
+        await engine.write(
+            clock.now(), partial(some, numbers=range(start, min(start + 10, count))), org=org.id
+        )
+    return org.id
+
+
+async def entries_of(engine: Engine, clock: FakeClock, org: OrgId) -> list[ChainedEntry]:
+    """The whole log."""
+    return await engine.read(clock.now(), partial(audit.after, org=org, seq=0, limit=100_000), org=org)
+
+
+def first_fault(entries: list[ChainedEntry], head: ChainedEntry) -> Fault | None:
+    """What a check of these entries finds."""
+    check = ChainCheck()
+    for entry in entries:
+        if fault := check.accept(entry):
+            return fault
+    return check.end(head.seq, head.hash)
+
+
+def edited(entries: list[ChainedEntry], draw: random.Random) -> tuple[str, list[ChainedEntry], int]:
+    """One random edit, and the first entry that is wrong after it."""
+    kind = draw.choice(["alter", "rehash", "delete", "insert", "swap", "cut", "move"])
+    rows, last = list(entries), len(entries)
+    place = draw.randrange(last)
+    other = draw.choice([number for number in range(last) if number != place])
+    first, second = sorted((place, other))
+    if kind in ("alter", "rehash"):
+        field, value = draw.choice(
+            [("action", "made_up"), ("actor", "2"), ("at", 5), ("detail", '{"a":1}'), ("object_id", "0")]
+        )
+        rows[place] = replace(rows[place], **{field: value})
+        if kind == "rehash":
+            previous = rows[place - 1].hash if place else ""
+            rows[place] = replace(rows[place], hash=rows[place].hash_after(previous))
+            return kind, rows, min(place + 2, last)
+    elif kind == "delete":
+        del rows[place]
+    elif kind == "insert":
+        rows.insert(place, replace(rows[place], action="made_up"))
+    elif kind == "swap":
+        rows[first], rows[second] = (
+            replace(rows[second], seq=rows[first].seq),
+            replace(rows[first], seq=rows[second].seq),
+        )
+        return kind, rows, first + 1
+    elif kind == "cut":
+        del rows[place:]
+    else:
+        rows.insert(second, rows.pop(first))
+        return kind, rows, first + 1
+    return kind, rows, place + 1
+
+
+async def test_every_random_edit_is_found_at_its_entry(sqlite_engine: Engine, clock: FakeClock) -> None:
+    """Alter, delete, insert, swap, cut and move: in rows of the database, and in lines of an export."""
+    org = await written(sqlite_engine, clock, 30)
+    entries = await entries_of(sqlite_engine, clock, org)
+    assert [entry.seq for entry in entries] == list(range(1, 31))
+    assert first_fault(entries, entries[-1]) is None
+    draw = random.Random(20261123)
+    kinds = set()
+    for _ in range(EDITS):
+        kind, rows, wrong = edited(entries, draw)
+        kinds.add(kind)
+        fault = first_fault(rows, entries[-1])
+        assert fault is not None, kind
+        assert fault.seq == wrong, (kind, fault)
+    assert len(kinds) == 7
+    lines = await exported(sqlite_engine, clock, org)
+    for _ in range(EDITS // 4):
+        edit, place = draw.choice(("delete", "double", "swap", "change", "cut")), draw.randrange(1, 29)
+        changed = list(lines)
+        if edit == "delete":
+            del changed[place]
+        elif edit == "double":
+            changed.insert(place, changed[place])
+        elif edit == "swap":
+            changed[place], changed[place + 1] = changed[place + 1], changed[place]
+        elif edit == "change":
+            changed[place] = changed[place].replace('"actor":"1"', '"actor":"2"')
+        else:
+            del changed[place:]
+        _, fault = audit_check.check_export(changed, None)
+        assert fault is not None, edit
+        assert fault.seq == place + 1 if edit != "double" else fault.seq in (place, place + 1)
+
+
+async def exported(engine: Engine, clock: FakeClock, org: OrgId) -> list[str]:
+    """The lines of an NDJSON export of the whole log."""
+    [*_, newest] = await entries_of(engine, clock, org)
+    making = Export(org, "ndjson", 1, newest.seq)
+
+    async def lines(tx: Tx) -> list[str]:
+        collected = []
+        while not making.is_done:
+            collected += await making.batch(tx)
+        return [*collected, await making.closing(tx)]
+
+    return await engine.read(clock.now(), lines, org=org)
+
+
+async def test_an_export_is_verified_by_itself_and_by_an_anchor(engine: Engine, clock: FakeClock) -> None:
+    """A rebuilt chain is sound in itself; the anchor that was kept elsewhere shows it."""
+    org = await written(engine, clock, 12)
+    lines = await exported(engine, clock, org)
+    entries = await entries_of(engine, clock, org)
+    assert audit_check.check_export(lines, Anchor(7, entries[6].hash)) == (12, None)
+    assert audit_check.check_export(lines[4:], None) == (12, None)
+    rebuilt, previous = [], ""
+    for line in lines[:-1]:
+        entry, _ = shown_audit.entry_of_line(line)
+        entry = replace(entry, actor="2") if entry.seq == 5 else entry
+        entry = replace(entry, hash=entry.hash_after(previous))
+        rebuilt.append(
+            json.dumps({**json.loads(line), "actor": entry.actor, "previous": previous, "hash": entry.hash})
+        )
+        previous = entry.hash
+    head = json.loads(lines[-1])["head"] | {"hash": previous}
+    rebuilt.append(json.dumps({"head": head}))
+    assert audit_check.check_export(rebuilt, None) == (12, None)
+    assert audit_check.check_export(rebuilt, Anchor(7, entries[6].hash))[1] == Fault(7, "anchor")
+    assert audit_check.check_export(lines, Anchor(13, entries[6].hash))[1] == Fault(13, "anchor")
+    with pytest.raises(ValueError, match="not an entry"):
+        audit_check.check_export(['{"seq": 1}'], None)
+
+
+async def test_fifty_writers_at_once_leave_no_gap(engine: Engine, clock: FakeClock) -> None:
+    """Each entry follows the one before; a transaction that is rolled back leaves nothing."""
+    org = await written(engine, clock, 1)
+
+    async def act(tx: Tx, *, number: int) -> None:
+        await audit.record(tx, org, Entry("person", "signed_in", str(number)))
+        if number % 10 == 9:
+            raise LookupError("rolled back")
+
+    results = await asyncio.gather(
+        *(engine.write(clock.now(), partial(act, number=number), org=org) for number in range(50)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(result, LookupError) for result in results) == 5
+    entries = await entries_of(engine, clock, org)
+    assert len(entries) == 46
+    assert first_fault(entries, entries[-1]) is None
+
+
+async def test_an_action_outside_the_table_is_refused(engine: Engine, clock: FakeClock) -> None:
+    """The table of actions is closed."""
+    org = await written(engine, clock, 1)
+    entry = Entry("service", "made_up")
+    with pytest.raises(LookupError, match="made_up"):
+        await engine.write(clock.now(), partial(audit.record, org=org, entry=entry), org=org)
+
+
+@pytest.fixture
+async def sqlite_engine(sqlite_url: str, clock: FakeClock) -> AsyncIterator[Engine]:
+    """An engine over a file whose triggers a test may drop, as its owner may."""
+    opened = SqliteEngine(sqlite_path(sqlite_url), clock=clock)
+    yield opened
+    await opened.close()
+
+
+async def checked(engine: Engine, clock: FakeClock, org: OrgId) -> list[audit_check.CheckStep]:
+    """Runs the worker's check, ten entries at a time, until it rests; its steps."""
+    steps: list[Any] = []
+    while org in await engine.read(clock.now(), partial(audit_heads.due, limit=5)):
+        step = await engine.write(
+            clock.now(), partial(audit_check.check_next, org=org, anchor_every=DAY, batch=10), org=org
+        )
+        steps.append(step)
+    return steps
+
+
+async def test_the_worker_checks_what_is_new_and_weekly_all(sqlite_engine: Engine, clock: FakeClock) -> None:
+    """An edit of a checked entry is found within a week, told once, and gone when the entry is as it was."""
+    org = await written(sqlite_engine, clock, 35)
+    steps = await checked(sqlite_engine, clock, org)
+    assert len(steps) == 4
+    head = await sqlite_engine.read(clock.now(), partial(audit_heads.get, org=org), org=org)
+    assert head is not None
+    assert (head.verified_seq, head.fault) == (35, None)
+    assert [step.anchor for step in steps if step.anchor] == [Anchor(35, head.hash)]
+    assert await checked(sqlite_engine, clock, org) == []
+    clock.tick(3600)
+    assert [step.anchor for step in await checked(sqlite_engine, clock, org)] == [None]
+
+    [before] = await sqlite_engine.read(clock.now(), partial(audit.after, org=org, seq=11, limit=1), org=org)
+    await altered(sqlite_engine, clock, "UPDATE audit_log SET actor = '2' WHERE seq = 12")
+    clock.tick(3600)
+    assert [step.fault for step in await checked(sqlite_engine, clock, org)] == [None]
+    clock.tick(7 * 86_400)
+    assert [step.fault for step in await checked(sqlite_engine, clock, org)] == [None, Fault(12, "altered")]
+    clock.tick(3600)
+    assert [step.fault for step in await checked(sqlite_engine, clock, org)] == [None, None]
+    head = await sqlite_engine.read(clock.now(), partial(audit_heads.get, org=org), org=org)
+    assert head is not None
+    assert (head.verified_seq, head.fault) == (11, Fault(12, "altered"))
+    await altered(sqlite_engine, clock, f"UPDATE audit_log SET actor = '{before.actor}' WHERE seq = 12")
+    clock.tick(3600)
+    await checked(sqlite_engine, clock, org)
+    head = await sqlite_engine.read(clock.now(), partial(audit_heads.get, org=org), org=org)
+    assert head is not None
+    assert (head.verified_seq, head.fault) == (35, None)
+
+
+@pytest.mark.parametrize("copied", [10, 35])
+async def test_a_double_at_the_end_of_a_batch_is_found(
+    sqlite_engine: Engine, clock: FakeClock, copied: int
+) -> None:
+    """The second of two entries with a number is not passed over between two batches."""
+    org = await written(sqlite_engine, clock, 35)
+    columns = "org_id, seq, at, actor_kind, actor, action, object_kind, object_id, detail, hash"
+    await altered(
+        sqlite_engine,
+        clock,
+        f"INSERT INTO audit_log (id, {columns}) SELECT 'Z' || substr(id, 2), {columns} FROM audit_log"
+        f" WHERE seq = {copied}",
+    )
+    steps = await checked(sqlite_engine, clock, org)
+    assert steps[-1].fault == Fault(copied, "doubled")
+
+
+async def altered(engine: Engine, clock: FakeClock, statement: str) -> None:
+    """Edits rows as somebody who owns the file: without the triggers that refuse it."""
+
+    async def act(tx: Tx) -> None:
+        for trigger in ("audit_log_no_update", "audit_log_no_delete"):
+            await tx.execute(f"DROP TRIGGER IF EXISTS {trigger}")
+        assert await tx.execute(statement) == 1
+
+    await engine.write(clock.now(), act)
