@@ -17,12 +17,14 @@ from steward.api.operations import OPERATIONS
 from tests.databases import copy_migrated_sqlite
 from tests.fake_clock import FakeClock
 from tests.people import Caller
+from tests.service import LOGIN
 from tests.source import ROOT
 from tests.test_docs import PAGE, Example, Reader, examples, opened_as_shown
 from tests.whole import Whole
 
 FILE = ROOT / "steward/api/examples.json"
 PREFIX = "/v1/automations"
+HIDDEN = "<ACCESS_TOKEN>"
 Found = dict[str, dict[str, Any]]
 
 
@@ -35,12 +37,16 @@ async def recorded(whole: Whole, owner: Caller) -> Found:
         row = routes.find(path.partition("?")[0])
         if row is not None and answer.get("success") and method in row.methods:
             key = f"{method} {row.methods[method].path}"
-            found.setdefault(key, {"path": path, "request": request, "answer": answer})
+            found.setdefault(key, _as_recorded(path, request, answer))
 
     reader = Reader(whole, await whole.service.token("member"))
     for example in examples(PAGE.read_text("utf-8")):
         answer = await reader.follow(example)
-        if answer is not None:
+        if answer is not None and example.path == LOGIN and _is_json(example):
+            shown = answer.body | {"access_token": HIDDEN}
+            shown["data"] = shown["data"] | {"access_token": HIDDEN}
+            found.setdefault(f"POST {LOGIN}", _as_recorded(LOGIN, json.loads(example.content), shown))
+        elif answer is not None:
             sent: Example = reader.translated(example)
             note(sent.method, sent.path, json.loads(sent.content) if _is_json(sent) else None, answer.body)
     for decision, body in (
@@ -58,6 +64,10 @@ async def recorded(whole: Whole, owner: Caller) -> Found:
         await owner.post(f"{PREFIX}/{waiting['automation_id']}/runs", again)
         await whole.shop.drain()
     return dict(sorted(found.items()))
+
+
+def _as_recorded(path: str, request: Any, answer: Any) -> dict[str, Any]:
+    return {"path": path, "request": request, "answer": answer}
 
 
 def _is_json(sent: Example) -> bool:

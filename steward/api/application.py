@@ -32,6 +32,8 @@ class _Document:
     async def __call__(self, raw_request: RawRequest, context: AppContext, /) -> Reply:
         if self._body is None:
             rules = context.rules
-            document = openapi.document(self._operations, rules.base_url, version=rules.service_version)
+            document = openapi.document(
+                self._operations, rules.base_url, version=rules.service_version, auth_url=rules.auth_url
+            )
             self._body = msgspec.json.encode(document)
         return Reply(200, self._body)

@@ -1,6 +1,7 @@
 """The table of operations as OpenAPI 3.1.
 
-`python -m steward.api.openapi FILE` writes the document the web app's types are made from.
+`python -m steward.api.openapi FILE` writes the document the web app's types are made from; with `--public`
+the public one, which clients and the reference are made from.
 """
 
 import re
@@ -16,11 +17,17 @@ from steward.api.http.envelope import CONTRACT_VERSION
 from steward.api.http.operation import Operation
 from steward.api.http.router import parameter_schema
 from steward.api.http.statuses import HEADERS_TOO_LARGE, STATUS, TARGET_TOO_LONG
-from steward.api.schema.body_rules import TRIGGER_RULE
+from steward.api.schema.body_rules import BODY_COMPONENTS
+from steward.api.schema.components import REF, inlined, reachable, ref, tidied, without_null
 from steward.api.schema.json_passthrough import DESCRIBED
+from steward.api.schema.login_schemas import LOGIN_SCHEMAS
+from steward.api.schema.refusal_schemas import refusal_schemas
+from steward.model.account import Scope
 from steward.model.refusals import (
     Forbidden,
+    InvalidCredentials,
     Malformed,
+    NotConfigured,
     NotFound,
     RateLimited,
     Refusal,
@@ -33,15 +40,31 @@ from steward.model.refusals import (
 )
 
 Json = dict[str, Any]
-_SCHEMAS = "#/components/schemas/{name}"
+_LOGIN_PATH = "/v2/api/automations/login"
 _MODELS = "#/components/schemas/{model}"
-_ALWAYS: tuple[type[Refusal], ...] = (Unauthenticated, Forbidden, RateLimited, ValidationFailed, Unavailable)
+_ALWAYS: tuple[type[Refusal], ...] = (
+    Unauthenticated,
+    Forbidden,
+    RateLimited,
+    ValidationFailed,
+    Unavailable,
+    NotConfigured,
+)
 _WITH_BODY: tuple[type[Refusal], ...] = (Malformed, TooLarge, UnsupportedMediaType)
+_LOGIN: tuple[type[Refusal], ...] = (
+    *_WITH_BODY,
+    InvalidCredentials,
+    ValidationFailed,
+    RateLimited,
+    Unavailable,
+    NotConfigured,
+)
+_INTERNAL = 500
 _WORDS = {
     400: "The body is not acceptable JSON",
     401: "No valid token or session",
     403: "Not allowed",
-    404: "Not found, or another organisation's",
+    404: "Not found, or another organization's",
     409: "Stale version or wrong state",
     413: "Too large",
     TARGET_TOO_LONG: "The address is too long",
@@ -49,32 +72,93 @@ _WORDS = {
     422: "The request is invalid, or cannot be done now",
     429: "Too many calls; nothing was done",
     HEADERS_TOO_LARGE: "The headers are too long",
+    _INTERNAL: "A defect; `message` holds the request id",
     503: "Cannot be completed now",
+}
+_TAGS = {
+    "Login": "A token for an API credential, acting as one person in one organization.",
+    "Automations": "Set up, change, pause, archive and run automations.",
+    "Runs": "Follow, cancel and undo runs, and list what they changed.",
+    "Calendar": "Coming runs: list, move, skip, and preview a schedule.",
+    "Approvals": "What waits for a person. A token reads these and never decides.",
+    "Templates": "What an automation can be set up from.",
+    "Connections": "Stores, accounts and the places in them. They are connected in the web app.",
+    "Imports": "Workflows of other tools: keep them, see how they would run, run them as automations.",
+    "Status": "Versions, counts, limits and the state of the scheduler.",
+    "Web app": "The web app's own operations.",
+}
+_TAG_OF_NOUN = {
+    "login": "Login",
+    "automations": "Automations",
+    "runs": "Runs",
+    "occurrences": "Calendar",
+    "schedule": "Calendar",
+    "approvals": "Approvals",
+    "templates": "Templates",
+    "stores": "Connections",
+    "connections": "Connections",
+    "destinations": "Connections",
+    "imports": "Imports",
+    "status": "Status",
+}
+_HEADERS: Json = {
+    "X-Request-Id": {
+        "description": "The request's own id, or one made for it; name it when you ask about a call.",
+        "required": True,
+        "schema": {"type": "string"},
+    },
+    "Retry-After": {
+        "description": "Whole seconds to wait.",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 1},
+    },
+    "Idempotent-Replayed": {
+        "description": "The call was done before: this is the same record.",
+        "required": True,
+        "schema": {"type": "string", "const": "true"},
+    },
 }
 
 
 def document(
-    operations: Sequence[Operation], base_url: str, *, version: str, under: tuple[str, ...] = ("/v1/",)
+    operations: Sequence[Operation],
+    base_url: str,
+    *,
+    version: str,
+    auth_url: str | None = None,
+    under: tuple[str, ...] = ("/v1/", "/v2/"),
+    codes: bool = False,
 ) -> Json:
-    """The operations under these prefixes with their parameters, bodies, answers, refusals and examples."""
+    """The operations under these prefixes with their parameters, bodies, answers, refusals and examples.
+
+    `auth_url` is the address of the login where it is another. With `codes` the code of a refusal is a
+    closed list, for a program that is built with the service.
+    """
     rows = [operation for operation in operations if operation.path.startswith(under)]
-    schemas = _answer_schemas(rows)
+    schemas = _schemas(rows, codes=codes)
     paths: Json = {}
+    if _LOGIN_PATH.startswith(under):
+        paths[_LOGIN_PATH] = {"post": _login(auth_url or base_url)}
     for row in rows:
         paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, schemas)
+    tags = {tag for item in paths.values() for operation in item.values() for tag in operation["tags"]}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Steward Automations API",
             "version": version,
             "description": f"Contract version {CONTRACT_VERSION}.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": base_url}],
+        "tags": [{"name": name, "description": words} for name, words in _TAGS.items() if name in tags],
         "paths": paths,
         "components": {
-            "schemas": schemas,
+            "schemas": reachable(paths, schemas),
+            "headers": _HEADERS,
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+                **({"client": {"type": "http", "scheme": "basic"}} if _LOGIN_PATH in paths else {}),
             },
         },
     }
@@ -82,10 +166,13 @@ def document(
 
 def _operation(row: Operation, schemas: Json) -> Json:
     operation: Json = {
-        "operationId": _operation_id(row),
+        "operationId": row.name,
         "summary": row.summary,
+        "tags": [_tag(row)],
         "security": [{"token": []}],
-        "x-scope": str(row.scope) if row.scope else None,
+        **({"x-scope": str(row.scope)} if row.scope else {}),
+        "x-idempotent": _idempotent(row),
+        **_page(row),
         "parameters": [*_path_parameters(row), *_query_parameters(row, schemas)],
         "responses": _responses(row),
     }
@@ -101,16 +188,62 @@ def _operation(row: Operation, schemas: Json) -> Json:
     return operation
 
 
+def _login(auth_url: str) -> Json:
+    example = examples().get(f"POST {_LOGIN_PATH}")
+    json_body: Json = {"schema": ref("LoginBody")}
+    answer: Json = {"schema": ref("LoginAnswer")}
+    if example is not None:
+        json_body["example"], answer["example"] = example.request, example.answer
+    responses: Json = {"200": _response("A token", answer)}
+    for status, refusals in sorted(_grouped(_LOGIN).items()):
+        responses[str(status)] = _refusal(status, refusals)
+    return {
+        "operationId": "login",
+        "summary": "Log in",
+        "tags": ["Login"],
+        "servers": [{"url": auth_url}],
+        "security": [{}, {"client": []}],
+        "x-idempotent": "no",
+        "parameters": [],
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": json_body,
+                "application/x-www-form-urlencoded": {"schema": ref("LoginForm")},
+            },
+        },
+        "responses": responses,
+    }
+
+
+def _tag(row: Operation) -> str:
+    if row.path.startswith("/app/"):
+        return "Web app"
+    noun, _, verb = row.name.partition(".")
+    return "Calendar" if verb.endswith("_occurrence") else _TAG_OF_NOUN.get(noun, "Web app")
+
+
+def _idempotent(row: Operation) -> str:
+    """Whether a call may be sent again: always, with its key, with its version, or not."""
+    fields = row.body.model_fields
+    if row.method == "GET" or row.scope is Scope.READ or row.repeats:
+        return "yes"
+    if "idempotency_key" in fields:
+        return "by_key"
+    return "by_version" if fields.keys() & {"version", "automation_version"} else "no"
+
+
+def _page(row: Operation) -> Json:
+    """The field with a page's records and the parameter that takes the cursor, for a list that has pages."""
+    fields = [field.name for field in msgspec.structs.fields(row.answer)]
+    if "next_cursor" not in fields:
+        return {}
+    return {"x-page": {"items": fields[0], "cursor": "cursor"}}
+
+
 def _example(row: Operation) -> Example | None:
     """A call as it was made; of the web app's own operations none is kept."""
     return examples().get(f"{row.method} {row.path}")
-
-
-def _operation_id(row: Operation) -> str:
-    words = [
-        word for word in re.split(r"[^a-z0-9]+", row.path.removeprefix("/v1/automations").lower()) if word
-    ]
-    return "_".join([row.method.lower(), *(words or ["automations"])])
 
 
 def _path_parameters(row: Operation) -> list[Json]:
@@ -131,7 +264,7 @@ def _query_parameters(row: Operation, schemas: Json) -> list[Json]:
             "name": name,
             "in": "query",
             "required": name in schema.get("required", []),
-            "schema": shape,
+            "schema": tidied(without_null(shape)),
         }
         if "array" in str(shape):
             parameter |= {"style": "form", "explode": False}
@@ -142,170 +275,151 @@ def _query_parameters(row: Operation, schemas: Json) -> list[Json]:
 def _body_schema(row: Operation, schemas: Json) -> Json:
     schema = row.body.model_json_schema(ref_template=_MODELS)
     _adopt(schema, schemas)
+    schema = tidied(schema, defaults=row.method != "PATCH")
     # Two bodies of one name would be one type to those who read the document.
     assert schemas.setdefault(row.body.__name__, schema) == schema, row.body.__name__
-    return {"$ref": _SCHEMAS.format(name=row.body.__name__)}
+    return ref(row.body.__name__)
 
 
 def _adopt(schema: Json, schemas: Json) -> None:
-    """Moves the definitions inside a schema to the document's own, without defaults that stand for absent."""
-    for shape in schema.get("properties", {}).values():
-        if shape.get("default") in ("", None):
-            shape.pop("default", None)
+    """Moves the definitions inside a schema to the document's own."""
     for name, definition in schema.pop("$defs", {}).items():
-        schemas.setdefault(name, definition)
+        schemas.setdefault(name, tidied(definition))
 
 
-def _answer_schemas(rows: Sequence[Operation]) -> Json:
+def _schemas(rows: Sequence[Operation], *, codes: bool) -> Json:
+    """Every component but bodies; those that nothing refers to are taken out at the end."""
     types = list(dict.fromkeys([*(row.answer for row in rows), *DESCRIBED]))
-    _, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
-    components["TriggerRecord"] |= TRIGGER_RULE
-    return {
+    _, components = msgspec.json.schema_components(types, ref_template=REF)
+    trigger_kinds = {"schedule": "ScheduleTriggerRecord", "event": "EventTriggerRecord"}
+    described: Json = {
         **components,
-        "ErrorResponse": _ERROR,
-        "ValidationError": _VALIDATION,
-        "StaleOccurrence": _stale_occurrence(components),
-        **({"StaleClosedPeriod": _stale(_CLOSED_PERIOD)} if "ClosedPeriodRecord" in components else {}),
-    }
-
-
-_CLOSED_PERIOD: Json = {
-    "type": "object",
-    "required": ["closed_period"],
-    "properties": {
-        "closed_period": {
-            "anyOf": [{"$ref": _SCHEMAS.format(name="ClosedPeriodRecord")}, {"type": "null"}],
-        }
-    },
-}
-
-
-_ERROR: Json = {
-    "type": "object",
-    "required": ["success", "contract_version", "message"],
-    "properties": {
-        "success": {"const": False},
-        "contract_version": {"type": "integer", "minimum": 1},
-        "message": {"type": "string", "maxLength": 500},
-        "code": {"type": "string", "enum": sorted(STATUS)},
-        "errors": {
-            "type": "object",
-            "additionalProperties": {"type": "array", "items": {"type": "string"}},
+        **{_envelope_name(row): _envelope(row) for row in rows},
+        **BODY_COMPONENTS,
+        "AutomationTrigger": {
+            "description": "How an automation starts.",
+            "oneOf": [ref(name) for name in trigger_kinds.values()],
+            "discriminator": {
+                "propertyName": "kind",
+                "mapping": {kind: ref(name)["$ref"] for kind, name in trigger_kinds.items()},
+            },
         },
-        "data": {"type": "object"},
-    },
-}
+        **refusal_schemas(STATUS, codes=codes, components=components),
+        **LOGIN_SCHEMAS,
+    }
+    return {name: tidied(schema) for name, schema in described.items()}
 
 
-_VALIDATION: Json = {
-    "allOf": [{"$ref": _SCHEMAS.format(name="ErrorResponse")}],
-    "required": ["errors"],
-}
+def _envelope_name(row: Operation) -> str:
+    return row.answer.__name__.removesuffix("Answer") + "Envelope"
 
 
-def _stale(data: Json) -> Json:
-    """A refusal that holds what is current."""
+def _envelope(row: Operation) -> Json:
     return {
-        "allOf": [{"$ref": _SCHEMAS.format(name="ErrorResponse")}],
-        "required": ["data"],
-        "properties": {"code": {"const": StaleVersion.code}, "data": data},
+        "type": "object",
+        "description": "A call that was done: `data` is its answer.",
+        "required": ["success", "contract_version", "data"],
+        "properties": {
+            "success": {"type": "boolean", "const": True},
+            "contract_version": {"type": "integer", "const": CONTRACT_VERSION},
+            "data": ref(row.answer.__name__),
+        },
     }
-
-
-def _stale_occurrence(components: Json) -> Json:
-    held = {"occurrence": "OccurrenceRecord", "automation": "AutomationRecord", "approval": "ApprovalRecord"}
-    properties: Json = {
-        field: {"$ref": _SCHEMAS.format(name=name)} for field, name in held.items() if name in components
-    }
-    if "occurrence" in properties:
-        properties["occurrence"] = {"anyOf": [properties["occurrence"], {"type": "null"}]}
-    return _stale({"type": "object", "required": ["occurrence", "automation"], "properties": properties})
 
 
 def _responses(row: Operation) -> Json:
-    name = row.answer.__name__
-    schema: Json = {
-        "type": "object",
-        "required": ["success", "contract_version", "data"],
-        "properties": {
-            "success": {"const": True},
-            "contract_version": {"const": CONTRACT_VERSION},
-            "data": {"$ref": _SCHEMAS.format(name=name)},
-        },
-    }
-    content: Json = {"application/json": {"schema": schema}}
+    content: Json = {"schema": ref(_envelope_name(row))}
     example = _example(row)
     if example is not None:
-        content["application/json"]["example"] = example.answer
-    responses: Json = {str(row.status): {"description": "Done", "content": content}}
+        content["example"] = inlined(example.answer)
+    responses: Json = {str(row.status): _response("Done", content)}
     if row.status == 201:
-        replayed = {"required": True, "schema": {"const": "true"}}
-        responses["200"] = {
-            "description": "Done before: the same record",
-            "content": content,
-            "headers": {"Idempotent-Replayed": replayed},
-        }
+        responses["200"] = _response("Done before: the same record", content, "Idempotent-Replayed")
     for status, refusals in sorted(_by_status(row).items()):
         responses[str(status)] = _refusal(status, refusals, stale=_stale_name(row))
     return responses
 
 
+def _response(words: str, content: Json, *headers: str) -> Json:
+    names = ("X-Request-Id", *headers)
+    return {
+        "description": words,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
+        "content": {"application/json": content},
+    }
+
+
 def _by_status(row: Operation) -> Mapping[int, list[type[Refusal]]]:
     possible = [*_ALWAYS, *row.refusals]
-    if row.method in ("POST", "PATCH"):
+    if row.method != "GET":
         possible += _WITH_BODY
     if "{" in row.path:
         possible.append(NotFound)
+    return _grouped(possible)
+
+
+def _grouped(possible: Sequence[type[Refusal]]) -> Mapping[int, list[type[Refusal]]]:
     by_status: dict[int, list[type[Refusal]]] = {}
     for refusal in dict.fromkeys(possible):
         by_status.setdefault(STATUS[refusal.code], []).append(refusal)
-    return by_status | {TARGET_TOO_LONG: [TooLarge], HEADERS_TOO_LARGE: [TooLarge]}
+    return by_status | {TARGET_TOO_LONG: [TooLarge], HEADERS_TOO_LARGE: [TooLarge], _INTERNAL: []}
 
 
 def _stale_name(row: Operation) -> str:
-    return "StaleClosedPeriod" if "/app/closed-periods" in row.path else "StaleOccurrence"
+    return "StaleClosedPeriodRefusal" if "/app/closed-periods" in row.path else "StaleRefusal"
 
 
-def _refusal(status: int, refusals: Sequence[type[Refusal]], *, stale: str) -> Json:
-    examples_by_code: Json = {}
-    for refusal in refusals:
-        value: Json = {
-            "success": False,
-            "contract_version": CONTRACT_VERSION,
-            "message": refusal.words,
-            "code": refusal.code,
+def _refusal(status: int, refusals: Sequence[type[Refusal]], *, stale: str = "") -> Json:
+    codes = {refusal.code: refusal.words for refusal in refusals}
+    if status == _INTERNAL:
+        codes = {"internal": "Something went wrong on our side. Give this id when you ask about it: …."}
+    examples_by_code: Json = {
+        code: {
+            "value": {
+                "success": False,
+                "contract_version": CONTRACT_VERSION,
+                "message": words,
+                "code": code,
+                **({"errors": {}} if status == 422 else {}),
+            }
         }
-        if status == 422:
-            value["errors"] = {}
-        examples_by_code[refusal.code] = {"value": value}
-    schema: Json = {"$ref": _SCHEMAS.format(name="ValidationError" if status == 422 else "ErrorResponse")}
-    if StaleVersion in refusals:
+        for code, words in codes.items()
         # What is current is no fixed text: get and move show the records it holds.
-        examples_by_code.pop(StaleVersion.code)
-        others: Json = {"allOf": [schema], "properties": {"code": {"not": {"const": StaleVersion.code}}}}
-        schema = {"anyOf": [{"$ref": _SCHEMAS.format(name=stale)}, others]}
-    response: Json = {
-        "description": _WORDS[status],
-        "content": {"application/json": {"schema": schema, "examples": examples_by_code}},
+        if code != StaleVersion.code
     }
+    schema = ref("ValidationRefusal" if status == 422 else "Refusal")
+    if StaleVersion in refusals:
+        schema = {"anyOf": [ref(stale), schema]} if len(refusals) > 1 else ref(stale)
+    waits = ("Retry-After",) if status in (429, 503) else ()
+    response = _response(_WORDS[status], {"schema": schema, "examples": examples_by_code}, *waits)
+    response["x-codes"] = sorted(codes)
     if status == 401:
         is_sure = refusals == [Unauthenticated]
-        response["headers"] = {"WWW-Authenticate": {"required": is_sure, "schema": {"type": "string"}}}
-    if status in (429, 503):
-        response["headers"] = {"Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}}}
+        response["headers"]["WWW-Authenticate"] = {"required": is_sure, "schema": {"type": "string"}}
     return response
 
 
 def write_for_web(file: Path) -> None:
     """Writes what the web app may call: /v1 and its own /app."""
+    _write(file, under=("/v1/", "/app/"), codes=True)
+
+
+def write_public(file: Path) -> None:
+    """Writes the public API, as a release serves it."""
+    _write(file, under=("/v1/", "/v2/"), codes=False)
+
+
+def _write(file: Path, *, under: tuple[str, ...], codes: bool) -> None:
     # Taken when asked for: the service itself hands the table over, and needs no second way to it.
     from steward.api.operations import OPERATIONS
+    from steward.version import __version__
 
-    web_document = document(OPERATIONS, "/", version=str(CONTRACT_VERSION), under=("/v1/", "/app/"))
-    body = msgspec.json.format(msgspec.json.encode(web_document), indent=1)
+    described = document(OPERATIONS, "/", version=__version__, under=under, codes=codes)
+    body = msgspec.json.format(msgspec.json.encode(described), indent=1)
     if not file.exists() or file.read_bytes() != body:
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(body)
 
 
 if __name__ == "__main__":
-    write_for_web(Path(sys.argv[1]))
+    (write_public if sys.argv[1] == "--public" else write_for_web)(Path(sys.argv[-1]))

@@ -11,7 +11,7 @@ async def actions(service: Service, org: OrgId) -> list[tuple[str, str | None, s
     async def act(tx: Tx) -> list[tuple[str, str | None, str | None]]:
         rows = await tx.all(
             "SELECT action, actor, object_id FROM audit_log"
-            " WHERE org_id = :org AND actor_kind = 'person' AND action <> 'signed_in' ORDER BY at, id",
+            " WHERE org_id = :org AND actor_kind = 'person' AND action <> 'signed_in' ORDER BY seq",
             {"org": org},
         )
         return [(row["action"], row["actor"], row["object_id"]) for row in rows]

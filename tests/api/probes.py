@@ -139,7 +139,12 @@ async def linger(call: ApiCall) -> None:
 def _row(method: str, name: str, function: Any, **more: Any) -> Operation:
     more = {"scope": READ if method == "GET" else WRITE, "answer": Echo, **more}
     return Operation(
-        method=method, path=f"/v1/automations/probe/{name}", function=function, summary=name, **more
+        name=f"probes.{method}_{name}",
+        method=method,
+        path=f"/v1/automations/probe/{name}",
+        function=function,
+        summary=name,
+        **more,
     )
 
 
@@ -169,6 +174,7 @@ PROBES = [
     _row("POST", "slow", prepared, prepare=linger, seconds=0.01),
     _row("POST", "approve/{approval_id}", replay, answer=EmptyAnswer, scope=APPROVE, writes=True),
     Operation(
+        name="probes.own",
         method="POST",
         path="/app/probe",
         access=Access.APP,

@@ -91,7 +91,7 @@ async def test_a_bug_answers_its_request_id_and_nothing_else(
     assert "secret" not in json.dumps(heard.body)
     line = json.loads(probed.lines[-1])
     assert (line["action"], line["request"]) == ("request_failed", request_id)
-    assert line["path"] == f"{PROBE}/bug"
+    assert line["operation"].startswith("probes.")
     assert "ZeroDivisionError" in line["traceback"]
 
 
@@ -182,6 +182,7 @@ async def test_the_status_tells_the_organisations_counts(member: Caller) -> None
         "contract_version": 1,
         "time": "2026-05-01T06:00:00.000Z",
         "automations_enabled": True,
+        "frozen": False,
         "counts": {"active": 0, "paused": 0, "waiting_approvals": 0, "queued_runs": 0},
         "limits": {
             "imports_kept": 0,

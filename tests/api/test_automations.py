@@ -79,7 +79,7 @@ class Desk:
 @pytest.fixture
 async def desk(engine: Engine, clock: FakeClock) -> AsyncIterator[Desk]:
     """The service with the templates of these tests."""
-    service = await make_service(engine, clock, templates=RULES.templates, connectors=RULES.connectors)
+    service = await make_service(engine, clock, automation_rules=RULES)
     in_table = {(row.method, row.path) for row in OPERATIONS}
     service.restart(extra=[row for row in AUTOMATION_OPERATIONS if (row.method, row.path) not in in_table])
     none = IntegrationId(0)

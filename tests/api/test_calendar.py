@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.api.test_automations import Desk, desk
-from tests.people import Heard
+from tests.people import Heard, altered
 
 __all__ = ["desk"]
 
@@ -132,7 +132,7 @@ async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> Non
     await desk.create()
     cursor = (await desk.member.get(PATH, limit=2)).data["next_cursor"]
     assert await refused(desk, cursor=cursor, state="pending") == ["cursor"]
-    assert await refused(desk, cursor=cursor[:-2] + "AA") == ["cursor"]
+    assert await refused(desk, cursor=altered(cursor, -4)) == ["cursor"]
     heard = await desk.stranger.get(PATH, cursor=cursor)
     assert (heard.status, list(heard.errors)) == (422, ["cursor"])
     assert (await desk.member.get(PATH, cursor=cursor, limit=3)).status == 200

@@ -149,6 +149,6 @@ async def test_the_periods_without_success_are_chosen_for_each_automation(servic
 
 async def test_anybody_may_ask_what_is_offered(service: Service) -> None:
     """Whether mail is sent is told without a session."""
-    assert (await service.nobody().get("/app/options")).data == {"mail": False}
+    assert (await service.nobody().get("/app/options")).data == {"mail": False, "setup_needed": False}
     service.restart(mail=True)
-    assert (await service.nobody().get("/app/options")).data == {"mail": True}
+    assert (await service.nobody().get("/app/options")).data == {"mail": True, "setup_needed": False}

@@ -95,3 +95,9 @@ async def test_only_an_owner_changes_it(service: Service) -> None:
     for name in ("approver", "member"):
         heard = await (await service.web(name)).patch(PATH, {"name": "Mine"})
         assert (heard.status, heard.code) == (403, "forbidden")
+
+
+async def test_an_installation_without_accounts_says_that_setup_is_needed(service: Service) -> None:
+    """Invitations that nobody has accepted are no accounts."""
+    await service.write(lambda tx: tx.execute("UPDATE people SET unclaimed = TRUE"))
+    assert (await service.nobody().get("/app/options")).data == {"mail": False, "setup_needed": True}

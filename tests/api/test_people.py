@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from steward.accounts import people
+from steward.database.engine.base import Tx
+from steward.database.notifications import receivers
 from steward.model.account import Role
 from steward.model.instants import wire_time
 from tests.api.audited import actions
@@ -42,6 +44,7 @@ async def test_everybody_sees_the_people_of_their_organisation_alone(service: Se
         "role": "member",
         "state": "active",
         "last_seen_at": wire_time(service.clock.now()),
+        "mail_refused": False,
     }
     assert found["owner@example.com"]["last_seen_at"] is None
 
@@ -195,3 +198,24 @@ async def test_a_token_never_reaches_people(service: Service) -> None:
     token = await service.token("owner")
     for path in (PEOPLE, "/app/organization", "/app/password", "/app/invitations/accept"):
         assert (await token.get(path)).code == "forbidden"
+
+
+async def test_an_owner_has_refused_mail_tried_again(service: Service) -> None:
+    """Three refusals in a row are shown; no other role may end that, nor another organization."""
+    web, member = await service.web("owner"), service.members["member"]
+    path = f"/app/people/{member.person.id}/mail-again"
+    for refusals in (2, 3):
+
+        async def refuse(tx: Tx, refusals: int = refusals) -> None:
+            while await receivers.count_refusal(tx, member.org, member.person.id) < refusals:
+                pass
+
+        await service.write(refuse, org=member.org)
+        listed = (await web.get("/app/people")).data["people"]
+        refused = {person["id"] for person in listed if person["mail_refused"]}
+        assert refused == ({member.person.id} if refusals == 3 else set())
+    assert (await (await service.web("approver")).post(path)).code == "forbidden"
+    assert (await (await service.web("stranger")).post(path)).status == 404
+    heard = await web.post(path)
+    assert (heard.status, heard.data["person"]["mail_refused"]) == (200, False)
+    assert not any(person["mail_refused"] for person in (await web.get("/app/people")).data["people"])

@@ -12,7 +12,7 @@ from steward.accounts import people
 from steward.api import openapi
 from steward.api.http.operation import Operation
 from steward.api.operations import OPERATIONS
-from steward.database.engine.base import Engine, Tx
+from steward.database.engine.base import Dialect, Engine, Tx
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import SqliteEngine
@@ -35,7 +35,7 @@ def described() -> dict[str, Any]:
     rows = [
         row if row.path.startswith("/v1/") else replace(row, path=PRETENDED + row.path) for row in OPERATIONS
     ]
-    document = openapi.document(rows, BASE_URL, version="0")
+    document = openapi.document(rows, BASE_URL, version="0", under=("/v1/",))
     for path in document["paths"].values():
         for operation in path.values():
             del operation["security"]
@@ -65,6 +65,11 @@ class Served:
         self.two: Two = self.wait(make_two(self._engine, self.clock))
         self._callers: dict[str, Caller] = {}
 
+    @property
+    def dialect(self) -> Dialect:
+        """The engine behind the service."""
+        return self._engine.dialect
+
     async def _open(self, database_url: str) -> Engine:
         if is_sqlite(database_url):
             return SqliteEngine(sqlite_path(database_url), clock=self.clock)
@@ -88,7 +93,8 @@ class Served:
         headers = {**sent.get("headers", {}), **caller.headers}
         if caller.csrf is not None:
             headers["X-CSRF-Token"] = caller.csrf
-        answer = await caller.client.request(row.method, url, **{**sent, "headers": headers})
+        calling = caller.client.request(row.method, url, **{**sent, "headers": headers})
+        answer = await self.clock.through(calling)  # what waits for its turn at an account has it
         if "set-cookie" in answer.headers:
             del self._callers[kind]
         if answer.status_code == 403:

@@ -1,5 +1,6 @@
 """Exports with any part put in another's place: read or refused in words, never a failure."""
 
+import copy
 import json
 import os
 import random
@@ -8,12 +9,16 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from steward.imports.content import Unreadable, content_of
 from steward.imports.keep import needs_of, shown_plan
 from steward.imports.n8n.read import read_value
+from steward.imports.reading import read_export
 from steward.imports.shopify_flow import read as store_flow
 from steward.model import kept_plan
 from tests.case_data import case_data
+from tests.imports.exports import chain, node
 from tests.imports.shopify_flow.examples import EXAMPLES
 from tests.imports.shopify_flow.flows import text_of
 
@@ -24,6 +29,8 @@ _ODD: list[Any] = [
     -1,
     0,
     1e308,
+    float("inf"),
+    10**400,
     "",
     "={{ $json.a }}",
     "=",
@@ -32,7 +39,10 @@ _ODD: list[Any] = [
     {},
     [[]],
     [None],
+    [[1], {}],
     {"": 1},
+    {"a": [{}]},
+    {"__rl": True, "value": [], "mode": {}},
 ]
 
 
@@ -64,16 +74,24 @@ def check_altered(exports: Sequence[str], rounds: int) -> None:
         export = json.loads(chance.choice(exports))
         for _ in range(chance.randrange(1, 6)):
             container, name = chance.choice(_places(export))
-            container[name] = json.loads(json.dumps(chance.choice(_ODD)))
+            container[name] = copy.deepcopy(chance.choice(_ODD))
         try:
             plan = read_value(export).plan
             shown_plan(kept_plan.to_kept(plan))
             needs_of(plan)
         except Unreadable:
             continue
-        except (AttributeError, TypeError, KeyError, ValueError, IndexError, RecursionError):
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
             failures.append(traceback.format_exc(limit=-2))
     assert failures == [], seed
+
+
+@pytest.mark.parametrize("text", ["token: \ud800", "={{ '\ud800' }}"])
+async def test_half_a_character_is_refused_wherever_it_stands(text: str) -> None:
+    """In a setting and in an expression; also where secrets are looked for."""
+    export = chain(node("Ask", "httpRequest", 4.2, {"url": "https://a.example", "body": text, "options": {}}))
+    with pytest.raises(Unreadable, match="invalid characters"):
+        await read_export("workflow_tool", content_of(json.dumps(export)), None, None)
 
 
 _SIGNS = (
@@ -116,7 +134,7 @@ def _altered(export: Any, chance: random.Random) -> Any:
         if isinstance(here[name], str) and chance.random() < 0.7:
             here[name] = _cut(here[name], chance)
         else:
-            here[name] = json.loads(json.dumps(chance.choice(_ODD)))
+            here[name] = copy.deepcopy(chance.choice(_ODD))
     return value
 
 
@@ -136,7 +154,7 @@ def test_no_altered_flow_breaks_the_reader_or_holds_it_up() -> None:
             needs_of(plan)
         except Unreadable:
             pass
-        except (AttributeError, TypeError, KeyError, ValueError, IndexError, RecursionError):
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
             broken.append(traceback.format_exc(limit=-2))
         if time.perf_counter() - began > SLOWEST:
             broken.append(f"slow: {text[:2000]}")

@@ -300,6 +300,24 @@ async def test_an_endless_body_is_read_no_further_than_promised(two: Two) -> Non
     assert peak < 16 * MIB
 
 
+@pytest.mark.parametrize("path", [f"{PREFIX}/imports", "/v1/store-events/unknown", "/v1/nowhere"])
+async def test_a_refusal_reaches_who_is_still_sending(two: Two, path: str) -> None:
+    """A body that nobody wants is read to its end, so that closing does not cut the answer off."""
+    part = b" " * (64 * 1024)
+
+    async def refused(parts: int, *more: tuple[bytes, bytes]) -> Answer:
+        length = (b"content-length", b"%d" % (parts * len(part)))
+        return await send(two, "POST", path.encode(), headers=[JSON, length, *more], parts=[part] * parts)
+
+    for answer in (large := await refused(32), await refused(32, (b"expect", b"100-continue"))):
+        assert answer.status in (401, 404)
+    assert (large.taken, answer.taken) == (32, 0)
+    assert (await refused(1)).taken == 0
+    most = MAX_DISCARDED // len(part) + 1
+    assert (await refused(most)).taken == most
+    assert (await refused(most + 1)).taken == most
+
+
 @pytest.mark.parametrize(
     "body",
     [

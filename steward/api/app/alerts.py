@@ -70,6 +70,7 @@ async def _answer(tx: Tx, call: ApiCall, automation: AutomationId) -> AlertsAnsw
 
 OPERATIONS = (
     Operation(
+        name="automations.get_alerts",
         method="GET",
         path="/app/automations/{automation_id}/alerts",
         access=Access.APP,
@@ -79,6 +80,7 @@ OPERATIONS = (
         summary="Get the alerts of an automation",
     ),
     Operation(
+        name="automations.update_alerts",
         method="PATCH",
         path="/app/automations/{automation_id}/alerts",
         access=Access.APP,

@@ -44,6 +44,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 
 OPERATIONS = (
     Operation(
+        name="approvals.list_notices",
         method="GET",
         path="/app/approvals/{approval_id}/notices",
         access=Access.APP,

@@ -88,6 +88,7 @@ def _record(entry: HistoryEntry) -> HistoryRecord:
 
 OPERATIONS = (
     Operation(
+        name="automations.list_history",
         method="GET",
         path="/app/automations/{automation_id}/history",
         access=Access.APP,

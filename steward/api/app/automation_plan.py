@@ -83,6 +83,7 @@ def _start_field(field: StartField) -> StartFieldRecord:
 
 OPERATIONS = (
     Operation(
+        name="automations.get_plan",
         method="GET",
         path="/app/automations/{automation_id}/plan",
         access=Access.APP,

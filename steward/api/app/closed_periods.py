@@ -38,8 +38,8 @@ from steward.model.refusals import StaleVersion, ValidationFailed, WrongState
 from steward.scheduling.closings import all_closings, zone_of
 from steward.scheduling.zones import local_time, zone
 
-MAX_CLOSINGS = 2_000
-LONGEST_RANGE = timedelta(days=92)
+_MAX_CLOSINGS = 2_000
+_LONGEST_RANGE = timedelta(days=92)
 _FAR = timedelta(days=366)
 
 PeriodName = Annotated[NameText, Field(max_length=80)]
@@ -221,7 +221,7 @@ def _scope_record(scope: ClosedScope) -> ClosedScopeRecord:
     return ClosedScopeRecord(scope.kind.value, scope.integration, scope.automation)
 
 
-async def _records(tx: Tx, org: OrgId, stored_periods: Iterable[StoredPeriod]) -> list[ClosedPeriodRecord]:
+async def records_of(tx: Tx, org: OrgId, stored_periods: Iterable[StoredPeriod]) -> list[ClosedPeriodRecord]:
     """The periods as answered, with the names of the people."""
     people: dict[PersonId, PersonNameRecord] = {}
     answered = []
@@ -258,17 +258,17 @@ def _record(stored: StoredPeriod, people: Mapping[PersonId, PersonNameRecord]) -
 
 
 async def _answer(tx: Tx, call: ApiCall, stored: StoredPeriod) -> ClosedPeriodRecord:
-    [answered] = await _records(tx, call.actor.org, [stored])
+    [answered] = await records_of(tx, call.actor.org, [stored])
     return answered
 
 
-def _current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
+def current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
     """The current record of a refusal in its public form."""
     stored = data["closed_period"]
     return {"closed_period": _record(stored, {}) if isinstance(stored, StoredPeriod) else None}
 
 
-def _scope(body: ClosedScopeBody) -> ClosedScope:
+def scope_of(body: ClosedScopeBody) -> ClosedScope:
     """The scope, with exactly the id that its kind needs. Raises ValidationFailed."""
     errors: dict[str, list[str]] = {}
     needed = {ClosedScopeKind.STORE: "integration_id", ClosedScopeKind.AUTOMATION: "automation_id"}
@@ -296,7 +296,7 @@ def _when(body: ClosedWhenBody) -> SentWhen:
 
 def _make(call: ApiCall) -> MakePeriod:
     body: ClosedPeriodBody = call.body
-    return MakePeriod(body.name, _scope(body.scope), body.stops, _when(body.when), body.timezone)
+    return MakePeriod(body.name, scope_of(body.scope), body.stops, _when(body.when), body.timezone)
 
 
 async def _effect(tx: Tx, stored: StoredPeriod) -> EffectRecord:
@@ -318,12 +318,13 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     )
     page = stored_periods[: query.limit]
     more = paging.next_cursor(call, [page[-1].period.id]) if len(stored_periods) > len(page) else None
-    return ClosedPeriodsAnswer(await _records(tx, call.actor.org, page), more)
+    return ClosedPeriodsAnswer(await records_of(tx, call.actor.org, page), more)
 
 
 async def make(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/closed-periods`."""
     stored = await change.make(tx, call.actor, _make(call))
+    _log(call, stored, "made")
     return MadePeriodAnswer(await _answer(tx, call, stored), await _effect(tx, stored))
 
 
@@ -349,14 +350,22 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
     body: ChangeClosedPeriodBody = call.body
     when = None if body.when is None else _when(body.when)
     command = ChangePeriod(call.ids["period_id"], body.version, body.name, body.stops, when, body.timezone)
-    return ClosedPeriodAnswer(await _answer(tx, call, await change.change(tx, call.actor, command)))
+    stored = await change.change(tx, call.actor, command)
+    _log(call, stored, "changed")
+    return ClosedPeriodAnswer(await _answer(tx, call, stored))
 
 
 async def end(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/closed-periods/{periodId}/end`."""
     body: EndClosedPeriodBody = call.body
     stored = await change.end(tx, call.actor, call.ids["period_id"], version=body.version)
+    _log(call, stored, "ended")
     return ClosedPeriodAnswer(await _answer(tx, call, stored))
+
+
+def _log(call: ApiCall, stored: StoredPeriod, action: str) -> None:
+    org, period = call.actor.org, stored.period.id
+    call.context.log.info("closed_period_changed", org=org, period=period, action=action)
 
 
 async def closings(tx: Tx, call: ApiCall) -> Answer:
@@ -375,7 +384,7 @@ async def closings(tx: Tx, call: ApiCall) -> Answer:
                 wire_time(closing.start),
                 wire_time_or_none(closing.end),
             )
-            for closing in islice(stream, MAX_CLOSINGS)
+            for closing in islice(stream, _MAX_CLOSINGS)
         ]
     )
 
@@ -384,8 +393,8 @@ def _check_range(since: datetime, until: datetime, now: datetime) -> None:
     errors: dict[str, list[str]] = {}
     if until <= since:
         errors["to"] = ["Give a time after from."]
-    elif until - since > LONGEST_RANGE:
-        errors["to"] = [f"Give a time at most {LONGEST_RANGE.days} days after from."]
+    elif until - since > _LONGEST_RANGE:
+        errors["to"] = [f"Give a time at most {_LONGEST_RANGE.days} days after from."]
     elif until > now + _FAR:
         errors["to"] = [f"Give a time at most {_FAR.days} days from now."]
     if errors:
@@ -397,13 +406,15 @@ async def freeze(tx: Tx, call: ApiCall) -> Answer:
     body: FreezeBody = call.body
     if body.scope.kind is ClosedScopeKind.AUTOMATION:
         raise ValidationFailed(errors={"scope.kind": ["Choose the organization or a store."]})
-    frozen = await change.freeze(tx, call.actor, _scope(body.scope), reason=body.reason)
+    frozen = await change.freeze(tx, call.actor, scope_of(body.scope), reason=body.reason)
+    _log(call, frozen.stored, "frozen")
     answer = FreezeAnswer(await _answer(tx, call, frozen.stored), frozen.in_flight)
     return answer if frozen.is_new else replayed(answer)
 
 
 OPERATIONS = (
     Operation(
+        name="closed_periods.list",
         method="GET",
         path="/app/closed-periods",
         access=Access.APP,
@@ -414,6 +425,7 @@ OPERATIONS = (
         summary="List closed periods",
     ),
     Operation(
+        name="closed_periods.create",
         method="POST",
         path="/app/closed-periods",
         access=Access.APP,
@@ -427,6 +439,7 @@ OPERATIONS = (
         wakes=("closings",),
     ),
     Operation(
+        name="closed_periods.preview",
         method="POST",
         path="/app/closed-periods/preview",
         access=Access.APP,
@@ -437,6 +450,7 @@ OPERATIONS = (
         summary="Preview a closed period",
     ),
     Operation(
+        name="closed_periods.update",
         method="PATCH",
         path="/app/closed-periods/{period_id}",
         access=Access.APP,
@@ -448,9 +462,10 @@ OPERATIONS = (
         refusals=(StaleVersion, WrongState),
         writes=True,
         wakes=("closings",),
-        current=_current,
+        current=current,
     ),
     Operation(
+        name="closed_periods.end",
         method="POST",
         path="/app/closed-periods/{period_id}/end",
         access=Access.APP,
@@ -462,9 +477,10 @@ OPERATIONS = (
         refusals=(StaleVersion, WrongState),
         writes=True,
         wakes=("closings",),
-        current=_current,
+        current=current,
     ),
     Operation(
+        name="closings.list",
         method="GET",
         path="/app/closings",
         access=Access.APP,
@@ -475,6 +491,7 @@ OPERATIONS = (
         summary="List closings",
     ),
     Operation(
+        name="closed_periods.freeze",
         method="POST",
         path="/app/freeze",
         access=Access.APP,

@@ -12,13 +12,12 @@ from pydantic import Field
 from steward.api.http import paging
 from steward.api.http.operation import Access, Answer, ApiCall, Operation, PreparedIsStale
 from steward.api.schema.fields import NameText, OpenObject, PlatformText, RequestBody
-from steward.api.v1.automations import rules_of
 from steward.api.v1.catalogue import ConnectionRecord, ConnectionsQuery, connection_record
 from steward.automations import lifecycle, readiness
 from steward.connections import connect as connecting
 from steward.connections.connect import Check, CheckedSettings, Connected
 from steward.connections.vault import Vault, open_secrets
-from steward.connectors.base.connector import ConnectionKind, Health
+from steward.connectors.base.connector import ConnectionKind, Health, IssuesKeys
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.database.accounts import connections
 from steward.database.automations import records as automations
@@ -39,7 +38,11 @@ UNSUBSCRIBE_SECONDS = 5.0
 
 
 class KindRecord(msgspec.Struct):
-    """A kind of connection, the form that connects it, and who signs people in where they can sign in."""
+    """A kind of connection, the form that connects it, and who signs people in where they can sign in.
+
+    `sign_in_ready`: the operator has set the sign-in up, or need not. `issues_keys`: a shop gives keys on a
+    page of its own; `no_keys_reason` says why it cannot send them here.
+    """
 
     kind: str
     title: str
@@ -48,6 +51,9 @@ class KindRecord(msgspec.Struct):
     settings_schema: Mapping[str, Any]
     sign_in: str | None = None
     sign_in_schema: Mapping[str, Any] | None = None
+    sign_in_ready: bool = False
+    issues_keys: bool = False
+    no_keys_reason: str | None = None
 
 
 class KindsAnswer(msgspec.Struct):
@@ -119,7 +125,7 @@ class RenameBody(RequestBody):
 
 async def kinds(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/connections/kinds`: every kind with the schema of its settings."""
-    connectors = sorted(call.context.connectors.items())
+    connectors = sorted(call.context.vault.connectors.items())
     return KindsAnswer(
         [
             KindRecord(
@@ -130,6 +136,12 @@ async def kinds(tx: Tx, call: ApiCall) -> Answer:
                 connector.facts.settings_schema,
                 connector.facts.sign_in_provider.capitalize() or None,
                 connector.facts.sign_in_schema,
+                connector.facts.sign_in_schema is not None
+                or connector.facts.sign_in_provider in call.context.rules.sign_in.providers,
+                isinstance(connector, IssuesKeys),
+                connector.no_keys_reason(call.context.rules.web_origin)
+                if isinstance(connector, IssuesKeys)
+                else None,
             )
             for kind, connector in connectors
         ]
@@ -230,7 +242,7 @@ async def disconnect(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections/{integrationId}/disconnect`: keys erased, its automations paused."""
     integration = _integration(call)
     before = await _get(tx, org=call.actor.org, integration=integration)
-    rules, reason = rules_of(call.context), f"{before.name} was disconnected."
+    rules, reason = call.context.automation_rules, f"{before.name} was disconnected."
     # Before the connection is written: the lock order is schedules, listeners, connections.
     await lifecycle.pause_for_connection(tx, call.actor.org, integration, reason=reason, rules=rules)
     ended = await connecting.disconnect(tx, call.actor, integration)
@@ -268,7 +280,7 @@ async def _used(tx: Tx, call: ApiCall) -> Counter[IntegrationId]:
     automations_of_org = await automations.find(
         tx, call.actor.org, not_archived, sort=Sort.OLDEST, limit=MOST_AUTOMATIONS
     )
-    templates = call.context.templates
+    templates = call.context.automation_rules.templates
     return Counter(
         integration
         for automation in automations_of_org
@@ -304,6 +316,7 @@ def _check(check: Check) -> CheckRecord:
 
 OPERATIONS = (
     Operation(
+        name="connections.list_kinds",
         method="GET",
         path="/app/connections/kinds",
         access=Access.APP,
@@ -314,6 +327,7 @@ OPERATIONS = (
         small=True,
     ),
     Operation(
+        name="connections.list_used",
         method="GET",
         path="/app/connections",
         access=Access.APP,
@@ -324,6 +338,7 @@ OPERATIONS = (
         summary="List connections and how many automations need each",
     ),
     Operation(
+        name="connections.create",
         method="POST",
         path="/app/connections",
         access=Access.APP,
@@ -339,6 +354,7 @@ OPERATIONS = (
         seconds=25.0,
     ),
     Operation(
+        name="connections.check",
         method="POST",
         path="/app/connections/{integration_id}/check",
         access=Access.APP,
@@ -352,6 +368,7 @@ OPERATIONS = (
         seconds=25.0,
     ),
     Operation(
+        name="connections.rename",
         method="PATCH",
         path="/app/connections/{integration_id}",
         access=Access.APP,
@@ -363,6 +380,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="connections.reconnect",
         method="POST",
         path="/app/connections/{integration_id}/reconnect",
         access=Access.APP,
@@ -377,6 +395,7 @@ OPERATIONS = (
         seconds=25.0,
     ),
     Operation(
+        name="connections.disconnect",
         method="POST",
         path="/app/connections/{integration_id}/disconnect",
         access=Access.APP,

@@ -127,6 +127,7 @@ def _entry(line: InboxRow, origin: str) -> InboxEntry:
 
 OPERATIONS = (
     Operation(
+        name="inbox.list",
         method="GET",
         path="/app/inbox",
         access=Access.APP,
@@ -137,6 +138,7 @@ OPERATIONS = (
         summary="List one's own notices",
     ),
     Operation(
+        name="inbox.mark_read",
         method="POST",
         path="/app/inbox/read",
         access=Access.APP,

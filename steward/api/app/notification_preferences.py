@@ -231,6 +231,7 @@ _TEST_STATES: Mapping[MessageState, Literal["waiting", "sent"]] = {
 
 OPERATIONS = (
     Operation(
+        name="notification_preferences.get",
         method="GET",
         path="/app/notification-preferences",
         access=Access.APP,
@@ -240,6 +241,7 @@ OPERATIONS = (
         summary="Get one's own notification preferences",
     ),
     Operation(
+        name="notification_preferences.update",
         method="PATCH",
         path="/app/notification-preferences",
         access=Access.APP,
@@ -251,6 +253,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="notification_preferences.test",
         method="POST",
         path="/app/notification-preferences/test",
         access=Access.APP,

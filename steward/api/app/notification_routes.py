@@ -307,6 +307,7 @@ def _vault(call: ApiCall) -> Vault:
 _PATH = "/app/notification-routes"
 OPERATIONS = (
     Operation(
+        name="notification_routes.list",
         method="GET",
         path=_PATH,
         access=Access.APP,
@@ -316,6 +317,7 @@ OPERATIONS = (
         summary="List the routes of notices",
     ),
     Operation(
+        name="notification_routes.create",
         method="POST",
         path=_PATH,
         access=Access.APP,
@@ -328,6 +330,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="notification_routes.update",
         method="PATCH",
         path=f"{_PATH}/{{route_id}}",
         access=Access.APP,
@@ -339,6 +342,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="notification_routes.delete",
         method="DELETE",
         path=f"{_PATH}/{{route_id}}",
         access=Access.APP,
@@ -349,6 +353,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="notification_routes.test",
         method="POST",
         path=f"{_PATH}/{{route_id}}/test",
         access=Access.APP,
@@ -362,6 +367,7 @@ OPERATIONS = (
         seconds=25.0,
     ),
     Operation(
+        name="notification_routes.rotate_secret",
         method="POST",
         path=f"{_PATH}/{{route_id}}/rotate-secret",
         access=Access.APP,
@@ -373,6 +379,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="notification_routes.try_again",
         method="POST",
         path=f"{_PATH}/{{route_id}}/try-again",
         access=Access.APP,
@@ -386,6 +393,7 @@ OPERATIONS = (
         seconds=25.0,
     ),
     Operation(
+        name="notification_routes.list_deliveries",
         method="GET",
         path=f"{_PATH}/{{route_id}}/deliveries",
         access=Access.APP,
@@ -396,6 +404,7 @@ OPERATIONS = (
         summary="List the deliveries of a route",
     ),
     Operation(
+        name="notification_routes.send_again",
         method="POST",
         path=f"{_PATH}/{{route_id}}/deliveries/{{message_id}}/again",
         access=Access.APP,

@@ -3,22 +3,25 @@
 import msgspec
 
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.database.accounts import people
 from steward.database.engine.base import Tx
 
 
 class OptionsAnswer(msgspec.Struct):
-    """Whether mail is sent: without it the web app offers no reset of a password by mail."""
+    """Whether mail is sent (without it no password is reset), and whether nobody has an account yet."""
 
     mail: bool
+    setup_needed: bool
 
 
 async def get(tx: Tx, call: ApiCall) -> Answer:
     """Answers `GET /app/options`."""
-    return OptionsAnswer(call.context.rules.mail)
+    return OptionsAnswer(call.context.rules.mail, not await people.has_accounts(tx))
 
 
 OPERATIONS = (
     Operation(
+        name="options.get",
         method="GET",
         path="/app/options",
         access=Access.PUBLIC,

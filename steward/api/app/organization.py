@@ -1,13 +1,16 @@
-"""The organisation's own settings over HTTP."""
+"""What owners look after: the organization's settings, its API credentials and its audit log."""
 
 import msgspec
 
 from steward.accounts import organizations
 from steward.accounts.organizations import ChangeOrganization
+from steward.api.app import audit
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.fields import Flag, NameText, RequestBody, Text
+from steward.database.accounts import credentials
 from steward.database.engine.base import Tx
-from steward.model.account import Organization, Role
+from steward.model.account import Credential, Organization, Role
+from steward.model.instants import wire_time, wire_time_or_none
 
 
 class OrganizationBody(RequestBody):
@@ -29,13 +32,13 @@ class OrganizationRecord(msgspec.Struct):
 
 
 class OrganizationAnswer(msgspec.Struct):
-    """The organisation."""
+    """The organization."""
 
     organization: OrganizationRecord
 
 
 def record(organization: Organization) -> OrganizationRecord:
-    """The organisation as answered."""
+    """The organization as answered."""
     return OrganizationRecord(
         id=organization.id,
         name=organization.name,
@@ -62,18 +65,57 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
     return OrganizationAnswer(record(await organizations.change(tx, call.actor, ask)))
 
 
+class CredentialRecord(msgspec.Struct):
+    """An API credential, never with its secret."""
+
+    client_id: str
+    label: str
+    enabled: bool
+    created_at: str
+    rotated_at: str | None
+    last_login_at: str | None
+
+
+class CredentialsAnswer(msgspec.Struct):
+    """All credentials of the organization, oldest first; `api_access`: the API answers at all."""
+
+    api_access: bool
+    login_url: str
+    credentials: list[CredentialRecord]
+
+
+async def credentials_of(tx: Tx, call: ApiCall) -> Answer:
+    """`GET /app/credentials`."""
+    rules = call.context.rules
+    records = [credential_record(credential) for credential in await credentials.every(tx, call.actor.org)]
+    return CredentialsAnswer(rules.api_access, f"{rules.auth_url}/v2/api/automations/login", records)
+
+
+def credential_record(credential: Credential) -> CredentialRecord:
+    return CredentialRecord(
+        credential.client_id,
+        credential.label,
+        credential.enabled,
+        wire_time(credential.created_at),
+        wire_time_or_none(credential.rotated_at),
+        wire_time_or_none(credential.last_login_at),
+    )
+
+
 OPERATIONS = (
     Operation(
+        name="organization.get",
         method="GET",
         path="/app/organization",
         access=Access.APP,
         role=Role.MEMBER,
         function=get,
         answer=OrganizationAnswer,
-        summary="Get the organisation",
+        summary="Get the organization",
         small=True,
     ),
     Operation(
+        name="organization.update",
         method="PATCH",
         path="/app/organization",
         access=Access.APP,
@@ -81,7 +123,18 @@ OPERATIONS = (
         function=change,
         body=OrganizationBody,
         answer=OrganizationAnswer,
-        summary="Change the organisation",
+        summary="Change the organization",
         writes=True,
     ),
+    Operation(
+        name="credentials.list",
+        method="GET",
+        path="/app/credentials",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=credentials_of,
+        answer=CredentialsAnswer,
+        summary="List API credentials",
+    ),
+    *audit.OPERATIONS,
 )

@@ -7,14 +7,14 @@ from pydantic import Field
 from steward.accounts import attempts, forgotten_password
 from steward.accounts.forgotten_password import PreparedReset
 from steward.api.app.people import EmailText, PasswordText
-from steward.api.http.operation import Access, Answer, ApiCall, AppContext, Client, EmptyAnswer, Operation
+from steward.api.http.operation import Access, Answer, ApiCall, Client, EmptyAnswer, Operation, ServiceContext
 from steward.api.schema.fields import RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx
 from steward.model.refusals import NotConfigured
 from steward.notifications import account_mails
 
-NO_MAIL = "This installation sends no mail. Ask the operator to set a new password."
+_NO_MAIL = "This installation sends no mail. Ask the operator to set a new password."
 
 
 class ForgotBody(RequestBody):
@@ -30,10 +30,10 @@ class ResetBody(RequestBody):
     new_password: PasswordText
 
 
-async def count_forgotten(value: Any, client: Client, context: AppContext) -> None:
+async def count_forgotten(value: Any, client: Client, context: ServiceContext) -> None:
     """Counts a request of one source. Raises NotConfigured without a mail server, RateLimited."""
     if not context.rules.mail:
-        raise NotConfigured(NO_MAIL)
+        raise NotConfigured(_NO_MAIL)
     await forgotten_password.count_request(context.engine, context.clock.now(), client.address)
 
 
@@ -47,7 +47,7 @@ async def forgot(tx: Tx, call: ApiCall) -> Answer:
     return EmptyAnswer()
 
 
-async def count_reset(value: Any, client: Client, context: AppContext) -> None:
+async def count_reset(value: Any, client: Client, context: ServiceContext) -> None:
     """Counts a new password like a sign-in from its address."""
     keys: dict[AttemptKind, str] = {"sign_in_address": client.address}
     await attempts.count(context.engine, context.clock.now(), keys, limit=context.rules.limit_login)
@@ -77,6 +77,7 @@ async def reset(tx: Tx, call: ApiCall) -> Answer:
 
 OPERATIONS = (
     Operation(
+        name="password.forgot",
         method="POST",
         path="/app/password/forgot",
         access=Access.PUBLIC,
@@ -92,6 +93,7 @@ OPERATIONS = (
         wakes=("deliver_email",),
     ),
     Operation(
+        name="password.reset",
         method="POST",
         path="/app/password/reset",
         access=Access.PUBLIC,

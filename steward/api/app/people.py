@@ -1,4 +1,4 @@
-"""People of an organisation, invitations and one's own password over HTTP."""
+"""People of an organization, invitations and one's own password over HTTP."""
 
 from typing import Annotated, Any
 
@@ -16,18 +16,19 @@ from steward.api.http.operation import (
     Answer,
     AnswerWithHeaders,
     ApiCall,
-    AppContext,
     Client,
     Operation,
+    ServiceContext,
 )
 from steward.api.schema.fields import FromJson, NameText, PageQuery, RequestBody, Text, wrong
 from steward.database.accounts import members as rows
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx, from_ms, ms
+from steward.database.notifications import receivers
 from steward.model.account import Member, Role
 from steward.model.ids import PersonId
 from steward.model.instants import wire_time, wire_time_or_none
-from steward.model.refusals import WrongState
+from steward.model.refusals import NotFound, WrongState
 from steward.notifications import account_mails
 
 _LONGEST_EMAIL = 320
@@ -87,6 +88,7 @@ class PersonRecord(msgspec.Struct):
     role: str
     state: str
     last_seen_at: str | None
+    mail_refused: bool
 
 
 class PersonAnswer(msgspec.Struct):
@@ -111,8 +113,8 @@ class InvitedAnswer(msgspec.Struct):
     mailed: bool
 
 
-def record(member: Member) -> PersonRecord:
-    """The person as answered."""
+def record(member: Member, *, mail_refused: bool = False) -> PersonRecord:
+    """The person as answered; `mail_refused`: their server refuses mail, so that they get none."""
     return PersonRecord(
         id=member.id,
         email=member.email,
@@ -122,7 +124,13 @@ def record(member: Member) -> PersonRecord:
         role=member.role,
         state=member.state,
         last_seen_at=wire_time_or_none(member.last_seen_at),
+        mail_refused=mail_refused,
     )
+
+
+async def _answer(tx: Tx, call: ApiCall, member: Member) -> PersonAnswer:
+    refusing = await receivers.refusing(tx, call.actor.org, [member.id])
+    return PersonAnswer(record(member, mail_refused=bool(refusing)))
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
@@ -135,7 +143,8 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     more = None
     if len(rows_found) > len(page):
         more = paging.next_cursor(call, [ms(page[-1].added_at), page[-1].id])
-    return PeopleAnswer([record(member) for member in page], more)
+    refusing = await receivers.refusing(tx, call.actor.org, [member.id for member in page])
+    return PeopleAnswer([record(member, mail_refused=member.id in refusing) for member in page], more)
 
 
 async def invite(tx: Tx, call: ApiCall) -> Answer:
@@ -162,17 +171,30 @@ async def _invited(tx: Tx, call: ApiCall, invited: Invited) -> InvitedAnswer:
 async def change_role(tx: Tx, call: ApiCall) -> Answer:
     """`PATCH /app/people/{userId}`."""
     body: RoleBody = call.body
-    return PersonAnswer(record(await members.change_role(tx, call.actor, _person(call), role=body.role)))
+    return await _answer(tx, call, await members.change_role(tx, call.actor, _person(call), role=body.role))
 
 
 async def deactivate(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/people/{userId}/deactivate`: of this organisation only."""
-    return PersonAnswer(record(await members.deactivate(tx, call.actor, _person(call))))
+    """`POST /app/people/{userId}/deactivate`: of this organization only."""
+    return await _answer(tx, call, await members.deactivate(tx, call.actor, _person(call)))
 
 
 async def activate(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/people/{userId}/activate`."""
-    return PersonAnswer(record(await members.activate(tx, call.actor, _person(call))))
+    return await _answer(tx, call, await members.activate(tx, call.actor, _person(call)))
+
+
+async def mail_again(tx: Tx, call: ApiCall) -> Answer:
+    """`POST /app/people/{userId}/mail-again`: mail is sent again to somebody whose server refused it.
+
+    Of one's own, an accepted test mail does the same.
+    """
+    person = _person(call)
+    member = await rows.get(tx, call.actor.org, person)
+    if member is None:
+        raise NotFound
+    await receivers.forget_refusals(tx, call.actor.org, [person])
+    return await _answer(tx, call, member)
 
 
 async def prepare_password(call: ApiCall) -> Renewed:
@@ -195,7 +217,7 @@ async def change_password(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     return answer_opened(call, await own_password.change(tx, seen(call).session, renewed))
 
 
-async def count_acceptance(value: Any, client: Client, context: AppContext) -> None:
+async def count_acceptance(value: Any, client: Client, context: ServiceContext) -> None:
     """Counts an acceptance like a sign-in from its address."""
     now = context.clock.now()
     keys: dict[AttemptKind, str] = {"sign_in_address": client.address}
@@ -215,7 +237,7 @@ async def prepare_acceptance(call: ApiCall) -> PreparedAcceptance:
 
 
 async def accept(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
-    """`POST /app/invitations/accept`: signed in, in the organisation of the invitation."""
+    """`POST /app/invitations/accept`: signed in, in the organization of the invitation."""
     accepting: PreparedAcceptance = call.prepared
     opened = await invitations.accept(tx, accepting, address=call.client.address, agent=call.client.agent)
     return answer_opened(call, opened)
@@ -227,6 +249,7 @@ def _person(call: ApiCall) -> PersonId:
 
 OPERATIONS = (
     Operation(
+        name="people.list",
         method="GET",
         path="/app/people",
         access=Access.APP,
@@ -237,6 +260,7 @@ OPERATIONS = (
         summary="List people",
     ),
     Operation(
+        name="people.invite",
         method="POST",
         path="/app/people",
         access=Access.APP,
@@ -250,6 +274,7 @@ OPERATIONS = (
         wakes=("deliver_email",),
     ),
     Operation(
+        name="people.invite_again",
         method="POST",
         path="/app/people/{user_id}/invite-again",
         access=Access.APP,
@@ -262,6 +287,7 @@ OPERATIONS = (
         wakes=("deliver_email",),
     ),
     Operation(
+        name="people.update",
         method="PATCH",
         path="/app/people/{user_id}",
         access=Access.APP,
@@ -274,6 +300,18 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="people.mail_again",
+        method="POST",
+        path="/app/people/{user_id}/mail-again",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=mail_again,
+        answer=PersonAnswer,
+        summary="Send mail again to a person whose mail was refused",
+        writes=True,
+    ),
+    Operation(
+        name="people.deactivate",
         method="POST",
         path="/app/people/{user_id}/deactivate",
         access=Access.APP,
@@ -285,6 +323,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="people.activate",
         method="POST",
         path="/app/people/{user_id}/activate",
         access=Access.APP,
@@ -296,6 +335,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="password.change",
         method="POST",
         path="/app/password",
         access=Access.SESSION,
@@ -309,6 +349,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="invitations.accept",
         method="POST",
         path="/app/invitations/accept",
         access=Access.PUBLIC,

@@ -1,4 +1,4 @@
-"""Signing in and out of the web app, choosing an organisation."""
+"""Signing in and out of the web app, choosing an organization."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -22,10 +22,10 @@ from steward.api.http.operation import (
     Access,
     AnswerWithHeaders,
     ApiCall,
-    AppContext,
     Client,
     EmptyAnswer,
     Operation,
+    ServiceContext,
 )
 from steward.api.schema.fields import Positive, RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
@@ -47,7 +47,7 @@ class SignInBody(RequestBody):
 
 
 class ChooseBody(RequestBody):
-    """The organisation to work in."""
+    """The organization to work in."""
 
     organization_id: Positive
 
@@ -63,7 +63,7 @@ class UserWire(msgspec.Struct):
 
 
 class ChosenWire(msgspec.Struct):
-    """The organisation worked in."""
+    """The organization worked in."""
 
     id: int
     name: str
@@ -73,7 +73,7 @@ class ChosenWire(msgspec.Struct):
 
 
 class MembershipWire(msgspec.Struct):
-    """An organisation the person may choose."""
+    """An organization the person may choose."""
 
     id: int
     name: str
@@ -98,7 +98,7 @@ class SessionAnswer(msgspec.Struct):
     session: SessionWire
 
 
-async def count_sign_in(value: Any, client: Client, context: AppContext) -> None:
+async def count_sign_in(value: Any, client: Client, context: ServiceContext) -> None:
     """Counts a sign-in, apart from logins, before its fields are checked."""
     keys: dict[AttemptKind, str] = {"sign_in_address": client.address}
     email = value.get("email") if isinstance(value, dict) else None
@@ -142,7 +142,7 @@ async def delete(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
 
 
 async def choose_organization(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
-    """Works in another organisation, under a new cookie. Raises NotFound."""
+    """Works in another organization, under a new cookie. Raises NotFound."""
     opened = await accounts_sessions.choose(tx, seen(call).session, OrgId(call.body.organization_id))
     return answer_opened(call, opened)
 
@@ -205,6 +205,7 @@ def _set_cookie(call: ApiCall, value: str, *, expire: bool = False) -> tuple[byt
 
 OPERATIONS = (
     Operation(
+        name="session.create",
         method="POST",
         path="/app/session",
         access=Access.PUBLIC,
@@ -220,6 +221,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="session.get",
         method="GET",
         path="/app/session",
         access=Access.SESSION,
@@ -229,6 +231,7 @@ OPERATIONS = (
         small=True,
     ),
     Operation(
+        name="session.delete",
         method="DELETE",
         path="/app/session",
         access=Access.OPTIONAL_SESSION,
@@ -238,13 +241,14 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="session.choose_organization",
         method="POST",
         path="/app/session/organization",
         access=Access.SESSION,
         function=choose_organization,
         body=ChooseBody,
         answer=SessionAnswer,
-        summary="Choose an organisation",
+        summary="Choose an organization",
         refusals=(NotFound,),
         writes=True,
     ),

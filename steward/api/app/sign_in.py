@@ -1,4 +1,4 @@
-"""Signing in to accounts in the browser, in the web app alone."""
+"""Signing in to accounts in the browser, in the web app alone; shops that issue keys among them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import msgspec
 from pydantic import Field
 
+from steward.api.app import issued_keys
 from steward.api.app.connections import vault_of
 from steward.api.app.session import seen
 from steward.api.http.operation import Access, Answer, AnswerWithHeaders, ApiCall, EmptyAnswer, Operation
@@ -67,7 +68,7 @@ def kinds_with_sign_in(connectors: Mapping[str, Connector]) -> tuple[str, ...]:
 async def start(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections/sign-in`: the address to sign in at."""
     body: AccountSignInBody = call.body
-    kinds = kinds_with_sign_in(call.context.connectors)
+    kinds = kinds_with_sign_in(call.context.vault.connectors)
     if body.kind not in kinds:
         words = f"Connected by sign-in are: {', '.join(kinds)}."
         raise ValidationFailed(errors={"kind": [words]})
@@ -128,6 +129,7 @@ def _back(call: ApiCall, **query: str) -> AnswerWithHeaders:
 
 OPERATIONS = (
     Operation(
+        name="connections.begin_sign_in",
         method="POST",
         path="/app/connections/sign-in",
         access=Access.APP,
@@ -141,6 +143,7 @@ OPERATIONS = (
         small=True,
     ),
     Operation(
+        name="connections.end_sign_in",
         method="GET",
         path="/app/connections/sign-in/callback",
         access=Access.APP,
@@ -154,4 +157,6 @@ OPERATIONS = (
         writes=True,
         seconds=25.0,
     ),
+    *issued_keys.OPERATIONS,
 )
+RAW_OPERATIONS = issued_keys.RAW_OPERATIONS

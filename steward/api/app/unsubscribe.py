@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from steward.api.http import envelope
-from steward.api.http.operation import AppContext, EmptyAnswer, RawOperation, RawRequest, Reply
+from steward.api.http.operation import EmptyAnswer, RawOperation, RawRequest, Reply, ServiceContext
 from steward.database.accounts import members
 from steward.database.engine.base import Tx
 from steward.database.notifications import own_preferences
@@ -13,7 +13,7 @@ from steward.model.refusals import NotFound
 from steward.security.unsubscribe import Subscriber, subscriber_of
 
 
-async def post(raw_request: RawRequest, context: AppContext) -> Reply:
+async def post(raw_request: RawRequest, context: ServiceContext) -> Reply:
     """`POST /unsubscribe/{token}`: as the form of a mail program sends it; the body is ignored.
 
     Raises NotFound for a token that was not made here.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-UNKNOWN = "0.0.0.0"
+_UNKNOWN = "0.0.0.0"
 _WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 
@@ -13,7 +13,7 @@ def source(peer: str | None, forwarded: Sequence[bytes], proxies: Sequence[IPv4N
 
     `forwarded` holds the values of X-Forwarded-For; some proxies write the client's port behind its address.
     """
-    address = peer or UNKNOWN
+    address = peer or _UNKNOWN
     if not proxies or not is_among(address, proxies):
         return _counted(address)
     forwarded_addresses = b",".join(forwarded).decode("latin-1").split(",")

@@ -9,7 +9,7 @@ from steward.accounts import sessions as accounts_sessions
 from steward.accounts.allowances import Window, Windows, spent
 from steward.accounts.keys import may_refresh, refresh
 from steward.accounts.sessions import Lifetimes, cookie_hash, csrf_token
-from steward.api.http.operation import Access, AppContext, Operation, Rules
+from steward.api.http.operation import Access, Operation, Rules, ServiceContext
 from steward.database.accounts import credentials, sessions
 from steward.database.engine.base import Tx
 from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Actor, Role, Via
@@ -25,7 +25,7 @@ from steward.model.sessions import Session
 from steward.security.secrets import same
 from steward.security.tokens import SKEW_S, BadToken, TokenClaims
 
-SWITCHED_OFF = "Automations are switched off for this organisation"
+_SWITCHED_OFF = "Automations are switched off for this organisation"
 _NOT_FOR_TOKENS = "This operation is not part of the Automations API."
 _NO_ORGANIZATION = "Choose an organisation first."
 
@@ -101,7 +101,7 @@ def csrf_fault(
     return None
 
 
-async def verify(context: AppContext, token: str) -> TokenClaims:
+async def verify(context: ServiceContext, token: str) -> TokenClaims:
     """The claims of a token that is good but for its time. Raises NotConfigured, Unauthenticated."""
     if not context.rules.api_access:
         raise NotConfigured
@@ -120,7 +120,7 @@ async def verify(context: AppContext, token: str) -> TokenClaims:
 
 
 async def admit_token(
-    tx: Tx, context: AppContext, windows: Windows | None, *, claims: TokenClaims, match: RouteMatch
+    tx: Tx, context: ServiceContext, windows: Windows | None, *, claims: TokenClaims, match: RouteMatch
 ) -> AuthenticatedCaller:
     """Authenticates the caller of a token by its credential and membership as they are now.
 
@@ -145,7 +145,7 @@ async def admit_token(
     if credential is None or not credential.good:
         raise Unauthenticated(token_sent=True)
     if not credential.automations_on:
-        raise Forbidden(SWITCHED_OFF)
+        raise Forbidden(_SWITCHED_OFF)
     _authorize_token(match)
     _count_token_call(tx, windows, rules, claims, over=credential.over is not None)
     return AuthenticatedCaller(_token_actor(org, person, claims.client_id), None)
@@ -185,7 +185,7 @@ def _token_actor(org: OrgId, person: PersonId, client_id: str) -> Actor:
 
 
 async def admit_session(
-    tx: Tx, context: AppContext, windows: Windows | None, *, cookie_value: str, match: RouteMatch
+    tx: Tx, context: ServiceContext, windows: Windows | None, *, cookie_value: str, match: RouteMatch
 ) -> AuthenticatedCaller:
     """Authenticates the caller of a session cookie and counts the call against the web app's rate limit.
 
@@ -228,7 +228,7 @@ def _authorize_session(session: Session, match: RouteMatch) -> None:
         raise match.csrf_refusal
 
 
-def lifetimes_of(context: AppContext) -> Lifetimes:
+def lifetimes_of(context: ServiceContext) -> Lifetimes:
     """How long sessions live, from the settings."""
     rules = context.rules
     return Lifetimes(timedelta(minutes=rules.session_idle_minutes), timedelta(hours=rules.session_hours))
@@ -246,7 +246,7 @@ def _within_organization(session: Session) -> None:
     if session.chosen is None:
         raise Forbidden(_NO_ORGANIZATION)
     if not session.automations_on:
-        raise Forbidden(SWITCHED_OFF)
+        raise Forbidden(_SWITCHED_OFF)
 
 
 def _in_role(session: Session, operation: Operation) -> None:

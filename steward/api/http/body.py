@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from steward.model.refusals import Malformed, TooLarge, UnsupportedMediaType
@@ -11,7 +12,7 @@ from steward.model.refusals import Malformed, TooLarge, UnsupportedMediaType
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 MAX_DISCARDED = 8 * 1024 * 1024
-DEEPEST = 64
+_DEEPEST = 64
 _LONGEST_NUMBER = 40
 # After 5 seconds a body must arrive at 1 KiB a second or faster.
 PATIENCE_SECONDS = 5.0
@@ -59,6 +60,32 @@ async def read_bytes(receive: Receive, limit: int, *, patience: float = PATIENCE
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+class LargeBody:
+    """The receiving end of a body that may not fit into the buffers between the client and the service.
+
+    When the service answers and closes before such a body is read, the client's connection is reset: the
+    client, or a proxy in front of the service, then may not see the answer.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._size = 0
+        self._is_complete = False
+
+    async def __call__(self) -> Mapping[str, Any]:
+        """Receives the next message of the body."""
+        message = await self._receive()
+        self._size += len(message.get("body", b""))
+        self._is_complete = not message.get("more_body", False)
+        return message
+
+    async def discard_rest(self) -> None:
+        """Reads what is left of the body, until 8 MiB have been read in all or it arrives too slowly."""
+        if not self._is_complete and self._size <= MAX_DISCARDED:
+            with suppress(TooLarge, TimeoutError, ClientDisconnected):
+                await read_bytes(self, 0)
+
+
 def is_json(content_type: str) -> bool:
     """Whether a Content-Type is JSON in UTF-8."""
     return _TYPE.fullmatch(content_type.strip()) is not None
@@ -104,7 +131,7 @@ def _check_bounds(body: bytes, most_values: int) -> None:
     """Checks depth, number of values and length of numbers; most bodies pass by their count of brackets."""
     opened = body.count(b"[") + body.count(b"{")
     if (
-        opened <= DEEPEST
+        opened <= _DEEPEST
         and opened + body.count(b",") < most_values
         and (len(body) <= _LONGEST_NUMBER or not _LONG_NUMBER.search(body))
     ):
@@ -116,8 +143,8 @@ def _check_bounds(body: bytes, most_values: int) -> None:
             _check_number(token)
         depth += _DEPTH.get(token[:1], 0)
         value_count += _VALUES.get(token[:1], 1)
-        if depth > DEEPEST:
-            raise Malformed(f"The body is nested more than {DEEPEST} deep.")
+        if depth > _DEEPEST:
+            raise Malformed(f"The body is nested more than {_DEEPEST} deep.")
         if value_count > most_values + 1:
             break
     if value_count > most_values:

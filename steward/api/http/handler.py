@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 from steward.accounts.allowances import Windows
@@ -37,6 +38,7 @@ from steward.model.refusals import (
 )
 from steward.model.sessions import Session
 from steward.security.tokens import TokenClaims
+from steward.telemetry.traces import Span, SpanKind, link_of, new_span
 
 T = TypeVar("T")
 Send = Callable[[Message], Awaitable[None]]
@@ -62,7 +64,8 @@ class RequestHandler:
         pages: Pages | None = None,
     ) -> None:
         self._context = context
-        self.answered: Counter[int] = Counter()  # by status, for the operator's metrics
+        # By status and operation, for the operator's metrics.
+        self.answered: Counter[tuple[int, str]] = Counter()
         self._routes = Routes(operations)
         self._raw_routes = Routes(raw_operations)
         self._pages = pages
@@ -77,6 +80,8 @@ class RequestHandler:
         if scope["type"] != "http":
             raise LookupError(f"cannot serve {scope['type']}")
         request = ApiRequest(scope, receive, self._context)
+        traces = self._context.traces
+        began = self._context.clock.now() if traces.is_on else None
         try:
             reply = await self._answer(request)
         except Refusal as refusal:
@@ -85,20 +90,40 @@ class RequestHandler:
             return
         except TimeoutError:
             # The rest of a body that arrives too slowly is not read.
+            request.large_body = None
             late = envelope.refuse(Unavailable(retry_after=1))
             reply = replace(late, headers=(*late.headers, (b"connection", b"close")))
         except MemoryError as error:
-            self._context.log.error("out_of_memory", error, request=request.id, path=request.shown_path)
+            self._context.log.error("out_of_memory", error, request=request.id, operation=request.operation)
             reply = envelope.refuse(Unavailable(retry_after=5))
         except Exception as error:
-            self._context.log.error(
-                "request_failed", error, request=request.id, method=request.method, path=request.shown_path
-            )
+            self._context.log.error("request_failed", error, request=request.id, operation=request.operation)
             reply = envelope.defect(request.id)
         await self._send(request, reply, send)
+        if began is not None and request.operation:
+            self._trace(request, reply, began)
+
+    def _trace(self, request: ApiRequest, reply: Reply, began: datetime) -> None:
+        """Adds the request's span. A caller's `traceparent` is a link: a stranger does not choose our ids."""
+        traces, own = self._context.traces, new_span()
+        if not traces.is_sampled(own.trace):
+            return
+        caller = None if request.call is None else request.call.caller
+        attributes: dict[str, str | int] = {
+            "steward.operation": request.operation,
+            "http.response.status_code": reply.status,
+            "steward.caller": "none" if caller is None else str(caller.via),
+        }
+        link = link_of(request.headers.get(b"traceparent", b""))
+        ended, is_error = self._context.clock.now(), reply.status >= 500
+        traces.add(
+            Span("request", own, began, ended, attributes, None, link, SpanKind.SERVER, is_error=is_error)
+        )
 
     async def _send(self, request: ApiRequest, reply: Reply, send: Send) -> None:
-        self.answered[reply.status] += 1
+        self.answered[reply.status, request.operation] += 1
+        if request.large_body is not None:
+            await request.large_body.discard_rest()
         if not (reply.headers or reply.has_own_headers or b"origin" in request.headers):
             head = envelope.head(len(reply.body), request.id)
             if request.write_whole is not None and request.write_whole(reply.status, head, reply.body):
@@ -137,6 +162,8 @@ class RequestHandler:
         token = authentication.bearer(request.headers, several=request.has_several_authorizations)
         cookie = authentication.cookie(request.headers, self._cookie_name)
         match = self._match(request, cookie, by_token=token is not None)
+        if match.operation is not None:
+            request.operation = match.operation.name
         if token is None:
             return await self._answer_without_token(request, match, cookie)
         if cookie is not None:
@@ -412,7 +439,7 @@ async def _require_records(
         return
     for name, value in (named(operation.path, match.values) or {}).items():
         if name == "template_id":
-            exists = value in context.templates
+            exists = value in context.automation_rules.templates
         else:
             exists = await presence.has(tx, caller.actor.org, name, value)
         if not exists:

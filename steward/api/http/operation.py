@@ -12,9 +12,11 @@ import msgspec
 from steward.accounts.keys import KeyRing
 from steward.accounts.passwords import Hashing
 from steward.api.schema.fields import EmptyBody, QueryParameters, RequestBody
+from steward.automations.rules import AutomationRules
 from steward.clock import Clock
 from steward.connections.destinations import DestinationCache
 from steward.connections.sign_in import SignInApps
+from steward.connections.vault import Vault
 from steward.database.engine.base import Engine, Tx
 from steward.database.engine.disk_space import Space
 from steward.events.receive import Intake
@@ -24,6 +26,7 @@ from steward.model.sessions import Session
 from steward.notifications.channel import Channels
 from steward.sandbox.pool import SandboxPool
 from steward.telemetry.log import Log
+from steward.telemetry.traces import NO_TRACES, Traces
 
 MIB = 1024 * 1024
 
@@ -44,12 +47,7 @@ class Rules:
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     session_idle_minutes: int = 30
     session_hours: int = 12
-    spread_max: int = 9
-    late_limit_minutes: int = 10
-    approval_seconds: int = 72 * 3600
     approver_not_starter: bool = False
-    queue_limit_hours: int = 24
-    max_waiting_events: int = 200
     max_waiting_hand: int = 1000
     undo_for: timedelta = timedelta(days=365)
     settle_quiet: timedelta = timedelta(seconds=120)
@@ -60,18 +58,24 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppContext:
-    """What endpoints need of the process: database, clock, settings, keys, templates and connectors."""
+class ServiceContext:
+    """What answers a call before its operation: who calls, how often, and whether the service is ready."""
 
     engine: Engine
     clock: Clock
+    log: Log
     rules: Rules
     keys: KeyRing
+    traces: Traces = NO_TRACES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppContext(ServiceContext):
+    """What operations depend on: each passes on to the domain what its function uses."""
+
+    automation_rules: AutomationRules
     hashing: Hashing
-    log: Log
-    templates: Mapping[str, Any] = field(default_factory=dict)
-    connectors: Mapping[str, Any] = field(default_factory=dict)
-    vault: Any = None
+    vault: Vault
     channels: Channels = field(default_factory=dict)
     sandbox_pool: SandboxPool = field(default_factory=lambda: SandboxPool(2))
     intake: Intake | None = None
@@ -171,9 +175,9 @@ class Attempt(Protocol):
 class Access(Enum):
     """Who may call an operation at all, before scopes and roles."""
 
-    API = "api"  # a token, or a session with an organisation chosen; only under /v1/automations
-    APP = "app"  # a session with an organisation chosen
-    SESSION = "session"  # a session, organisation or not
+    API = "api"  # a token, or a session with an organization chosen; only under /v1/automations
+    APP = "app"  # a session with an organization chosen
+    SESSION = "session"  # a session, organization or not
     OPTIONAL_SESSION = "optional_session"  # a session, or none
     PUBLIC = "public"  # no authentication
 
@@ -186,12 +190,16 @@ class EmptyAnswer(msgspec.Struct):
 class Operation:
     """One row of the table of operations.
 
+    `name` is `noun.verb`, the operation's id in the OpenAPI document: unique, and never changed after a
+    release. `repeats` says that a call may be sent again although it has neither key nor version.
+
     `scope` is needed under /v1/automations, `role` (at least) under /app. A row with `writes` runs in
     `engine.write`, or, with `batched` in place of `function`, in a group commit. `small` promises that it
     reads a few rows by primary key. `current` turns the records in a refusal's `data` into their public form.
     `wakes` names the hints the worker gets after the commit.
     """
 
+    name: str
     method: str
     path: str
     function: Endpoint | None = None
@@ -206,6 +214,7 @@ class Operation:
     refusals: tuple[type[Refusal], ...] = ()
     status: int = 200
     writes: bool = False
+    repeats: bool = False
     small: bool = False
     prepare: Prepare | None = None
     attempt: Attempt | None = None

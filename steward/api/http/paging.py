@@ -17,7 +17,7 @@ _TAG = 16
 def after(call: ApiCall) -> list[JsonValue] | None:
     """The sort key of the last row of the page before, as given to `next_cursor`; None for the first page.
 
-    Raises ValidationFailed (`errors.cursor`) for a cursor of another organisation, path, filter or sort.
+    Raises ValidationFailed (`errors.cursor`) for a cursor of another organization, path, filter or sort.
     """
     if call.query.cursor is None:
         return None

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from steward.api.http.address import source
+from steward.api.http.body import LargeBody
 from steward.api.http.operation import ApiCall, AppContext, Client, RawRequest
 from steward.api.http.statuses import HEADERS_TOO_LARGE, TARGET_TOO_LONG
 from steward.model.ids import new_id
@@ -18,6 +19,7 @@ WRITE_WHOLE = "steward.write_whole"  # among a server's extensions, where it has
 
 _LONGEST_TARGET = 8 * 1024
 _MOST_HEADERS = 32 * 1024
+_SMALL_BODY = 64 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -41,7 +43,9 @@ class ApiRequest:
         "headers",
         "id",
         "is_overlong",
+        "large_body",
         "method",
+        "operation",
         "path",
         "query_string",
         "receive",
@@ -56,6 +60,7 @@ class ApiRequest:
         extensions = scope.get("extensions")
         self.write_whole: _WriteWhole | None = extensions.get(WRITE_WHOLE) if extensions else None
         self.call: ApiCall | None = None
+        self.operation = ""  # the name of the operation that the path and method lead to
         self.touched: Session | None = None
         received: list[tuple[bytes, bytes]] = scope["headers"]
         self._received = received
@@ -72,16 +77,16 @@ class ApiRequest:
             self.id = request_id.decode("ascii")
         else:
             self.id = new_id(context.clock.now())
+        self.large_body: LargeBody | None = None
+        # Who expects to be told to go on has not sent the body yet when it is refused.
+        is_sent = self.method != "GET" and b"expect" not in self.headers
+        if is_sent and self.size(_SMALL_BODY + 1) > _SMALL_BODY:
+            self.receive = self.large_body = LargeBody(receive)
         self.is_overlong: int | None = None
         if len(raw) + len(self.query_string) > _LONGEST_TARGET:
             self.is_overlong = TARGET_TOO_LONG
         elif _length(received) > _MOST_HEADERS:
             self.is_overlong = HEADERS_TOO_LARGE
-
-    @property
-    def shown_path(self) -> str:
-        """The operation's path for the log, which never holds values of the request."""
-        return self.call.operation.path if self.call is not None else "-"
 
     def size(self, maximum: int) -> int:
         """Bytes of the body as the caller tells them; `most` for one that comes without its length."""

@@ -26,12 +26,14 @@ _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9-]{1,80}")
 _NAMED = ["v1", "automations"]
 _WORD = re.compile(r"[a-z][a-z-]*")
 _KEY = re.compile(r"[A-Za-z0-9]{32}")
+_KEY_STATE = re.compile(r"[1-9][0-9]{0,15}-[A-Za-z0-9_-]{43}")
 # What a value of the path must look like, by the parameter's name; every other one is an Id.
 _SHAPES = {
     "template_id": _TEMPLATE,
     "integration_id": _NUMBER,
     "user_id": _NUMBER,
     "endpoint_key": _KEY,
+    "key_state": _KEY_STATE,
 }
 
 

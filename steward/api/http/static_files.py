@@ -14,7 +14,7 @@ from pathlib import Path
 
 from steward.api.http.operation import RawRequest, Reply
 
-FOLDER = Path(__file__).resolve().parents[2] / "static"
+_FOLDER = Path(__file__).resolve().parents[2] / "static"
 # Vite puts files with a hash in their name here, and no others.
 _HASHED = "/assets/"
 # Files of the build that no page requests.
@@ -110,7 +110,7 @@ class BuiltPages:
         return Reply(200, body, tuple(headers), has_own_headers=True)
 
 
-def built(folder: Path = FOLDER, *, web_origin: str) -> BuiltPages | None:
+def built(folder: Path = _FOLDER, *, web_origin: str) -> BuiltPages | None:
     """The web app as it was built; None where it was not (`make web` does it)."""
     if not (folder / "index.html").is_file():
         return None

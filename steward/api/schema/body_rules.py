@@ -8,7 +8,10 @@ from steward.model.schedule import FIELDS, Cadence
 
 Json = dict[str, Any]
 
-_TIMED = ("once", "daily", "weekdays", "weekly", "monthly")
+
+def component(name: str) -> Json:
+    """Stands for a component of the document; pydantic refuses a `$ref` that is not its own."""
+    return {"x-component": name}
 
 
 def _or_null(shape: Json) -> Json:
@@ -37,79 +40,91 @@ def _required_not_null(*names: str) -> Json:
     return {"required": list(names), "properties": {name: {"not": {"type": "null"}} for name in names}}
 
 
-def _when(cadences: tuple[str, ...], then: Json) -> Json:
+def _when(cadences: tuple[str, ...], then: Json, otherwise: Json | None = None) -> Json:
     of_these = {"required": ["cadence"], "properties": {"cadence": {"enum": list(cadences)}}}
-    return {"if": of_these, "then": then}
+    return {"if": of_these, "then": then} | ({"else": otherwise} if otherwise else {})
 
+
+_IN_WEEK: Json = {
+    **_required_not_null("run_at", "day_of_week"),
+    "not": _required_not_null("day_of_month"),
+}
+_MONTHLY: Json = {
+    "if": _required_not_null("week_of_month"),
+    "then": _IN_WEEK,
+    "else": _required_not_null("run_at", "day_of_month"),
+}
 
 SCHEDULE_SCHEMA: Json = {
+    "description": "When an automation runs; which fields are required depends on `cadence`.",
     "type": "object",
     "required": ["cadence"],
     "properties": {name: _SHAPES[name] for name in FIELDS},
     "additionalProperties": False,
-    "allOf": [
-        _when(_TIMED, _required_not_null("run_at")),
-        _when(("once",), _required_not_null("date")),
-        _when(("weekly",), _required_not_null("day_of_week")),
+    # One condition inside the other: generators of clients drop a schema with `allOf`.
+    **_when(
+        ("once",),
+        _required_not_null("run_at", "date"),
         _when(
-            ("monthly",),
-            {
-                "if": _required_not_null("week_of_month"),
-                "then": {**_required_not_null("day_of_week"), "not": _required_not_null("day_of_month")},
-                "else": _required_not_null("day_of_month"),
-            },
+            ("weekly",),
+            _required_not_null("run_at", "day_of_week"),
+            _when(("monthly",), _MONTHLY, _when(("daily", "weekdays"), _required_not_null("run_at"))),
         ),
-    ],
+    ),
 }
 
-# Interface 2.7, StepBindings.
-BINDINGS_SCHEMA: Json = {
+# Interface 2.7, StepBinding and StepTarget.
+STEP_TARGET_SCHEMA: Json = {
+    "description": "Where a step writes; null or absent what the step decides while it runs.",
     "type": "object",
-    "maxProperties": 500,
-    "additionalProperties": {
-        "type": "object",
-        "required": ["integration_id", "kind", "target"],
-        "properties": {
-            "integration_id": {"type": "integer", "minimum": 1, "maximum": MOST_INTEGER},
-            "kind": {"type": "string", "enum": list(BOUND_KINDS)},
-            "target": _or_null(
-                {
-                    "type": "object",
-                    "properties": {
-                        "spreadsheet_id": _or_null({"type": "string"}),
-                        "sheet": _or_null({"type": "string"}),
-                    },
-                    "additionalProperties": False,
-                }
-            ),
-        },
-        "additionalProperties": False,
+    "properties": {
+        "spreadsheet_id": _or_null({"type": "string"}),
+        "sheet": _or_null({"type": "string"}),
     },
+    "additionalProperties": False,
+}
+STEP_BINDING_SCHEMA: Json = {
+    "description": "The connection a step is bound to, and the place in it.",
+    "type": "object",
+    "required": ["integration_id", "kind", "target"],
+    "properties": {
+        "integration_id": {"type": "integer", "minimum": 1, "maximum": MOST_INTEGER},
+        "kind": {"type": "string", "enum": list(BOUND_KINDS)},
+        "target": _or_null(component("StepTargetBody")),
+    },
+    "additionalProperties": False,
+}
+# The connection of a step whose kind is none of the closed list.
+STEP_ACCOUNT_SCHEMA: Json = {
+    "description": "The connection a step is bound to by `accounts`.",
+    "type": "object",
+    "required": ["integration_id"],
+    "properties": {"integration_id": {"type": "integer", "minimum": 1, "maximum": MOST_INTEGER}},
+    "additionalProperties": False,
+}
+# The workflow chosen for a step that calls one.
+CALLED_IMPORT_SCHEMA: Json = {
+    "description": "The import that a step calls.",
+    "type": "object",
+    "required": ["import_id"],
+    "properties": {"import_id": {"type": "string"}},
+    "additionalProperties": False,
 }
 
-# Connections of steps whose kind is none of the closed list.
-ACCOUNTS_SCHEMA: Json = {
-    "type": "object",
-    "maxProperties": 500,
-    "additionalProperties": {
-        "type": "object",
-        "required": ["integration_id"],
-        "properties": {"integration_id": {"type": "integer", "minimum": 1, "maximum": MOST_INTEGER}},
-        "additionalProperties": False,
-    },
+# Each is a component of the document; `component` refers to it.
+BODY_COMPONENTS: Json = {
+    "ScheduleBody": SCHEDULE_SCHEMA,
+    "StepTargetBody": STEP_TARGET_SCHEMA,
+    "StepBindingBody": STEP_BINDING_SCHEMA,
+    "StepAccountBody": STEP_ACCOUNT_SCHEMA,
+    "CalledImportBody": CALLED_IMPORT_SCHEMA,
 }
 
-# Workflows chosen for steps that call one.
-CALLS_SCHEMA: Json = {
-    "type": "object",
-    "maxProperties": 20,
-    "additionalProperties": {
-        "type": "object",
-        "required": ["import_id"],
-        "properties": {"import_id": {"type": "string"}},
-        "additionalProperties": False,
-    },
-}
+
+def by_step(name: str, limit: int) -> Json:
+    """An object from names of steps to a component, at most `limit` of them."""
+    return {"type": "object", "maxProperties": limit, "additionalProperties": component(name)}
+
 
 # What store events start has no slots.
 BY_EVENTS: Json = {
@@ -118,14 +133,4 @@ BY_EVENTS: Json = {
         "properties": {"trigger": {"required": ["kind"], "properties": {"kind": {"const": "event"}}}},
     },
     "then": {"properties": {"schedule": {"properties": {"cadence": {"const": "manual"}}}}},
-}
-
-# One started on its schedule has its kind alone, one started by events all seven fields.
-TRIGGER_RULE: Json = {
-    "if": {"properties": {"kind": {"const": "event"}}},
-    "then": {
-        "required": ["topics", "words", "listening", "reason", "events_dropped", "events_dropped_at"],
-        "properties": {"topics": {"minItems": 1, "maxItems": 8, "items": {"minLength": 1, "maxLength": 80}}},
-    },
-    "else": {"maxProperties": 1},
 }

@@ -13,8 +13,8 @@ from steward.model.instants import read_time
 from steward.scheduling.zones import NO_SUCH_ZONE, zone
 
 MOST_INTEGER = 2**53 - 1
-LONGEST_TEXT = 65_536
-MOST_LIMIT = 200
+_LONGEST_TEXT = 65_536
+_MOST_LIMIT = 200
 ID_PATTERN = r"^[0-9A-HJKMNP-TV-Z]{26}$"
 TEMPLATE_ID_PATTERN = "^[a-z0-9][a-z0-9-]{1,80}$"
 PLATFORM_PATTERN = "^[a-z][a-z0-9_]{1,63}$"
@@ -80,8 +80,8 @@ def _text(value: Any) -> Any:
         raise wrong("Give text.")
     if "\x00" in value:
         raise wrong("The text contains a character that is not allowed (U+0000).")
-    if len(value) > LONGEST_TEXT:
-        raise wrong(f"Give at most {LONGEST_TEXT} characters.")
+    if len(value) > _LONGEST_TEXT:
+        raise wrong(f"Give at most {_LONGEST_TEXT} characters.")
     return value
 
 
@@ -182,7 +182,7 @@ def check_open_json(value: Any) -> Any:
 def _limit(value: int) -> int:
     if value < 1:
         raise wrong("Give at least 1.")
-    return min(value, MOST_LIMIT)
+    return min(value, _MOST_LIMIT)
 
 
 # Of bodies -------------------------------------------------------------------------------------------------
@@ -196,8 +196,8 @@ Positive = Annotated[Int64, Field(ge=1, le=MOST_INTEGER)]
 NotNegative = Annotated[Int64, Field(ge=0, le=MOST_INTEGER)]
 Number = Annotated[float, BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_boolean)]
-Text = Annotated[str, BeforeValidator(_text), Field(max_length=LONGEST_TEXT)]
-ZoneText = Annotated[str, BeforeValidator(_zone), Field(max_length=LONGEST_TEXT)]
+Text = Annotated[str, BeforeValidator(_text), Field(max_length=_LONGEST_TEXT)]
+ZoneText = Annotated[str, BeforeValidator(_zone), Field(max_length=_LONGEST_TEXT)]
 NameText = Annotated[str, BeforeValidator(_name), Field(min_length=1, max_length=120)]
 ReasonText = Annotated[str, BeforeValidator(_lines), Field(min_length=1, max_length=500)]
 CommentText = Annotated[str, BeforeValidator(_lines), Field(max_length=500)]

@@ -4,7 +4,7 @@ Nothing here is built: the rows hold their public form as JSON, and answers carr
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -173,16 +173,24 @@ class ScheduleRecord(msgspec.Struct):
     week_of_month: WeekOfMonth | None
 
 
-class TriggerRecord(msgspec.Struct):
-    """How an automation starts; one started on its schedule has `kind` alone."""
+class ScheduleTriggerRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """Starts on its schedule."""
 
-    kind: TriggerKindStr
-    topics: list[str] | UnsetType = UNSET
-    words: str | UnsetType = UNSET
-    listening: ListeningStr | UnsetType = UNSET
-    reason: str | UnsetType | None = UNSET
-    events_dropped: Count | UnsetType = UNSET
-    events_dropped_at: Instant | UnsetType | None = UNSET
+    kind: Literal["schedule"]
+
+
+class EventTriggerRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """Starts when its store sends one of `topics`."""
+
+    kind: Literal["event"]
+    topics: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=80)]], Meta(min_length=1, max_length=8)
+    ]
+    words: str
+    listening: ListeningStr
+    reason: str | None
+    events_dropped: Count
+    events_dropped_at: Instant | None
 
 
 class NeedRecord(msgspec.Struct):
@@ -355,7 +363,9 @@ ApprovalCounts: TypeAlias = Annotated[Mapping[str, Any], _described(ApprovalCoun
 FollowingWire: TypeAlias = Annotated[Mapping[str, Any], _described(FollowingRecord)]
 ApprovalWarning: TypeAlias = Annotated[Mapping[str, Any], _described(WarningRecord)]
 ScheduleWire: TypeAlias = Annotated[Mapping[str, Any], _described(ScheduleRecord)]
-TriggerWire: TypeAlias = Annotated[Mapping[str, Any], _described(TriggerRecord)]
+TriggerWire: TypeAlias = Annotated[
+    Mapping[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/AutomationTrigger"})
+]
 Need: TypeAlias = Annotated[Mapping[str, Any], _described(NeedRecord)]
 TemplateStep: TypeAlias = Annotated[Mapping[str, Any], _described(TemplateStepRecord)]
 Finding: TypeAlias = Annotated[Mapping[str, Any], _described(FindingRecord)]
@@ -403,7 +413,8 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     FollowingRecord,
     WarningRecord,
     ScheduleRecord,
-    TriggerRecord,
+    ScheduleTriggerRecord,
+    EventTriggerRecord,
     NeedRecord,
     TemplateStepRecord,
     FindingRecord,

@@ -46,7 +46,7 @@ from steward.model.refusals import Forbidden, StaleVersion, WrongState
 from steward.runs import approval as deciding
 from steward.runs.approval import ApproveCommand, DecidedApproval, RejectCommand
 
-STALE_AFTER = timedelta(hours=1)
+_STALE_AFTER = timedelta(hours=1)
 
 
 class ApprovalRecord(msgspec.Struct):
@@ -70,6 +70,7 @@ class ApprovalRecord(msgspec.Struct):
     comment: str | None
     follows: FollowingWire
     undo_of: UlidStr | None
+    write_now: bool
     changes: list[Change] | UnsetType = UNSET
     changes_total: Count | UnsetType = UNSET
 
@@ -111,6 +112,7 @@ class ApproveBody(RequestBody):
     except_: Annotated[list[IdText], Field(max_length=5000), Unique] = Field(default=[], alias="except")
     change_hash: Text | None = None
     comment: CommentText | None = None
+    write_now: bool = False
 
 
 class RejectBody(RequestBody):
@@ -124,7 +126,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
     """Builds the answer; an approval that has waited for over an hour gets a warning."""
     warnings = list(approval.warnings)
     pending = approval.status is ApprovalStatus.PENDING
-    if pending and now - approval.created_at > STALE_AFTER:
+    if pending and now - approval.created_at > _STALE_AFTER:
         words = "These changes were worked out over an hour ago. What has changed since is left alone."
         warnings.append({"code": "stale_over_1h", "message": words})
     return ApprovalRecord(
@@ -146,6 +148,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
         comment=approval.comment,
         follows=approval.follows.wire(),
         undo_of=approval.undo_of,
+        write_now=approval.write_now,
     )
 
 
@@ -195,6 +198,7 @@ async def approve(tx: Tx, call: ApiCall) -> Answer:
         except_=[ChangeId(change) for change in body.except_],
         change_hash=body.change_hash,
         comment=body.comment or None,
+        write_now=body.write_now,
     )
     rules = call.context.rules
     decided = await deciding.approve(tx, call.actor, ask, not_starter=rules.approver_not_starter)
@@ -223,6 +227,7 @@ def current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
 
 OPERATIONS = (
     Operation(
+        name="approvals.list",
         method="GET",
         path="/v1/automations/approvals",
         scope=Scope.READ,
@@ -232,6 +237,7 @@ OPERATIONS = (
         summary="List approvals",
     ),
     Operation(
+        name="approvals.get",
         method="GET",
         path="/v1/automations/approvals/{approval_id}",
         scope=Scope.READ,
@@ -240,6 +246,7 @@ OPERATIONS = (
         summary="Get approval",
     ),
     Operation(
+        name="approvals.approve",
         method="POST",
         path="/v1/automations/approvals/{approval_id}/approve",
         scope=Scope.APPROVE,
@@ -253,6 +260,7 @@ OPERATIONS = (
         current=current,
     ),
     Operation(
+        name="approvals.reject",
         method="POST",
         path="/v1/automations/approvals/{approval_id}/reject",
         scope=Scope.APPROVE,

@@ -1,7 +1,6 @@
 """Automations over HTTP: list, create, get, update, pause, resume, archive, restore."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import msgspec
@@ -10,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, Validat
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall, AppContext, Operation, replayed
+from steward.api.http.operation import Answer, ApiCall, Operation, replayed
 from steward.api.schema.answers import (
     AutomationKindStr,
     AutomationStateStr,
@@ -29,11 +28,9 @@ from steward.api.schema.answers import (
     ViaStr,
 )
 from steward.api.schema.body_rules import (
-    ACCOUNTS_SCHEMA,
-    BINDINGS_SCHEMA,
     BY_EVENTS,
-    CALLS_SCHEMA,
-    SCHEDULE_SCHEMA,
+    by_step,
+    component,
 )
 from steward.api.schema.fields import (
     CommaList,
@@ -68,7 +65,6 @@ from steward.automations.bindings import accounts_of, bindings_of
 from steward.automations.change import UpdateAsk
 from steward.automations.checks import BY_SCHEDULE, MOST_CONNECTIONS, MOST_TOPICS, TriggerAsk
 from steward.automations.lifecycle import StateAsk
-from steward.automations.rules import AutomationRules
 from steward.automations.setup import CreateAsk
 from steward.automations.topics import shown_trigger
 from steward.database.automations import records as automations
@@ -205,16 +201,6 @@ def current(_: ApiCall, records: Mapping[str, object]) -> Mapping[str, object]:
     }
 
 
-def rules_of(context: AppContext) -> AutomationRules:
-    """Returns the settings and registries that the functions of automations need."""
-    return AutomationRules(
-        templates=context.templates,
-        connectors=context.connectors,
-        late_limit=timedelta(minutes=context.rules.late_limit_minutes),
-        spread_max=context.rules.spread_max,
-    )
-
-
 # Bodies ----------------------------------------------------------------------------------------------------
 
 
@@ -243,12 +229,18 @@ def _schedule(value: Any) -> Any:
     raise ValidationError.from_exception_data("schedule", faults)
 
 
-ScheduleJson = Annotated[SentSchedule, PlainValidator(_schedule), WithJsonSchema(SCHEDULE_SCHEMA)]
+ScheduleJson = Annotated[SentSchedule, PlainValidator(_schedule), WithJsonSchema(component("ScheduleBody"))]
 
 
-Bindings = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(BINDINGS_SCHEMA)]
-Accounts = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(ACCOUNTS_SCHEMA)]
-Calls = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(CALLS_SCHEMA)]
+Bindings = Annotated[
+    dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(by_step("StepBindingBody", 500))
+]
+Accounts = Annotated[
+    dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(by_step("StepAccountBody", 500))
+]
+Calls = Annotated[
+    dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(by_step("CalledImportBody", 20))
+]
 
 
 class ConnectionBody(RequestBody):
@@ -388,10 +380,9 @@ def _after(call: ApiCall) -> SortKey | None:
     return (value if isinstance(value, int | str) else None), str(key[1])
 
 
-async def create(tx: Tx, call: ApiCall) -> Answer:
-    """`POST `: creates an automation, or returns the one created with the same key."""
-    body: CreateBody = call.body
-    ask = CreateAsk(
+def create_ask(body: CreateBody) -> CreateAsk:
+    """Returns what a body asks for."""
+    return CreateAsk(
         template_id=body.template_id,
         name=body.name,
         inputs=body.inputs,
@@ -403,7 +394,11 @@ async def create(tx: Tx, call: ApiCall) -> Answer:
         trigger=trigger_ask(body.trigger),
         idempotency_key=body.idempotency_key or None,
     )
-    created = await setup.create(tx, call.actor, ask, rules=rules_of(call.context))
+
+
+async def create(tx: Tx, call: ApiCall) -> Answer:
+    """`POST `: creates an automation, or returns the one created with the same key."""
+    created = await setup.create(tx, call.actor, create_ask(call.body), rules=call.context.automation_rules)
     answer = AutomationAnswer(record(created.automation))
     return replayed(answer) if created.replayed else answer
 
@@ -435,7 +430,7 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
         calls=body.calls if "calls" in sent_fields else None,
         send_mode=body.send_mode if "send_mode" in sent_fields else None,
     )
-    changed = await change.update(tx, call.actor, ask, rules=rules_of(call.context))
+    changed = await change.update(tx, call.actor, ask, rules=call.context.automation_rules)
     return AutomationAnswer(await whole_record(tx, changed))
 
 
@@ -450,7 +445,7 @@ async def _turn(tx: Tx, call: ApiCall, verb: Turn) -> Answer:
         reason=(body.reason or None) if isinstance(body, PauseBody) else None,
     )
     actor: Actor = call.actor
-    turned = await verb(tx, actor, ask, rules=rules_of(call.context))
+    turned = await verb(tx, actor, ask, rules=call.context.automation_rules)
     return AutomationAnswer(await whole_record(tx, turned))
 
 
@@ -480,6 +475,7 @@ def _id(call: ApiCall) -> AutomationId:
 
 OPERATIONS = (
     Operation(
+        name="automations.list",
         method="GET",
         path="/v1/automations",
         scope=Scope.READ,
@@ -489,6 +485,7 @@ OPERATIONS = (
         summary="List automations",
     ),
     Operation(
+        name="automations.create",
         method="POST",
         path="/v1/automations",
         scope=Scope.WRITE,
@@ -502,6 +499,7 @@ OPERATIONS = (
         wakes=("due",),
     ),
     Operation(
+        name="automations.get",
         method="GET",
         path="/v1/automations/{automation_id}",
         scope=Scope.READ,
@@ -511,6 +509,7 @@ OPERATIONS = (
         small=True,
     ),
     Operation(
+        name="automations.update",
         method="PATCH",
         path="/v1/automations/{automation_id}",
         scope=Scope.WRITE,
@@ -524,6 +523,7 @@ OPERATIONS = (
         current=current,
     ),
     Operation(
+        name="automations.pause",
         method="POST",
         path="/v1/automations/{automation_id}/pause",
         scope=Scope.WRITE,
@@ -537,6 +537,7 @@ OPERATIONS = (
         current=current,
     ),
     Operation(
+        name="automations.resume",
         method="POST",
         path="/v1/automations/{automation_id}/resume",
         scope=Scope.WRITE,
@@ -550,6 +551,7 @@ OPERATIONS = (
         current=current,
     ),
     Operation(
+        name="automations.archive",
         method="POST",
         path="/v1/automations/{automation_id}/archive",
         scope=Scope.WRITE,
@@ -563,6 +565,7 @@ OPERATIONS = (
         current=current,
     ),
     Operation(
+        name="automations.restore",
         method="POST",
         path="/v1/automations/{automation_id}/restore",
         scope=Scope.WRITE,

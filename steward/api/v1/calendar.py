@@ -33,7 +33,7 @@ from steward.api.schema.fields import (
     Timestamp,
     wrong,
 )
-from steward.api.v1.automations import AutomationRecord, current, record, rules_of
+from steward.api.v1.automations import AutomationRecord, current, record
 from steward.database.engine.base import Tx, from_ms, ms
 from steward.model.account import Scope
 from steward.model.ids import AutomationId, IntegrationId
@@ -46,7 +46,7 @@ from steward.occurrences.calendar import CalendarPage, CalendarPageQuery
 from steward.occurrences.edit import MoveCommand, MoveScope
 from steward.occurrences.slot import Edited, SlotReference
 
-MOST_ROWS = 500
+_MOST_ROWS = 500
 
 
 class ClosedByRecord(msgspec.Struct):
@@ -92,7 +92,7 @@ class EditedAnswer(msgspec.Struct):
 def _limit(value: int) -> int:
     if value < 1:
         raise wrong("Give at least 1.")
-    return min(value, MOST_ROWS)
+    return min(value, _MOST_ROWS)
 
 
 class CalendarQuery(QueryParameters):
@@ -179,7 +179,7 @@ async def move(tx: Tx, call: ApiCall) -> Answer:
     """`POST /{automationId}/occurrences/move`."""
     body: MoveBody = call.body
     ask = MoveCommand(_slot(call), body.run_at, body.scope)
-    return _answer(await edit.move(tx, call.actor, ask, rules=rules_of(call.context)))
+    return _answer(await edit.move(tx, call.actor, ask, rules=call.context.automation_rules))
 
 
 async def skip(tx: Tx, call: ApiCall) -> Answer:
@@ -208,6 +208,7 @@ def _answer(edited: Edited) -> EditedAnswer:
 
 OPERATIONS = (
     Operation(
+        name="occurrences.list",
         method="GET",
         path="/v1/automations/occurrences",
         scope=Scope.READ,
@@ -217,6 +218,7 @@ OPERATIONS = (
         summary="List coming runs",
     ),
     Operation(
+        name="automations.move_occurrence",
         method="POST",
         path="/v1/automations/{automation_id}/occurrences/move",
         scope=Scope.WRITE,
@@ -230,6 +232,7 @@ OPERATIONS = (
         current=current,
     ),
     Operation(
+        name="automations.skip_occurrence",
         method="POST",
         path="/v1/automations/{automation_id}/occurrences/skip",
         scope=Scope.WRITE,
@@ -242,6 +245,7 @@ OPERATIONS = (
         current=current,
     ),
     Operation(
+        name="automations.unskip_occurrence",
         method="POST",
         path="/v1/automations/{automation_id}/occurrences/unskip",
         scope=Scope.WRITE,

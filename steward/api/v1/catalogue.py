@@ -183,7 +183,8 @@ async def find_templates(tx: Tx, call: ApiCall) -> Answer:
     query: TemplatesQuery = call.query
     key = paging.after(call)
     last = str(key[0]) if key else ""
-    following = [template for name, template in sorted(call.context.templates.items()) if name > last]
+    offered = sorted(call.context.automation_rules.templates.items())
+    following = [template for name, template in offered if name > last]
     listed = [template for template in following if _is_asked_for(template, query)]
     page = listed[: query.limit]
     connected = await _connected(tx, call.actor.org)
@@ -195,7 +196,7 @@ async def find_templates(tx: Tx, call: ApiCall) -> Answer:
 
 async def get_template(tx: Tx, call: ApiCall) -> Answer:
     """`GET /templates/{template_id}`. Raises NotFound."""
-    template: Template | None = call.context.templates.get(call.ids["template_id"])
+    template: Template | None = call.context.automation_rules.templates.get(call.ids["template_id"])
     if template is None:
         raise NotFound
     return TemplateAnswer(template_record(template, template.readiness(await _connected(tx, call.actor.org))))
@@ -250,7 +251,7 @@ async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
 
 def _topics(call: ApiCall, store: Connection) -> list[str]:
     """The topics in the connector's order; none when deliveries could not be verified."""
-    connector = call.context.connectors.get(store.kind)
+    connector = call.context.automation_rules.connectors.get(store.kind)
     if connector is None or store.facts.get("events_verified") is False:
         return []
     return list(connector.topics)
@@ -262,6 +263,7 @@ def _last(key: list[JsonValue] | None) -> IntegrationId | None:
 
 OPERATIONS = (
     Operation(
+        name="templates.list",
         method="GET",
         path="/v1/automations/templates",
         scope=Scope.READ,
@@ -271,6 +273,7 @@ OPERATIONS = (
         summary="List templates",
     ),
     Operation(
+        name="templates.get",
         method="GET",
         path="/v1/automations/templates/{template_id}",
         scope=Scope.READ,
@@ -279,6 +282,7 @@ OPERATIONS = (
         summary="Get template",
     ),
     Operation(
+        name="stores.list",
         method="GET",
         path="/v1/automations/stores",
         scope=Scope.READ,
@@ -288,6 +292,7 @@ OPERATIONS = (
         summary="List stores",
     ),
     Operation(
+        name="connections.list",
         method="GET",
         path="/v1/automations/connections",
         scope=Scope.READ,

@@ -111,6 +111,7 @@ def _sort_key(destination: Destination) -> tuple[str, str]:
 
 OPERATIONS = (
     Operation(
+        name="destinations.list",
         method="GET",
         path="/v1/automations/destinations",
         scope=Scope.READ,

@@ -51,7 +51,6 @@ from steward.api.v1.automations import (
     ScheduleJson,
     ScheduleTriggerBody,
     TriggerBody,
-    rules_of,
 )
 from steward.database.engine.base import Tx, ms
 from steward.database.imports import records as imports
@@ -67,8 +66,8 @@ from steward.model.instants import wire_time
 from steward.model.refusals import AllowanceSpent, KeyReused, NotConnected
 from steward.steps.workflow.expressions.evaluate import Evaluator
 
-CONTENT_BYTES = 2 * 1024 * 1024
-CONTENT_VALUES = 200_000
+_CONTENT_BYTES = 2 * 1024 * 1024
+_CONTENT_VALUES = 200_000
 
 
 class ImportRecord(msgspec.Struct):
@@ -294,7 +293,7 @@ def _ask(call: ApiCall) -> PreviewQuery:
         integration,
         body.bindings,
         body.accounts,
-        rules_of(call.context).topics_of,
+        call.context.automation_rules.topics_of,
         body.calls,
         call.ids.get("import_id"),
     )
@@ -320,7 +319,7 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
         send_mode=body.send_mode,
         idempotency_key=body.idempotency_key or None,
     )
-    created = await run_as(tx, call.actor, ask, rules=rules_of(call.context))
+    created = await run_as(tx, call.actor, ask, rules=call.context.automation_rules)
     automation = await automation_answers.whole_record(tx, created.automation, is_new=True)
     answer = AutomationAnswer(automation)
     return replayed(answer) if created.replayed else answer
@@ -328,21 +327,24 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
 
 OPERATIONS = (
     Operation(
+        name="imports.keep",
         method="POST",
         path="/v1/automations/imports",
         scope=Scope.WRITE,
         prepare=prepare_keep,
         function=keep,
         body=KeepBody,
-        body_limit=CONTENT_BYTES,
-        body_values=CONTENT_VALUES,
+        body_limit=_CONTENT_BYTES,
+        body_values=_CONTENT_VALUES,
         answer=ImportAnswer,
         summary="Keep import",
         status=201,
         refusals=(AllowanceSpent,),
         writes=True,
+        repeats=True,
     ),
     Operation(
+        name="imports.list",
         method="GET",
         path="/v1/automations/imports",
         scope=Scope.READ,
@@ -352,18 +354,20 @@ OPERATIONS = (
         summary="List imports",
     ),
     Operation(
+        name="imports.preview_content",
         method="POST",
         path="/v1/automations/imports/preview",
         scope=Scope.READ,
         prepare=prepare_preview,
         function=preview_sent,
         body=ImportPreviewBody,
-        body_limit=CONTENT_BYTES,
-        body_values=CONTENT_VALUES,
+        body_limit=_CONTENT_BYTES,
+        body_values=_CONTENT_VALUES,
         answer=ImportPreviewAnswer,
         summary="See how an export would run",
     ),
     Operation(
+        name="imports.get",
         method="GET",
         path="/v1/automations/imports/{import_id}",
         scope=Scope.READ,
@@ -372,6 +376,7 @@ OPERATIONS = (
         summary="Get import",
     ),
     Operation(
+        name="imports.delete",
         method="DELETE",
         path="/v1/automations/imports/{import_id}",
         scope=Scope.WRITE,
@@ -381,6 +386,7 @@ OPERATIONS = (
         writes=True,
     ),
     Operation(
+        name="imports.preview",
         method="POST",
         path="/v1/automations/imports/{import_id}/preview",
         scope=Scope.READ,
@@ -390,6 +396,7 @@ OPERATIONS = (
         summary="See how an import would run",
     ),
     Operation(
+        name="imports.run_as_automation",
         method="POST",
         path="/v1/automations/imports/{import_id}/automations",
         scope=Scope.WRITE,

@@ -11,7 +11,7 @@ from steward.accounts import attempts
 from steward.accounts.login import GRANTED, LoggedIn, LoginRequest, login
 from steward.api.http.body import is_json, parse, read_bytes
 from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
-from steward.api.http.operation import AppContext, RawOperation, RawRequest, Reply
+from steward.api.http.operation import RawOperation, RawRequest, Reply, ServiceContext
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.model.refusals import (
     InvalidCredentials,
@@ -23,8 +23,8 @@ from steward.model.refusals import (
 )
 from steward.security.tokens import LIFE_S
 
-BODY_LIMIT = 16 * 1024
-LONGEST_FIELD = 320
+_BODY_LIMIT = 16 * 1024
+_LONGEST_FIELD = 320
 _VALUES = 1_000
 _NAMES = ("username", "email", "organization_name")
 _CLIENT = ("client_id", "client_secret")
@@ -38,7 +38,7 @@ _TWO_WAYS = "Give the client id and secret in one way: as HTTP Basic or in the b
 Errors = dict[str, list[str]]
 
 
-async def post(raw_request: RawRequest, context: AppContext) -> Reply:
+async def post(raw_request: RawRequest, context: ServiceContext) -> Reply:
     """Checks the credentials and answers a token. Counts the attempt before it checks any field."""
     if not context.rules.api_access:
         raise NotConfigured
@@ -94,7 +94,7 @@ async def _read_body(raw_request: RawRequest, *, is_acceptable: bool) -> bytes:
     encoding = (raw_request.header(b"content-encoding") or "").strip().lower()
     is_acceptable = is_acceptable and encoding in ("", "identity")
     try:
-        body = await read_bytes(raw_request.receive, BODY_LIMIT)
+        body = await read_bytes(raw_request.receive, _BODY_LIMIT)
     except TooLarge:
         if not is_acceptable:
             raise UnsupportedMediaType from None
@@ -146,7 +146,7 @@ def _readings(basic: str) -> list[tuple[str, str]]:
 
 async def _count(
     raw_request: RawRequest,
-    context: AppContext,
+    context: ServiceContext,
     fields: Mapping[str, Any],
     readings: list[tuple[str, str]] | None,
 ) -> None:
@@ -189,14 +189,14 @@ def _fault(value: Any) -> str | None:
         return _REQUIRED
     if not isinstance(value, str) or not value:
         return "Give text that is not empty."
-    if len(value) > LONGEST_FIELD:
-        return f"Give at most {LONGEST_FIELD} characters."
+    if len(value) > _LONGEST_FIELD:
+        return f"Give at most {_LONGEST_FIELD} characters."
     if "\x00" in value:
         return "The text contains a character that is not allowed (U+0000)."
     return None
 
 
-def _answer(done: LoggedIn, context: AppContext) -> Reply:
+def _answer(done: LoggedIn, context: ServiceContext) -> Reply:
     """The fields stand at the top and once more in `data`."""
     fields = {
         "access_token": done.token,

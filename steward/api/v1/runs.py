@@ -38,12 +38,12 @@ from steward.api.schema.fields import (
 from steward.api.schema.json_passthrough import Change, CurrentStep, RunSummary, Step
 from steward.api.v1.undo import UndoBody, UndoRecord, record_of, rules_of
 from steward.database.engine.base import Row, Tx
-from steward.database.runs import changes, undos
+from steward.database.runs import changes, run_lists, undos
 from steward.database.runs import records as runs
-from steward.database.runs.records import RunFilter
+from steward.database.runs.run_lists import RunFilter
 from steward.model.account import Scope
 from steward.model.change import Outcome
-from steward.model.ids import AutomationId, ChangeId, RunId
+from steward.model.ids import AutomationId, ChangeId, IntegrationId, RunId
 from steward.model.instants import read_time, wire_time, wire_time_of, wire_time_or_none
 from steward.model.refusals import KeyReused, NotConnected, NotReady, TooManyWaiting, WrongState
 from steward.model.run import Mode, Run, RunStatus, StartedBy
@@ -268,7 +268,7 @@ async def run_now(call: ApiCall) -> Answer:
         context.clock.now(),
         call.actor,
         ask,
-        templates=context.templates,
+        templates=context.automation_rules.templates,
         max_waiting=context.rules.max_waiting_hand,
         weight=call.size,
         vault=context.vault,
@@ -278,10 +278,14 @@ async def run_now(call: ApiCall) -> Answer:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /runs`: newest first; another organisation's automation matches nothing."""
-    query: RunsQuery = call.query
-    key = paging.after(call)
-    filters = RunFilter(
+    """`GET /runs`: newest first; another organization's automation matches nothing."""
+    return await page_of(tx, call, filter_of(call.query))
+
+
+def filter_of(query: RunsQuery, *, store: IntegrationId | None = None) -> RunFilter:
+    """Returns the filters of a list of runs."""
+    return RunFilter(
+        store=store,
         automation=AutomationId(query.automation_id) if query.automation_id else None,
         statuses=query.status or (),
         mode=query.mode,
@@ -290,8 +294,14 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         until=query.until,
         undo_of=RunId(query.undo_of) if query.undo_of else None,
     )
+
+
+async def page_of(tx: Tx, call: ApiCall, filters: RunFilter) -> RunsAnswer:
+    """Answers a page of the runs that the filters let through, newest first."""
+    query: RunsQuery = call.query
+    key = paging.after(call)
     after = (_instant(key[0]), RunId(str(key[1]))) if key else None
-    rows = await runs.find(tx, call.actor.org, filters, limit=query.limit + 1, after=after)
+    rows = await run_lists.find(tx, call.actor.org, filters, limit=query.limit + 1, after=after)
     page = rows[: query.limit]
     more = len(rows) > query.limit
     cursor = paging.next_cursor(call, [wire_time_of(page[-1]["queued_at"]), page[-1]["id"]]) if more else None
@@ -339,14 +349,13 @@ async def find_changes(tx: Tx, call: ApiCall) -> Answer:
         run,
         seq=query.seq,
         outcomes=query.outcome or (),
-        after=(int(str(key[0])), str(key[1])) if key else None,
-        by_id=True,
+        after=(int(str(key[0])), int(str(key[1]))) if key else None,
         undo_runs=(await undos.of_run(tx, call.actor.org, run)).runs,
         limit=query.limit + 1,
     )
     page = rows[: query.limit]
     more = len(rows) > query.limit
-    cursor = paging.next_cursor(call, [page[-1].seq, page[-1].id]) if more else None
+    cursor = paging.next_cursor(call, [page[-1].seq, page[-1].position]) if more else None
     return ChangesAnswer([msgspec.Raw(change.wire.encode("utf-8")) for change in page], cursor)
 
 
@@ -375,6 +384,7 @@ def _instant(text: object) -> datetime:
 
 OPERATIONS = (
     Operation(
+        name="automations.run",
         method="POST",
         path="/v1/automations/{automation_id}/runs",
         scope=Scope.WRITE,
@@ -388,6 +398,7 @@ OPERATIONS = (
         wakes=("ready",),
     ),
     Operation(
+        name="runs.list",
         method="GET",
         path="/v1/automations/runs",
         scope=Scope.READ,
@@ -397,6 +408,7 @@ OPERATIONS = (
         summary="List runs",
     ),
     Operation(
+        name="runs.get",
         method="GET",
         path="/v1/automations/runs/{run_id}",
         scope=Scope.READ,
@@ -407,6 +419,7 @@ OPERATIONS = (
         small=True,
     ),
     Operation(
+        name="runs.list_changes",
         method="GET",
         path="/v1/automations/runs/{run_id}/changes",
         scope=Scope.READ,
@@ -416,6 +429,7 @@ OPERATIONS = (
         summary="List a run's changes",
     ),
     Operation(
+        name="runs.undo",
         method="POST",
         path="/v1/automations/runs/{run_id}/undo",
         scope=Scope.WRITE,
@@ -429,6 +443,7 @@ OPERATIONS = (
         wakes=("ready",),
     ),
     Operation(
+        name="runs.cancel",
         method="POST",
         path="/v1/automations/runs/{run_id}/cancel",
         scope=Scope.WRITE,

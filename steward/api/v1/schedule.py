@@ -23,7 +23,7 @@ from steward.scheduling.shape import read_schedule
 from steward.scheduling.words import schedule_words, spread_words
 from steward.scheduling.zones import FIRST, zone
 
-NO_ZONE = "UTC"
+_NO_ZONE = "UTC"
 
 
 class PreviewRunRecord(msgspec.Struct):
@@ -81,7 +81,7 @@ async def show(tx: Tx, call: ApiCall) -> Answer:
     periods = await _periods(tx, call, errors)
     if errors or not isinstance(schedule, Schedule):
         raise ValidationFailed(errors=errors)
-    words = spread_words(call.context.rules.spread_max)
+    words = spread_words(call.context.automation_rules.spread_max)
     if not periods:
         runs = [_run_record(run) for run in preview(schedule, local_zone, after=since)]
         return PreviewAnswer(name, runs, schedule_words(schedule, name), words)
@@ -118,7 +118,7 @@ async def _periods(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> tuple
 
 
 async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str:
-    """The zone given; else the store's, else the organisation's, else UTC."""
+    """The zone given; else the store's, else the organization's, else UTC."""
     body: PreviewBody = call.body
     sent_fields = body.model_fields_set
     name = body.timezone if "timezone" in sent_fields else None
@@ -133,12 +133,13 @@ async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str
             name = connection.zone
     if name is None:
         organization = await organizations.get(tx, call.actor.org)
-        name = NO_ZONE if organization is None or zone(organization.zone) is None else organization.zone
+        name = _NO_ZONE if organization is None or zone(organization.zone) is None else organization.zone
     return name
 
 
 OPERATIONS = (
     Operation(
+        name="schedule.preview",
         method="POST",
         path="/v1/automations/schedule/preview",
         scope=Scope.READ,

@@ -7,9 +7,11 @@ from itertools import accumulate
 import msgspec
 
 from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
-from steward.api.http.operation import ApiCall, AppContext, Operation, RawOperation, RawRequest, Reply
+from steward.api.http.operation import ApiCall, Operation, RawOperation, RawRequest, Reply, ServiceContext
 from steward.api.schema.answers import Count, Instant, PositiveInt, SchedulerStateStr
+from steward.database.closed_periods import records as closed_periods
 from steward.database.engine.base import Tx, ms
+from steward.database.engine.disk_space import Space
 from steward.database.engine.migrate import migrations
 from steward.database.imports import records as imports
 from steward.database.operator import status as stats
@@ -26,7 +28,7 @@ _OK = "ok"
 
 
 class OrganizationCounts(msgspec.Struct):
-    """The organisation's counts."""
+    """The organization's counts."""
 
     active: Count
     paused: Count
@@ -51,6 +53,7 @@ class StatusAnswer(msgspec.Struct):
     time: Instant
     tzdata_version: str
     automations_enabled: bool
+    frozen: bool
     counts: OrganizationCounts
     limits: Limits
     schedule_delay_seconds: float | None
@@ -67,7 +70,8 @@ async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
         contract_version=CONTRACT_VERSION,
         time=wire_time(tx.now),
         tzdata_version=tzdata_version(),
-        automations_enabled=True,  # a caller of another organisation was refused before
+        automations_enabled=True,  # a caller of another organization was refused before
+        frozen=await closed_periods.is_frozen(tx, call.actor.org),
         counts=OrganizationCounts(counts.active, counts.paused, counts.waiting_approvals, counts.queued_runs),
         limits=Limits(
             imports_kept=await imports.count(tx, call.actor.org),
@@ -76,16 +80,16 @@ async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
             calls_per_organisation=rules.limit_organization,
         ),
         schedule_delay_seconds=_delay(scheduler, ms(tx.now) // 60_000),
-        scheduler="delayed" if _is_delayed(scheduler, tx) or _is_low(call.context) else "ok",
+        scheduler="delayed" if _is_delayed(scheduler, tx) or _is_low(call.context.space) else "ok",
     )
 
 
-async def healthz(raw_request: RawRequest, context: AppContext) -> Reply:
+async def healthz(raw_request: RawRequest, context: ServiceContext) -> Reply:
     """Answers 200 while the process runs."""
     return Reply(200, b'{"status": "ok"}')
 
 
-async def readiness(context: AppContext) -> dict[str, str]:
+async def readiness(context: ServiceContext) -> dict[str, str]:
     """Checks database, migrations and keys; each is `ok` or says what is wrong."""
     checks = dict.fromkeys(("database", "migrations", "keys"), _OK)
     try:
@@ -106,7 +110,7 @@ def is_ready(checks: Mapping[str, str]) -> bool:
     return all(words == _OK for words in checks.values())
 
 
-async def readyz(raw_request: RawRequest, context: AppContext) -> Reply:
+async def readyz(raw_request: RawRequest, context: ServiceContext) -> Reply:
     """Answers 200 when database, migrations and keys are ready, else 503 with the failing check."""
     checks = await readiness(context)
     if is_ready(checks):
@@ -114,7 +118,7 @@ async def readyz(raw_request: RawRequest, context: AppContext) -> Reply:
     return Reply(503, ENCODER.encode({"status": "not_ready", "checks": checks}), ((b"retry-after", b"5"),))
 
 
-async def jwks(raw_request: RawRequest, context: AppContext) -> Reply:
+async def jwks(raw_request: RawRequest, context: ServiceContext) -> Reply:
     """The public keys tokens are verified with."""
     return Reply(200, ENCODER.encode(context.keys.jwks))
 
@@ -134,9 +138,9 @@ def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
     return float(DELAY_STEPS[min(step, len(DELAY_STEPS) - 1)])
 
 
-def _is_low(context: AppContext) -> bool:
+def _is_low(space: Space | None) -> bool:
     """Whether the disk is nearly full."""
-    return context.space is not None and context.space.is_low
+    return space is not None and space.is_low
 
 
 def _is_delayed(scheduler: SchedulerStats | None, tx: Tx) -> bool:
@@ -149,6 +153,7 @@ def _is_delayed(scheduler: SchedulerStats | None, tx: Tx) -> bool:
 
 OPERATIONS = (
     Operation(
+        name="status.get",
         method="GET",
         path="/v1/automations/status",
         scope=Scope.READ,

@@ -14,7 +14,7 @@ from steward.model.run import Mode, Run
 from steward.runs import undo as undoing
 from steward.runs.undo import UndoRules
 
-MAX_CHANGES = 5000
+_MAX_CHANGES = 5000
 
 
 class UndoRecord(msgspec.Struct):
@@ -34,7 +34,7 @@ class UndoBody(RequestBody):
     """Undo a run: the named changes, or all that can be undone."""
 
     idempotency_key: IdempotencyKey
-    changes: Annotated[list[IdText], Field(min_length=1, max_length=MAX_CHANGES), Unique] | None = None
+    changes: Annotated[list[IdText], Field(min_length=1, max_length=_MAX_CHANGES), Unique] | None = None
     mode: Annotated[Mode, FromJson] = Mode.LIVE
 
 

@@ -1,0 +1,95 @@
+"""Connecting a shop by the keys that it issues on a page of its own, in the web app alone."""
+
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field
+
+from steward.api.app.connections import vault_of
+from steward.api.app.session import seen
+from steward.api.http import envelope
+from steward.api.http.body import read_bytes
+from steward.api.http.operation import (
+    Access,
+    Answer,
+    ApiCall,
+    AppContext,
+    EmptyAnswer,
+    Operation,
+    RawOperation,
+    RawRequest,
+    Reply,
+)
+from steward.api.schema.fields import NameText, RequestBody, Text
+from steward.connections import issued_keys
+from steward.connections.issued_keys import CALLBACK, KeyDelivery, ShopChoice
+from steward.database.engine.base import Tx
+from steward.model.account import Role
+from steward.model.ids import IntegrationId
+from steward.model.refusals import Malformed, WrongState
+
+_MOST_BYTES = 4096
+
+
+class ShopSignInBody(RequestBody):
+    """The shop's address and the connection's name; `integration_id` reconnects that connection."""
+
+    url: Annotated[Text, Field(min_length=1, max_length=500)]
+    name: Annotated[NameText, Field(max_length=120)]
+    integration_id: Annotated[int, Field(ge=1, le=9_007_199_254_740_991)] | None = None
+
+
+class KeyPageAnswer(msgspec.Struct):
+    """Where the browser goes: the shop's own page."""
+
+    authorize_url: str
+
+
+async def begin(tx: Tx, call: ApiCall) -> Answer:
+    """`POST /app/connections/woocommerce/authorize`: the page on which the shop issues keys."""
+    body: ShopSignInBody = call.body
+    number = None if body.integration_id is None else IntegrationId(body.integration_id)
+    address = await issued_keys.begin(
+        tx,
+        call.actor,
+        ShopChoice(body.url, body.name, number),
+        session_hash=seen(call).session.session_hash,
+        web_origin=call.context.rules.web_origin,
+        vault=vault_of(call),
+    )
+    return KeyPageAnswer(address)
+
+
+async def deliver(raw_request: RawRequest, context: AppContext) -> Reply:
+    """`POST /app/connections/woocommerce/callback/{key_state}`: the keys, as the shop sends them.
+
+    Raises NotFound for a state that is not open, Malformed, TooLarge, and ValidationFailed or NotConnected
+    when the keys do not open the shop.
+    """
+    content = await read_bytes(raw_request.receive, _MOST_BYTES)
+    try:
+        delivery = msgspec.json.decode(content, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise Malformed from error
+    keys = KeyDelivery(context.engine, context.clock, context.vault)
+    await keys.take(raw_request.values[0], delivery)
+    return envelope.accept(EmptyAnswer(), 200)
+
+
+OPERATIONS = (
+    Operation(
+        name="connections.begin_key_issue",
+        method="POST",
+        path="/app/connections/woocommerce/authorize",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=begin,
+        body=ShopSignInBody,
+        answer=KeyPageAnswer,
+        summary="Begin to connect a shop by the keys it issues",
+        refusals=(WrongState,),
+        writes=True,
+        small=True,
+    ),
+)
+RAW_OPERATIONS = (RawOperation("POST", f"{CALLBACK}/{{key_state}}", deliver, "Take the keys a shop issued"),)

@@ -1,0 +1,115 @@
+"""Runs of all automations by more filters than programs have: their store, and words of what they changed."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from steward.api.http import paging
+from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.schema.fields import QueryInt, SearchText
+from steward.api.v1.runs import RunsAnswer, RunsQuery, filter_of, page_of, record_of_row
+from steward.database.engine.base import Row, Tx
+from steward.database.runs import run_lists, search_hits, search_terms
+from steward.database.runs.run_lists import RunFilter
+from steward.database.runs.search_terms import MAX_RUNS
+from steward.model.account import Role
+from steward.model.ids import IntegrationId, OrgId, RunId, first_id
+from steward.model.refusals import ValidationFailed
+from steward.search.words import id_beginning, query_words
+
+# Reads of one call until its page is full; a page that is not full then is followed by another.
+_MAX_READS = 5
+# A run's id and its `queued_at` are told by two clocks.
+_CLOCKS = timedelta(hours=1)
+
+
+class SearchedRunsQuery(RunsQuery):
+    """Which runs to list; `q`: beginnings of words of what they proposed to change, or of their id."""
+
+    integration_id: QueryInt | None = None
+    q: SearchText | None = None
+
+
+async def find(tx: Tx, call: ApiCall) -> Answer:
+    """Answers `GET /app/runs`: newest first. An automation and a store at once are refused."""
+    query: SearchedRunsQuery = call.query
+    store = query.integration_id
+    if store is not None and query.automation_id is not None:
+        raise ValidationFailed(errors={"integration_id": ["Choose an automation or a store, not both."]})
+    filters = filter_of(query, store=None if store is None else IntegrationId(store))
+    if query.q is None:
+        return await page_of(tx, call, filters)
+    rows, read_to = await _searched(tx, call, query, filters)
+    page = rows[: query.limit]
+    last = page[-1]["id"] if len(rows) > query.limit else read_to
+    cursor = None if last is None else paging.next_cursor(call, [last])
+    return RunsAnswer([record_of_row(row) for row in page], cursor)
+
+
+async def _searched(
+    tx: Tx, call: ApiCall, query: SearchedRunsQuery, filters: RunFilter
+) -> tuple[list[Row], RunId | None]:
+    """Returns up to one row more than the page takes, and where the next page begins when it is not full."""
+    key = paging.after(call)
+    before = RunId(str(key[0])) if key else _first_run(query.until, _CLOCKS)
+    oldest = _first_run(query.since, -_CLOCKS)
+    rows: list[Row] = []
+    most = query.limit + 1
+    for _ in range(_MAX_READS):
+        runs, before = await _candidates(tx, call.actor.org, query.q or "", before, most)
+        rows += await _first_of(tx, call.actor.org, filters, runs, limit=query.limit + 1 - len(rows))
+        most = MAX_RUNS
+        if before is None or (oldest is not None and before < oldest):
+            return rows, None
+        if len(rows) > query.limit:
+            break
+    return rows, before
+
+
+async def _first_of(
+    tx: Tx, org: OrgId, filters: RunFilter, runs: Sequence[RunId], *, limit: int
+) -> list[Row]:
+    """Returns the newest `limit` rows of `runs`, newest first, that the filter lets through.
+
+    Reads no more rows than the page takes while each run passes the filter.
+    """
+    rows: list[Row] = []
+    start, count = 0, limit
+    while start < len(runs) and len(rows) < limit:
+        some = runs[start : start + count]
+        rows += await run_lists.among(tx, org, filters, some, limit=limit - len(rows))
+        start, count = start + count, count * 2
+    return rows
+
+
+async def _candidates(
+    tx: Tx, org: OrgId, text: str, before: RunId | None, most: int
+) -> tuple[Sequence[RunId], RunId | None]:
+    """Returns runs before `before` that the text means, and how far back they were read; None: to the end."""
+    beginning, words = id_beginning(text), query_words(text)
+    if beginning is not None:
+        runs = await search_hits.by_id(tx, org, beginning, before=before, limit=most)
+        if runs:
+            return runs, runs[-1] if len(runs) == most else None
+    if not words:
+        return [], None
+    matches = await search_terms.matches(tx, org, words, before=before, most=most)
+    return list(matches.places_by_run), matches.read_to
+
+
+def _first_run(instant: datetime | None, later: timedelta) -> RunId | None:
+    return None if instant is None else RunId(first_id(instant + later))
+
+
+OPERATIONS = (
+    Operation(
+        name="runs.search",
+        method="GET",
+        path="/app/runs",
+        access=Access.APP,
+        role=Role.MEMBER,
+        query=SearchedRunsQuery,
+        function=find,
+        answer=RunsAnswer,
+        summary="Search runs",
+    ),
+)

@@ -1,0 +1,82 @@
+"""What a template would select now, asked for while an automation is set up, in the web app alone."""
+
+import msgspec
+
+from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.v1.automations import CreateBody, create_ask
+from steward.automations import setup
+from steward.automations.sample import Sample, Sampler
+from steward.connections.opening import RunAccess
+from steward.database.engine.base import Tx
+from steward.model.account import Role
+from steward.model.automation import Automation
+from steward.model.refusals import NotConnected
+
+
+class SampledRecord(msgspec.Struct):
+    """An object that would change, and why."""
+
+    label: str
+    message: str | None
+
+
+class SampleAnswer(msgspec.Struct):
+    """`matched` of `checked` objects fit, and `changes` would be proposed; null where nothing says so.
+
+    `complete`: everything was read, else the first 500 of a list.
+    """
+
+    noun: str
+    checked: int | None
+    matched: int | None
+    changes: int | None
+    complete: bool
+    steps: list[str]
+    objects: list[SampledRecord]
+    message: str | None
+
+
+async def prepare(call: ApiCall) -> Sample:
+    """Reads from the accounts, with no transaction open."""
+    context = call.context
+
+    async def look(tx: Tx) -> Automation:
+        return await setup.draw_up(tx, call.actor, create_ask(call.body), rules=context.automation_rules)
+
+    automation = await context.engine.read(context.clock.now(), look, org=call.actor.org)
+    access = RunAccess(context.engine, context.clock, context.vault)
+    sampler = Sampler(context.engine, context.clock, access, context.automation_rules.templates)
+    return await sampler.take(automation)
+
+
+async def answer(tx: Tx, call: ApiCall) -> Answer:
+    """`POST /app/automations/sample`: what the template would select now; nothing is stored or written."""
+    sample: Sample = call.prepared
+    return SampleAnswer(
+        sample.noun,
+        sample.checked,
+        sample.matched,
+        sample.changes,
+        sample.is_complete,
+        list(sample.steps),
+        [SampledRecord(each.label, each.message) for each in sample.objects],
+        sample.message,
+    )
+
+
+OPERATIONS = (
+    Operation(
+        name="automations.sample",
+        method="POST",
+        path="/app/automations/sample",
+        access=Access.APP,
+        role=Role.MEMBER,
+        prepare=prepare,
+        function=answer,
+        body=CreateBody,
+        answer=SampleAnswer,
+        summary="Get what an automation would select now",
+        refusals=(NotConnected,),
+        seconds=15.0,
+    ),
+)

@@ -1,0 +1,63 @@
+"""The words by which people search: how texts and queries are cut into them, so that both compare."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+from steward.model.change import Proposal
+
+MAX_LENGTH = 64
+MAX_TERMS = 32  # of one object
+MAX_QUERY_WORDS = 6
+
+# The beginning of an id that says more than the month in which it was made.
+_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{5,25}")
+
+_WORD = re.compile(r"[^\W_]+")
+# What blanks part, without the signs at its ends.
+_WHOLE = re.compile(r"[^\W_](?:\S*[^\W_])?")
+
+
+def _folded(text: str) -> str:
+    """NFKC, case-folded: the form that terms and queries are compared in."""
+    if text.isascii():
+        return text.lower()
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    # A mark belongs to the letter before it, though it is none itself.
+    return "".join(char for char in folded if not unicodedata.category(char).startswith("M"))
+
+
+def query_words(text: str) -> list[str]:
+    """Returns the beginnings of words that a query asks for: what blanks part, without signs at its ends."""
+    words = (whole[:MAX_LENGTH] for whole in _WHOLE.findall(_folded(text)))
+    return list(dict.fromkeys(words))[:MAX_QUERY_WORDS]
+
+
+def id_beginning(text: str) -> str | None:
+    """Returns the beginning of a public id that a query may be; None when it is none."""
+    beginning = text.strip().upper()
+    return beginning if _ID.fullmatch(beginning) else None
+
+
+def terms(text: str) -> Iterator[str]:
+    """Yields the terms of a text: its words, and whole what signs hold together, such as a SKU."""
+    for whole in _WHOLE.findall(_folded(text)):
+        yield whole[:MAX_LENGTH]
+        if not whole.isalnum():
+            for word in _WORD.findall(whole):
+                yield word[:MAX_LENGTH]
+
+
+def terms_of(proposal: Proposal) -> list[str]:
+    """Returns the terms of the object that would be changed: of its label, and its id at the platform."""
+    ref = proposal.object
+    object_terms = dict.fromkeys(terms(ref.label))
+    if ref.id:
+        object_terms.update(dict.fromkeys(terms(ref.id.rsplit("/", 1)[-1])))
+    return list(object_terms)[:MAX_TERMS]
+
+
+def begins_words_of(text: str, words: Sequence[str]) -> bool:
+    """Whether each of the words begins a term of the text."""
+    text_terms = list(terms(text))
+    return all(any(term.startswith(word) for term in text_terms) for word in words)

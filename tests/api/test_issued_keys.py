@@ -1,0 +1,116 @@
+"""A shop is connected by the keys that it issues on its own page.
+
+See docs/design/api/connections.md#keys-issued-by-the-shop.
+"""
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from steward.database.engine.base import Tx
+from tests.people import Caller
+from tests.whole import Whole, whole
+
+__all__ = ["whole"]  # the fixture
+
+PUBLIC = "https://steward.example"
+BEGIN = "/app/connections/woocommerce/authorize"
+
+
+@pytest.fixture
+async def owner(whole: Whole) -> Caller:
+    """An owner at a public address; the shop's requests reach the service, and nothing else is connected."""
+    whole.service.restart(base_url=PUBLIC, web_origin=PUBLIC)
+    whole.shop.world.set_webhook_transport(httpx.ASGITransport(app=whole.service.app))
+    return await whole.service.web("owner")
+
+
+async def disconnected(whole: Whole, owner: Caller) -> tuple[int, str]:
+    """The shop of the cast, disconnected: its number and address."""
+    number = whole.number("woocommerce")
+    assert (await owner.post(f"/app/connections/{number}/disconnect", {})).status == 200
+    return number, whole.shop.world.described()["woocommerce"]["url"]
+
+
+async def at_the_shop(whole: Whole, page: str) -> httpx.Response:
+    """The owner allows it on the shop's page."""
+    async with httpx.AsyncClient(transport=whole.shop.world.transport()) as browser:
+        return await browser.get(page)
+
+
+async def state_of(owner: Caller, number: int) -> str:
+    """The state of a connection."""
+    listed = (await owner.get("/app/connections?limit=200")).data["connections"]
+    return next(one["state"] for one in listed if one["integration_id"] == number)
+
+
+def begun(number: int, url: str) -> dict[str, Any]:
+    """What asks for the keys of the shop of the cast."""
+    return {"url": url, "name": "Northwind Tea", "integration_id": number}
+
+
+async def test_a_shop_is_connected_without_copying_a_key(whole: Whole, owner: Caller) -> None:
+    """The keys are checked against the shop, the browser comes back, and a state serves once."""
+    number, url = await disconnected(whole, owner)
+    page = (await owner.post(BEGIN, begun(number, url))).data["authorize_url"]
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(page).query).items()}
+    assert asked["scope"] == "read_write"
+    back = await at_the_shop(whole, page)
+    assert back.status_code == 302, back.text
+    assert back.headers["location"].startswith(f"{PUBLIC}/connections?from=shop&success=1")
+    assert await state_of(owner, number) == "connected"
+    again = await at_the_shop(whole, page)
+    assert again.status_code == 401, "a state serves once, and the shop deletes the keys nobody took"
+
+
+async def test_keys_that_do_not_open_the_shop_connect_nothing(whole: Whole, owner: Caller) -> None:
+    """A stranger who knows the address can offer keys of that very shop alone; a wrong state is 404."""
+    number, url = await disconnected(whole, owner)
+    page = (await owner.post(BEGIN, begun(number, url))).data["authorize_url"]
+    [state], [callback] = (parse_qs(urlsplit(page).query)[name] for name in ("user_id", "callback_url"))
+    path = urlsplit(callback).path
+    offered = {"user_id": state, "consumer_key": "ck_0", "consumer_secret": "cs_0"}
+    stranger = whole.service.nobody()
+    assert (await stranger.post(path, {**offered, "user_id": "another"})).status == 404
+    assert (await stranger.post(path, {**offered, "more": "x" * 5000})).status == 413
+    assert (await stranger.post(f"{path[:-1]}{'A' if path[-1] != 'A' else 'B'}", offered)).status == 404
+    refused = await stranger.post(path, offered)
+    assert (refused.status, refused.code) == (422, "validation_failed")
+    assert await state_of(owner, number) == "disconnected"
+    assert (await stranger.post(path, offered)).status == 404
+
+
+@pytest.mark.parametrize("what", ["late", "no owner"])
+async def test_the_one_who_began_must_be_in_time_and_an_owner(whole: Whole, owner: Caller, what: str) -> None:
+    """After ten minutes, and for somebody who is no owner any more, the shop deletes its keys again."""
+    number, url = await disconnected(whole, owner)
+    page = (await owner.post(BEGIN, begun(number, url))).data["authorize_url"]
+    person = whole.service.members["owner"]
+
+    async def demote(tx: Tx) -> None:
+        await tx.execute(
+            "UPDATE members SET role = 'member' WHERE org_id = :org AND person_id = :person",
+            {"org": person.org, "person": person.person.id},
+        )
+
+    if what == "late":
+        whole.service.clock.tick(601)
+    else:
+        await whole.service.write(demote, org=person.org)
+    keys = set(whole.shop.world.state.shop.keys)
+    assert (await at_the_shop(whole, page)).status_code == 401
+    assert set(whole.shop.world.state.shop.keys) == keys
+
+
+async def test_a_private_address_is_told_to_enter_keys(whole: Whole) -> None:
+    """A shop sends keys only to a public https address; the list of kinds says so before anybody tries."""
+    owner = await whole.service.web("owner")
+    refused = await owner.post(BEGIN, {"url": "https://shop.example", "name": "Shop"})
+    assert refused.status == 422
+    assert "Enter the keys" in refused.errors["url"][0]
+    kinds = (await owner.get("/app/connections/kinds")).data["kinds"]
+    shop = next(one for one in kinds if one["kind"] == "woocommerce")
+    assert shop["issues_keys"]
+    assert shop["no_keys_reason"] == refused.errors["url"][0]

@@ -1,0 +1,177 @@
+"""The OpenAPI document is one that generators of clients read whole, and takes nothing away."""
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from steward.api import openapi
+from steward.api.http.envelope import CONTRACT_VERSION
+from steward.api.operations import OPERATIONS
+from steward.api.schema.components import references
+from tests.api.compatibility import RELEASED, breaks, without_examples
+
+Json = dict[str, Any]
+PUBLIC_IDS = """
+    login status.get schedule.preview occurrences.list stores.list connections.list destinations.list
+    automations.list automations.create automations.get automations.update automations.pause
+    automations.resume automations.archive automations.restore automations.run automations.move_occurrence
+    automations.skip_occurrence automations.unskip_occurrence runs.list runs.get runs.list_changes
+    runs.cancel runs.undo approvals.list approvals.get approvals.approve approvals.reject templates.list
+    templates.get imports.list imports.get imports.keep imports.delete imports.preview_content
+    imports.preview imports.run_as_automation
+"""
+# Bodies in which null is accepted where the field may as well be absent.
+ABSENT_OR_NULL = {
+    "CreateBody.integration_id",
+    "UpdateBody.integration_id",
+    "RunAsBody.integration_id",
+    "PreviewKeptBody.integration_id",
+    "ImportPreviewBody.integration_id",
+    "RunNowBody.payload",
+    "UndoBody.changes",
+    "ApproveBody.comment",
+    "ApproveBody.change_hash",
+    "RejectBody.comment",
+    "StepTargetBody.spreadsheet_id",
+    "StepTargetBody.sheet",
+}
+DOCUMENTS = {
+    "public": openapi.document(OPERATIONS, "https://auto.example", version="0"),
+    "web": openapi.document(OPERATIONS, "/", version="0", under=("/v1/", "/app/"), codes=True),
+}
+
+
+@pytest.fixture(params=list(DOCUMENTS))
+def document(request: pytest.FixtureRequest) -> Json:
+    """The public document, and the one the web app's types are made from."""
+    return DOCUMENTS[request.param]
+
+
+def schemas_of(document: Json) -> Iterator[tuple[str, Json]]:
+    """Every schema of the document with its place, those inside others included."""
+
+    def inside(value: Any, place: str) -> Iterator[tuple[str, Json]]:
+        if isinstance(value, dict):
+            yield place, value
+            for name, part in value.items():
+                if name not in ("example", "examples"):
+                    yield from inside(part, f"{place}.{name}")
+        elif isinstance(value, list):
+            for number, part in enumerate(value):
+                yield from inside(part, f"{place}.{number}")
+
+    for name, schema in document["components"]["schemas"].items():
+        yield from inside(schema, name)
+
+
+def test_every_reference_resolves_and_no_schema_is_unused(document: Json) -> None:
+    """What is named is there, and what is there is named."""
+    assert set(references(document)) == set(document["components"]["schemas"])
+
+
+def test_schemas_are_of_a_form_that_generators_read(document: Json) -> None:
+    """No `allOf`, no object or list as a default, nothing beside a reference, objects by name."""
+    for place, schema in schemas_of(document):
+        assert "allOf" not in schema, place
+        assert not isinstance(schema.get("default"), dict | list) or place.endswith("properties"), place
+        assert "$ref" not in schema or set(schema) == {"$ref"}, place
+        is_condition = any(f".{word}" in place for word in ("if", "then", "else", "not"))
+        is_inline = "." in place and not is_condition and isinstance(schema.get("properties"), dict)
+        assert not is_inline or place.endswith(".properties"), place
+        for union in (schema.get("oneOf"), schema.get("anyOf")):
+            references_of_union = [one for one in union or [] if "$ref" in one]
+            assert len(references_of_union) < 2 or "discriminator" in schema, place
+
+
+def test_answers_and_bodies_are_named_components(document: Json) -> None:
+    """Every content is a reference, or one of two refusals."""
+    for item in document["paths"].values():
+        for operation in item.values():
+            contents = [operation.get("requestBody", {}), *operation["responses"].values()]
+            for content in (part for one in contents for part in one.get("content", {}).values()):
+                schema = content["schema"]
+                assert set(schema) == {"$ref"} or all(set(one) == {"$ref"} for one in schema["anyOf"])
+
+
+def test_a_field_may_be_absent_or_null_and_not_both() -> None:
+    """Bodies that accept null for an absent field are listed; an answer has one such field."""
+    both = set()
+    for name, schema in DOCUMENTS["public"]["components"]["schemas"].items():
+        for field, shape in schema.get("properties", {}).items():
+            is_null = "null" in shape.get("type", []) or {"type": "null"} in shape.get("anyOf", [])
+            if is_null and field not in schema.get("required", []):
+                both.add(f"{name}.{field}")
+    is_schedule = {place for place in both if place.startswith("ScheduleBody.")}  # interface 2.4
+    assert both - is_schedule - {"RunRecord.undo"} == ABSENT_OR_NULL
+
+
+def test_operations_are_named_tagged_and_say_how_they_are_called(document: Json) -> None:
+    """Ids, tags with words, scope, whether a call may be sent again, pages, and the headers of answers."""
+    tags = {tag["name"] for tag in document["tags"]}
+    named = {}
+    for item in document["paths"].values():
+        for operation in item.values():
+            name = operation["operationId"]
+            assert named.setdefault(name, operation) is operation, name
+            assert set(operation["tags"]) <= tags
+            assert operation["x-idempotent"] in ("yes", "by_key", "by_version", "no")
+            for status, answer in operation["responses"].items():
+                assert "X-Request-Id" in answer["headers"]
+                assert ("Retry-After" in answer["headers"]) == (status in ("429", "503")), name
+                assert ("Idempotent-Replayed" in answer["headers"]) == (
+                    status == "200" and "201" in operation["responses"]
+                )
+    if "login" in named:
+        assert set(named) == set(PUBLIC_IDS.split())
+        assert named["automations.run"]["x-idempotent"] == "by_key"
+        assert named["automations.update"]["x-idempotent"] == "by_version"
+        assert named["imports.delete"]["x-idempotent"] == "no"
+        assert named["imports.keep"]["x-idempotent"] == "yes"
+        assert named["runs.list"]["x-page"] == {"items": "runs", "cursor": "cursor"}
+        assert named["runs.list"]["x-scope"] == "automations:read"
+        assert "x-page" not in named["runs.get"]
+
+
+def test_an_update_names_no_default() -> None:
+    """A client that fills a default in would change what it was not asked to change."""
+    fields = DOCUMENTS["public"]["components"]["schemas"]["UpdateBody"]["properties"]
+    assert [name for name, shape in fields.items() if "default" in shape] == []
+
+
+def test_the_document_takes_nothing_away_from_that_of_the_release() -> None:
+    """While the contract's version is 1, callers of the released document can go on."""
+    assert CONTRACT_VERSION == 1
+    assert breaks(json.loads(RELEASED.read_bytes()), DOCUMENTS["public"]) == []
+
+
+def test_a_removal_or_a_narrowing_is_noticed() -> None:
+    """Each of these changes would break somebody's calls."""
+    old = without_examples(DOCUMENTS["public"])
+    new = copy.deepcopy(old)
+    schemas, paths = new["components"]["schemas"], new["paths"]
+    del paths["/v1/automations/status"]
+    del schemas["RunRecord"]["properties"]["summary"]
+    schemas["CreateBody"]["required"].append("timezone")
+    schemas["CreateBody"]["properties"]["name"]["maxLength"] = 60
+    schemas["ScheduleBody"]["properties"]["cadence"]["enum"].remove("hourly")
+    schemas["AutomationRecord"]["properties"]["name"]["type"] = ["string", "null"]
+    paths["/v1/automations/runs"]["get"]["parameters"][0]["required"] = True
+    paths["/v1/automations/runs"]["get"]["operationId"] = "runs.find"
+    del paths["/v1/automations"]["post"]["responses"]["201"]
+    assert sorted(place.rpartition("/")[2] for place in breaks(old, new)) == sorted(
+        [
+            "status: removed",
+            "automations body.timezone: required",
+            "automations body.name: maxLength narrowed",
+            "automations body.schedule.cadence: values narrowed",
+            "automations: answer 201 removed",
+            "automations 200.data.automations[].name: type widened",
+            "runs 201.data.run.summary: removed",
+            "runs: parameter limit required",
+            "runs: operationId changed",
+        ]
+    )
+    assert breaks(old, old) == []

@@ -1,0 +1,244 @@
+"""The overview's numbers, unmended failures and strips: equal to the runs there are, and cheap."""
+
+import json
+import os
+import random
+from collections import Counter
+from datetime import datetime, timedelta
+from functools import partial
+from time import process_time
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from steward.database.engine.base import Both, Tx, from_ms, ms
+from steward.database.runs import totals
+from steward.model.ids import OrgId, new_id
+from steward.run_queue import totals as keeping
+from tests.api.test_automations import Desk, desk
+from tests.people import Caller
+from tests.service import Service
+
+__all__ = ["desk"]
+
+OVERVIEW, STRIPS = "/app/overview", "/app/automations/strips"
+DAY = timedelta(days=1)
+NAMES = ("succeeded", "waiting", "failed", "stopped", "changes_made", "left_alone")
+ENDS = ("succeeded", "failed", "expired", "refused", "cancelled")
+KEYS = {"succeeded": "succeeded", "failed": "failed", "expired": "failed"}
+_INTO = (
+    "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
+    " leased_ms, queued_at, finished_at, automation_name, automation_version, template_id,"
+    " template_version, started_by, summary)"
+)
+_RUN = (
+    f"{_INTO} VALUES (:org, :id, :automation, :mode, :status, :queue, 0, 0, 1, 0, 0, :queued, :finished,"
+    " 'Hide', 1, 'hide-out-of-stock-products', 1, 'hand', :summary)"
+)
+_MANY_VALUES = (
+    " 'live', 'succeeded', 'done', 0, 0, 1, 0, 0, CAST(:first AS bigint) + n * :step,"
+    " CAST(:first AS bigint) + n * :step, 'Hide', 1, 'hide-out-of-stock-products', 1, 'schedule', :summary"
+)
+_MANY = Both(
+    "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :number - 1) "
+    f"{_INTO} SELECT :org, printf('01JD3Z0QH8N2Y5V7W9X1%06d', n), :automation,{_MANY_VALUES} FROM numbers",
+    f"{_INTO} SELECT :org, '01JD3Z0QH8N2Y5V7W9X1' || lpad(n::text, 6, '0'), :automation,{_MANY_VALUES}"
+    " FROM generate_series(0, :number - 1) AS n",
+)
+# Read in quarters of an hour, so that the number of runs in them makes no difference.
+MANY = int(os.environ.get("OVERVIEW_RUNS", "20000"))
+
+
+def summary(applied: int, conflicts: int = 0, unknown: int = 0) -> str:
+    """A run's summary with these counts."""
+    return json.dumps({"counts": {"applied": applied, "conflicts": conflicts, "unknown": unknown}})
+
+
+async def automation(desk: Desk, name: str) -> str:
+    """An automation that runs by hand; its id."""
+    made: str = (await desk.create(name=name, schedule={"cadence": "manual"}))["id"]
+    return made
+
+
+async def put(
+    service: Service,
+    org: OrgId,
+    automation: str,
+    status: str,
+    queued: datetime,
+    counts: str | None = None,
+    mode: str = "live",
+) -> str:
+    """Stores a run; its id."""
+    id_ = new_id(queued)
+    row = {
+        "org": org,
+        "id": id_,
+        "automation": automation,
+        "mode": mode,
+        "status": status,
+        "queue": "done" if status in ENDS else "blocked" if status == "queued" else "parked",
+        "queued": queued,
+        "finished": queued if status in ENDS else None,
+        "summary": counts,
+    }
+
+    async def insert(tx: Tx) -> None:
+        await tx.execute(_RUN, row)
+
+    await service.write(insert, org=org)
+    return id_
+
+
+async def end(service: Service, org: OrgId, run: str, status: str, counts: str) -> None:
+    """Ends a stored run."""
+
+    async def update(tx: Tx) -> None:
+        await tx.execute(
+            "UPDATE runs SET status = :status, queue = 'done', finished_at = :now, summary = :counts"
+            " WHERE org_id = :org AND id = :run",
+            {"org": org, "run": run, "status": status, "counts": counts, "now": tx.now},
+        )
+
+    await service.write(update, org=org)
+
+
+async def expected(service: Service, org: OrgId, zone: str) -> list[dict[str, int]]:
+    """What the last seven days of a zone come to, counted run by run."""
+
+    async def read(tx: Tx) -> list[Any]:
+        return await tx.all("SELECT * FROM runs WHERE org_id = :org AND mode = 'live'", {"org": org})
+
+    now = service.clock.now()
+    today = now.astimezone(ZoneInfo(zone)).date()
+    days: dict[str, Counter[str]] = {(today - DAY * ago).isoformat(): Counter() for ago in range(6, -1, -1)}
+    for row in await service.context.engine.read(now, read, org=org):
+        day = days.get(from_ms(row["queued_at"]).astimezone(ZoneInfo(zone)).date().isoformat())
+        if day is None:
+            continue
+        waits = row["status"] in ("queued", "waiting_approval")
+        day["waiting" if waits else KEYS.get(row["status"], "stopped")] += 1
+        counts = json.loads(row["summary"])["counts"] if row["summary"] else {}
+        day["changes_made"] += counts.get("applied", 0)
+        day["left_alone"] += counts.get("conflicts", 0)
+    return [{name: counted[name] for name in NAMES} for counted in days.values()]
+
+
+async def shown(web: Caller, zone: str) -> list[dict[str, int]]:
+    """The same as answered."""
+    heard = await web.get(OVERVIEW, timezone=zone)
+    assert heard.status == 200, heard.body
+    data = heard.data
+    assert data["complete"]
+    return [
+        {name: value for name, value in day.items() if name not in ("day", "from", "to")}
+        for day in data["days"]
+    ]
+
+
+async def test_numbers_are_those_of_the_runs_in_random_histories(desk: Desk) -> None:
+    """Runs of all ends, in three zones, while runs end, writes settle and time passes."""
+    service, owner = desk.service, await desk.service.web("owner")
+    org = service.members["owner"].org
+    ids = [await automation(desk, str(number)) for number in range(12)]
+    for seed in range(4):
+        chance = random.Random(seed)
+        waiting: list[str] = []
+        await service.write(partial(totals.forget, org=org, before=service.clock.now()), org=org)
+        for number in range(60):
+            queued = service.clock.now() - DAY * chance.random() * 9
+            status = chance.choice((*ENDS, "queued", "succeeded"))
+            made = ids[seed * 3 + number // 20]
+            counts = summary(chance.randrange(5), chance.randrange(2), int(chance.randrange(8) == 0))
+            mode = chance.choice(("live", "live", "live", "test"))
+            run = await put(service, org, made, status, queued, counts, mode)
+            if status == "queued" or '"unknown": 1' in counts:
+                waiting.append(run)
+        for _ in range(4):
+            for zone in ("Europe/Berlin", "Asia/Kolkata", "America/St_Johns"):
+                assert await shown(owner, zone) == await expected(service, org, zone), (seed, zone)
+            for run in [run for run in waiting if chance.random() < 0.4]:
+                await end(service, org, run, chance.choice(ENDS), summary(chance.randrange(9)))
+                waiting.remove(run)
+            assert await shown(owner, "UTC") == await expected(service, org, "UTC")
+            service.clock.tick(60 * chance.randrange(25))
+            await put(service, org, made, "failed", service.clock.now() - timedelta(minutes=1))
+        strip = (await owner.get(STRIPS, automation_ids=made)).data["strips"][0]
+        assert len(strip["runs"]) <= 30
+        assert [run["at"] for run in strip["runs"]] == sorted(run["at"] for run in strip["runs"])
+
+
+async def test_many_runs_are_added_up_in_passes_and_read_cheaply(desk: Desk) -> None:
+    """The runs of a week in bounded passes, then at most 10 ms of CPU (docs/design/web.md#overview)."""
+    service, owner = desk.service, await desk.service.web("owner")
+    org = service.members["owner"].org
+    made = await automation(desk, "Many")
+    week = 7 * 24 * 3_600_000 - 1
+    args = {
+        "number": MANY,
+        "step": week // MANY,
+        "first": ms(service.clock.now()) - week,
+        "summary": summary(2),
+    }
+
+    async def fill(tx: Tx) -> None:
+        await tx.execute(_MANY, {"org": org, "automation": made, **args})
+
+    await service.write(fill, org=org)
+    engine, clock = service.context.engine, service.clock
+    assert await keeping.keep(engine, clock, org)
+    bounds = [totals.quarter_of(clock.now()) - DAY * ago for ago in range(7, -2, -1)]
+    costs = []
+    for _ in range(5):
+        began = process_time()
+        days = await engine.read(clock.now(), partial(totals.by_days, org=org, bounds=bounds), org=org)
+        costs.append(process_time() - began)
+    assert sum(day.succeeded for day in days) == MANY
+    assert sum(day.applied for day in days) == 2 * MANY
+    assert min(costs) <= 0.010, costs
+    strip = (await owner.get(STRIPS, automation_ids=made)).data["strips"][0]
+    assert (len(strip["runs"]), strip["changes_made"]) == (30, 2 * MANY)
+
+
+async def test_a_failure_goes_with_a_newer_success_or_approval(desk: Desk) -> None:
+    """An automation stands once, with its newest failure; a newer run of any decisive end takes it away."""
+    service, owner = desk.service, await desk.service.web("owner")
+    org = service.members["owner"].org
+    now = service.clock.now()
+    ids = {name: await automation(desk, name) for name in ("fails", "mended", "waits", "skipped")}
+
+    async def began(tx: Tx) -> None:
+        await tx.execute(
+            "UPDATE schedules SET last_run_at = :now WHERE org_id = :org", {"org": org, "now": now}
+        )
+
+    await service.write(began, org=org)
+    for name, id_ in ids.items():
+        for hours in (3, 2):
+            await put(service, org, id_, "failed", now - timedelta(hours=hours))
+        newer = {"mended": "succeeded", "waits": "waiting_approval", "skipped": "refused"}.get(name)
+        if newer:
+            await put(service, org, id_, newer, now - timedelta(hours=1))
+    failures = (await owner.get(OVERVIEW)).data["failures"]
+    assert {one["run"]["automation_id"] for one in failures} == {ids["fails"], ids["skipped"]}
+    assert all(one["run"]["status"] == "failed" for one in failures)
+
+
+async def test_other_organizations_count_nothing_of_it(desk: Desk) -> None:
+    """Neither numbers nor strips."""
+    service, owner = desk.service, await desk.service.web("owner")
+    stranger = await service.web("stranger")
+    made = await automation(desk, "Ours")
+    await put(service, service.members["owner"].org, made, "failed", service.clock.now() - DAY)
+    assert sum(day["failed"] for day in (await owner.get(OVERVIEW)).data["days"]) == 1
+    assert sum(day["failed"] for day in (await stranger.get(OVERVIEW)).data["days"]) == 0
+    assert (await stranger.get(STRIPS, automation_ids=made)).data["strips"] == []
+
+
+async def test_a_zone_and_ids_are_checked(desk: Desk) -> None:
+    """A zone that is none, no automation, one more than 50."""
+    service, owner = desk.service, await desk.service.web("owner")
+    assert (await owner.get(OVERVIEW, timezone="Mars/Base")).status == 422
+    ids = ",".join(new_id(service.clock.now()) for _ in range(51))
+    assert (await owner.get(STRIPS, automation_ids=ids)).status == 422
+    assert (await owner.get(STRIPS, automation_ids=ids.rpartition(",")[0])).status == 200
+    assert (await owner.get(STRIPS)).status == 422

@@ -1,0 +1,114 @@
+"""What a template would select now, asked for before the automation exists.
+
+See docs/design/api/automations.md#sample.
+"""
+
+from typing import Any
+
+import pytest
+
+from steward.model.run import Mode
+from tests.people import Caller
+from tests.templates.full_store import BY_ID, INPUTS
+from tests.templates.stage import SHEET, TEAMS
+from tests.whole import Whole, whole
+
+__all__ = ["whole"]  # the fixture
+
+SAMPLE = "/app/automations/sample"
+# These need a second store, an automation that began a sale, or a bucket.
+ELSEWHERE = ("sync-stock-between-stores", "sale-end", "supplier-feed-import")
+
+
+@pytest.fixture
+async def member(whole: Whole) -> Caller:
+    """Somebody who sets automations up."""
+    return await whole.service.web("member")
+
+
+def hiding(whole: Whole, **changes: Any) -> dict[str, Any]:
+    """An automation that hides what is sold out."""
+    return {
+        "template_id": "hide-out-of-stock-products",
+        "name": "Hide",
+        "inputs": {"limit": 5000},
+        "schedule": {"cadence": "manual"},
+        "integration_id": whole.number("woocommerce"),
+        **changes,
+    }
+
+
+async def test_it_tells_what_a_test_run_would_and_writes_nothing(whole: Whole, member: Caller) -> None:
+    """The same numbers as a test run, with examples; no automation, no run, no write in the shop."""
+    writes = whole.shop.world.state.ledger.writes()
+    found = await member.post(SAMPLE, hiding(whole))
+    assert found.status == 200, found.body
+    assert whole.shop.world.state.ledger.writes() == writes
+    assert (await member.get("/v1/automations")).data["automations"] == []
+    trial = await whole.shop.run_now(await whole.shop.hiding(limit=5000), Mode.TEST)
+    await whole.shop.until_settled(trial)
+    summary: Any = (await whole.shop.run(trial)).summary
+    assert found.data["complete"]
+    assert found.data["changes"] == summary["counts"]["proposed"] > 0
+    assert (found.data["checked"], found.data["matched"]) == (
+        summary["counts"]["read"],
+        summary["counts"]["matched"],
+    )
+    assert found.data["noun"] == "product"
+    assert 0 < len(found.data["objects"]) <= 5
+
+
+async def test_a_large_shop_is_looked_at_in_part(whole: Whole, member: Caller) -> None:
+    """At most 500 objects of a list, and it says so; what needs another list as a whole is not guessed."""
+    whole.shop.world.load_products(700)
+    found = (await member.post(SAMPLE, hiding(whole))).data
+    assert (found["complete"], found["checked"]) == (False, 500)
+    pages = [
+        one
+        for one in whole.shop.world.state.ledger.entries(reads=True)
+        if one.request.path.endswith("/products")
+    ]
+    assert len(pages) <= 6
+
+
+async def test_wrong_inputs_stand_at_their_fields(whole: Whole, member: Caller) -> None:
+    """As in a create."""
+    body = hiding(whole, template_id="tag-products-by-rule", inputs={"tag": "sale", "when": "new"})
+    refused = await member.post(SAMPLE, body)
+    assert refused.status == 422
+    assert any(path.startswith("inputs") for path in refused.errors)
+
+
+async def test_a_shop_that_refuses_or_fails_is_told_in_words(whole: Whole, member: Caller) -> None:
+    """A refused key and a failing shop; nothing is said of what would match."""
+    whole.shop.world.state.shop.keys.clear()
+    refused = await member.post(SAMPLE, hiding(whole))
+    assert (refused.status, refused.code) == (422, "not_connected")
+
+
+async def test_every_template_on_a_shop_is_sampled_without_a_write(whole: Whole, member: Caller) -> None:
+    """What changes a store says how many would change, or why not; reports say what their steps found."""
+    numbers = {int(TEAMS): whole.number("teams"), int(SHEET): whole.number("spreadsheet")}
+
+    def here(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                name: numbers[each] if name == "integration_id" else here(each)
+                for name, each in value.items()
+            }
+        return value
+
+    writes = whole.shop.world.state.ledger.writes()
+    sampled = 0
+    for name, inputs in INPUTS.items():
+        facts = BY_ID[name].facts
+        if "woocommerce" not in facts.platforms or name in ELSEWHERE:
+            continue
+        found = await member.post(SAMPLE, hiding(whole, template_id=name, inputs=here(inputs)))
+        assert found.status == 200, (name, found.body)
+        data = found.data
+        assert data["steps"] or data["message"], name
+        assert (data["changes"] is not None) == facts.changes_store or data["message"], name
+        sampled += 1
+    assert sampled >= 12
+    assert whole.shop.world.state.ledger.writes() == writes
