@@ -50,6 +50,13 @@ class Metrics:
             gauge = self._gauges[name] = Gauge(*_described(name, labels), registry=self._registry)
         self._child(gauge, name, labels).set(value)
 
+    def remove(self, name: str, **labels: str) -> None:
+        """Removes a series of a gauge whose value is not known any more."""
+        values = tuple(labels.values())
+        if values in self._series.get(name, ()):
+            self._series[name].remove(values)
+            self._gauges[name].remove(*values)
+
     def observe(self, name: str, value: float, *, bounds: Sequence[float] = SECONDS) -> None:
         """Adds a value to a histogram, whose bounds are those of its first value."""
         self._histogram(name, bounds).observe(value)
@@ -59,10 +66,12 @@ class Metrics:
         observe: Callable[[float], None] = self._histogram(name, bounds).observe
         return observe
 
-    def add_counter(self, name: str, **counts_by_label: Mapping[int, int]) -> None:
-        """Exports counts that are kept elsewhere by the values of a label; they are read at each scrape."""
-        for label, counts in counts_by_label.items():
-            self._registry.register(_Counts(name, label, counts))
+    def add_counter(self, name: str, counts: Mapping[tuple[int, str], int], **places: int) -> None:
+        """Exports counts that are kept elsewhere and read at each scrape.
+
+        `places` names the labels, each with the place of its value in the keys of `counts`.
+        """
+        self._registry.register(_Counts(name, counts, places))
 
     def value(self, name: str, **labels: str) -> float:
         """Returns a counter's or gauge's value, or how many values a histogram holds; 0 without any."""
@@ -96,17 +105,17 @@ class Metrics:
 
 
 class _Counts:
-    """Collects a counter of one label from a mapping."""
+    """Collects a counter from a mapping."""
 
-    def __init__(self, name: str, label: str, counts: Mapping[int, int]) -> None:
-        self._name, self._label, self._counts = name, label, counts
+    def __init__(self, name: str, counts: Mapping[tuple[int, str], int], places: Mapping[str, int]) -> None:
+        self._name, self._counts, self._places = name, counts, places
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """Yields the counter with its present values."""
-        name, description, labels = _described(self._name, {self._label: ""})
+        name, description, labels = _described(self._name, dict.fromkeys(self._places, ""))
         family = CounterMetricFamily(name, description, labels=labels)
-        for value, count in sorted(self._counts.items()):
-            family.add_metric([str(value)], count)
+        for key, count in sorted(self._counts.items()):
+            family.add_metric([str(key[place]) for place in self._places.values()], count)
         yield family
 
 

@@ -3,24 +3,31 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from steward.telemetry.known import DESCRIPTIONS
 from steward.telemetry.metrics import Metrics
-from tests.source import ROOT, python_files, tree_of
+from tests.source import ROOT, nodes_of, python_files
 
 PAGE = (ROOT / "docs/guides/operators.md").read_text("utf-8")
 TELLING = {"count", "set", "observe", "add_counter", "recorder"}
 
 
+@cache
+def named_calls() -> tuple[tuple[str, str, ast.Call], ...]:
+    """Each call of a method in the service whose first argument is a text: method, text and call."""
+    return tuple(
+        (node.func.attr, node.args[0].value, node)
+        for path in python_files("steward")
+        for node in nodes_of(path)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args
+        if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+    )
+
+
 def called(*methods: str) -> Iterator[tuple[str, str]]:
     """Each call of these methods in the service with a name as first argument: the method and the name."""
-    for path in python_files("steward"):
-        for node in ast.walk(tree_of(path)):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
-                continue
-            first = node.args[0]
-            if node.func.attr in methods and isinstance(first, ast.Constant) and isinstance(first.value, str):
-                yield node.func.attr, first.value
+    return ((method, name) for method, name, _ in named_calls() if method in methods)
 
 
 def rows(heading: str) -> dict[str, list[str]]:
@@ -47,12 +54,9 @@ def test_every_metric_is_known_and_told_with_what_to_do() -> None:
 def test_the_labels_of_every_metric_are_told() -> None:
     """What is asked of a metric is asked by its label: the page names each, and none that is not there."""
     found: dict[str, set[str]] = {name: set() for name in DESCRIPTIONS}
-    for path in python_files("steward"):
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-                first = node.args[0]
-                if isinstance(first, ast.Constant) and first.value in found:
-                    found[first.value] |= {word.arg or "**" for word in node.keywords} - {"bounds", "by"}
+    for _, name, call in named_calls():
+        if name in found:
+            found[name] |= {word.arg or "**" for word in call.keywords} - {"bounds", "by"}
     page = PAGE.partition("\n## Metrics\n")[2].partition("\n## ")[0]
     table = re.findall(r"^\| `(\w+)`(?: by ((?:`\w+`(?:, )?)+))? \|", page, re.MULTILINE)
     assert {name: set(re.findall(r"\w+", labels)) for name, labels in table} == found
@@ -69,7 +73,7 @@ def test_every_warning_and_error_is_told_with_what_to_do() -> None:
 def test_what_is_told_has_its_help_and_one_line_a_series() -> None:
     """What is documented has its help and one line a series."""
     metrics = Metrics()
-    metrics.add_counter("steward_requests_total", status={200: 7})
+    metrics.add_counter("steward_requests_total", {(200, "runs.get"): 7}, status=0, operation=1)
     record = metrics.recorder("steward_request_seconds", (0.1, 1.0))
     for value in (0.05, 0.1, 5.0):
         record(value)
@@ -78,7 +82,7 @@ def test_what_is_told_has_its_help_and_one_line_a_series() -> None:
     assert lines == [
         f"# HELP steward_requests_total {DESCRIPTIONS['steward_requests_total']}",
         "# TYPE steward_requests_total counter",
-        'steward_requests_total{status="200"} 7.0',
+        'steward_requests_total{operation="runs.get",status="200"} 7.0',
         f"# HELP steward_request_seconds {DESCRIPTIONS['steward_request_seconds']}",
         "# TYPE steward_request_seconds histogram",
         'steward_request_seconds_bucket{le="0.1"} 2.0',

@@ -1,0 +1,116 @@
+"""Sends spans to a collector by OTLP over HTTP; needs the extra `traces`."""
+
+import asyncio
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from steward.telemetry.traces import TRACE_BYTES, Span, SpanId, Traces
+from steward.version import __version__
+
+MAX_WAITING = 2_048
+BATCH = 512
+EVERY_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
+_LAST_SECONDS = 2.0
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+# A collector that is away is counted and told by `doctor`, not written to the log with every batch.
+logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
+
+
+class OtlpTraces(Traces):
+    """Queues spans for a thread that sends them; those that find no room are dropped and counted."""
+
+    is_on = True
+
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str], ratio: float, on_drop: Callable[[int], None]
+    ) -> None:
+        self._sampled_below: float = ratio * 2 ** (8 * TRACE_BYTES)
+        self._on_drop = on_drop
+        self._exporter = OTLPSpanExporter(endpoint=url, headers=dict(headers), timeout=_TIMEOUT_SECONDS)
+        self._resource = Resource(
+            {"service.name": "steward", "service.version": __version__, "process.pid": os.getpid()}
+        )
+        self._waiting: queue.Queue[Span] = queue.Queue(MAX_WAITING)
+        self._is_closing = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._send_all, name="traces", daemon=True)
+        self._thread.start()
+
+    def add(self, span: Span) -> None:
+        """Queues a span, or drops it where the collector does not keep up."""
+        try:
+            self._waiting.put_nowait(span)
+        except queue.Full:
+            self._on_drop(1)
+        if self._waiting.qsize() >= BATCH:
+            self._wake.set()
+
+    def is_sampled(self, trace: int) -> bool:
+        """Whether a trace belongs to the share that is sent; every process decides alike."""
+        return trace < self._sampled_below
+
+    async def is_answered(self) -> bool:
+        """Whether the collector takes an empty request."""
+        return await asyncio.to_thread(self._exporter.export, ()) is SpanExportResult.SUCCESS
+
+    async def close(self) -> None:
+        """Sends what is left, and gives up a collector that does not answer soon."""
+        self._is_closing.set()
+        self._wake.set()
+        await asyncio.to_thread(self._thread.join, _LAST_SECONDS)
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+        await asyncio.to_thread(self._thread.join, _LAST_SECONDS)
+
+    def _send_all(self) -> None:
+        while not self._is_closing.is_set():
+            self._wake.wait(EVERY_SECONDS)
+            self._wake.clear()
+            while batch := self._next_batch():
+                self._send(batch)
+
+    def _next_batch(self) -> list[Span]:
+        batch: list[Span] = []
+        while len(batch) < BATCH:
+            try:
+                batch.append(self._waiting.get_nowait())
+            except queue.Empty:
+                break
+        return batch
+
+    def _send(self, batch: list[Span]) -> None:
+        spans = [self._readable(span) for span in batch]
+        if self._exporter.export(spans) is not SpanExportResult.SUCCESS:
+            self._on_drop(len(spans))
+
+    def _readable(self, span: Span) -> ReadableSpan:
+        return ReadableSpan(
+            span.name,
+            context=_context(span.id),
+            parent=None if span.parent is None else _context(span.parent),
+            resource=self._resource,
+            attributes=dict(span.attributes),
+            links=() if span.link is None else (Link(_context(span.link, is_remote=True)),),
+            kind=SpanKind[span.kind.name],
+            status=Status(StatusCode.ERROR if span.is_error else StatusCode.UNSET),
+            start_time=_nanoseconds(span.started_at),
+            end_time=_nanoseconds(span.ended_at),
+        )
+
+
+def _context(span: SpanId, *, is_remote: bool = False) -> SpanContext:
+    return SpanContext(span.trace, span.span, is_remote, _SAMPLED)
+
+
+def _nanoseconds(instant: datetime) -> int:
+    return round(instant.timestamp() * 1_000_000) * 1_000

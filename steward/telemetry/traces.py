@@ -1,0 +1,97 @@
+"""What a trace is made of, and where its spans go: nowhere, unless a collector is set."""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+TRACE_BYTES = 16
+_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+_SPAN_BYTES = 8
+
+
+class SpanKind(StrEnum):
+    """Who the other side of a span is: nobody, a caller, or an account."""
+
+    INTERNAL = "internal"
+    SERVER = "server"
+    CLIENT = "client"
+
+
+class SpanId(NamedTuple):
+    """The id of a span and of its trace."""
+
+    trace: int
+    span: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What happened from one instant to another. Attributes hold ids, numbers and words of the code alone."""
+
+    name: str
+    id: SpanId
+    started_at: datetime
+    ended_at: datetime
+    attributes: Mapping[str, str | int]
+    parent: SpanId | None = None
+    link: SpanId | None = None
+    kind: SpanKind = SpanKind.INTERNAL
+    is_error: bool = False
+
+
+class Traces:
+    """Takes spans. This one drops them all; nobody need make any while `is_on` is False."""
+
+    is_on = False
+
+    def add(self, span: Span) -> None:
+        """Takes a span; it is sent later."""
+
+    def is_sampled(self, trace: int) -> bool:
+        """Whether a trace belongs to the share that is sent."""
+        return self.is_on
+
+    async def is_answered(self) -> bool:
+        """Whether the collector takes an empty request."""
+        return False
+
+    async def close(self) -> None:
+        """Sends what is left, for a few seconds at most."""
+
+
+NO_TRACES = Traces()
+
+# The run that the current task works on: its calls belong to the run's trace.
+current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
+
+
+def run_span(run: str) -> SpanId:
+    """The root span of a run: it follows from the run's id, so that every process sends the same one."""
+    return SpanId(_number(TRACE_BYTES, "run", run), _number(_SPAN_BYTES, "run", run))
+
+
+def span_within(run: str, *parts: object) -> SpanId:
+    """A span of a run's trace, by what tells it from the others."""
+    return SpanId(run_span(run).trace, _number(_SPAN_BYTES, run, *parts))
+
+
+def new_span(trace: int | None = None) -> SpanId:
+    """A span with a random id, in a trace of its own unless one is given."""
+    own = int.from_bytes(secrets.token_bytes(TRACE_BYTES)) if trace is None else trace
+    return SpanId(own, int.from_bytes(secrets.token_bytes(_SPAN_BYTES)))
+
+
+def link_of(traceparent: bytes) -> SpanId | None:
+    """The span that a caller's header names; None where it names none."""
+    match = _TRACEPARENT.fullmatch(traceparent)
+    return None if match is None else SpanId(int(match[1], 16), int(match[2], 16))
+
+
+def _number(size: int, *parts: object) -> int:
+    return int.from_bytes(hashlib.sha256("\0".join(map(str, parts)).encode()).digest()[:size])

@@ -1,0 +1,199 @@
+"""Traces: real processes send them by OTLP over HTTP to a collector of the test, which decodes them."""
+
+import asyncio
+import gzip
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from steward.config import SettingsError, read
+from steward.telemetry.otlp import MAX_WAITING, OtlpTraces
+from steward.telemetry.traces import Span, new_span, run_span
+from tests.processes.judging import assert_written_once, hiding, slow_writes
+from tests.processes.running import CLOCK, PASSWORD, environ, eventually, free_port, open_site
+
+CHANGES = 6
+HEADER = "collector-key-of-the-test"
+LINK = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7"
+ATTRIBUTES = {
+    "run": {
+        *("steward.org", "steward.automation", "steward.run", "steward.template", "steward.mode"),
+        *("steward.started_by", "steward.status", "steward.code", "steward.attempts"),
+    },
+    "step": {"steward.seq", "steward.step_type", "steward.status", "steward.code", "steward.attempt"},
+    "wait": {"steward.kind", "steward.status"},
+    "call": {
+        *("steward.org", "steward.connector", "steward.attempt", "steward.bytes", "error.type"),
+        *("http.request.method", "http.response.status_code"),
+    },
+    "request": {"steward.operation", "steward.caller", "http.response.status_code"},
+}
+
+
+class Collector:
+    """A collector on loopback: what it was sent, as bytes and as spans."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.headers: list[dict[str, str]] = []
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                collector.bodies.append(body)
+                collector.headers.append({name.lower(): value for name, value in self.headers.items()})
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Says nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1/traces"
+
+    def spans(self) -> list[Any]:
+        """Every span that came, in order."""
+        requests = [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
+        return [
+            span
+            for request in requests
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+    def __enter__(self) -> "Collector":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    """A collector that takes everything."""
+    with Collector() as running:
+        yield running
+
+
+def attributes(span: Any) -> dict[str, str | int]:
+    """The attributes of a span."""
+    return {item.key: item.value.string_value or int(item.value.int_value) for item in span.attributes}
+
+
+async def test_a_run_that_was_taken_over_is_one_trace(
+    sqlite_url: str, tmp_path: Path, collector: Collector
+) -> None:
+    """Approval, kill -9 in the middle of the writes, takeover: no gap, no doubled id, no contents."""
+    settings = {"STEWARD_TRACES_URL": collector.url, "STEWARD_TRACES_HEADERS": f"x-key={HEADER}"}
+    async with open_site(sqlite_url, tmp_path, **settings) as site:
+        await slow_writes(site)
+        run, approved, before = await hiding(site, CHANGES)
+
+        async def began() -> bool:
+            return bool(await site.ledger(before))
+
+        await eventually(began)
+        await site.service.kill()
+        await site.serve_again()
+        await site.world.delete("/sandbox/faults")
+        await assert_written_once(site, run, approved, before)
+        linked = await site.web.get("/v1/automations/status", headers={"traceparent": f"00-{LINK}-01"})
+        assert linked.status_code == 200
+        steps = (await site.run(run))["steps"]
+        assert await site.service.stop() == 0
+        shop = site.sandbox.facts["woocommerce"]
+        secrets = (shop["consumer_key"], shop["consumer_secret"], PASSWORD, "The shop", "127.0.0.1", HEADER)
+    root = run_span(run)
+    in_trace = [span for span in collector.spans() if int.from_bytes(span.trace_id) == root.trace]
+    [whole] = [span for span in in_trace if not span.parent_span_id]
+    assert (whole.name, int.from_bytes(whole.span_id)) == ("run", root.span)
+    told = attributes(whole)
+    assert (told["steward.run"], told["steward.status"], told["steward.attempts"]) == (run, "succeeded", 2)
+    assert told["steward.changes.applied"] == len(approved)
+    assert [attributes(span)["steward.seq"] for span in in_trace if span.name == "step"] == [
+        step["seq"] for step in steps
+    ]
+    [wait] = [span for span in in_trace if span.name == "wait"]
+    assert attributes(wait)["steward.status"] == "partly_approved"
+    assert sum(span.name == "call" for span in in_trace) > len(approved)
+    assert {span.parent_span_id for span in in_trace if span is not whole} == {whole.span_id}
+    everything = collector.spans()
+    assert len({span.span_id for span in everything}) == len(everything)
+    for span in everything:
+        names = {name for name in attributes(span) if not name.startswith("steward.changes.")}
+        assert names <= ATTRIBUTES[span.name], span
+    [request] = [span for span in everything if span.links]
+    assert attributes(request)["steward.operation"] == "status.get"
+    assert f"{request.links[0].trace_id.hex()}-{request.links[0].span_id.hex()}" == LINK
+    assert all(headers["x-key"] == HEADER for headers in collector.headers)
+    assert not [secret for secret in secrets for body in collector.bodies if secret.encode() in body]
+
+
+async def test_a_collector_that_is_away_costs_spans_alone() -> None:
+    """What finds no room or nobody is dropped and counted, and closing does not wait for long."""
+    dropped: list[int] = []
+    url = f"http://127.0.0.1:{free_port()}/v1/traces"
+    traces = OtlpTraces(url, headers={}, ratio=0.5, on_drop=dropped.append)
+    now = CLOCK.now()
+    for _ in range(2 * MAX_WAITING):
+        traces.add(Span("call", new_span(), now, now, {}))
+    began = CLOCK.monotonic()
+    await traces.close()
+    assert CLOCK.monotonic() - began < 10
+    assert sum(dropped) == 2 * MAX_WAITING
+    chosen = sum(traces.is_sampled(new_span().trace) for _ in range(10_000))
+    assert 4_500 < chosen < 5_500
+
+
+async def test_traces_without_the_extra_stop_the_start(sqlite_url: str, tmp_path: Path) -> None:
+    """Exit 2, in words that name the extra."""
+    (tmp_path / "opentelemetry.py").write_text("raise ImportError('not installed')")
+    env = {
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": sqlite_url,
+        "STEWARD_DATA_DIR": str(tmp_path),
+        "STEWARD_METRICS_LISTEN": "off",
+        "STEWARD_TRACES_URL": "http://127.0.0.1:4318/v1/traces",
+        "PYTHONPATH": str(tmp_path),
+    }
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "steward", "serve", "--port", "0"),
+        env=environ(env),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await child.communicate()
+    assert (child.returncode, b"steward-automations[traces]" in said) == (2, True), said.decode()
+
+
+def test_traces_go_without_encryption_to_named_hosts_alone() -> None:
+    """Loopback, and what the operator lists; the headers are a secret that may come from a file."""
+    for address, allowed in (
+        ("http://127.0.0.1:4318/v1/traces", ""),
+        ("http://collector:4318/v1/traces", "collector:4318"),
+        ("https://collector.example/v1/traces", ""),
+    ):
+        environment = {
+            "STEWARD_ENV": "test",
+            "STEWARD_TRACES_URL": address,
+            "STEWARD_ALLOW_PRIVATE_HOSTS": allowed,
+            "STEWARD_TRACES_HEADERS": "authorization=Bearer abc, x-key=1",
+        }
+        settings = read(environment)
+        assert settings.traces_headers == (("authorization", "Bearer abc"), ("x-key", "1"))
+        assert "Bearer abc" not in repr(settings)
+    with pytest.raises(SettingsError, match="STEWARD_TRACES_URL must be https"):
+        read({"STEWARD_ENV": "test", "STEWARD_TRACES_URL": "http://collector.example/v1/traces"})
