@@ -15,10 +15,9 @@ from steward.config import Settings
 from steward.database.engine.base import Act, Engine, T
 from steward.database.engine.migrate import migrate
 from steward.model.ids import OrgId
-from steward.model.refusals import Refusal
 from steward.scheduling.zones import use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
-from steward.startup import close_files, master_keys, open_engine
+from steward.startup import COMMAND_DEADLINE, close_files, master_keys, open_engine
 
 Facts = Mapping[str, object]
 
@@ -126,7 +125,7 @@ async def desk(args: CliArgs) -> AsyncIterator[Desk]:
         names = ", ".join(state.pending)
         raise CommandFailed("migrations_pending", f"Migrations are pending ({names}): run steward migrate.")
     close_files(settings)
-    engine = await open_engine(settings, args.clock, serve=False)
+    engine = await open_engine(settings, args.clock, serve=False, deadline=COMMAND_DEADLINE)
     try:
         yield Desk(engine, args, master_keys(settings))
     finally:
@@ -143,8 +142,3 @@ def password(args: CliArgs) -> str:
     if getpass.getpass("Once more: ") != first:
         raise CommandFailed("passwords_differ", "The two passwords differ.")
     return first
-
-
-def refused(refusal: Refusal) -> CommandFailed:
-    """A refusal of a verb in the command line's form."""
-    return CommandFailed(refusal.code, refusal.message)

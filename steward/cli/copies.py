@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -10,14 +11,17 @@ from typing import IO
 from steward.accounts.keys import open_ring
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
 from steward.config import Settings
-from steward.database.accounts import organizations
+from steward.database.accounts import audit, organizations
 from steward.database.engine import backup as copies
 from steward.database.engine.backup import Copy, NotACopy
+from steward.database.engine.base import Tx
 from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, migrations, sqlite_path
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import SqliteEngine, take_lock
 from steward.database.operator import restored as restored_rows
+from steward.model.ids import OrgId
 from steward.model.instants import wire_time
+from steward.model.json import JsonObject
 from steward.platforms import operations
 from steward.runs import restored
 from steward.security.envelope import CannotOpen
@@ -89,14 +93,26 @@ async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: Copy) -
         await open_ring(engine, now, masters, issuer=settings.auth_url, audience=settings.base_url)
         operations_by_name = operations(settings)
         await engine.write(now, restored_rows.end_workers)
+        prepare = partial(_prepare_organization, operations=operations_by_name, taken_at=copy.taken_at)
         return sum(
             [
-                await engine.write(now, partial(restored.check_first, org=org, operations=operations_by_name))
+                await engine.write(now, partial(prepare, org=org))
                 for org in await engine.read(now, organizations.every)
             ]
         )
     finally:
         await engine.close()
+
+
+async def _prepare_organization(
+    tx: Tx, *, org: OrgId, operations: restored.Operations, taken_at: datetime
+) -> int:
+    """Has open writes looked up first, and writes the restore into the audit log; returns how many runs."""
+    detail: JsonObject = {"taken_at": wire_time(taken_at)}
+    entry = audit.Entry("operator", "restored", object_kind="organization", object_id=str(org), detail=detail)
+    runs = await restored.check_first(tx, org, operations)
+    await audit.record(tx, org, entry)
+    return runs
 
 
 def _file(settings: Settings, otherwise: str) -> Path:

@@ -45,7 +45,7 @@ from steward.runs.start import RunNow
 _ORGANIZATION = "Demo Shop"
 _FACTS_FILE = "demo.json"
 _WAIT_SECONDS = 4.0
-PEOPLE = (
+_PEOPLE = (
     (Role.OWNER, "owner@demo.example", "Olive", "Owner"),
     (Role.APPROVER, "approver@demo.example", "Arno", "Approver"),
     (Role.MEMBER, "member@demo.example", "Mira", "Member"),
@@ -173,14 +173,14 @@ async def _make(service: app.Wired, file: Path, sandbox: Mapping[str, Any]) -> d
 
 async def _accounts(service: app.Wired) -> tuple[dict[str, Any], list[dict[str, Any]], Actor]:
     cast: list[dict[str, Any]] = []
-    passwords = [secrets.token_urlsafe(12) for _ in PEOPLE]
+    passwords = [secrets.token_urlsafe(12) for _ in _PEOPLE]
     hashes = [await service.context.hashing.hash(password) for password in passwords]
 
     async def make(tx: Tx) -> Actor:
         cast.clear()
         organization = await organizations.create(tx, CreateOrganization(_ORGANIZATION, "Europe/Berlin"))
         actor: Actor | None = None
-        for (role, email, first, last), password, hashed in zip(PEOPLE, passwords, hashes, strict=True):
+        for (role, email, first, last), password, hashed in zip(_PEOPLE, passwords, hashes, strict=True):
             person = await people.create(tx, CreatePerson(email, first, last, password_hash=hashed))
             await people.add_to_organization(tx, person, organization.id, role)
             cast.append(
@@ -301,7 +301,7 @@ async def _first_run(service: app.Wired, options: DemoOptions, facts: Mapping[st
     owner = facts["people"][0]
     actor = Actor(org, owner["id"], ROLE_SCOPES[Role.OWNER], Via.UI, None, Role.OWNER)
     command = RunNow(facts["automations"][0]["id"], "demo-first-run", Mode.LIVE)
-    templates = service.worker_context.templates
+    templates = service.worker_context.automation_rules.templates
     run_now = partial(start.run_now, actor=actor, command=command, templates=templates, max_waiting=1000)
     run = (await service.engine.write(service.clock.now(), run_now, org=org)).run
     service.hints.wake("ready")

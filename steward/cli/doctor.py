@@ -9,16 +9,24 @@ from functools import partial
 from pathlib import Path
 
 from steward.accounts import keys
-from steward.cli.command import CliArgs, Command, CommandFailed, Facts
+from steward.cli import built_files
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
 from steward.cli.confining import ISOLATION_REMEDY, missing_isolation
-from steward.cli.mail import NOT_SET_UP, check_server, transport_of
+from steward.cli.reachable import (
+    NO_MAIL_SERVER,
+    NotReached,
+    check_base_url,
+    check_collector,
+    check_mail_server,
+)
 from steward.clock import SystemClock
+from steward.closed_periods import health as closed_periods
 from steward.config import Settings
 from steward.connections import rotation
-from steward.connectors.shopify.schema_table import schema_table
-from steward.database.accounts import organizations
+from steward.database.accounts import members, organizations
 from steward.database.automations import schedules, slot_audits
 from steward.database.engine.base import Act, Engine, T
+from steward.database.engine.hosts import split
 from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
 from steward.database.engine.private_files import is_open, is_shared
 from steward.database.events import retention as events_kept
@@ -28,13 +36,11 @@ from steward.database.operator import status as stats
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.notifications.status import mail_down_since
-from steward.outbound.errors import CallError
-from steward.outbound.mail_server import operators_server
 from steward.sandbox.pool import JAVASCRIPT, SandboxPool
 from steward.sandbox.protocol import Stopped
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
-from steward.startup import KEY_FILE, master_keys, open_engine, own_files
+from steward.startup import COMMAND_DEADLINE, KEY_FILE, master_keys, open_engine, own_files
 
 LEAST_FREE = 0.10
 _MOST_SKEW = timedelta(seconds=30)
@@ -42,14 +48,8 @@ _LOST_WITHIN = timedelta(days=7)
 _INTERRUPTED_WITHIN = timedelta(days=1)
 GRACE = timedelta(minutes=5)
 _POISONED = 5
+_LONG_READER = timedelta(seconds=60)
 _NOTICE_WITHIN = timedelta(seconds=60)
-PACKAGE = Path(__file__).parents[1]
-BUILT = {
-    "sandbox/built/luxon.js": "dates in scripts (expressions of imported workflows fail)",
-    "sandbox/built/jmespath.js": "queries in scripts (expressions of imported workflows fail)",
-    "sandbox/built/showdown.js": "Markdown (imported workflows that turn it into HTML fail)",
-}
-_FIELDS = "the fields of Shopify (its flows can be neither imported nor run)"
 _NOT_KNOWN = "Not known: the database cannot be used."
 
 
@@ -93,6 +93,11 @@ async def _database(patient: _Patient) -> str:
     off = [name for name, value in server_settings.items() if value == "off"]
     if off and patient.settings.env != "test":
         raise Wrong(f"The server may lose what it confirmed: set {' and '.join(off)} to on.")
+    if len(split(patient.settings.database_url)) > 1 and not server_settings["synchronous_standby_names"]:
+        raise Wrong(
+            "The server waits for no standby, so a fail-over may lose what it confirmed. Set Patroni's"
+            " synchronous_mode and synchronous_mode_strict, or name one server alone."
+        )
     return "PostgreSQL can be reached."
 
 
@@ -192,6 +197,28 @@ def _look_at_files(settings: Settings) -> str:
     return "The data folder and the files in it are their owner's alone."
 
 
+async def _long_readers(patient: _Patient) -> str:
+    now = await patient.read(health.database_now)
+    transactions = await patient.read(health.open_transactions)
+    readers = [transaction for transaction in transactions if now - transaction.since > _LONG_READER]
+    if readers:
+        named = "; ".join(
+            f"process {reader.process} of role {reader.role} ({reader.application or 'unnamed'})"
+            f" since {reader.since:%H:%M:%S} UTC"
+            for reader in readers[:5]
+        )
+        raise Wrong(
+            f"Transactions are open for over a minute and slow the queue: {named}. End them, and see"
+            " docs/guides/several-machines.md."
+        )
+    if not await patient.read(health.sees_sessions):
+        raise Wrong(
+            "The sessions of other roles cannot be seen, so a transaction that stays open and slows the queue"
+            " would go unnoticed. As a superuser run: GRANT pg_read_all_stats TO steward_queue"
+        )
+    return "No transaction is open for over a minute."
+
+
 async def _slots(patient: _Patient) -> str:
     limit = timedelta(minutes=patient.settings.late_limit_minutes) + GRACE
     due = await patient.read(schedules.next_due)
@@ -253,13 +280,12 @@ async def _store_events(patient: _Patient) -> str:
 
 async def _mail(patient: _Patient) -> str:
     """Connects to the mail server and signs in; sends nothing."""
-    address = patient.settings.smtp_url
-    if address is None:
-        return NOT_SET_UP
+    if patient.settings.smtp_url is None:
+        return NO_MAIL_SERVER
     try:
-        await check_server(transport_of(patient.settings, patient.clock), operators_server(*address))
-    except CallError as error:
-        raise Wrong(f"The mail server cannot be used: {error.message}") from error
+        await check_mail_server(patient.settings, patient.clock)
+    except NotReached as error:
+        raise Wrong(str(error)) from error
     since = await patient.read(mail_down_since)
     if since is not None:
         raise Wrong(
@@ -280,6 +306,15 @@ async def _notices(patient: _Patient) -> str:
     if found.broken_routes:
         return f"Every notice was handed on; {found.broken_routes} routes are broken, as their owners see."
     return "Every notice was handed on."
+
+
+async def _closings(patient: _Patient) -> str:
+    wrong: list[str] = []
+    for org in await patient.read(organizations.every):
+        wrong += await patient.read(partial(closed_periods.problems, org=org, now=patient.now), org)
+    if wrong:
+        raise Wrong(f"Closed periods: {'; '.join(wrong[:5])}.")
+    return "Closed periods close as they were made."
 
 
 async def _walls(patient: _Patient) -> str:
@@ -313,23 +348,54 @@ async def _confined(patient: _Patient) -> str:
     return f"Foreign code runs within limits, behind a filter of system calls {network}{user}."
 
 
-async def _built(patient: _Patient) -> str:
-    return await asyncio.to_thread(_look_at_built)
-
-
-def _look_at_built() -> str:
-    """What `make` builds into the package: no wheel is without it, but a checkout may be left half-way."""
-    missing = [what for path, what in BUILT.items() if not (PACKAGE / path).is_file()]
+async def _proxy(patient: _Patient) -> str:
     try:
-        schema_table()
-    except (OSError, ValueError, LookupError, TypeError):
-        missing.insert(0, _FIELDS)
-    if missing:
+        return await check_base_url(patient.settings)
+    except NotReached as error:
+        raise Wrong(str(error)) from error
+
+
+async def _traces(patient: _Patient) -> str:
+    try:
+        return await check_collector(patient.settings)
+    except NotReached as error:
+        raise Wrong(str(error)) from error
+
+
+async def _audit(patient: _Patient) -> str:
+    """Tells what the worker's checks of the audit logs found; reads no entries itself."""
+    broken = []
+    for org in await patient.read(organizations.every):
+        fault = await patient.read(partial(health.audit_fault, org=org), org)
+        if fault is not None:
+            broken.append(f"entry {fault.seq} of organisation {org} ({fault.how})")
+    if broken:
         raise Wrong(
-            f"Missing or not readable: {'; '.join(missing)}. Install this release again;"
-            " where Steward runs from a checkout, run: make setup."
+            f"Audit logs are not as they were written: {'; '.join(broken[:5])}."
+            " `steward audit verify` looks through all of them."
         )
-    return "What is built into an installation is there."
+    return "No check of an audit log found a fault."
+
+
+async def _setup(patient: _Patient) -> str:
+    """Tells of organisations that nobody owns yet; after an erasure that is how it stays."""
+    orgs = await patient.read(organizations.every)
+    if not orgs:
+        return "There is no organisation yet. Run: steward init."
+    ownerless = [
+        org for org in orgs if not await patient.read(partial(members.has_joined_owner, org=org), org)
+    ]
+    if ownerless:
+        named = ", ".join(map(str, ownerless[:5]))
+        return f"Without an owner: {named}. `steward init --again --org ID` prints a new set-up link."
+    return "Every organisation has an owner."
+
+
+async def _built(patient: _Patient) -> str:
+    is_whole, words = await asyncio.to_thread(built_files.look)
+    if not is_whole:
+        raise Wrong(words)
+    return words
 
 
 # Add a check by one line.
@@ -342,6 +408,7 @@ CHECKS: Mapping[str, Callable[[_Patient], Awaitable[str]]] = {
     "tz_data": _tz_data,
     "free_space": _free_space,
     "files": _files,
+    "long_readers": _long_readers,
     "slots": _slots,
     "leases": _leases,
     "private_hosts": _private_hosts,
@@ -349,9 +416,14 @@ CHECKS: Mapping[str, Callable[[_Patient], Awaitable[str]]] = {
     "store_events": _store_events,
     "mail": _mail,
     "notices": _notices,
+    "closings": _closings,
     "walls": _walls,
     "confined": _confined,
     "built": _built,
+    "setup": _setup,
+    "proxy": _proxy,
+    "traces": _traces,
+    "audit": _audit,
 }
 
 
@@ -380,7 +452,7 @@ async def _opened(args: CliArgs, settings: Settings) -> tuple[Engine | None, str
         state = await migrate(settings.database_url, args.now(), only_look=True)
         if state.before == 0:
             return None, "The database is empty. Run: steward migrate."
-        return await open_engine(settings, args.clock, serve=False), ""
+        return await open_engine(settings, args.clock, serve=False, deadline=COMMAND_DEADLINE), ""
     except (Unavailable, SchemaDiffers) as error:
         return None, str(error)
 
@@ -409,4 +481,6 @@ def in_words(facts: Facts) -> str:
     )
 
 
-COMMANDS = [Command("doctor", "check the installation and say what to do", doctor, (), in_words)]
+# Handled before the command line is read (steward/__main__.py); named here so that `--help` lists it.
+_QUICK = option("--quick", action="store_true", help="only ask the process here whether it answers")
+COMMANDS = [Command("doctor", "check the installation and say what to do", doctor, (_QUICK,), in_words)]

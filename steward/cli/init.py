@@ -20,7 +20,7 @@ from steward.model.instants import wire_time
 from steward.security.envelope import KEY_BYTES
 from steward.startup import KEY_FILE, close_files, write_private
 
-SETTINGS_FILE = "steward.env"
+_SETTINGS_FILE = "steward.env"
 _BASE_URL = "http://127.0.0.1:8400"
 _FOLDER = "./steward-data"
 
@@ -48,7 +48,7 @@ class _Questions:
                 return line.strip() or default or ""
 
 
-async def initialize(args: CliArgs) -> Facts:
+async def _initialize(args: CliArgs) -> Facts:
     """Makes what is missing: settings, master key, schema, organisation, the owner's set-up link."""
     options = args.options
     if options.again and options.org is None:
@@ -59,7 +59,7 @@ async def initialize(args: CliArgs) -> Facts:
     if options.yes and None in (options.org, options.timezone, options.email):
         raise WrongUsage("With --yes, give --org, --timezone and --email.")
     folder = Path(options.data_dir or args.environ.get(f"{PREFIX}DATA_DIR") or _FOLDER)
-    if not (folder / SETTINGS_FILE).exists():
+    if not (folder / _SETTINGS_FILE).exists():
         folder = Path(questions.text(options.data_dir, "data folder", str(folder)))
     file = _write_settings(args, questions, folder.resolve())
     known_args = _with_settings(args, file)
@@ -98,7 +98,7 @@ def _write_settings(args: CliArgs, questions: _Questions, folder: Path) -> Path:
 
     What the environment sets is asked for and written nowhere: the environment's value holds.
     """
-    file = folder / SETTINGS_FILE
+    file = folder / _SETTINGS_FILE
     if file.exists():
         return file
     variables = {"DATA_DIR": str(folder)}
@@ -196,7 +196,7 @@ COMMANDS = [
     Command(
         "init",
         "set up an installation and print the first owner's set-up link; run it again after any stop",
-        initialize,
+        _initialize,
         (
             option("--yes", action="store_true", help="ask nothing; needs --org, --timezone and --email"),
             option("--base-url", metavar="URL", help=f"address of the web app (default {_BASE_URL})"),

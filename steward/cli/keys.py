@@ -10,6 +10,7 @@ from steward.connections import rotation
 from steward.database.accounts import connections, organizations
 from steward.database.automations import static_data
 from steward.database.imports import records as imports
+from steward.database.notifications import links, routes
 from steward.model.ids import OrgId, new_id
 from steward.model.instants import wire_time
 from steward.security.envelope import KEY_BYTES, CannotOpen
@@ -81,6 +82,12 @@ async def _seal_anew(open_desk: Desk, org: OrgId) -> int:
             rotation.seal_static_data_anew, org=org, masters=masters, automation=automation, number=number
         )
         resealed += await open_desk.write(reseal, org)
+    for route in await open_desk.write(partial(routes.sealed_under_others, org=org, number=number), org):
+        reseal = partial(rotation.seal_route_anew, org=org, masters=masters, route=route, number=number)
+        resealed += await open_desk.write(reseal, org)
+    for mail in await open_desk.write(partial(links.sealed_under_others, org=org, number=number), org):
+        reseal = partial(rotation.seal_mail_anew, org=org, masters=masters, mail=mail, number=number)
+        resealed += await open_desk.write(reseal, org)
     return resealed
 
 
@@ -93,7 +100,11 @@ def _words_of_encryption(facts: Facts) -> str:
         else f"Nothing to wrap: every data key is under {key} already, the first of the master keys. To move"
         " to another key, put it first."
     )
-    return f"{done} {resealed} secrets, imports and static data were encrypted anew." if resealed else done
+    return (
+        f"{done} {resealed} secrets, imports, static data, channels and waiting mails were encrypted anew."
+        if resealed
+        else done
+    )
 
 
 COMMANDS = [

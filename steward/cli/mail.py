@@ -7,7 +7,7 @@ from steward.config import Settings
 from steward.model.ids import new_id
 from steward.outbound.mail import MailTransport
 from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent, compose, mailboxes_of
-from steward.outbound.mail_server import MailResult, MailServer, operators_server
+from steward.outbound.mail_server import MailResult, operators_server
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 
@@ -17,7 +17,7 @@ NOT_SET_UP = (
 )
 
 
-def transport_of(settings: Settings, clock: Any) -> MailTransport:
+def _transport_of(settings: Settings, clock: Any) -> MailTransport:
     """Returns a client for the mail server of the settings, which logs nothing."""
     register = Register()
     if settings.smtp_url is not None and settings.smtp_url.password:
@@ -26,10 +26,12 @@ def transport_of(settings: Settings, clock: Any) -> MailTransport:
     return MailTransport(clock, register, log, private_hosts=frozenset(settings.allow_private_hosts))
 
 
-async def check_server(transport: MailTransport, server: MailServer) -> None:
-    """Connects, encrypts and signs in without sending a message. Raises CallError."""
+async def check_server(settings: Settings, clock: Any) -> None:
+    """Connects to the operator's mail server and signs in, without sending a message. Raises CallError."""
+    assert settings.smtp_url is not None, "without an address there is no server"
+    transport = _transport_of(settings, clock)
     try:
-        await transport.check(server)
+        await transport.check(operators_server(*settings.smtp_url))
     finally:
         await transport.aclose()
 
@@ -52,7 +54,7 @@ async def test(args: CliArgs) -> Facts:
         message = compose(content)
     except InvalidMail as error:
         raise CommandFailed("invalid_address", str(error)) from None
-    transport = transport_of(settings, args.clock)
+    transport = _transport_of(settings, args.clock)
     try:
         outcome = await transport.send(operators_server(*settings.smtp_url), message)
     finally:

@@ -71,7 +71,7 @@ async def _create_user(args: CliArgs) -> Facts:
         return {"user": await open_desk.write(act)}
 
 
-async def set_password(args: CliArgs) -> Facts:
+async def _set_password(args: CliArgs) -> Facts:
     """Sets a password; the person's sessions end."""
     plain = password(args)
 
@@ -272,7 +272,7 @@ COMMANDS = [
             option("--no-password", action="store_true", help="the person cannot sign in to the web app"),
         ),
     ),
-    Command("user set-password", "set a person's password", set_password, (_USER, _PASSWORD)),
+    Command("user set-password", "set a person's password", _set_password, (_USER, _PASSWORD)),
     Command("user deactivate", "deactivate a person in every organisation", deactivate, (_USER,)),
     Command("user activate", "reactivate a person", activate, (_USER,)),
     Command(

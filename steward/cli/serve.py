@@ -29,7 +29,7 @@ from steward.telemetry.log import Log, take_over
 
 _GRACE_SECONDS = 10
 _KEEP_ALIVE_SECONDS = 15
-SECOND = timedelta(seconds=1)
+_SECOND = timedelta(seconds=1)
 _PLENTY = Descriptors(MOST_CONNECTIONS, LONGEST_QUEUE)
 Ready = Callable[[Mapping[str, object]], None]
 
@@ -154,7 +154,7 @@ def _raise_first_error(results: Sequence[object]) -> None:
 
 
 async def _registered(service: app.Wired) -> worker.Worker:
-    poll = SECOND if service.engine.dialect == "sqlite" else SECOND / 4
+    poll = _SECOND if service.engine.dialect == "sqlite" else _SECOND / 4
     return await worker.register(
         service.worker_context, service.hints, poll=poll, notifications=service.notifications
     )
@@ -178,7 +178,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     stop = stop_on_signals()
     service.share_hints(listens=True)
     own_worker = await worker.register(
-        service.worker_context, service.hints, poll=SECOND / 4, notifications=service.notifications
+        service.worker_context, service.hints, poll=_SECOND / 4, notifications=service.notifications
     )
     spare_collector()
     ready({"worker_id": own_worker.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})

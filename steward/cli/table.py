@@ -16,6 +16,7 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "keys": ("keys",),
     "maintain": ("migrate",),
     "init": ("init",),
+    "audit": ("audit",),
     "copies": ("backup", "restore"),
     "doctor": ("doctor",),
     "mail": ("mail",),

@@ -7,19 +7,26 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from steward.cli.run import run
 from steward.clock import SystemClock
+from steward.database.accounts import connections
 from steward.database.engine import backup as copies
+from steward.database.engine.base import Tx
 from steward.database.engine.migrate import migrations, sqlite_path
 from steward.database.engine.sqlite import take_lock
+from steward.database.notifications import messages
 from steward.failpoint import watch
 from steward.model.change import Outcome
+from steward.model.ids import MessageId
 from steward.model.run import Run, RunStatus
+from steward.notifications import account_mail
+from steward.notifications.account_mail import AccountMail
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 
@@ -163,10 +170,24 @@ async def test_a_copy_is_not_put_over_anything_nor_anything_else_restored(
     assert (await told(shop, "restore", "--from", str(copy), **elsewhere))["runs_to_check"] == 0
 
 
+async def _waiting_mail(tx: Tx, shop: Shop) -> AccountMail:
+    """The one mail of an account that waits, opened with the keys there are, under the newest data key."""
+    [row] = await tx.all("SELECT id, sealed_key FROM messages WHERE kind = 'transactional'")
+    keys = await connections.data_keys(tx, shop.owner.org)
+    assert row["sealed_key"] == keys[-1].key_no > 1
+    [stored] = await messages.lock_many(tx, shop.owner.org, [MessageId(row["id"])])
+    return await account_mail.opened(tx, shop.service.worker_context.vault, cast("Any", stored))
+
+
 async def test_master_and_data_keys_are_replaced_while_the_service_runs(shop: Shop) -> None:
     """Keys rotate encryption; the old master key is needed no more afterwards."""
     [held] = (Path(shop.environ["STEWARD_DATA_DIR"]) / "master.keys").read_text().split()
     fresh = (await told(shop, "keys", "new"))["key"]
+    mail = AccountMail(
+        "guest@example.com", "Olga invites you", ("Come in.",), "https://shop.example/#token=x"
+    )
+    vault, org, person = shop.service.worker_context.vault, shop.owner.org, shop.owner.person
+    await shop.write(partial(account_mail.send, vault=vault, org=org, person=person, mail=mail))
     both = {"STEWARD_MASTER_KEYS": f"{fresh},{held}"}
     assert await refused(shop, "keys", "rotate", "encryption", STEWARD_MASTER_KEYS=fresh) == (
         1,
@@ -182,10 +203,14 @@ async def test_master_and_data_keys_are_replaced_while_the_service_runs(shop: Sh
     alone = {"STEWARD_MASTER_KEYS": fresh}
     done = await told(shop, "keys", "rotate", "encryption", "--data", **alone)
     assert (done["wrapped"], done["reencrypted"] > 2) == (0, True)
+    log = Path(shop.environ["STEWARD_DATA_DIR"]) / "log.csv"
+    await told(shop, "audit", "export", "--org", "1", "--to", str(log), "--format", "csv", **alone)
+    assert log.read_text("utf-8").count("encryption_rotated") == 2
     assert (await told(shop, "keys", "rotate", "encryption", "--data", **alone))["reencrypted"] == done[
         "reencrypted"
     ]
     await shop.service.close()
     shop.environ = {**shop.environ, **alone}
     await shop.restart()
+    assert await shop.write(partial(_waiting_mail, shop=shop)) == mail
     assert (await shop.drained(await shop.hiding())).status is RunStatus.WAITING_APPROVAL

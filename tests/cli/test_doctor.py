@@ -1,20 +1,27 @@
 """doctor: what it looks at, what it finds, and its exit code."""
 
 import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import asyncpg
 import pytest
 
-from steward.cli import doctor
+from steward import built
+from steward.cli import built_files, doctor
 from steward.clock import SystemClock
 from steward.connectors.shopify import schema_table
 from steward.database.engine.base import Tx
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.sqlite import SqliteEngine
 from tests.cli.test_operator import Said, Steward, steward
+from tests.databases import HIDE_SESSIONS
 
 __all__ = ["steward"]  # a fixture
 NAMES = [
@@ -26,6 +33,7 @@ NAMES = [
     "tz_data",
     "free_space",
     "files",
+    "long_readers",
     "slots",
     "leases",
     "private_hosts",
@@ -33,9 +41,14 @@ NAMES = [
     "store_events",
     "mail",
     "notices",
+    "closings",
     "walls",
     "confined",
     "built",
+    "setup",
+    "proxy",
+    "traces",
+    "audit",
 ]
 CLOCK = SystemClock()
 
@@ -91,6 +104,51 @@ def test_a_sound_installation_passes_every_check(steward: Steward) -> None:
     assert "filter of system calls" in found(said)["confined"][1]  #: which walls stand
 
 
+def test_several_servers_without_a_synchronous_standby_are_named(steward: Steward, database_url: str) -> None:
+    """Such a fail-over loses writes; the servers that do not answer are no fault of the check."""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite has one file")
+    host = database_url.partition("@")[2].partition("/")[0]
+    said = steward("doctor", STEWARD_DATABASE_URL=database_url.replace(f"@{host}/", f"@127.0.0.1:1,{host}/"))
+    assert wrong(said) == {"database"}
+    assert "waits for no standby" in found(said)["database"][1]
+
+
+def test_a_long_reader_is_named_and_never_its_query(
+    steward: Steward, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By process, role and application; a minute is the limit, here none."""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite's readers hold nothing back for long")
+    monkeypatch.setattr(doctor, "_LONG_READER", timedelta(0))
+
+    async def look() -> tuple[int, Said]:
+        reader: Any = await asyncpg.connect(
+            database_url, server_settings={"application_name": "weekly report"}
+        )
+        try:
+            async with reader.transaction():
+                await reader.fetchval("SELECT 4711")
+                return reader.get_server_pid(), await asyncio.to_thread(steward, "doctor")
+        finally:
+            await reader.close()
+
+    process, said = asyncio.run(look())
+    assert wrong(said) == {"long_readers"}
+    assert f"process {process} of role steward (weekly report) since " in found(said)["long_readers"][1]
+    assert "4711" not in found(said)["long_readers"][1]
+
+
+def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database_url: str) -> None:
+    """Without it none could be seen, which is not the same as none."""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite has no sessions of other roles")
+    into(database_url, HIDE_SESSIONS)
+    said = steward("doctor")
+    assert wrong(said) == {"long_readers"}
+    assert "GRANT pg_read_all_stats TO steward_queue" in found(said)["long_readers"][1]
+
+
 def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, database_url: str) -> None:
     """What is wrong is named and the other checks go on."""
     steward("org", "create", "--name", "Demo Shop")
@@ -141,6 +199,31 @@ def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> No
     assert "1 slots of the last 7 days" in found(steward("doctor"))["slots"][1]
 
 
+def test_a_closed_period_that_does_not_act_is_told(steward: Steward, database_url: str) -> None:
+    """Its zone is gone, dispatch would not look at it, next runs are not rewritten."""
+    steward("org", "create", "--name", "Demo Shop")
+    steward("credential", "issue", "--org", "Demo Shop")
+    now = int(CLOCK.now().timestamp() * 1000)
+    columns = "org_id, id, version, valid_from, name, scope_kind, stops, kind, when_json, timezone, made_at"
+    row = f"1, 'P1', 1, {now}, 'Stop', 'organization', 'changes', 'freeze', '{{\"kind\":\"freeze\"}}'"
+    into(
+        database_url,
+        f"INSERT INTO closed_periods ({columns}) VALUES ({row}, 'Mars/Olympus', {now})",
+        f"INSERT INTO closing_work (org_id, requested_at) VALUES (1, {now - 61_000})",
+    )
+    said = steward("doctor")
+    assert wrong(said) == {"closings"}
+    for words in ("Mars/Olympus", "looks open", "not rewritten since"):
+        assert words in found(said)["closings"][1]
+    into(
+        database_url,
+        "UPDATE closed_periods SET timezone = 'UTC'",
+        f"UPDATE organizations SET closed_from = {now}",
+        "DELETE FROM closing_work",
+    )
+    assert wrong(steward("doctor")) == set()
+
+
 def test_a_wall_that_stands_open_is_told(steward: Steward, postgresql_url: str) -> None:
     """Doctor checks row-level security, roles and rights."""
     environ = {"STEWARD_DATABASE_URL": postgresql_url}
@@ -169,9 +252,64 @@ def test_an_installation_left_half_made_is_told(
     assert "fields of Shopify" in found(said)["built"][1]
     assert "make setup" in found(said)["built"][1]
     table.unlink()
-    monkeypatch.setattr(doctor, "PACKAGE", tmp_path)
+    monkeypatch.setattr(built_files, "PACKAGE", tmp_path)
     told = found(steward("doctor"))["built"][1]
     assert all(what in told for what in ("fields of Shopify", "dates", "queries", "Markdown"))
+
+
+def test_an_organisation_without_an_owner_is_named(steward: Steward) -> None:
+    """With the command that prints a new set-up link."""
+    assert "steward init" in found(steward("doctor"))["setup"][1]
+    org = steward("org", "create", "--name", "Demo Shop").facts["organization"]["id"]
+    assert f"Without an owner: {org}." in found(steward("doctor"))["setup"][1]
+    words = ("--first-name", "M", "--last-name", "M", "--org", str(org), "--role", "owner", "--no-password")
+    steward("user", "create", "--email", "mia@example.com", *words)
+    assert found(steward("doctor"))["setup"] == (True, "Every organisation has an owner.")
+
+
+def test_a_changed_built_file_is_named(
+    steward: Steward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A built file that was changed, removed or added since the list was written fails the check."""
+    package = tmp_path / "package"
+    for name in (*built_files.BUILT, "static/index.html", "static/pages.json"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("as built")
+    built.write_list(package)
+    monkeypatch.setattr(built_files, "PACKAGE", package)
+    assert found(steward("doctor"))["built"] == (
+        True,
+        "What is built into an installation is there, and as it was built.",
+    )
+    (package / "static/index.html").write_text("changed")
+    (package / "static/pages.json").unlink()
+    (package / "static/added.js").touch()
+    is_ok, words = found(steward("doctor"))["built"]
+    assert not is_ok
+    assert "static/added.js, static/index.html, static/pages.json." in words
+
+
+def test_a_build_under_way_is_never_seen_half_done(tmp_path: Path) -> None:
+    """`make` may build while doctor looks: the list is the old one or the new one, never a part of it."""
+    for number in range(100):
+        file = tmp_path / f"static/{number}.js"
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    built.write_list(tmp_path)
+    ended = threading.Event()
+
+    def build() -> None:
+        while not ended.is_set():
+            built.write_list(tmp_path)
+
+    building = threading.Thread(target=build)
+    building.start()
+    try:
+        differences = [built.differences(tmp_path) for _ in range(40)]
+    finally:
+        ended.set()
+        building.join()
+    assert differences == [[]] * 40
 
 
 def test_no_database_is_told_and_none_is_made(steward: Steward, tmp_path: Path) -> None:
@@ -183,3 +321,65 @@ def test_no_database_is_told_and_none_is_made(steward: Steward, tmp_path: Path) 
     assert not absent.exists()
     absent.write_bytes(b"this is no database, whatever it was before " * 100)
     assert "database" in wrong(steward("doctor", STEWARD_DATABASE_URL=f"sqlite:///{absent}"))
+
+
+class _Answering(BaseHTTPRequestHandler):
+    """Answers as Steward's `/healthz` does, or with another status, and takes every POST."""
+
+    status = 200
+
+    def do_GET(self) -> None:
+        """Answers a GET."""
+        self._answer(self.status, b'{"status": "ok"}')
+
+    def do_POST(self) -> None:
+        """Takes traces."""
+        self._answer(200, b"")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def answering() -> Iterator[str]:
+    """The address of a server on this machine that does not look like this machine's own."""
+    with ThreadingHTTPServer(("127.0.0.2", 0), _Answering) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.2:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_the_proxy_and_the_collector_are_asked(steward: Steward) -> None:
+    """An address that answers otherwise fails; one that cannot be reached from here is told."""
+    with answering() as address:
+        said = steward("doctor", STEWARD_BASE_URL=address, STEWARD_TRACES_URL=f"{address}/v1/traces")
+        assert not wrong(said) & {"proxy", "traces"}
+        assert "leads to Steward. STEWARD_TRUSTED_PROXIES is empty" in found(said)["proxy"][1]
+        assert found(said)["traces"] == (True, "The collector of traces answers.")
+        _Answering.status = 502
+        try:
+            assert "proxy" in wrong(steward("doctor", STEWARD_BASE_URL=address))
+        finally:
+            _Answering.status = 200
+    said = steward("doctor", STEWARD_BASE_URL=address, STEWARD_TRACES_URL="http://127.0.0.1:9/v1/traces")
+    assert wrong(said) >= {"traces"}
+    assert "cannot be reached from here" in found(said)["proxy"][1]
+
+
+def test_a_broken_audit_log_is_named(steward: Steward, database_url: str) -> None:
+    """As the worker's last check found it."""
+    steward("org", "create", "--name", "Demo Shop")
+    assert found(steward("doctor"))["audit"][0]
+    into(database_url, "UPDATE audit_heads SET broken_seq = 1, broken_how = 'altered'")
+    said = steward("doctor")
+    assert wrong(said) == {"audit"}
+    assert "entry 1 of organisation 1 (altered)" in found(said)["audit"][1]

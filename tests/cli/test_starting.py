@@ -21,7 +21,7 @@ HEAVY = {
 }  # fmt: skip
 SERVICE = {"starlette", "uvicorn", "pydantic", "steward.app", "steward.api", "steward.worker"}
 LIGHT = ("org", "user", "credential", "keys", "migrate", "init")
-WITHOUT_SERVICE = (*LIGHT, "backup", "restore", "compact", "doctor", "mail")
+WITHOUT_SERVICE = (*LIGHT, "audit", "backup", "restore", "compact", "doctor", "mail")
 
 LOADED_BY = (
     "import sys; from steward.__main__ import main; from steward.cli.table import commands;"
@@ -48,7 +48,7 @@ def test_every_word_of_the_table_leads_to_its_commands() -> None:
     }
 
 
-@pytest.mark.parametrize("word", ["keys", "user", "migrate", "backup", "doctor", "mail"])
+@pytest.mark.parametrize("word", ["keys", "user", "migrate", "audit", "backup", "doctor", "mail"])
 def test_operator_commands_do_not_load_the_service(word: str) -> None:
     """One command of each file; `keys`, `org`, `user`, `credential` and `migrate` load the database alone."""
     loaded = _loaded(word)

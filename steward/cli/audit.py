@@ -1,0 +1,168 @@
+"""audit: verifies, exports and anchors the audit logs (docs/design/audit.md)."""
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from steward.accounts import audit, audit_check, organizations
+from steward.accounts.audit import Export
+from steward.accounts.audit_check import Anchor
+from steward.cli.command import CliArgs, Command, CommandFailed, Desk, Facts, WrongUsage, desk, option
+from steward.database.accounts import audit_heads
+from steward.database.accounts import organizations as organization_rows
+from steward.database.accounts.audit_heads import AuditHead
+from steward.database.engine.base import Tx
+from steward.database.engine.private_files import open_to_write
+from steward.model.audit import ChainCheck, Fault
+from steward.model.ids import OrgId
+from steward.model.instants import wire_time
+
+_ORG = option("--org", metavar="ID|NAME", help="an organisation's id or exact name; all when left out")
+_WORDS = {
+    "altered": "was altered",
+    "missing": "is missing",
+    "doubled": "is there twice",
+    "order": "stands in the wrong place",
+    "head": "is not the end of the log",
+    "anchor": "is not the one of the anchor",
+}
+
+
+async def verify(args: CliArgs) -> Facts:
+    """Checks each chain from its first entry, or an export; fails with the first entry that is wrong."""
+    anchor = _anchor(args.options.anchor)
+    if args.options.file is not None:
+        if args.options.org is not None:
+            raise WrongUsage("Give --org or --file, not both.")
+        return await asyncio.to_thread(_verify_file, Path(args.options.file), anchor)
+    if anchor is not None and args.options.org is None:
+        raise WrongUsage("Give --org with --anchor: an anchor belongs to one organisation.")
+    logs = []
+    async with desk(args) as open_desk:
+        for org in await _orgs(open_desk, args.options.org):
+            entries, fault = await _verify_log(open_desk, org, anchor)
+            logs.append({"organization": org, "entries": entries, **_fault(fault)})
+    return _result({"logs": logs}, [log for log in logs if "wrong" in log])
+
+
+async def head(args: CliArgs) -> Facts:
+    """The end of each log; kept elsewhere, it shows later whether a log was rebuilt."""
+    heads = []
+    async with desk(args) as open_desk:
+        for org in await _orgs(open_desk, args.options.org):
+            end = await open_desk.write(partial(audit_heads.get, org=org), org)
+            if end is not None:
+                facts = {"organization": org, "seq": end.seq, "hash": end.hash, "at": wire_time(end.at)}
+                heads.append({**facts, "anchor": f"{end.seq}:{end.hash}"})
+    return {"heads": heads}
+
+
+async def export(args: CliArgs) -> Facts:
+    """Writes a whole log to a new file that its owner alone may read; the export is an entry of it."""
+    options, target = args.options, Path(args.options.to)
+    if await asyncio.to_thread(target.exists):
+        raise CommandFailed("exists", f"{target} is there already. Name another file.")
+    async with desk(args) as open_desk:
+        [org] = await _orgs(open_desk, options.org)
+        last = await open_desk.write(partial(audit.record_export, org=org, actor=None), org)
+        making = Export(org, options.format, 1, last)
+        with open_to_write(target) as out:
+            out.write(making.opening())
+            while not making.is_done:
+                out.writelines(await open_desk.engine.read(args.now(), making.batch, org=org))
+            out.write(await open_desk.engine.read(args.now(), making.closing, org=org))
+    return {"file": str(target), "organization": org, "entries": last}
+
+
+async def _verify_log(open_desk: Desk, org: OrgId, anchor: Anchor | None) -> tuple[int, Fault | None]:
+    """Reads a chain in batches, each in a transaction of its own; the service may write meanwhile."""
+    check = ChainCheck()
+
+    async def batch(tx: Tx) -> tuple[AuditHead | None, Fault | None, bool]:
+        end = await audit_heads.get(tx, org)
+        if end is None:
+            return None, Fault(1, "head"), True
+        limit = audit_check.OPERATOR_BATCH
+        fault, is_at_end = await audit_check.check_batch(tx, org, check, end, limit=limit)
+        return end, fault, is_at_end
+
+    async def anchored(tx: Tx) -> bool:
+        assert anchor is not None
+        return await audit.is_anchored(tx, org, seq=anchor.seq, entry_hash=anchor.hash)
+
+    is_at_end = False
+    while not is_at_end:
+        _, fault, is_at_end = await open_desk.engine.read(open_desk.args.now(), batch, org=org)
+        if fault is not None:
+            return check.seq, fault
+    if anchor is not None and not await open_desk.engine.read(open_desk.args.now(), anchored, org=org):
+        return check.seq, Fault(anchor.seq, "anchor")
+    return check.seq, None
+
+
+def _verify_file(file: Path, anchor: Anchor | None) -> Facts:
+    try:
+        with file.open(encoding="utf-8") as lines:
+            entries, fault = audit_check.check_export(_not_empty(lines), anchor)
+    except ValueError as error:
+        raise CommandFailed("not_an_export", f"{file} is not an NDJSON export: {error}.") from error
+    facts = {"file": str(file), "last": entries, **_fault(fault)}
+    return _result(facts, [facts] if fault else [])
+
+
+def _not_empty(lines: Iterable[str]) -> Iterable[str]:
+    return (line for line in lines if line.strip())
+
+
+def _result(facts: Facts, broken: list[dict[str, object]]) -> Facts:
+    if broken:
+        named = " ".join(str(log["words"]) for log in broken)
+        raise CommandFailed("audit_broken", named, facts)
+    return facts
+
+
+def _fault(fault: Fault | None) -> dict[str, object]:
+    if fault is None:
+        return {}
+    return {"wrong": fault.seq, "how": fault.how, "words": f"Entry {fault.seq} {_WORDS[fault.how]}."}
+
+
+def _anchor(text: str | None) -> Anchor | None:
+    if text is None:
+        return None
+    seq, _, entry_hash = text.partition(":")
+    if not seq.isdigit() or len(entry_hash) != 64:
+        raise WrongUsage("Give --anchor as SEQ:HASH, as `steward audit head` prints it.")
+    return Anchor(int(seq), entry_hash)
+
+
+async def _orgs(open_desk: Desk, name: str | None) -> list[OrgId]:
+    if name is None:
+        return await open_desk.write(organization_rows.every)
+    return [await open_desk.write(partial(organizations.resolve, id_or_name=name))]
+
+
+COMMANDS = [
+    Command(
+        "audit verify",
+        "check that the audit logs are complete and unaltered",
+        verify,
+        (
+            _ORG,
+            option("--file", metavar="EXPORT", help="check an NDJSON export instead of the database"),
+            option("--anchor", metavar="SEQ:HASH", help="an end of the log that was kept elsewhere"),
+        ),
+    ),
+    Command(
+        "audit export",
+        "write an organisation's audit log to a file",
+        export,
+        (
+            option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name"),
+            option("--to", required=True, metavar="FILE", help="where to write"),
+            option("--format", choices=("ndjson", "csv"), default="ndjson", help="ndjson can be verified"),
+        ),
+    ),
+    Command("audit head", "print the end of each audit log, to be kept elsewhere", head, (_ORG,)),
+]

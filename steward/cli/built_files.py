@@ -1,0 +1,40 @@
+"""Looks whether what `make built` puts into the package is there, and as it was built."""
+
+from pathlib import Path
+
+from steward import built
+from steward.connectors.shopify.schema_table import schema_table
+
+PACKAGE = Path(__file__).parents[1]
+BUILT = {
+    "sandbox/built/luxon.js": "dates in scripts (expressions of imported workflows fail)",
+    "sandbox/built/jmespath.js": "queries in scripts (expressions of imported workflows fail)",
+    "sandbox/built/showdown.js": "Markdown (imported workflows that turn it into HTML fail)",
+}
+_FIELDS = "the fields of Shopify (its flows can be neither imported nor run)"
+
+
+def look() -> tuple[bool, str]:
+    """Compares the built files with their list where there is one; returns whether they are whole, in words.
+
+    Every wheel has the list; a checkout has one from its last `make built` on.
+    """
+    missing = [what for path, what in BUILT.items() if not (PACKAGE / path).is_file()]
+    try:
+        schema_table()
+    except (OSError, ValueError, LookupError, TypeError):
+        missing.insert(0, _FIELDS)
+    if missing:
+        return False, (
+            f"Missing or not readable: {'; '.join(missing)}. Install this release again;"
+            " where Steward runs from a checkout, run: make setup."
+        )
+    if not (PACKAGE / built.LIST).is_file():
+        return True, "What is built into an installation is there."
+    changed = built.differences(PACKAGE)
+    if changed:
+        return False, (
+            f"{len(changed)} files are not as this release was built: {', '.join(changed[:5])}."
+            " Install this release again; where Steward runs from a checkout, run: make built."
+        )
+    return True, "What is built into an installation is there, and as it was built."

@@ -1,0 +1,58 @@
+"""`doctor --quick`: whether the process on this machine answers; imports nothing of the service."""
+
+import http.client
+import json
+import sys
+from collections.abc import Mapping, Sequence
+
+TIMEOUT_SECONDS = 5.0
+# What `serve` and `worker` listen on unless they are told otherwise, and what each answers.
+ADDRESSES = (
+    ("STEWARD_LISTEN", "127.0.0.1:8400", "/healthz"),
+    ("STEWARD_METRICS_LISTEN", "127.0.0.1:9464", "/metrics"),
+)
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+
+
+def is_quick(argv: Sequence[str]) -> bool:
+    """Whether the words of a command line ask for the quick check."""
+    return argv[:1] == ["doctor"] and "--quick" in argv
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Prints what the process answers; returns the exit code, 0 when it is well."""
+    problem = check(environ)
+    facts = {"ok": problem is None, "message": problem or "The process answers."}
+    out = sys.stdout if problem is None or "--json" in argv else sys.stderr
+    print(json.dumps(facts) if "--json" in argv else facts["message"], file=out)
+    return 0 if problem is None else 1
+
+
+def check(environ: Mapping[str, str]) -> str | None:
+    """Asks the API; where nothing listens, the metrics of a worker. Returns what is wrong, or None."""
+    problem = None
+    for setting, usual, path in ADDRESSES:
+        address = environ.get(setting) or usual
+        if address == "off":
+            continue
+        try:
+            status = _status(address, path)
+        except ConnectionRefusedError:
+            problem = f"Nothing listens on {address} ({setting})."
+            continue
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            return f"{address}{path} does not answer: {error or type(error).__name__}."
+        return None if status == 200 else f"{address}{path} answers {status}."
+    return problem
+
+
+def _status(address: str, path: str) -> int:
+    host, _, port = address.rpartition(":")
+    calling = http.client.HTTPConnection(
+        _EVERY_ADDRESS.get(host, host).strip("[]"), int(port), timeout=TIMEOUT_SECONDS
+    )
+    try:
+        calling.request("GET", path)
+        return calling.getresponse().status
+    finally:
+        calling.close()

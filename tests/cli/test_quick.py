@@ -1,0 +1,71 @@
+"""`steward doctor --quick`: what it says of a process that is absent, silent or unwell."""
+
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from threading import Thread
+
+import pytest
+
+from steward.cli import quick
+from steward.config import read
+
+ABSENT = "127.0.0.1:9"
+
+
+def test_nothing_of_the_service_is_imported() -> None:
+    """The whole command line takes two seconds of CPU to start."""
+    script = (
+        "import steward.__main__, sys; print(*(name for name in sys.modules if name.startswith('steward')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"steward", "steward.__main__", "steward.cli", "steward.cli.quick"}
+
+
+def test_the_usual_addresses_are_those_of_the_settings() -> None:
+    """What is asked without a setting is where `serve` and `worker` listen without one."""
+    usual = read({"STEWARD_ENV": "test"})
+    listens = [usual.listen, usual.metrics_listen]
+    assert [address for _, address, _ in quick.ADDRESSES] == [
+        f"{address.host}:{address.port}" for address in listens if address is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n", b"", b"what?\r\n\r\n"]
+)
+def test_a_process_that_is_unwell_is_told(answer: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any other answer than 200 is exit 1, on the standard error; also a line that is cut off."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+
+        def serve() -> None:
+            calling, _ = listening.accept()
+            with calling:
+                calling.recv(65_536)
+                calling.sendall(answer)
+
+        answering = Thread(target=serve)
+        answering.start()
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        assert quick.main(["doctor", "--quick"], {"STEWARD_LISTEN": address}) == 1
+        answering.join()
+    assert capsys.readouterr().err.startswith(f"{address}/healthz ")
+
+
+def test_a_process_that_is_absent_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither the API nor a worker listens; or the worker's address is switched off."""
+    for metrics, words in ((ABSENT, f"Nothing listens on {ABSENT}"), ("off", f"Nothing listens on {ABSENT}")):
+        environ = {"STEWARD_LISTEN": ABSENT, "STEWARD_METRICS_LISTEN": metrics}
+        assert quick.main(["doctor", "--quick", "--json"], environ) == 1
+        assert words in capsys.readouterr().out
+
+
+def test_every_address_means_this_machine() -> None:
+    """A container listens on all of its addresses, and asks itself by loopback."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        port = listening.getsockname()[1]
+        Thread(target=lambda: listening.accept()[0].close()).start()
+        problem = quick.check({"STEWARD_LISTEN": f"0.0.0.0:{port}"})
+    assert problem is not None
+    assert "Nothing listens" not in problem
