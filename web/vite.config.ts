@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig, type Plugin } from "vitest/config";
 
@@ -14,11 +14,41 @@ function pages(): Plugin {
   };
 }
 
+/** Writes the licences of the packages whose code is in the bundle, one file a package and version. */
+function licenses(): Plugin {
+  return {
+    name: "steward-licenses",
+    generateBundle(_, bundle) {
+      const chunks = Object.values(bundle).filter((file) => file.type === "chunk");
+      const modules = chunks.flatMap((chunk) => chunk.moduleIds);
+      const folders = modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []);
+      for (const folder of new Set(folders)) {
+        const { name, version, license, homepage } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8")) as Record<string, string>;
+        if (name === undefined || version === undefined || license === undefined) throw new Error(`${folder} names no licence.`);
+        const text = readdirSync(folder).find((file) => /^licen[cs]e/i.test(file));
+        // A package without the text says in its description which licence it is under.
+        const source = text ? readFileSync(`${folder}/${text}`, "utf8") : `${name} ${version}\nLicence: ${license}\nSource: ${homepage}\n`;
+        this.emitFile({ type: "asset", fileName: `licenses/${name.replace("@", "").replace("/", "-")}-${version}.txt`, source });
+      }
+    },
+  };
+}
+
 /** Sheets hold the first paint back; so does the first script, which sets light or dark. */
 function blocking(): Plugin {
   return {
     name: "steward-blocking",
     transformIndexHtml: (html) => html.replaceAll('<script type="module" crossorigin', '<script type="module" blocking="render"'),
+  };
+}
+
+/** The calendar library's own import of its sheet is dropped: the grid brings the sheet with its code. */
+function calendarSheet(): Plugin {
+  return {
+    name: "steward-calendar-sheet",
+    enforce: "pre",
+    resolveId: (id, from) => (id.endsWith("/styles/index.css") && from?.includes("@event-calendar/core") ? "\0no-sheet" : null),
+    load: (id) => (id === "\0no-sheet" ? "" : null),
   };
 }
 
@@ -39,7 +69,7 @@ function firstView(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [svelte(), pages(), blocking(), firstView()],
+  plugins: [calendarSheet(), svelte(), pages(), licenses(), blocking(), firstView()],
   resolve: process.env.VITEST ? { conditions: ["browser"] } : {},
   build: {
     outDir: "../steward/static",

@@ -87,8 +87,8 @@ def local(instant: str, zone: str) -> datetime:
     return datetime.fromisoformat(instant).astimezone(ZoneInfo(zone))
 
 
-async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0) -> None:
-    """Drags a chip by pixels with the mouse, as a person does: not in one jump."""
+async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0) -> str:
+    """Drags a chip by pixels with the mouse, as a person does: not in one jump; what stood on it last."""
     await chip.scroll_into_view_if_needed()
     box = await chip.bounding_box()
     assert box is not None
@@ -97,7 +97,9 @@ async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0)
     await page.mouse.down()
     await page.mouse.move(x + across / 2 + 6, y + down / 2 + 6)
     await page.mouse.move(x + across, y + down, steps=4)
+    words = await page.locator(".ec-preview").inner_text()
     await page.mouse.up()
+    return words
 
 
 def sent(request: Request) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from tests.web.site import WebSite
 Size = Literal["desk", "phone"]
 Theme = Literal["light", "dark"]
 SIZES: dict[Size, tuple[int, int]] = {"desk": (1280, 800), "phone": (390, 844)}
+# The pictures of the guide.
+PICTURES: dict[Size, tuple[int, int]] = {"desk": (1440, 900), "phone": (390, 844)}
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
     "--headless",
@@ -38,6 +40,14 @@ _CUT = """() => [...document.querySelectorAll('button, nav a')]
     .filter((one) => one.offsetParent && one.scrollWidth > one.clientWidth + 1)
     .filter((one) => getComputedStyle(one).overflow !== 'visible')
     .map((one) => one.textContent.trim())"""
+
+
+_CELLS = """() => [...document.querySelectorAll('main td, main th')]
+    .flatMap((cell) => [cell, ...cell.querySelectorAll('*')])
+    .filter((one) => one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1)
+    .filter((one) => !one.closest('.hidden-words'))
+    .filter((one) => getComputedStyle(one).overflowX !== 'visible' || one.matches('td, th'))
+    .map((one) => one.textContent.trim().slice(0, 80))"""
 
 
 @dataclass
@@ -107,9 +117,12 @@ class Seen:
 
     async def _picture(self, name: str) -> None:
         if folder := os.environ.get("SCREENSHOTS"):
-            for size, (width, height) in SIZES.items():
+            before = self.page.viewport_size
+            for size, (width, height) in PICTURES.items():
                 await self.page.set_viewport_size({"width": width, "height": height})
                 await self.page.screenshot(path=Path(folder) / f"{name}-{size}.png")
+            if before is not None:
+                await self.page.set_viewport_size(before)
 
     def _heard(self, kind: str, words: str) -> None:
         if _ANSWERED not in words and _LOST not in words:
@@ -131,6 +144,18 @@ class Seen:
         if dialog.type != "beforeunload":
             self.reports.append(f"dialog: {dialog.message}")
         await dialog.accept()
+
+
+async def cut_off(seen: Seen) -> list[str]:
+    """Returns what is cut off in the cells of tables at the widths of a desk.
+
+    See docs/design/web.md#accessibility.
+    """
+    faults: list[str] = []
+    for width in (1024, 1280, 1440):
+        await seen.page.set_viewport_size({"width": width, "height": 900})
+        faults += [f"{width} px: {words}" for words in await seen.page.evaluate(_CELLS)]
+    return faults
 
 
 async def look(

@@ -14,8 +14,8 @@ from playwright.async_api import Locator, Page, expect
 from steward.model.instants import wire_time
 from tests.processes.running import CLOCK
 from tests.web.conftest import Look
-from tests.web.looking import Seen
-from tests.web.shops import hidden, hiding
+from tests.web.looking import Seen, cut_off
+from tests.web.shops import hidden, hiding, pricing
 from tests.web.site import WebSite
 
 
@@ -47,11 +47,10 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
     approve = page.locator("[data-approve] button")
     await expect(approve).to_have_text("Approve 40 changes")
     await _row(page, "Leave out 00").get_by_role("checkbox").uncheck()
-    # By keyboard: into the table, on to the next changes (two lines each), Space.
+    # By keyboard: into the table, on to the next changes, Space.
     await page.get_by_role("heading", level=1).focus()
     await page.keyboard.press("j")
     for _ in range(2):
-        await page.keyboard.press("ArrowDown")
         await page.keyboard.press("ArrowDown")
         await page.keyboard.press("Space")
     await expect(page.get_by_text("Showing 40 of 40 · 3 left out")).to_be_visible()
@@ -104,15 +103,83 @@ async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -
     seen = await looking("approver", size="phone")
     page = await _opened(seen, run)
     await expect(page.locator("[data-approve] button")).to_have_text("Approve 2 changes")
-    await page.get_by_role("button", name="Leave out all 2 shown").click()
+    await page.get_by_role("button", name="Leave out all 2").click()
     await expect(page.locator("[data-approve] button")).to_have_text("Reject all: 2 changes left out")
-    await page.get_by_role("button", name="Put back all shown").click()
+    await page.get_by_role("button", name="Put back all").click()
     await page.get_by_role("button", name="Reject all").click()
     question = page.get_by_role("dialog", name="Reject all 2 changes?")
     await question.get_by_role("button", name="Reject all").click()
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await expect(page.get_by_text("Stopped", exact=True).first).to_be_visible()
     assert not await hidden(web) & set(made["ids"])
+
+
+_IN_SIGHT = """() => {
+    const box = (element) => element.getBoundingClientRect();
+    const [top, end] = ['.top', '.decide'].map((part) => box(document.querySelector(part)));
+    return [...document.querySelectorAll('[data-at]')].map(box)
+        .filter((row) => row.top >= top.bottom && row.bottom <= end.top + 1).length;
+}"""
+_SCROLLERS = """() => [...document.querySelectorAll('main *')]
+    .filter((one) => one.scrollHeight > one.clientHeight + 1)
+    .filter((one) => ['auto', 'scroll'].includes(getComputedStyle(one).overflowY)).length"""
+
+
+async def test_a_phone_shows_eight_changes_and_approves_within_reach(looking: Look, web: WebSite) -> None:
+    """One line of values a change, the page alone scrolls, hostile names widen nothing; three taps decide.
+
+    See docs/design/web.md#approvals.
+    """
+    hostile = ["Tea\u200b with \u202e signs nobody sees " * 3, "A" * 120, "<img src=x onerror=alert(1)>"]
+    made = await hiding(web, "On a phone", [*hostile, *(f"Phone {number:02}" for number in range(20))])
+    run = await web.run(made["id"], "on-a-phone")
+    seen = await looking("approver", size="phone")
+    page = await _opened(seen, run)
+    approve = page.locator("[data-approve] button")
+    await expect(approve).to_have_text("Approve 23 changes")
+    assert await page.evaluate(_IN_SIGHT) >= 8
+    assert await page.evaluate("document.documentElement.scrollWidth") == 390
+    assert await page.evaluate(_SCROLLERS) == 0
+    await expect(_row(page, "Phone 00")).to_contain_text("+auto-hidden")
+    await expect(page.get_by_label("Comment (optional)")).to_be_hidden()
+    await page.get_by_role("button", name="Comment").click()
+    await expect(page.get_by_label("Comment (optional)")).to_be_focused()
+    await page.get_by_label("Comment (optional)").fill("From the phone")
+    await page.mouse.wheel(0, 4000)
+    await expect(_row(page, "Phone 19")).to_be_in_viewport()
+    await _row(page, "Phone 19").get_by_role("checkbox").uncheck()
+    await expect(_row(page, "Phone 19")).to_contain_text("Left out")
+    await expect(approve).to_be_in_viewport(ratio=1)
+    assert await seen.judged("approval-phone") == []
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await approve.click()
+    await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
+    await web.site.reaches(run["id"], "succeeded")
+    assert len(await hidden(web) & set(made["ids"])) == 22
+
+
+async def test_prices_are_summed_up_and_narrowed_by_their_plot(looking: Look, web: WebSite) -> None:
+    """Counts, median and largest in words; a column narrows the table; what is shown is left out at once.
+
+    See docs/design/web.md#approvals.
+    """
+    made = await pricing(web, "Prices on desk")
+    run = await web.run(made["id"], "prices-on-desk")
+    seen = await looking("approver")
+    page = await _opened(seen, run)
+    await expect(page.get_by_text("6 down, 4 up, median −5 %, largest −20 %")).to_be_visible()
+    await expect(page.get_by_text("Read 20 rows of the sheet")).to_be_visible()
+    await expect(page.get_by_text("Started by The Owner")).to_be_visible()
+    await expect(page.get_by_role("link", name="The automation")).to_be_visible()
+    await page.get_by_role("button", name="3 changes from −5 % to −4 %").click()
+    await expect(page.get_by_text("Showing 3 of 10")).to_be_visible()
+    await expect(page).to_have_url(re.compile("between=-5%3A-4"))
+    await page.get_by_role("button", name="Leave out all 3 shown").click()
+    await page.get_by_role("button", name="Show all").click()
+    await expect(page.get_by_text("Showing 10 of 10 · 3 left out")).to_be_visible()
+    await expect(page.locator("[data-approve] button")).to_have_text("Approve 7 changes")
+    assert await seen.judged("approval-prices") == []
+    assert await cut_off(seen) == []
 
 
 async def test_a_member_sees_everything_and_is_told_whom_to_ask(looking: Look, web: WebSite) -> None:
@@ -174,8 +241,10 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     seen = await looking("approver")
     page = seen.page
     await seen.open(f"/approvals?automation={made['id']}")
-    await expect(page.get_by_role("heading", name="Queue one")).to_be_visible()
-    await expect(page.get_by_role("link", name="Review 2 changes")).to_be_visible()
+    row = page.get_by_role("table", name="Waiting").get_by_role("row").filter(has_text="Queue one")
+    await expect(row).to_contain_text("2 to hide")
+    await expect(row).to_contain_text("h left")
+    await expect(row.get_by_role("link", name="Review")).to_be_visible()
     await seen.open("/approvals/review")
     # What other tests left waiting is put aside; these two are what is decided here.
     approvals = (await web.site.call("GET", "/v1/automations/approvals?limit=200"))["approvals"]
@@ -200,3 +269,21 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     assert all(json.loads(body)["change_hash"] for _, body in sent)
     await web.site.reaches(runs[1]["id"], "succeeded")
     assert await hidden(web) & {*made["ids"], *other["ids"]} == set(other["ids"])
+    # What was decided stands below what waits, with who decided.
+    third = await web.run(made["id"], "queue-third")
+    await seen.open("/approvals?decided=1")
+    tables = page.get_by_role("table")
+    await expect(tables.first.get_by_role("row").filter(has_text="Queue one")).to_have_count(1)
+    decided = tables.last.get_by_role("row")
+    await expect(decided.filter(has_text="Queue two")).to_contain_text("1 of 1")
+    await expect(decided.filter(has_text="Queue two")).to_contain_text("The approver".title())
+    await expect(decided.filter(has_text="Queue one")).to_contain_text("Rejected")
+    assert await seen.judged("approvals") == []
+    assert await cut_off(seen) == []
+    # All that wait can be rejected at once, too.
+    await seen.open(f"/approvals/review?automation={made['id']}")
+    await expect(page.locator("[data-approve] button")).to_have_text("Approve 2 changes")
+    await page.get_by_role("button", name="Reject all").click()
+    question = page.get_by_role("dialog", name="Reject all 2 changes?")
+    await question.get_by_role("button", name="Reject all").click()
+    await web.site.reaches(third["id"], "cancelled")

@@ -51,7 +51,16 @@ async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebS
     moves: list[Request] = []
     page.on("request", lambda one: moves.append(one) if one.url.endswith("/move") else None)
 
-    await drag(page, chip, across=column)
+    # It shows that it can be dragged, and where it would go: at its time in New York, on the viewer's clock.
+    await expect(chip).to_have_css("cursor", "grab")
+    there = datetime.fromisoformat(row["run_at"]).astimezone(ZoneInfo("America/New_York")) + timedelta(days=1)
+    target = (
+        there.replace(tzinfo=None)
+        .replace(tzinfo=ZoneInfo("America/New_York"))
+        .astimezone(ZoneInfo("Europe/Berlin"))
+    )
+    words = await drag(page, chip, across=column)
+    assert f"{target:%a} {target.day} {target:%b}, {target:%H:%M}" in words
     dialog = page.get_by_role("dialog", name="To drag")
     await expect(dialog.get_by_label("Date")).to_have_value(str(day + timedelta(days=1)))
     await expect(dialog).to_contain_text("in New York")
@@ -62,7 +71,7 @@ async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebS
 
     await drag(page, chip, across=column)
     await dialog.get_by_role("button", name="Move this run").click()
-    await expect(page.get_by_role("group", name="Notes").get_by_text("To drag moved to")).to_be_visible()
+    await expect(page.get_by_role("region", name="Notes").get_by_text("To drag moved to")).to_be_visible()
     await expect(chip).to_have_attribute("data-day", str(day + timedelta(days=1)))
     then = await same(web, row)
     before, after = (local(one["run_at"], "America/New_York") for one in (row, then))
@@ -102,7 +111,7 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     async with page.expect_request("**/move") as asked:
         await dialog.get_by_role("button", name="Move this and later").click()
     assert sent(await asked.value)["scope"] == "this_and_later"
-    note = page.get_by_role("group", name="Notes").get_by_text("later runs with it: Every Wednesday")
+    note = page.get_by_role("region", name="Notes").get_by_text("later runs with it: Every Wednesday")
     await expect(note).to_contain_text("Before: Every Wednesday at 02:30.")
     await expect(page.get_by_role("button", name="Undo")).to_be_hidden()
     now = await whole(web, made["id"])
@@ -112,7 +121,7 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
 
 
 async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look, web: WebSite) -> None:
-    """Arrows between days, Enter opens, the dialog does what the mouse does; s skips.
+    """Arrows between days, m opens what the mouse does; s skips.
 
     See docs/design/web.md#tests.
     """
@@ -127,8 +136,9 @@ async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look,
     await page.keyboard.press("ArrowRight")
     focused = page.locator("[data-run]:focus")
     await expect(focused).to_have_attribute("data-day", str(day))
-    await page.keyboard.press("Enter")
+    await page.keyboard.press("m")
     dialog = page.get_by_role("dialog", name="By keys")
+    await expect(dialog.get_by_label("Date")).to_be_focused()
     move = dialog.get_by_role("button", name="Move this run")
     await expect(move).to_have_attribute("aria-disabled", "true")
     await dialog.get_by_label("Time").fill("11:45")

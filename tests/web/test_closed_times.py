@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
-from tests.web.looking import Size
+from tests.web.looking import Seen, Size
 from tests.web.site import Signed, WebSite
 
 DAILY = {"cadence": "daily", "run_at": "08:00"}
@@ -44,10 +44,75 @@ async def test_a_time_is_closed_and_a_run_let_through(looking: Look, web: WebSit
     await expect(page.get_by_role("main").get_by_text("Stocktaking", exact=True)).to_be_visible()
     assert await seen.layout_faults() == []
 
+    await page.get_by_role("button", name="Change Stocktaking").click()
+    changing = page.get_by_role("dialog", name="Change Stocktaking")
+    await expect(changing.get_by_label("Monday")).to_be_checked()
+    await changing.get_by_label("Name").fill("Moving house")
+    await changing.get_by_role("button", name="Save changes").click()
+    await expect(changing).to_have_count(0)
+    await expect(page.get_by_role("main").get_by_text("Moving house", exact=True)).to_be_visible()
+
     await seen.open("/calendar?view=list&state=skipped")
-    await expect(page.get_by_text("Not run: closed, Stocktaking").first).to_be_visible()
+    await expect(page.get_by_text("Not run: closed, Moving house").first).to_be_visible()
     await page.get_by_role("button", name="Run anyway: Every morning").first.click()
     await expect(page.get_by_text("The run of Every morning is back").first).to_be_visible()
+    if size == "desk":
+        await _a_run_is_moved_out(seen, owner)
+    store = (await owner.call("GET", "/v1/automations/stores"))["stores"][0]["integration_id"]
+    await seen.open(f"/connections/{store}")
+    await expect(
+        page.get_by_role("list", name="Next closings").get_by_text("Moving house").first
+    ).to_be_visible()
+    assert await seen.layout_faults() == []
+    await open_all(owner)
+
+
+async def _a_run_is_moved_out(seen: Seen, owner: Signed) -> None:
+    """Bands show what is closed; a closed run is let through and moved in one dialog."""
+    page = seen.page
+    freeze = await owner.call("POST", "/app/freeze", {"scope": {"kind": "organization"}})
+    await seen.open("/calendar?view=week")
+    await expect(page.locator(".ec-bg-event.closed-runs").first).to_be_visible()
+    await expect(page.locator(".ec-bg-event.closed-changes").first).to_be_visible()
+    await seen.open("/calendar?view=month")
+    await expect(page.locator(".ec-bg-event.closed-runs").first).to_be_visible()
+    assert await seen.audit() == []
+    end = f"/app/closed-periods/{freeze['closed_period']['id']}/end"
+    await owner.call("POST", end, {"version": 1})
+    period = (await owner.call("GET", "/app/closed-periods?state=active"))["closed_periods"][0]
+    open_sundays = {"kind": "weekly", "days": [1, 2, 3, 4, 5, 6], "from": "06:00", "to": "12:00"}
+    path = f"/app/closed-periods/{period['id']}"
+    await owner.call("PATCH", path, {"version": period["version"], "when": open_sundays})
+    await seen.open("/calendar?view=list&state=skipped")
+    await page.get_by_role("link", name="Every morning").first.click()
+    await page.get_by_role("button", name="Move out of the period…").click()
+    dialog = page.get_by_role("dialog", name="Move out of Moving house")
+    await dialog.get_by_label("Time").fill("13:30")
+    await dialog.get_by_role("button", name="Move this run").click()
+    await expect(dialog).to_have_count(0)
+    await expect(page.get_by_text("Every morning moved to").first).to_be_visible()
+
+
+@pytest.mark.parametrize("size", ["phone"])
+async def test_public_holidays_are_ticked_and_closed(looking: Look, web: WebSite, size: Size) -> None:
+    """A country, a region and a year; the days that are closed already cannot be chosen again."""
+    owner = await web.signed("owner")
+    seen = await looking("owner", size=size)
+    page = seen.page
+    await seen.open("/organization/closed-times")
+    await page.get_by_role("button", name="Choose holidays").click()
+    dialog = page.get_by_role("dialog", name="Close public holidays")
+    await dialog.get_by_label("Country").select_option(label="Germany")
+    await dialog.get_by_label("Region").select_option(label="Bayern")
+    year = await dialog.get_by_label("Year").locator("option").nth(1).inner_text()
+    await dialog.get_by_label("Year").select_option(label=year)
+    await dialog.get_by_label("6 January Epiphany").check()
+    await dialog.get_by_label("25 December Christmas Day").check()
+    assert await seen.audit() == []
+    assert await seen.layout_faults() == []
+    await dialog.get_by_role("button", name="Close 2 days").click()
+    await expect(dialog).to_have_count(0)
+    await expect(page.get_by_text(f"6 January {year} 00:00 until 7 January {year} 00:00")).to_be_visible()
     await open_all(owner)
 
 

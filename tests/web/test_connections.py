@@ -166,6 +166,7 @@ async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSi
     page = await _kind(seen, "Google Sheets", "The log")
     key = json.dumps(sheets["service_account"]).encode()
     file: FilePayload = {"name": "key.json", "mimeType": "application/json", "buffer": key}
+    await page.get_by_label("With the key of a service account").check()
     await page.get_by_label("Key file of the service account").set_input_files(files=file)
     await expect(page.get_by_text(sheets["service_account"]["client_email"])).to_be_visible()
     address = f"https://docs.google.com/spreadsheets/d/{sheets['spreadsheet_ids'][1]}/edit#gid=0"
@@ -174,8 +175,8 @@ async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSi
     assert not await heard.holds(sheets["service_account"]["private_key"][40:80])
 
     page = await _kind(seen, "Google Sheets", "My sheets")
-    await page.get_by_label("By signing in to Google").check()
-    await page.get_by_role("button", name="Sign in to Google").click()
+    await page.get_by_label("Sign in with Google").check()
+    await page.get_by_role("button", name="Sign in with Google").click()
     await expect(page.get_by_role("status").filter(has_text="My sheets is connected.")).to_be_visible()
     # Going there was wanted; nothing else was asked of another host.
     seen.reports[:] = [report for report in seen.reports if sheets["authorize_url"] not in report]

@@ -191,6 +191,14 @@ async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: 
     await expect(stores.get_by_text("it can run").first).to_be_visible()
     await seen.open(f"/imports/{shown['Fetched']['id']}")
     await expect(stores.get_by_text("no counterpart in WooCommerce").first).to_be_visible()
+    # D4: the verdict is that of the organization's own stores; nothing is made for one that lacks a step.
+    await expect(
+        seen.page.get_by_text("Can run on a Shopify store; not on The shop (1 step)")
+    ).to_be_visible()
+    await seen.open(f"/imports/{shown['Fetched']['id']}?view=run")
+    # The only store there is chooses itself.
+    make = seen.page.get_by_role("button", name="Make automation")
+    await expect(make).to_have_accessible_description(re.compile("no counterpart for 1 step"))
     for made in shown.values():
         await member.call("DELETE", f"{IMPORTS}/{made['id']}")
 

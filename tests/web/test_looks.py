@@ -21,6 +21,8 @@ SCREENS: tuple[tuple[str, str], ...] = (
     ("overview", "/"),
     ("account", "/account"),
     ("inbox", "/inbox"),
+    ("help", "/help?about=calendar"),
+    ("closed-times", "/organization/closed-times"),
     ("channels", "/organization/notifications"),
     ("approvals", "/approvals"),
     ("approval", "/approvals/{approval_id}"),

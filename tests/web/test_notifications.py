@@ -4,15 +4,18 @@ See docs/design/web.md#notifications.
 """
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import httpx
 from playwright.async_api import Browser, Page, expect
 
 from tests.outbound.mail_server import MailScript, ReceivedMail, mail_server
 from tests.processes.running import eventually
 from tests.web.conftest import Look
 from tests.web.looking import Seen, look
-from tests.web.site import WebSite, open_web_site
+from tests.web.site import Signed, WebSite, open_web_site
 
 # Counts what a person presses from here on.
 _COUNT = "() => { window.clicks = 0; addEventListener('click', () => (window.clicks += 1), true); }"
@@ -107,8 +110,133 @@ async def _choose_new_password(seen: Seen, script: MailScript, email: str) -> No
     assert faults == []
 
 
+async def _try_refused_mail_again(seen: Seen, web: WebSite, script: MailScript) -> None:
+    """A member whose server refuses three mails in a row is marked under People, until tried again."""
+    script.recipients["member@shop.example"] = "550 5.1.1 No such user"
+    member = await web.signed("member")
+    for _ in range(3):
+        await member.call("POST", "/app/notification-preferences/test", {})
+
+        async def has_failed() -> bool:
+            test = (await member.call("GET", "/app/notification-preferences"))["mail_test"]
+            return bool(test["state"] == "failed")
+
+        await eventually(has_failed)
+    await seen.open("/people")
+    row = seen.page.get_by_role("row").filter(has_text="member@shop.example")
+    await expect(row).to_contain_text("mail is refused")
+    await row.get_by_role("button", name="Change").click()
+    await seen.page.get_by_role("button", name="Try mail again").click()
+    await expect(row).not_to_contain_text("mail is refused")
+
+
+async def _from_nothing_to_a_run(seen: Seen, web: WebSite) -> int:
+    """Connects a shop and runs an automation on it for the first time; returns how many clicks that took."""
+    page, shop = seen.page, web.site.sandbox.facts["woocommerce"]
+    await page.evaluate(_COUNT)
+    await page.get_by_role("link", name="Connect your shop").click()
+    await page.get_by_role("link", name="WooCommerce").click()
+    await page.get_by_label("Name", exact=True).fill("First shop")
+    await page.get_by_label("Address of the shop").fill(shop["url"])
+    await page.get_by_label("Consumer key").fill(shop["consumer_key"])
+    await page.get_by_label("Consumer secret", exact=True).fill(shop["consumer_secret"])
+    await page.get_by_role("button", name="Check and connect").click()
+    suggested = page.get_by_role("list", name="Most used")
+    await suggested.get_by_role("link", name="Hide sold-out products").click()
+    await page.get_by_role("button", name="Next").last.click()
+    await expect(page.get_by_text("on First shop")).to_be_visible()
+    await expect(page.get_by_text("Nothing changes in the store until somebody approves.")).to_be_visible()
+    assert await seen.audit() == []
+    await page.get_by_role("button", name="Create and run now").click()
+    await expect(page).to_have_url(re.compile(r"/runs/[0-9A-Z]{26}$"))
+    clicks: int = await page.evaluate("() => window.clicks")
+    return clicks
+
+
+def _in_database(web: WebSite, sql: str) -> None:
+    """A statement on the service's database, as time passing would have it."""
+    with closing(
+        sqlite3.connect(web.site.env["STEWARD_DATABASE_URL"].removeprefix("sqlite:///"))
+    ) as connection:
+        connection.execute("PRAGMA busy_timeout = 10000")
+        connection.execute(sql)
+        connection.commit()
+
+
+async def _ask_again(web: WebSite, name: str) -> None:
+    """Another automation asks for approval."""
+    _in_database(web, "UPDATE messages SET sent_at = sent_at - 3600000")  # the window has passed
+    made = await web.automation(name)
+    run = await web.run(made["id"], made["id"])
+    assert run["status"] == "waiting_approval"
+
+
+async def _end_digests(browser: Browser, web: WebSite, script: MailScript) -> None:
+    """The address in a digest: opening it changes nothing, its button and a mail program's one click do."""
+    approver = await web.signed("approver")
+    path, wanted = "/app/notification-preferences", {"email": {"approvals": "digest"}}
+    await approver.call("PATCH", path, wanted)
+    await _ask_again(web, "Asks in a digest")
+
+    async def is_collected() -> bool:
+        _in_database(web, "UPDATE messages SET due_at = 1, next_try_at = 1 WHERE state = 'collecting'")
+        return any(mail.message["List-Unsubscribe"] for mail in script.received)
+
+    await eventually(is_collected)
+    [digest] = [mail for mail in script.received if mail.message["List-Unsubscribe"]]
+    assert digest.recipients == ["approver@shop.example"]
+    assert digest.message["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    address = str(digest.message["List-Unsubscribe"]).strip("<>")
+
+    async def choice() -> str:
+        stored = (await approver.call("GET", path))["preferences"]["email"]
+        return str(stored["approvals"])
+
+    nobody = await look(browser, web, None, size="phone")
+    await nobody.page.goto(address)
+    button = nobody.page.get_by_role("button", name="Send me no more digests")
+    await expect(button).to_be_visible()
+    assert await choice() == "digest"
+    faults = await nobody.judged("unsubscribe")
+    await button.click()
+    await expect(nobody.page.get_by_text("You get no more digests.")).to_be_visible()
+    assert await choice() == "off"
+    await approver.call("PATCH", path, wanted)
+    async with httpx.AsyncClient() as program:  # RFC 8058: no cookie, no redirect, one form field
+        answer = await program.post(address, data={"List-Unsubscribe": "One-Click"})
+    assert (answer.status_code, await choice()) == (200, "off")
+    assert [*faults, *nobody.reports] == []
+    await nobody.context.close()
+
+
+async def _see_that_mail_is_down(seen: Seen, web: WebSite, script: MailScript) -> None:
+    """While the mail server takes nothing an owner reads since when, that nothing is lost, and what to do."""
+    script.answers = ("451 4.3.0 Try again later",)
+    await _ask_again(web, "Asks unheard")
+
+    async def has_waited() -> bool:
+        _in_database(
+            web, "UPDATE messages SET due_at = due_at - 1200000, next_try_at = 1 WHERE next_try_at > 1"
+        )
+        _in_database(web, "UPDATE messages SET sent_at = sent_at - 1200000")
+        inbox = await (await web.signed("owner")).call("GET", "/app/inbox")
+        return inbox["mail_down_since"] is not None
+
+    await eventually(has_waited)
+    await seen.open("/")
+    told = seen.page.get_by_role("status").filter(has_text="E-mail is not going out since")
+    await expect(told).to_contain_text("Nothing is lost")
+    await expect(told).to_contain_text("steward doctor")
+    assert await seen.judged("mail-is-down") == []
+    member = await (await web.signed("member")).call("GET", "/app/inbox")
+    assert member["mail_down_since"] is None  # told to owners, who can see to it
+
+
 async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Browser, tmp_path: Path) -> None:
-    """With a mail server and nothing else set: within 6 clicks; then a test mail, and a new password."""
+    """With a mail server and nothing else set, from no shop to a mail about a waiting approval in 6 clicks.
+
+    Then a test mail, an end of digests, a new password, and a mail server that takes nothing.
+    """
     script = MailScript()
     async with mail_server(script) as port:
         server = f"127.0.0.1:{port}"
@@ -117,6 +245,11 @@ async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Brow
             "STEWARD_MAIL_FROM": "Steward <steward@shop.example>",
         }
         async with open_web_site(tmp_path, private_hosts=[server], **mail) as web:
+            fresh = await look(browser, web, "stranger")
+            await fresh.open("/")
+            assert await _from_nothing_to_a_run(fresh, web) <= 6
+            await _arrived(script, "stranger@shop.example", "asks for approval")
+            await fresh.context.close()
             await web.automation("Told by mail")
             seen = await look(browser, web, "owner")
             await seen.open("/")
@@ -130,11 +263,48 @@ async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Brow
             await expect(seen.page.get_by_text("The mail server accepted a test mail")).to_be_visible()
             await _arrived(script, "owner@shop.example", "test mail")
             assert await seen.judged("notifications-with-mail") == []
-            await seen.context.close()
+            await _try_refused_mail_again(seen, web, script)
             nobody = await look(browser, web, None)
             await _choose_new_password(nobody, script, "visitor@shop.example")
             await nobody.context.close()
+            await _end_digests(browser, web, script)
+            await _see_that_mail_is_down(seen, web, script)
+            await seen.context.close()
             assert [*seen.reports, *nobody.reports] == []
+
+
+async def _change_channel(page: Page, owner: Signed) -> None:
+    """Its name and of which stores it tells; at least one has to be chosen."""
+    await page.get_by_role("button", name="Change channel").click()
+    dialog = page.get_by_role("dialog", name="Change Operations room")
+    await dialog.get_by_label("Name", exact=True).fill("Night watch")
+    await dialog.get_by_role("group", name="Stores").get_by_label("Only those that I choose").check()
+    await dialog.get_by_role("button", name="Save channel").click()
+    await expect(dialog.get_by_role("group", name="Chosen stores")).to_contain_text("must not be empty")
+    await dialog.get_by_role("group", name="Chosen stores").get_by_role("checkbox").first.check()
+    await dialog.get_by_role("button", name="Save channel").click()
+    await expect(page.get_by_role("heading", name="Night watch")).to_be_visible()
+    await expect(page.get_by_text("Only of 1 store.")).to_be_visible()
+    [route] = (await owner.call("GET", "/app/notification-routes"))["routes"]
+    assert (len(route["integration_ids"]), route["automation_ids"]) == (1, None)
+
+
+async def _add_webhook(page: Page) -> None:
+    """The signing secret is shown once: on no page afterwards."""
+    await page.get_by_role("button", name="Add a channel").click()
+    await page.get_by_role("link", name="Webhook").click()
+    await page.get_by_label("Name", exact=True).fill("Program")
+    await page.get_by_label("Address").fill("https://hooks.example.com/in")
+    await page.get_by_role("button", name="Add channel").click()
+    await expect(page.get_by_text("The signing secret is shown this once.")).to_be_visible()
+    assert (await page.get_by_label("Signing secret").input_value()).startswith("whsec_")
+    await page.get_by_role("button", name="I have kept the secret").click()
+    await page.get_by_role("link", name="Program").click()
+    await expect(page.get_by_role("heading", name="Program")).to_be_visible()
+    await expect(page.get_by_label("Signing secret")).to_have_count(0)
+    await page.get_by_role("button", name="Delete channel").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Delete channel").click()
+    await expect(page.get_by_text("None is set up.")).to_be_visible()
 
 
 async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite) -> None:
@@ -165,6 +335,8 @@ async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite)
     await member.open("/organization/notifications")
     await expect(member.page.get_by_text("Works")).to_be_visible()
     await expect(member.page.get_by_role("button", name="Add a channel")).to_be_disabled()
+    await _change_channel(page, owner)
     await page.get_by_role("button", name="Delete channel").click()
     await page.get_by_role("dialog").get_by_role("button", name="Delete channel").click()
     await expect(page.get_by_text("None is set up.")).to_be_visible()
+    await _add_webhook(page)

@@ -43,14 +43,14 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
     await second.page.get_by_label("Your password").fill(PASSWORD)
     await second.page.get_by_role("button", name="Accept and sign in").click()
     await expect(second.page.get_by_role("button", name="Organisation: Third Shop. Switch")).to_be_visible()
-    await expect(second.page.get_by_text("First steps")).to_be_visible()
+    await expect(second.page.get_by_text("Get started")).to_be_visible()
 
     await second.page.get_by_role("button", name="Organisation: Third Shop. Switch").click()
     await second.page.get_by_role("button", name="Test Shop").click()
     await expect(second.page.get_by_text("Only of the test shop").first).to_be_visible()
     await second.page.get_by_role("button", name="Organisation: Test Shop. Switch").click()
     await second.page.get_by_role("button", name="Third Shop").click()
-    await expect(second.page.get_by_text("First steps")).to_be_visible()
+    await expect(second.page.get_by_text("Get started")).to_be_visible()
     await expect(second.page.get_by_text("Only of the test shop")).to_have_count(0)
 
     # The same link once more, in a browser nobody is signed in on.

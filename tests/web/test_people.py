@@ -3,13 +3,40 @@
 See docs/design/web.md#tests.
 """
 
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from tests.processes.running import PASSWORD
 from tests.web.conftest import Look
+from tests.web.looking import Seen
 from tests.web.site import WebSite
+
+
+async def _invite_again(page: Page, former: SplitResult) -> SplitResult:
+    """A new link for somebody who has not joined."""
+    await page.get_by_role("button", name="Change guest@shop.example").click()
+    await page.get_by_role("button", name="Invite again").click()
+    link = urlsplit(await page.get_by_label("Link of the invitation").input_value())
+    assert link.fragment != former.fragment
+    await page.get_by_role("dialog").get_by_role("button", name="Done").click()
+    return link
+
+
+async def _reads_the_audit_log(owner: Seen, guest: Seen) -> None:
+    """The owner finds, filters and exports what happened; others have no such page."""
+    page = owner.page
+    await owner.open("/organization/audit")
+    table = page.get_by_role("table", name="Audit log")
+    await expect(table.get_by_text("A Guest accepted an invitation")).to_be_visible()
+    await page.get_by_label("About").select_option("connection")
+    await expect(table.get_by_text("A Guest accepted an invitation")).to_have_count(0)
+    assert page.url.endswith("/organization/audit?about=connection")
+    async with page.expect_download() as saving:
+        await page.get_by_role("button", name="Export for a spreadsheet").click()
+    assert (await saving.value).suggested_filename.endswith(".csv")
+    await guest.open("/organization/audit")
+    await expect(guest.page.get_by_role("table", name="Audit log")).to_have_count(0)
 
 
 async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: WebSite) -> None:
@@ -34,6 +61,7 @@ async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: 
     await page.get_by_role("dialog").get_by_role("button", name="Done").click()
     row = page.get_by_role("row").filter(has_text="guest@shop.example")
     await expect(row).to_contain_text("Invited")
+    link = await _invite_again(page, link)
 
     guest = await looking(None)
     await guest.open(f"{link.path}#{link.fragment}")
@@ -44,7 +72,8 @@ async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: 
     await guest.page.get_by_role("button", name="Accept and sign in").click()
     await expect(guest.page.get_by_role("heading", name="Overview")).to_be_visible()
 
-    await page.reload()
+    await _reads_the_audit_log(seen, guest)
+    await seen.open("/people")
     await page.get_by_role("button", name="Change A Guest").click()
     await page.get_by_role("button", name="Change the role").click()
     await page.get_by_role("dialog").get_by_label("Owner").check()

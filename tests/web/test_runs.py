@@ -4,12 +4,16 @@ See docs/design/web.md#tests.
 """
 
 import json
+import re
 import sqlite3
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from playwright.async_api import Route, expect
 
 from tests.web.conftest import Look
+from tests.web.looking import cut_off
 from tests.web.shops import hiding
 from tests.web.site import WebSite
 
@@ -38,6 +42,24 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
     await expect(page).to_have_url(f"{web.origin}/runs?automation={made['id']}&mode=live")
     await page.reload()
     await page.get_by_role("button", name="Show all").last.click()
+    # What happened on that day at that hour, on the viewer's clock, as an address and as a file.
+    queued = datetime.fromisoformat(test["queued_at"]).astimezone(ZoneInfo("Europe/Berlin"))
+    await page.get_by_label("From day").fill(f"{queued:%Y-%m-%d}")
+    await page.get_by_label("Hour").select_option(f"{queued:%H}")
+    await expect(page).to_have_url(f"{web.origin}/runs?from={queued:%Y-%m-%d}&hour={queued:%H}")
+    await expect(row.first).to_be_visible()
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Save the runs as CSV").click()
+    lines = (await (await saved.value).path()).read_text("utf-8-sig").splitlines()
+    assert [line for line in lines if line.startswith(test["id"])], lines
+    await page.get_by_label("Hour").select_option(f"{(queued.hour + 12) % 24:02}")
+    await expect(page.get_by_text("No run matches the filters.")).to_be_visible()
+    await seen.open("/runs")
+    await expect(row.first).to_be_visible()
+    assert await seen.judged("runs") == []
+    assert await cut_off(seen) == []
+    await seen.open("/runs/01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    await page.get_by_role("link", name="All runs").click()
     await page.get_by_role("link", name="Listed").first.click()
     await expect(page.get_by_text("TEST: changes nothing")).to_be_visible()
     await page.get_by_role("link", name="Changes 1").click()
@@ -49,6 +71,71 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
     await expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_focused()
 
 
+async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebSite) -> None:
+    """Approver and number, no step that still waits, outcomes uncut, the run before beside it.
+
+    See docs/design/web.md#run.
+    """
+    made = await hiding(web, "Told apart", [f"Told {number}" for number in range(4)])
+    run = await web.run(made["id"], "told-apart")
+    path = f"/v1/automations/approvals/{run['approval_id']}"
+    asked = (await web.site.call("GET", path))["approval"]
+    changes = await web.site.changes(run["id"])
+    keys = web.site.sandbox.facts["woocommerce"]
+    product = changes[1]["object"]["id"]
+    changed = await web.site.world.put(
+        f"/wp-json/wc/v3/products/{product}",
+        json={"catalog_visibility": "search"},
+        auth=(keys["consumer_key"], keys["consumer_secret"]),
+    )
+    assert changed.status_code == 200, changed.text
+    body = {"version": asked["version"], "change_hash": asked["change_hash"], "except": [changes[0]["id"]]}
+    await web.site.call("POST", f"{path}/approve", body)
+    await web.site.reaches(run["id"], "succeeded", "failed")
+    test = await web.run(made["id"], "told-apart-test", mode="test")
+    seen = await looking("approver")
+    page = seen.page
+    await seen.open(f"/runs/{run['id']}?tab=changes")
+    await expect(page.get_by_text(re.compile(r"by The Owner, .*\(3 of 4\)\."))).to_be_visible()
+    await expect(page.get_by_text("waiting for a person")).to_be_visible()
+    assert "Waits for approval" not in await page.locator("main").inner_text()
+    await expect(page.get_by_role("region", name="Changes")).to_contain_text("changed in the meantime")
+    assert await seen.judged("run-changes") == []
+    assert await cut_off(seen) == []
+    await page.get_by_role("link", name="Steps").click()
+    steps = page.get_by_role("list", name="Steps")
+    await expect(steps).to_contain_text("Asked for approval")
+    await expect(steps).not_to_contain_text("Waits for approval")
+    again = await web.run(made["id"], "told-apart-again", mode="test")
+    await seen.open(f"/runs/{again['id']}?tab=compare")
+    await expect(page.get_by_role("link", name="the run of")).to_have_attribute("href", f"/runs/{test['id']}")
+    await expect(page.get_by_role("table", name="Counts of both runs")).to_contain_text("the same")
+    await expect(page.get_by_text("in both.")).to_be_visible()
+
+
+async def test_a_failed_run_says_why_and_what_to_do(looking: Look, web: WebSite) -> None:
+    """Account, answer, tries, what was changed, what to do, with its buttons. See docs/design/web.md#run."""
+    made = await hiding(web, "Fails", ["Fails a"])
+    words = {"code": "wp_die", "message": "There has been a critical error."}
+    await web.site.fault(method="GET", path="/wp-json/**", kind="status", status=501, count=1, body=words)
+    run = await web.run(made["id"], "fails")
+    assert run["status"] == "failed"
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open(f"/runs/{run['id']}")
+    failure = page.get_by_role("region", name="Why it failed")
+    await expect(failure).to_contain_text("It answered 501 (“There has been a critical error.”).")
+    await expect(failure).to_contain_text("Nothing was changed.")
+    await expect(failure).to_contain_text("What to do")
+    await expect(failure.get_by_role("link", name="The shop")).to_be_visible()
+    await failure.get_by_role("button", name="Check connection").click()
+    await expect(failure.get_by_role("status")).to_be_visible()
+    assert await seen.judged("run-failed") == []
+    await failure.get_by_role("button", name="Run again").click()
+    await page.get_by_role("dialog", name="Run it again?").get_by_role("button", name="Run it live").click()
+    await expect(page.get_by_role("button", name="Review 1 change")).to_be_visible()
+
+
 async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: WebSite) -> None:
     """The key made with the question makes the repeat safe; the service stops between.
 
@@ -58,6 +145,7 @@ async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: Web
     run = await web.run(made["id"], "lost-answer", mode="test")
     seen = await looking("member")
     page = seen.page
+    await page.clock.install()
     await seen.open(f"/runs/{run['id']}")
     lost: list[Any] = []
 
@@ -74,6 +162,7 @@ async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: Web
     await question.get_by_role("button", name="Run it live").click()
     await expect(question.get_by_text("The service cannot be reached.")).to_be_visible()
     await web.site.service.stop()
+    await page.clock.fast_forward(30_000)  # the page asks again by itself
     await page.get_by_role("button", name="Try now").dispatch_event("click")
     await web.site.serve_again()
     await page.get_by_role("button", name="Try now").dispatch_event("click")

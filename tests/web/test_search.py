@@ -1,44 +1,80 @@
-"""The search box of the top bar: automations by name while one types, by keyboard (Frame).
+"""The search over everything: by keyboard at a desk, by touch on a phone, and the runs of a word.
 
-See docs/design/web.md#rules-for-every-screen.
+See docs/design/web.md#search.
 """
 
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
+from tests.web.shops import hiding
 from tests.web.site import WebSite
 
 
-async def test_an_automation_is_found_by_typing_and_opened_with_the_keyboard(
+async def test_everything_is_found_by_typing_and_opened_with_the_keyboard(
     looking: Look, web: WebSite
 ) -> None:
-    """The one chosen, or the list of all that match; Escape puts it away.
+    """Ctrl K, also from a field; arrows, Enter, Escape; what is not there is said.
 
-    See docs/design/web.md#rules-for-every-screen and docs/design/web.md#keyboard.
+    See docs/design/web.md#search and docs/design/web.md#keyboard.
     """
-    made = await web.automation("Searched <b>for</b> quinces")
-    await web.automation("Searched for pears")
+    made = await hiding(web, "Searched <b>for</b> quinces", ["Quince jelly (QUI-7)"])
+    run = await web.run(made["id"], "searched-quinces")
     seen = await looking("member")
     page = seen.page
-    await seen.open("/account")
-    box = page.get_by_role("combobox", name="Search automations")
-    await box.press_sequentially("searched FOR")
-    found = page.get_by_role("listbox", name="Automations found").get_by_role("option")
-    await expect(found).to_have_count(2)
-    await box.fill("quinces")
-    await expect(found).to_have_count(2)
-    await expect(found.first).to_contain_text("Searched <b>for</b> quinces")
-    assert await seen.audit() == []
-    await box.press("Escape")
-    await expect(found.first).to_be_hidden()
-    await box.press("ArrowDown")
-    await expect(found.first).to_have_attribute("aria-selected", "true")
-    await box.press("Enter")
-    await expect(page).to_have_url(f"{web.origin}/automations/{made['id']}")
+    await seen.open("/automations")
+    await page.get_by_role("searchbox", name="Search automations by name").press("Control+k")
+    search = page.get_by_role("dialog", name="Search")
+    box = search.get_by_role("combobox", name="Search")
+    await expect(box).to_be_focused()
+    options = search.get_by_role("listbox", name="Results").get_by_role("option")
+    await expect(options.first).to_have_attribute("aria-selected", "true")
+    await box.fill("QUIN")
+    changes = search.get_by_role("group", name="Products, orders and other changes")
+    await expect(changes.get_by_role("option")).to_have_count(2)
+    await expect(changes).to_contain_text("Quince jelly (QUI-7)")
+    automations = search.get_by_role("group", name="Automations")
+    await expect(automations).to_contain_text("Searched <b>for</b> quinces")
+    await expect(search.get_by_role("group", name="Approvals")).to_contain_text("1 change")
+    assert await seen.judged("search") == []
+    await page.keyboard.press("ArrowUp")
+    await expect(changes.get_by_role("option").last).to_have_attribute("aria-selected", "true")
+    for _ in range(4):
+        await page.keyboard.press("ArrowDown")
+    await expect(changes.get_by_role("option").last).to_have_attribute("aria-selected", "true")
+    await page.keyboard.press("ArrowUp")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}?tab=changes")
     await expect(page.get_by_role("heading", level=1)).to_be_focused()
+    await page.keyboard.press("Control+k")
     await box.fill("nothing is called so")
-    await expect(found).to_have_text(["No automation has this name. Look at all"])
-    await box.press("Enter")
-    await expect(page).to_have_url(
-        f"{web.origin}/automations?q=nothing%20is%20called%20so".replace("%20", "+")
-    )
+    await expect(search.get_by_text("Nothing begins with these words.")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(search).to_be_hidden()
+    await page.keyboard.press("Control+k")
+    await box.fill("qui-7")
+    await changes.get_by_role("option", name="All runs with “qui-7”").click()
+    await expect(page).to_have_url(f"{web.origin}/runs?q=qui-7")
+    rows = page.get_by_role("table", name="Runs").get_by_role("row")
+    await expect(rows).to_have_count(2)
+    await page.get_by_role("searchbox", name="Search runs").fill(run["id"][:20])
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{web.origin}/runs?q={run['id'][:20]}")
+    await expect(rows).to_have_count(2)
+    await page.get_by_role("searchbox", name="Search runs").fill("quink")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("No run matches the filters.")).to_be_visible()
+
+
+async def test_the_search_fills_a_phone_and_is_used_by_touch(looking: Look, web: WebSite) -> None:
+    """From the bar at the top; the screen's whole size; a screen is opened."""
+    seen = await looking("member", size="phone")
+    page = seen.page
+    await seen.open("/")
+    await page.get_by_role("button", name="Search").tap()
+    search = page.get_by_role("dialog", name="Search")
+    assert await search.bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 844}
+    await search.get_by_role("combobox", name="Search").fill("audit")
+    await expect(search.get_by_role("option")).to_have_text(["Audit log"])
+    assert await seen.judged("search-phone") == []
+    await search.get_by_role("option").tap()
+    await expect(page).to_have_url(f"{web.origin}/organization/audit")

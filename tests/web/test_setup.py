@@ -13,11 +13,11 @@ from tests.web.looking import Seen
 from tests.web.shops import sheet
 from tests.web.site import WebSite
 
-INPUTS = "What shall it do?"
+INPUTS = "What should it do?"
 
 
 async def _next(page: Page, heading: str) -> None:
-    await page.get_by_role("button", name="Next").click()
+    await page.get_by_role("button", name="Next").last.click()
     await expect(page.get_by_role("heading", name=heading)).to_be_focused()
 
 
@@ -29,7 +29,7 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, we
     seen = await looking("stranger")
     page = seen.page
     await seen.open("/")
-    await page.get_by_role("link", name="Connect a store").click()
+    await page.get_by_role("link", name="Connect your shop").click()
     await page.get_by_role("link", name="WooCommerce").click()
     shop = web.site.sandbox.facts["woocommerce"]
     await page.get_by_label("Name", exact=True).fill("First shop")
@@ -42,17 +42,16 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, we
 
     await page.get_by_role("button", name="Set up an automation").click()
     await page.get_by_label("Search templates").fill("hide sold")
-    await page.get_by_role("link", name="Hide sold-out products").click()
+    await page.get_by_role("list", name="Stock").get_by_role("link", name="Hide sold-out products").click()
     await expect(page.get_by_role("radio", name="First shop")).to_be_checked()
     await _next(page, INPUTS)
     await page.get_by_label("Threshold").fill("2")
+    await page.get_by_label("Name", exact=True).fill("Hide what is gone")
     await _next(page, "When does it run?")
     await page.get_by_label("How often").select_option(label="Every day")
-    await page.get_by_label("Name", exact=True).fill("Hide what is gone")
     await expect(page.get_by_text("Nothing changes in the store until somebody approves.")).to_be_visible()
     # A reload, and a look elsewhere, lose nothing.
     await page.reload()
-    await expect(page.get_by_label("Name", exact=True)).to_have_value("Hide what is gone")
     await expect(page.get_by_label("How often")).to_have_value("daily")
     await seen.open("/automations/new")
     await (
@@ -62,6 +61,7 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, we
     )
     await page.get_by_role("link", name="What", exact=True).click()
     await expect(page.get_by_label("Threshold")).to_have_value("2")
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("Hide what is gone")
     await page.get_by_role("link", name="When", exact=True).click()
     await expect(page.get_by_role("list", name="Next runs").get_by_role("listitem")).to_have_count(3)
     await page.get_by_role("button", name="Create and try as a test run").click()
@@ -123,11 +123,12 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
         )
         await expect(page.get_by_role("heading", name=f"New: {one['name']}")).to_be_visible()
         await expect(page.get_by_role("heading", name=INPUTS)).to_be_visible()
+        await expect(page.locator("main .sentence")).to_be_visible()
         await seen.settled()
         shown = await page.locator("main .form .form").locator("input, select, textarea").count()
         assert shown >= len(one["inputs_schema"].get("required", [])), one["template_id"]
         assert await page.get_by_text("This is not JSON").count() == 0
-        await page.get_by_role("button", name="Next").click()
+        await page.get_by_role("button", name="Next").last.click()
         counted = page.get_by_role("alert").filter(has_text="to correct")
         await expect(counted.or_(page.get_by_role("heading", name="When does it run?"))).to_be_visible()
 

@@ -23,7 +23,7 @@ async def test_a_wrong_password_keeps_what_was_typed_and_the_right_one_goes_wher
     await page.get_by_label("E-mail").fill(web.email("visitor"))
     await page.get_by_label("Password", exact=True).fill("not the password")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_text("The e-mail or the password is not right")).to_be_visible()
+    await expect(page.get_by_text("The e-mail or the password is not right").last).to_be_visible()
     await expect(page.get_by_label("E-mail")).to_have_value(web.email("visitor"))
     await page.get_by_label("Password", exact=True).fill(PASSWORD)
     await page.keyboard.press("Enter")

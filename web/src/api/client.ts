@@ -1,6 +1,6 @@
 /** The one way to the service: typed calls, their refusals, waiting as told. Screens never call fetch. */
 
-import type { ErrorResponse, paths } from "./schema";
+import type { Refusal, paths } from "./schema";
 
 type Method = "get" | "post" | "patch" | "delete";
 /** The addresses that answer this method. */
@@ -28,6 +28,9 @@ export type Args<M extends Method, P extends PathOf<M>> = ([ParamsOf<Operation<M
   ([QueryOf<Operation<M, P>>] extends [never] ? { query?: undefined } : { query?: QueryOf<Operation<M, P>> }) &
   ([BodyOf<Operation<M, P>>] extends [never] ? { body?: undefined } : { body?: BodyOf<Operation<M, P>> });
 
+/** A refusal as it is read: `errors` stands on a 422, `data` on what is stale. */
+type RefusalBody = Partial<Refusal> & { errors?: Record<string, string[]>; data?: Record<string, unknown> };
+
 export interface CallOptions {
   /** Asked by the page and not by the person: it does not keep the session alive. */
   poll?: boolean;
@@ -35,7 +38,7 @@ export interface CallOptions {
 }
 
 /** `offline` is ours: no answer came. All other codes are those of the service. */
-export type Code = NonNullable<ErrorResponse["code"]> | "offline";
+export type Code = NonNullable<Refusal["code"]> | "offline";
 
 /** An answer that is not the one wished for. Nothing was done, unless `code` is offline or unavailable. */
 export class Refused extends Error {
@@ -48,7 +51,7 @@ export class Refused extends Error {
   /** Seconds to wait before the same call; null when the service named none. */
   readonly retryAfter: number | null;
 
-  constructor(status: number, body: Partial<ErrorResponse>, headers?: Headers) {
+  constructor(status: number, body: RefusalBody, headers?: Headers) {
     super(body.message ?? "The service gave no answer that could be read.");
     this.status = status;
     this.code = body.code ?? "internal";
@@ -132,7 +135,7 @@ async function send(method: Method, target: string, body: unknown, options: Call
     ears.reached();
     return (read as { data: unknown }).data;
   }
-  const refused = new Refused(answer.status, read as Partial<ErrorResponse>, answer.headers);
+  const refused = new Refused(answer.status, read as RefusalBody, answer.headers);
   if (refused.away) ears.away();
   else ears.reached();
   throw refused;

@@ -10,9 +10,12 @@ export class Action<A extends unknown[] = []> {
   /** Seconds the service asks to wait before the same again. */
   wait = $state(0);
   #act: (...given: A) => Promise<void>;
+  #words: (refused: Refused) => string;
 
-  constructor(act: (...given: A) => Promise<void>) {
+  /** `words`: what a screen reader hears of a refusal, where the page shows better words than the service's. */
+  constructor(act: (...given: A) => Promise<void>, words: (refused: Refused) => string = ({ message }) => message) {
     this.#act = act;
+    this.#words = words;
   }
 
   /** The messages at a field, by its path in the request. */
@@ -31,7 +34,7 @@ export class Action<A extends unknown[] = []> {
     } catch (fault) {
       if (!(fault instanceof Refused)) throw fault;
       this.refused = fault;
-      notes.warn(fault.message);
+      notes.warn(this.#words(fault));
       if (fault.status === 429) void this.#count(fault.retryAfter ?? 1);
       return false;
     } finally {

@@ -6,7 +6,7 @@ import { type Filter, filtered, NO_FILTER, type Only, ordered, type SortBy } fro
 import { pause } from "./clock.svelte";
 
 const LATER_MS = 250;
-const NAMES = ["action", "field", "outcome", "only", "over", "search"] as const;
+const NAMES = ["action", "field", "outcome", "only", "over", "between", "search"] as const;
 
 export class ChangeView {
   filter = $state.raw<Filter>(NO_FILTER);

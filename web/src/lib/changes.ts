@@ -37,6 +37,18 @@ export function valueOf(value: unknown, field: Pick<FieldRecord, "kind" | "curre
   return field.kind === "money" && field.currency ? `${text} ${field.currency}` : text;
 }
 
+/** What leaves a list and what joins it; null for a field that is not a list on both sides. */
+export function listMoves(field: FieldRecord): { gone: string[]; joined: string[]; stays: string[] } | null {
+  const words = (value: unknown) => (value === null || value === "" ? [] : Array.isArray(value) ? value.map((item) => (typeof item === "string" ? item : JSON.stringify(item))) : null);
+  const [before, after] = [words(field.before), words(field.after)];
+  if (!before || !after || (field.kind !== "tags" && field.kind !== "list")) return null;
+  return {
+    gone: before.filter((item) => !after.includes(item)),
+    joined: after.filter((item) => !before.includes(item)),
+    stays: before.filter((item) => after.includes(item)),
+  };
+}
+
 const MOST_SHOWN = 160;
 const LEAD = 24;
 
@@ -136,10 +148,12 @@ export interface Filter {
   only: Only;
   /** More than so many percent; text as typed, empty for any. */
   over: string;
+  /** A price moved from so many percent (inclusive) to so many: "-10:-5"; empty for any. */
+  between: string;
   search: string;
 }
 
-export const NO_FILTER: Filter = { action: "", field: "", outcome: "", only: "", over: "", search: "" };
+export const NO_FILTER: Filter = { action: "", field: "", outcome: "", only: "", over: "", between: "", search: "" };
 
 export function isFiltered(filter: Filter): boolean {
   return Object.values(filter).some(Boolean);
@@ -150,6 +164,7 @@ export function filtered(changes: readonly ChangeRecord[], filter: Filter, leftO
   if (!isFiltered(filter)) return changes;
   const wanted = filter.search.trim().toLocaleLowerCase();
   const over = filter.over.trim() === "" ? null : Number(filter.over);
+  const [from = NaN, to = NaN] = filter.between.split(":").map(Number);
   return changes.filter((change) => {
     if (filter.action && change.action !== filter.action) return false;
     if (filter.outcome && change.outcome !== filter.outcome) return false;
@@ -158,8 +173,22 @@ export function filtered(changes: readonly ChangeRecord[], filter: Filter, leftO
     if (filter.only === "warned" && !isWarned(change)) return false;
     if (filter.only === "left" && !leftOut.has(change.id)) return false;
     if (over !== null && !Number.isNaN(over) && !(Math.abs(widest(change) ?? -1) > over)) return false;
+    if (filter.between && !isBetween(priceMove(change), from, to)) return false;
     return !wanted || textOf(change).includes(wanted);
   });
+}
+
+function isBetween(percent: number | null, from: number, to: number): boolean {
+  return percent !== null && percent >= from && percent < to;
+}
+
+/** The percent by which a change moves its first price; null when it moves none. */
+export function priceMove(change: ChangeRecord): number | null {
+  for (const field of change.fields) {
+    const percent = field.kind === "money" ? (differenceOf(field)?.percent ?? null) : null;
+    if (percent !== null) return percent;
+  }
+  return null;
 }
 
 const texts = new WeakMap<ChangeRecord, string>();
@@ -176,7 +205,7 @@ function textOf(change: ChangeRecord): string {
   return text;
 }
 
-export type SortBy = "" | "object" | "field" | "difference";
+export type SortBy = "" | "object" | "difference";
 
 /** The changes in another order, for the view alone; "" is the order that is hashed. */
 export function ordered(changes: readonly ChangeRecord[], by: SortBy, down: boolean): readonly ChangeRecord[] {
@@ -184,7 +213,7 @@ export function ordered(changes: readonly ChangeRecord[], by: SortBy, down: bool
   const keys = changes.map((change, at) => ({
     change,
     at,
-    key: by === "object" ? change.object.label : by === "field" ? (change.fields[0]?.label ?? "") : widest(change),
+    key: by === "object" ? change.object.label : widest(change),
   }));
   keys.sort((a, b) => {
     if (a.key === b.key) return a.at - b.at;

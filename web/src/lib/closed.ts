@@ -23,8 +23,17 @@ export function whenWords(when: When): string {
   return when.from ? `every ${days}, ${String(when.from)} until ${String(when.to)}` : `every ${days}, all day`;
 }
 
-function dayWords(day: string): string {
+/** A day, `MM-DD` or `YYYY-MM-DD`, without its year. */
+export function dayWords(date: string): string {
+  const day = date.slice(-5);
   return `${Number(day.slice(3))} ${MONTHS[Number(day.slice(0, 2)) - 1]}`;
+}
+
+const REGIONS = new Intl.DisplayNames("en-GB", { type: "region" });
+
+/** A country by its name. */
+export function regionName(code: string): string {
+  return REGIONS.of(code) ?? code;
 }
 
 function localWords(local: string): string {

@@ -1,7 +1,8 @@
 /** The change table as a file for a spreadsheet, which may run nothing that is in it. */
 
-import type { ChangeRecord } from "../api/schema";
+import type { ChangeRecord, RunRecord } from "../api/schema";
 import { differenceOf, linesOf, valueOf } from "./changes";
+import { RUN, STARTED_BY } from "./words";
 
 const NUMBER = /^[+-]?\d+(\.\d+)?$/;
 const STARTS = /^(?:[\t\r]|\s*[=+\-@\uff0b\uff0d\uff1d\uff20])/;
@@ -42,4 +43,37 @@ export function csvOf(changes: readonly ChangeRecord[], leftOut: ReadonlySet<str
     ];
   });
   return [HEAD, ...lines].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
+}
+
+const RUN_HEAD = ["Run", "Automation", "State", "Code", "Test", "Started by", "Queued", "Started", "Finished", "Read", "Proposed", "Made", "Left out", "Failed", "What it came to"];
+
+/** Runs, one line each, newest first. */
+export function runsCsv(runs: readonly RunRecord[]): string {
+  const lines = runs.map((run) => {
+    const counts = run.summary?.counts;
+    return [
+      run.id,
+      run.automation_name,
+      RUN[run.status]?.words ?? run.status,
+      run.code ?? "",
+      run.mode === "test" ? "yes" : "",
+      STARTED_BY[run.started_by] ?? run.started_by,
+      run.queued_at,
+      run.started_at ?? "",
+      run.finished_at ?? "",
+      ...[counts?.read, counts?.proposed, counts?.applied, counts?.declined, counts?.failed].map((number) => String(number ?? "")),
+      run.message ?? run.summary?.text ?? "",
+    ];
+  });
+  return [RUN_HEAD, ...lines].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
+}
+
+/** Gives a file to the browser, which saves it. */
+export function saveFile(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob(["\ufeff", text], { type: "text/csv;charset=utf-8" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(url);
 }

@@ -1,4 +1,4 @@
-/** Single keys and the two-key ways to screens (docs/design/web.md#keyboard); leaves doing to whoever listens. */
+/** Single keys and the two-key ways to screens (docs/design/web.md#keyboard); calls the listener. */
 
 export interface Key {
   /** "a", "?", "Enter", or two after another: "g o". */
@@ -10,6 +10,11 @@ export interface Key {
 export function nameOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">): string | null {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
   return event.key.length === 1 && event.key !== " " ? event.key : event.key === " " ? "Space" : event.key;
+}
+
+/** Ctrl K, or ⌘ K: the one chord of the app, also in fields and when single keys are off. */
+export function isSearch(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">): boolean {
+  return event.key.toLowerCase() === "k" && event.ctrlKey !== event.metaKey && !event.altKey && !event.shiftKey;
 }
 
 /** Whether keys typed there are text, or mean something to the element itself. */

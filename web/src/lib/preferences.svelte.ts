@@ -15,9 +15,13 @@ interface Choices {
   calendar: string | null;
   /** The first steps were put away, by organisation. */
   dismissed: number[];
+  /** Nobody else is invited to approve, by organisation. */
+  decides: number[];
+  /** Failed runs that were seen: the overview leaves them out. */
+  seen: string[];
 }
 
-const FIRST: Choices = { zone: null, theme: "system", rows: "roomy", keys: true, calendar: null, dismissed: [] };
+const FIRST: Choices = { zone: null, theme: "system", rows: "roomy", keys: true, calendar: null, dismissed: [], decides: [], seen: [] };
 
 function kept(): Choices {
   try {

@@ -125,7 +125,7 @@ function kindOf(schema: Schema, root: Schema): Kind {
     case "string":
       if (schema.secret) return "secret";
       if (schema.format === "date" || schema.format === "time") return schema.format;
-      return (schema.maxLength ?? 0) > LONG ? "box" : "line";
+      return (schema.maxLength ?? 0) > LONG && schema.format !== "uri" ? "box" : "line";
     case "integer":
       return "whole";
     case "number":

@@ -47,7 +47,15 @@ const OPTIONS: Readonly<Record<string, string>> = {
   cost: "Its cost",
 };
 
-const SHORT: Readonly<Record<string, string>> = { op: "condition", sku: "SKU", skus: "SKUs", id: "id", seo: "SEO", url: "address" };
+/** Values that mean something else in one field than elsewhere. */
+const OF_FIELD: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  when: {
+    on_sale: "Is on sale", new: "Is new", vendor: "Is of a vendor", type: "Is of a type", price_range: "Costs so much",
+    missing_cost: "Has no cost price",
+  },
+};
+
+const SHORT: Readonly<Record<string, string>> = { when: "rule", op: "condition", sku: "SKU", skus: "SKUs", id: "id", seo: "SEO", url: "address" };
 
 /** "price_column" as a label: "Price column"; "sale_automation_id": "Sale automation". */
 export function labelWords(name: string): string {
@@ -56,8 +64,8 @@ export function labelWords(name: string): string {
 }
 
 /** One of the values of a choice, as people read it. */
-export function optionWords(value: unknown): string {
-  return OPTIONS[String(value)] ?? labelWords(String(value));
+export function optionWords(value: unknown, field = ""): string {
+  return OF_FIELD[field]?.[String(value)] ?? OPTIONS[String(value)] ?? labelWords(String(value));
 }
 
 /** A description as a hint: what it says of absent and null is said of a field left empty. */

@@ -2,7 +2,7 @@
 
 import { address, type PageName, router } from "../router.svelte";
 import { now } from "./clock.svelte";
-import { isField, type Key, nameOf, Sequence, step } from "./keys";
+import { isField, isSearch, type Key, nameOf, Sequence, step } from "./keys";
 import { preferences } from "./preferences.svelte";
 
 export interface Shortcut extends Key {
@@ -30,11 +30,14 @@ function moveRow(by: number): void {
 class Shortcuts {
   /** Whether the list of keys is shown. */
   help = $state(false);
+  /** Whether the search over everything is open. */
+  searching = $state(false);
   #screen = $state.raw<Shortcut[]>([]);
   #typed = new Sequence();
 
   #everywhere: Shortcut[] = [
     { keys: "?", words: "Show the keys", run: () => (this.help = true) },
+    { keys: "Ctrl K", words: "Search everything", run: () => (this.searching = true) },
     { keys: "j", words: "Next row", run: () => moveRow(1) },
     { keys: "k", words: "Row before", run: () => moveRow(-1) },
   ];
@@ -59,6 +62,10 @@ class Shortcuts {
 
   /** Hears every key of the page. */
   heard = (event: KeyboardEvent): void => {
+    if (isSearch(event) && !document.querySelector("dialog[open]")) {
+      event.preventDefault();
+      this.searching = true;
+    }
     const key = nameOf(event);
     if (key === null || !preferences.choices.keys || event.defaultPrevented) return;
     if (isField(event.target) || document.querySelector("dialog[open], [popover]:popover-open")) return;

@@ -6,9 +6,23 @@ export interface Column<C extends string = string> {
   /** The title is for screen readers alone. */
   hiddenTitle?: boolean;
   align?: "start" | "end";
+  /** As wide as what stands in it, on one line; numbers, times, marks and buttons. Others share the rest and wrap. */
+  fits?: boolean;
+  /** Left out where the table has less than 900 px. */
+  roomy?: boolean;
   sorts?: boolean;
   /** Where it stands on a small screen: beside the name, in the second line, a line of its own, or not at all. */
   small?: "beside" | "second" | "whole" | "absent";
+}
+
+/** Rows that are chosen to be acted on together. */
+export interface Picks<R> {
+  has: (row: R) => boolean;
+  toggle: (row: R) => void;
+  /** What the row is called, after "Choose ". */
+  name: (row: R) => string;
+  all: boolean;
+  toggleAll: () => void;
 }
 
 const AROUND = 12;

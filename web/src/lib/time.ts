@@ -123,6 +123,14 @@ export function relative(value: string | number, now: number): string | null {
   return away > 0 ? `in ${words}` : `${words} ago`;
 }
 
+/** "3 days left", "3 h left", "12 min left"; "time is up" afterwards. */
+export function leftUntil(value: string | number, now: number): string {
+  const left = instantOf(value) - now;
+  if (left <= 0) return "time is up";
+  if (left >= 2 * DAY) return `${Math.floor(left / DAY)} days left`;
+  return left >= HOUR ? `${Math.floor(left / HOUR)} h left` : `${Math.max(1, Math.floor(left / MINUTE))} min left`;
+}
+
 /** "4 s", "2 min 10 s", "1 h 5 min". */
 export function lengthOf(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));

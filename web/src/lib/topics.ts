@@ -1,5 +1,15 @@
 /** What a store may send, in plain words, as the service says it in `trigger.words`. */
 
+import type { EventTriggerBody, ScheduleTriggerBody } from "../api/schema";
+
+/** How an automation is to start, as it is sent. */
+export type TriggerBody = ScheduleTriggerBody | EventTriggerBody;
+
+/** The topics that start an automation; none where its schedule does. */
+export function topicsOf(trigger: { kind: string; topics?: string[] } | undefined): string[] {
+  return trigger?.topics ?? [];
+}
+
 const WORDS: Readonly<Record<string, string>> = {
   "orders/create": "An order is created",
   "orders/updated": "An order is changed",

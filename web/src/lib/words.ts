@@ -83,6 +83,9 @@ export const STEP: Table = {
   held: shown("Waits for approval", "hand", "warn"),
 };
 
+/** A step that waited for a person and was decided on. */
+export const ASKED = shown("Asked for approval", "hand", "muted");
+
 export const PERSON: Table = {
   invited: shown("Invited", "circle", "info"),
   active: shown("Active", "tick", "good"),
@@ -221,10 +224,12 @@ export function figures(number: number): string {
   return number.toLocaleString("en-GB");
 }
 
+const ABBREVIATIONS: Readonly<Record<string, string>> = { sku: "SKU", skus: "SKUs", id: "ID", ids: "IDs", url: "URL", urls: "URLs" };
+
 /** "inventory_item" as people read it: "Inventory item". */
 export function plainName(key: string): string {
   const words = key.replaceAll(/[_-]+/g, " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2").trim().toLowerCase();
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  return (words.charAt(0).toUpperCase() + words.slice(1)).replaceAll(/\b(skus?|ids?|urls?)\b/gi, (name) => ABBREVIATIONS[name.toLowerCase()] ?? name);
 }
 
 /** "12 to update, 1 to delete". */

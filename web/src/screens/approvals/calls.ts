@@ -1,22 +1,26 @@
 /** The calls of the approval screens; they go out before the screens' code is there. */
 
 import { prefetch } from "../../api/cache.svelte";
-import type { ApprovalStatus } from "../../api/schema";
 import type { Place } from "../../router.svelte";
 
-const ALL: ApprovalStatus[] = ["pending", "approved", "partly_approved", "rejected", "expired", "superseded", "cancelled"];
-
-/** What the queue asks for, by the filters in its address. */
-export function asked(query: URLSearchParams) {
+/** The filters in the address of the list. */
+export function filtersOf(query: URLSearchParams) {
   const store = Number(query.get("store"));
   return {
-    query: {
-      limit: 200,
-      automation_id: query.get("automation") || undefined,
-      integration_id: Number.isSafeInteger(store) && store > 0 ? store : undefined,
-      status: query.get("decided") === "1" ? ALL : undefined,
-    },
+    limit: 200,
+    automation_id: query.get("automation") || undefined,
+    integration_id: Number.isSafeInteger(store) && store > 0 ? store : undefined,
   };
+}
+
+/** What waits, by these filters. */
+export function asked(query: URLSearchParams) {
+  return { query: filtersOf(query) };
+}
+
+/** What no longer waits; asked for when it is to be shown. */
+export function decidedOf(query: URLSearchParams) {
+  return { query: { ...filtersOf(query), limit: 50 } };
 }
 
 export function startQueue(place: Place): void {

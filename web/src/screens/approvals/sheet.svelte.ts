@@ -25,6 +25,8 @@ export class Sheet {
   refused = $state.raw<Refused>();
   /** It was loaded anew, since what was shown is no longer what is asked. */
   renewed = $state(false);
+  /** Of an undo: it writes although changes are stopped. */
+  writeNow = $state(false);
   /** The run after a decision made here. */
   run = $state.raw<RunRecord>();
   #loading: AbortController | undefined;
@@ -100,7 +102,7 @@ export class Sheet {
     try {
       // In the order shown, which is the order hashed.
       const left = this.changes.filter(({ id }) => this.leftOut.has(id)).map(({ id }) => id);
-      const body = { ...said, except: left, change_hash: record.change_hash };
+      const body = { ...said, except: left, change_hash: record.change_hash, ...(this.writeNow ? { write_now: true } : {}) };
       const answer = rejects
         ? await call("post", "/v1/automations/approvals/{approval_id}/reject", { params, body: said })
         : await call("post", "/v1/automations/approvals/{approval_id}/approve", { params, body });
@@ -117,7 +119,7 @@ export class Sheet {
   #decided(answer: DecidedAnswer): void {
     this.record = { ...this.record, ...answer.approval };
     this.run = answer.run;
-    changed("/v1/automations/approvals", "/v1/automations/approvals/{approval_id}", "/v1/automations/runs", "/v1/automations/status");
+    changed("/v1/automations/approvals", "/v1/automations/approvals/{approval_id}", "/v1/automations/runs", "/app/runs", "/v1/automations/status");
   }
 
   #take(record: ApprovalRecord): void {

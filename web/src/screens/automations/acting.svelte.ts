@@ -7,7 +7,7 @@ import { Action, idempotencyKey } from "../../lib/action.svelte";
 import { notes } from "../../lib/notes.svelte";
 import type { Payload } from "../../lib/start_values";
 
-type Step = "pause" | "resume" | "archive" | "restore";
+export type Step = "pause" | "resume" | "archive" | "restore";
 const DONE: Readonly<Record<Step, string>> = {
   pause: "is paused",
   resume: "is on",
@@ -19,11 +19,12 @@ const DONE: Readonly<Record<Step, string>> = {
 export function seen(): void {
   changed(
     "/v1/automations", "/v1/automations/{automation_id}", "/v1/automations/occurrences", "/v1/automations/status",
-    "/app/automations/{automation_id}/history", "/v1/automations/runs",
+    "/app/automations/{automation_id}/history", "/v1/automations/runs", "/app/runs", "/app/overview",
   );
 }
 
-async function step(which: Step, automation: AutomationRecord): Promise<AutomationRecord> {
+/** Does one step to an automation as it was read. */
+export async function step(which: Step, automation: AutomationRecord): Promise<AutomationRecord> {
   const answer = await call("post", `/v1/automations/{automation_id}/${which}`, {
     params: { automation_id: automation.id },
     body: { version: automation.version },
@@ -124,7 +125,7 @@ export class Acting {
         body: { idempotency_key: this.#key, mode, ...(payload && { payload }) },
       });
       this.#key = idempotencyKey();
-      changed("/v1/automations/runs", "/v1/automations/status");
+      changed("/v1/automations/runs", "/app/runs", "/v1/automations/status");
       this.#started(run);
     } catch (fault) {
       // With a lost answer the same key finds the run that may have been started.

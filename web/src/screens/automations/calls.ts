@@ -24,12 +24,8 @@ export function asked(query: URLSearchParams) {
   };
 }
 
-/** The newest runs, for the last mark of each automation; absent when its last run is older. */
-export const LATEST = { query: { limit: 200, mode: "live" } } as const;
-
 export function startList(place: Place): void {
   prefetch("/v1/automations", asked(place.query));
-  prefetch("/v1/automations/runs", LATEST);
 }
 
 export function startOne(place: Place): void {

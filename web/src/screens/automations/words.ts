@@ -44,7 +44,8 @@ const LISTENING: Readonly<Record<string, string>> = {
 
 /** Whether what starts it is heard, where events start it. */
 export function listeningWords({ trigger }: Pick<AutomationRecord, "trigger">): string | null {
-  const words = trigger.listening ? LISTENING[trigger.listening] : undefined;
+  if (trigger.kind !== "event") return null;
+  const words = LISTENING[trigger.listening];
   return words ? `${words}${trigger.reason ? ` ${trigger.reason}` : ""}` : null;
 }
 

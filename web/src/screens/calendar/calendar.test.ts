@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import type { OccurrenceRecord, ScheduleRecord } from "../../api/schema";
-import { atTime, chipsOf, onDay } from "./entries";
+import type { OccurrenceRecord, RunRecord, ScheduleRecord } from "../../api/schema";
+import { huesOf } from "../../lib/hues";
+import { atTime, chipsOf, onDay, rowOf, tallyWords, ticksOf, worstOf } from "./entries";
+import { keyOf } from "./key";
 import { movedSchedule } from "./later";
 import { asked, ends, spanOf, stepped, titleOf } from "./range";
 
@@ -31,14 +33,43 @@ describe("days shown", () => {
     expect(asked(spanOf("month", "2027-11-15"), ZONE, now)!.to).toBe("2027-11-22T12:00:00.000Z");
     expect(asked(spanOf("week", "2028-01-01"), ZONE, now)).toBeNull();
   });
+
+  it("are three on a phone, from the day itself", () => {
+    expect(spanOf("week", "2026-11-22", true)).toEqual({ from: "2026-11-22", to: "2026-11-25" });
+    expect(stepped("week", "2026-11-22", -1, true)).toBe("2026-11-19");
+    expect(titleOf("week", "2026-11-22", true)).toBe("22 Nov to 24 Nov 2026");
+  });
 });
 
 describe("chips", () => {
   it("fold more than three runs of an automation on a day", () => {
     const three = [1, 2, 3].map((hour) => row(at(hour)));
     expect(chipsOf(three, ZONE, "month").map(({ kind }) => kind)).toEqual(["run", "run", "run"]);
-    const [many] = chipsOf([...three, row(at(4))], ZONE, "month");
-    expect(many).toMatchObject({ kind: "many", runs: 4, day: "2026-11-23" });
+    for (const view of ["month", "week"] as const) {
+      const [strip, ...rest] = chipsOf([...three, row(at(4))], ZONE, view);
+      expect([strip!.kind, strip!.id, rest]).toEqual(["strip", "A.2026-11-23", []]);
+      // One that runs each hour is a strip on its last day too, where few runs are left.
+      expect(chipsOf(three, ZONE, view, new Set(["A"])).map(({ kind }) => kind)).toEqual(["strip"]);
+    }
+  });
+
+  it("sum a day up by what asks for a person most", () => {
+    const ended = (hour: number, run_status: OccurrenceRecord["run_status"]) => row(at(hour), { state: "queued", run_id: `R${hour}`, run_status });
+    const rows = [ended(5, "succeeded"), ended(6, "failed"), row(at(6)), row(at(22))];
+    expect(tallyWords(rows)).toBe("4 runs: 1 failed, 1 done, 2 coming");
+    expect(worstOf(rows).run_id).toBe("R6");
+    // 22:00 in London is 23:00 in Berlin: one tick an hour of the viewer's clock.
+    expect(ticksOf(rows, ZONE)).toEqual([
+      { hour: 6, form: "whole", tone: null },
+      { hour: 7, form: "split", tone: "bad" },
+      { hour: 23, form: "line", tone: null },
+    ]);
+  });
+
+  it("name a run that no schedule started by its own id", () => {
+    const run = { id: "R", automation_id: "A", automation_name: "Prices", queued_at: at(8), started_at: at(9), status: "succeeded", started_by: "hand", mode: "test", undo_of: "Q" };
+    const made = rowOf(run as RunRecord);
+    expect([keyOf(made), made.run_at, made.automation_name, made.origin, made.test]).toEqual(["R", at(9), "Undo of Prices", "hand", true]);
   });
 
   it("say how many have no room", () => {
@@ -46,6 +77,16 @@ describe("chips", () => {
     expect(chipsOf(rows.slice(0, 8), ZONE, "month")).toHaveLength(8);
     expect(chipsOf(rows, ZONE, "month").at(-1)).toMatchObject({ kind: "more", runs: 2 });
     expect(chipsOf(rows, ZONE, "week").map((chip) => (chip.kind === "run" ? 1 : chip.kind === "more" ? chip.runs : 0))).toEqual([1, 8]);
+  });
+});
+
+describe("colours", () => {
+  it("are eight, each once where there are no more automations", () => {
+    const ids = Array.from({ length: 8 }, (_, number) => `01M84D46B${number}`);
+    const hues = huesOf(ids);
+    expect(new Set(hues.values()).size).toBe(8);
+    // A younger automation takes nobody's colour.
+    expect(ids.map((id) => huesOf([...ids, "01M9"]).get(id))).toEqual(ids.map((id) => hues.get(id)));
   });
 });
 

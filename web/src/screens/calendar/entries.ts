@@ -1,32 +1,52 @@
-/** Rows of the calendar as chips: one a run, one for many of an automation, one for what has no room. */
+/** Rows of the calendar as chips: one a run, one strip for many of an automation, one for what has no room. */
 
-import type { OccurrenceRecord } from "../../api/schema";
+import type { OccurrenceRecord, RunRecord } from "../../api/schema";
+import { formOf, type TickForm } from "../../lib/charts";
+import { grouped } from "../../lib/grouped";
 import { addDays, fromWall, instantOf, toWall, type Fit, type Zone } from "../../lib/time";
-import { COMING, RUN, type Shown, statusOf } from "../../lib/words";
+import { COMING, count, figures, RUN, type Shown, statusOf, type Tone } from "../../lib/words";
+import { keyOf } from "./key";
 import type { View } from "./range";
 
+/** What stands in the calendar: a slot of a schedule, or a run that a person or an event started. */
+export interface CalendarRow extends OccurrenceRecord {
+  /** What started it, when that was no schedule. */
+  origin?: "hand" | "event";
+  test?: boolean;
+}
+
 export type Chip =
-  | { kind: "run"; id: string; wall: string; row: OccurrenceRecord }
-  | { kind: "many"; id: string; wall: string; name: string; runs: number; day: string }
+  | { kind: "run"; id: string; wall: string; row: CalendarRow }
+  | { kind: "strip"; id: string; wall: string; rows: readonly CalendarRow[]; day: string }
   | { kind: "more"; id: string; wall: string; runs: number; day: string };
 
-/** More runs of one automation on one day are one chip. */
+/** More runs of one automation on one day are one strip. */
 const MOST_OF_ONE = 3;
 /** More chips are one that says how many more. */
 const MOST_A_DAY = 8;
 const MOST_A_SLOT = 2;
 
-/** Names a run in an address. */
-export function keyOf({ automation_id, slot_at }: Pick<OccurrenceRecord, "automation_id" | "slot_at">): string {
-  return `${automation_id}.${instantOf(slot_at)}`;
+/** A run that no schedule started, as a row of the calendar. */
+export function rowOf(run: RunRecord): CalendarRow {
+  return {
+    automation_id: run.automation_id, automation_name: `${run.undo_of ? "Undo of " : ""}${run.automation_name}`, automation_version: run.automation_version,
+    timezone: "", slot_at: run.queued_at, run_at: run.started_at ?? run.queued_at, state: "queued", reason: null, run_id: run.id, run_status: run.status,
+    moved_from: null, version: 0, projected: false, origin: run.started_by === "event" ? "event" : "hand", test: run.mode === "test",
+  };
 }
 
-/** How a coming run stands: its run's status once it has one. */
+/** How a run stands: its own status once there is one. */
 export function shownOf(row: OccurrenceRecord): Shown {
   if (row.state === "queued") return row.run_status ? statusOf(RUN, row.run_status) : COMING.queued!;
   if (row.closed_period) return { ...COMING.by_merchant!, words: `Not run: closed, ${row.closed_period.name}` };
   if (row.state === "skipped") return statusOf(COMING, row.reason ?? "skipped");
   return row.projected ? COMING.projected! : row.moved_from ? COMING.moved! : COMING.pending!;
+}
+
+/** "by hand, a test", of a run that no schedule started. */
+export function originWords({ origin, test }: CalendarRow): string {
+  if (!origin) return "";
+  return `${origin === "hand" ? "by hand" : "by an event"}${test ? ", a test" : ""}`;
 }
 
 /** Whether its time says all there is to say of it. */
@@ -40,60 +60,83 @@ export function isOpen(row: OccurrenceRecord, now: number): boolean {
 }
 
 /** The rows of each day in the viewer's zone, days rising. */
-export function byDay(rows: readonly OccurrenceRecord[], zone: Zone): Map<string, OccurrenceRecord[]> {
-  const found = new Map<string, OccurrenceRecord[]>();
-  for (const row of rows) {
-    const day = toWall(row.run_at, zone).slice(0, 10);
-    const rowsOf = found.get(day);
-    if (rowsOf) rowsOf.push(row);
-    else found.set(day, [row]);
-  }
-  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
+export function byDay(rows: readonly CalendarRow[], zone: Zone): Map<string, CalendarRow[]> {
+  return new Map([...grouped(rows, ({ run_at }) => toWall(run_at, zone).slice(0, 10))].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** The rows of each automation, in the order of their first. */
+export function byAutomation(rows: readonly CalendarRow[]): CalendarRow[][] {
+  return [...grouped(rows, ({ automation_id }) => automation_id).values()];
+}
+
+/** Those of which there are many in a day, and the others. `often`: automations that run each hour or so. */
+export function folded(rows: readonly CalendarRow[], often: ReadonlySet<string>): { many: CalendarRow[][]; single: CalendarRow[] } {
+  const many = byAutomation(rows).filter((some) => some.length > (often.has(some[0]!.automation_id) ? 1 : MOST_OF_ONE));
+  const apart = new Set(many.flat());
+  return { many, single: rows.filter((row) => !apart.has(row)) };
 }
 
 /** The chips of a view; the list shows every row and needs none. */
-export function chipsOf(rows: readonly OccurrenceRecord[], zone: Zone, view: View): Chip[] {
-  const days = byDay(rows, zone);
-  return [...days].flatMap(([day, of]) => (view === "month" ? monthDay(day, of, zone) : weekDay(day, of, zone)));
+export function chipsOf(rows: readonly CalendarRow[], zone: Zone, view: View, often: ReadonlySet<string> = new Set()): Chip[] {
+  return [...byDay(rows, zone)].flatMap(([day, of]) => {
+    const { many, single } = folded(of, often);
+    const strips = many.map((some): Chip => ({ kind: "strip", id: `${some[0]!.automation_id}.${day}`, wall: `${day}T00:00`, rows: some, day }));
+    const chips = single.map((row): Chip => ({ kind: "run", id: keyOf(row), wall: toWall(row.run_at, zone), row }));
+    return view === "month" ? cut([...strips, ...chips], MOST_A_DAY, day, `more.${day}`) : [...strips, ...weekDay(day, chips)];
+  });
 }
 
-function single(row: OccurrenceRecord, zone: Zone): Chip {
-  return { kind: "run", id: keyOf(row), wall: toWall(row.run_at, zone), row };
-}
-
-function monthDay(day: string, rows: readonly OccurrenceRecord[], zone: Zone): Chip[] {
-  const numbers = new Map<string, number>();
-  for (const { automation_id } of rows) numbers.set(automation_id, (numbers.get(automation_id) ?? 0) + 1);
-  const folded = new Set<string>();
-  const chips: Chip[] = [];
-  for (const row of rows) {
-    const runs = numbers.get(row.automation_id)!;
-    if (runs <= MOST_OF_ONE) chips.push(single(row, zone));
-    else if (!folded.has(row.automation_id)) {
-      folded.add(row.automation_id);
-      chips.push({ kind: "many", id: `${row.automation_id}.${day}`, wall: toWall(row.run_at, zone), name: row.automation_name, runs, day });
-    }
-  }
-  return cut(chips, MOST_A_DAY, day, `more.${day}`);
-}
-
-function weekDay(day: string, rows: readonly OccurrenceRecord[], zone: Zone): Chip[] {
-  const slots = new Map<string, Chip[]>();
-  for (const row of rows) {
-    const chip = single(row, zone);
-    const slot = chip.wall.slice(0, 14) + (chip.wall.slice(14) < "30" ? "00" : "30");
-    slots.set(slot, [...(slots.get(slot) ?? []), chip]);
-  }
-  return [...slots].flatMap(([slot, chips]) => cut(chips, MOST_A_SLOT, day, `more.${slot}`));
+function weekDay(day: string, chips: readonly Chip[]): Chip[] {
+  const slots = grouped(chips, ({ wall }) => wall.slice(0, 14) + (wall.slice(14) < "30" ? "00" : "30"));
+  return [...slots].flatMap(([slot, some]) => cut(some, MOST_A_SLOT, day, `more.${slot}`));
 }
 
 /** At most so many; the last says how many runs are left out. */
-function cut(chips: Chip[], most: number, day: string, id: string): Chip[] {
-  if (chips.length <= most) return chips;
-  const shown = chips.slice(0, most - 1);
+function cut(chips: readonly Chip[], most: number, day: string, id: string): Chip[] {
+  if (chips.length <= most) return [...chips];
   const rest = chips.slice(most - 1);
-  const runs = rest.reduce((sum, chip) => sum + (chip.kind === "run" ? 1 : chip.runs), 0);
-  return [...shown, { kind: "more", id, wall: rest[0]!.wall, runs, day }];
+  const runs = rest.reduce((sum, chip) => sum + (chip.kind === "run" ? 1 : chip.kind === "strip" ? chip.rows.length : chip.runs), 0);
+  return [...chips.slice(0, most - 1), { kind: "more", id, wall: rest[0]!.wall, runs, day }];
+}
+
+/** How runs are drawn together: what asks for a person most comes first. */
+const WEIGHT = ["failed", "expired", "waiting_approval", "running", "queued", "succeeded", "cancelled", "refused", "skipped", "pending"];
+
+function stateOf(row: OccurrenceRecord): string {
+  return row.state === "queued" ? (row.run_status ?? "queued") : row.state;
+}
+
+/** The row that stands for several. */
+export function worstOf(rows: readonly CalendarRow[]): CalendarRow {
+  return rows.reduce((worst, row) => (WEIGHT.indexOf(stateOf(row)) < WEIGHT.indexOf(stateOf(worst)) ? row : worst));
+}
+
+export interface DrawnTick {
+  hour: number;
+  form: TickForm;
+  /** Failures and what waits have the colour of their state, all else that of the automation. */
+  tone: Tone | null;
+}
+
+/** The form of a row in a strip. */
+export function tickOf(row: CalendarRow): Omit<DrawnTick, "hour"> {
+  if (row.state === "pending") return { form: "line", tone: null };
+  const { form, tone } = formOf(stateOf(row));
+  return { form, tone: tone === "bad" || tone === "warn" ? tone : null };
+}
+
+/** A strip's ticks: one an hour of the viewer's clock in which something ran or will. */
+export function ticksOf(rows: readonly CalendarRow[], zone: Zone): DrawnTick[] {
+  const hours = grouped(rows, ({ run_at }) => Number(toWall(run_at, zone).slice(11, 13)));
+  return [...hours].map(([hour, some]) => ({ hour, ...tickOf(worstOf(some)) }));
+}
+
+/** "24 runs: 1 failed, 9 done, 14 coming"; "24 runs, all coming". */
+export function tallyWords(rows: readonly CalendarRow[]): string {
+  const states = [...grouped(rows, stateOf)].sort(([a], [b]) => WEIGHT.indexOf(a) - WEIGHT.indexOf(b));
+  const words = (state: string) => (RUN[state] ?? COMING[state])?.words.toLowerCase() ?? state;
+  if (states.length === 1) return rows.length === 1 ? `1 run, ${words(states[0]![0])}` : `${count(rows.length, "run")}, all ${words(states[0]![0])}`;
+  return `${count(rows.length, "run")}: ${states.map(([state, some]) => `${figures(some.length)} ${words(state)}`).join(", ")}`;
 }
 
 /** Where a run goes that is dragged to another day: at the same clock time of its automation. */
@@ -108,4 +151,9 @@ export function atTime(row: OccurrenceRecord, seconds: number, zone: Zone): { in
   const moved = Date.parse(`${toWall(row.run_at, zone)}Z`) + seconds * 1000;
   const wall = new Date(moved).toISOString().slice(0, 16);
   return { ...fromWall(wall, zone), wall, zone };
+}
+
+/** Where a drop by so many seconds of the viewer's clock leads: in a month, to another day. */
+export function droppedAt(row: OccurrenceRecord, seconds: number, view: View, zone: Zone) {
+  return view === "month" ? onDay(row, Math.round(seconds / 86_400)) : atTime(row, seconds, zone);
 }

@@ -12,6 +12,7 @@ export interface Ways {
   step: (by: number) => void;
   today: () => void;
   skip: (key: string) => void;
+  move: (key: string) => void;
 }
 
 function focused(name: "run" | "day"): string | undefined {
@@ -40,6 +41,16 @@ export function calendarKeys(ways: () => Ways): Shortcut[] {
     { keys: "1", words: "Month", run: () => ways().show({ view: "month" }) },
     { keys: "2", words: "Week", run: () => ways().show({ view: "week" }) },
     { keys: "3", words: "List", run: () => ways().show({ view: "list" }) },
+    {
+      keys: "m",
+      words: "Move the run that has the focus",
+      run: (event) => {
+        const key = focused("run");
+        if (!key) return;
+        event.preventDefault();
+        ways().move(key);
+      },
+    },
     {
       keys: "s",
       words: "Skip the run that has the focus",

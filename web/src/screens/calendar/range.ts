@@ -10,6 +10,8 @@ export const VIEWS: readonly { view: View; words: string }[] = [
 ];
 /** Days the list holds. */
 const LIST_DAYS = 14;
+/** Days of a week on a phone: from the day itself, whatever its weekday. */
+const FEW_DAYS = 3;
 const DAY = 86_400_000;
 export const PAST_DAYS = 31;
 export const AHEAD_DAYS = 366;
@@ -39,18 +41,19 @@ function monthFrom(day: string, by = 0): string {
   return at.toISOString().slice(0, 10);
 }
 
-/** The days a view shows around a day; a month in whole weeks. */
-export function spanOf(view: View, day: string): Span {
+/** The days a view shows around a day; a month in whole weeks. `small`: on a phone. */
+export function spanOf(view: View, day: string, small = false): Span {
   if (view === "list") return { from: day, to: addDays(day, LIST_DAYS) };
+  if (view === "week" && small) return { from: day, to: addDays(day, FEW_DAYS) };
   if (view === "week") return { from: monday(day), to: addDays(monday(day), 7) };
   const last = addDays(monthFrom(day, 1), -1);
   return { from: monday(monthFrom(day)), to: addDays(monday(last), 7) };
 }
 
 /** A day of the view before or after. */
-export function stepped(view: View, day: string, by: number): string {
+export function stepped(view: View, day: string, by: number, small = false): string {
   if (view === "month") return monthFrom(day, by);
-  return addDays(day, by * (view === "week" ? 7 : LIST_DAYS));
+  return addDays(day, by * (view === "list" ? LIST_DAYS : small ? FEW_DAYS : 7));
 }
 
 function short(day: string, year: boolean): string {
@@ -59,9 +62,9 @@ function short(day: string, year: boolean): string {
 }
 
 /** "November 2026", "16 Nov to 22 Nov 2026". */
-export function titleOf(view: View, day: string): string {
+export function titleOf(view: View, day: string, small = false): string {
   if (view === "month") return `${MONTHS[Number(day.slice(5, 7)) - 1]} ${day.slice(0, 4)}`;
-  const { from, to } = spanOf(view, day);
+  const { from, to } = spanOf(view, day, small);
   const last = addDays(to, -1);
   return `${short(from, from.slice(0, 4) !== last.slice(0, 4))} to ${short(last, true)}`;
 }

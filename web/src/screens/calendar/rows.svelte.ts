@@ -1,13 +1,19 @@
-/** The runs of the days that are shown, all pages of them, up to as many as a month can draw. */
+/** The runs of the days that are shown, of every origin, all pages of them, up to as many as a month can draw. */
 
 import { Entry } from "../../api/cache.svelte";
 import { call } from "../../api/client";
 import { online } from "../../api/online.svelte";
-import type { OccurrenceRecord, OccurrenceState } from "../../api/schema";
+import type { OccurrenceState, RunStatus } from "../../api/schema";
+import { now } from "../../lib/clock.svelte";
+import { instantOf } from "../../lib/time";
+import { type CalendarRow, rowOf } from "./entries";
 
 /** At so many rows the month stops. */
 export const MOST_ROWS = 5000;
+/** Runs by hand, and by events, are read up to so many, the newest first. */
+const MOST_RUNS = 2000;
 const PAGE = 500;
+const RUNS_PAGE = 200;
 const POLL_MS = 60_000;
 
 export interface Asked {
@@ -16,23 +22,46 @@ export interface Asked {
   automation_id?: string;
   integration_id?: number;
   state?: OccurrenceState[];
+  /** Only runs in these states. */
+  statuses?: RunStatus[];
 }
 
 export interface Found {
-  rows: readonly OccurrenceRecord[];
+  rows: readonly CalendarRow[];
   /** There are more than were read. */
   tooMany: boolean;
 }
 
-async function all(query: Asked, poll: boolean, signal: AbortSignal): Promise<Found> {
-  const rows: OccurrenceRecord[] = [];
+/** Pages until there are no more, or enough. */
+async function paged(most: number, read: (cursor: string | undefined) => Promise<{ rows: CalendarRow[]; next: string | null }>): Promise<Found> {
+  const rows: CalendarRow[] = [];
   let cursor: string | undefined;
   do {
-    const page = await call("get", "/v1/automations/occurrences", { query: { ...query, limit: PAGE, cursor } }, { poll, signal });
-    rows.push(...page.occurrences);
-    cursor = page.next_cursor ?? undefined;
-  } while (cursor && rows.length < MOST_ROWS);
+    const page = await read(cursor);
+    rows.push(...page.rows);
+    cursor = page.next ?? undefined;
+  } while (cursor && rows.length < most);
   return { rows, tooMany: cursor !== undefined };
+}
+
+async function all({ statuses, ...query }: Asked, poll: boolean, signal: AbortSignal): Promise<Found> {
+  const how = { poll, signal };
+  const slots = paged(MOST_ROWS, async (cursor) => {
+    const { occurrences, next_cursor } = await call("get", "/v1/automations/occurrences", { query: { ...query, limit: PAGE, cursor } }, how);
+    return { rows: statuses ? occurrences.filter(({ run_status }) => statuses.includes(run_status as RunStatus)) : occurrences, next: next_cursor };
+  });
+  // What a schedule started is among the slots; runs that are to come by hand or event nobody knows.
+  const { from, to, automation_id, state } = query;
+  const had = instantOf(from) < now() && (!state || state.includes("queued"));
+  const others = (had ? (["hand", "event"] as const) : []).map((started_by) =>
+    paged(MOST_RUNS, async (cursor) => {
+      const { runs, next_cursor } = await call("get", "/v1/automations/runs", { query: { from, to, automation_id, started_by, status: statuses, limit: RUNS_PAGE, cursor } }, how);
+      return { rows: runs.map(rowOf), next: next_cursor };
+    }),
+  );
+  const parts = await Promise.all([slots, ...others]);
+  const rows = parts.flatMap((part) => part.rows).sort((a, b) => (a.run_at < b.run_at ? -1 : 1));
+  return { rows, tooMany: parts.some(({ tooMany }) => tooMany) };
 }
 
 /** Keeps the rows fresh while the component that calls this is there; what was there stays until the new ones come. */

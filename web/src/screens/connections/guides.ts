@@ -3,6 +3,8 @@
 export interface Guide {
   about: string;
   steps: readonly string[];
+  /** Where it is found: what to press, one after the other. */
+  way?: readonly string[];
   /** Hints at fields, by name. */
   hints?: Readonly<Record<string, string>>;
   /** Fields that only go with another one. */
@@ -14,6 +16,7 @@ export interface Guide {
 export const GUIDES: Readonly<Record<string, Guide>> = {
   woocommerce: {
     about: "A shop made with WooCommerce, on any host.",
+    way: ["WooCommerce", "Settings", "Advanced", "REST API", "Add key"],
     steps: [
       "In the shop's WordPress, open WooCommerce, Settings, Advanced, REST API.",
       "Choose Add key. Describe it as Steward, and take a user who may manage the shop.",
@@ -24,6 +27,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   shopify: {
     about: "A store on Shopify.",
+    way: ["Developer dashboard", "Apps", "Your app", "Settings", "Client ID and secret"],
     steps: [
       "In Shopify's developer dashboard, make an app for your own store and install it there.",
       "Give it read and write of products, inventory, orders, customers, publications and fulfilment orders.",
@@ -38,6 +42,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   spreadsheet: {
     about: "Spreadsheets of Google Sheets, to read from or to write to.",
+    way: ["Google Cloud console", "Service accounts", "Keys", "Add key", "JSON"],
     steps: [
       "In the Google Cloud console, make a service account and add a key of the kind JSON: a file is saved.",
       "Open the spreadsheet, choose Share, and add the service account's address as an editor.",
@@ -47,6 +52,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   teams: {
     about: "A channel of Microsoft Teams, to send messages to.",
+    way: ["Channel", "…", "Workflows", "Post to a channel when a webhook request is received"],
     steps: [
       "In Teams, open the channel's menu and choose Workflows.",
       "Take the one that posts to a channel when a webhook request is received, and finish it.",
@@ -103,7 +109,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       header_name: "Such as X-Api-Key",
       query_name: "Such as api_key",
       path_prefix: "Such as /bot",
-      custom: 'Such as {"headers": {"App-Id": "…", "App-Key": "…"}, "qs": {}}',
+      custom: 'Such as {"headers": {"App-Id": "…", "App-Key": "…"}, "qs": {}, "body": []}',
       account: "Empty for one account of these hosts",
     },
     beside: { scope: "client_id", audience: "client_id", client_in: "client_id" },
@@ -113,6 +119,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       query_name: "A key in the query of the address",
       username: "A user name and a password",
       path_prefix: "A key in the path of the address",
+      body_key: "A key in the body",
       client_id: "Client ID and secret of an app (OAuth 2)",
       person_client_id: "A person's sign-in by refresh token (OAuth 2)",
       custom: "Several headers or parameters",

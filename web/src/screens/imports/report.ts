@@ -47,6 +47,16 @@ export function verdict(issues: readonly FindingRecord[], reach?: Reach): Shown 
   return { words: steps ? `${count(steps, "step")} cannot run` : "Cannot run", shape: "cross", tone: "bad" };
 }
 
+/** "Can run on Leaf & Co; not on Northwind Tea (1 step)"; null where every store has what it needs. */
+export function onStores(stores: readonly { name: string; faults: readonly FindingRecord[] }[]): Shown | null {
+  const lacking = stores.filter(({ faults }) => faults.length);
+  if (!lacking.length) return null;
+  const fit = stores.filter(({ faults }) => !faults.length).map(({ name }) => name);
+  const lacks = lacking.map(({ name, faults }) => `${name} (${count(new Set(faults.map(({ step }) => step)).size, "step")})`);
+  const words = `Can run on ${fit.length ? list(fit) : "a Shopify store"}; not on ${list(lacks)}`;
+  return fit.length ? { words, shape: "tick", tone: "good" } : { words, shape: "cross", tone: "bad" };
+}
+
 /** What a chosen store lacks: the errors that the import by itself does not have. */
 export function lackingOf(issues: readonly FindingRecord[], onStore: readonly FindingRecord[]): FindingRecord[] {
   const known = new Set(issues.map((one) => JSON.stringify(one)));

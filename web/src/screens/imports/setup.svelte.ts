@@ -1,10 +1,11 @@
 /** What a person chooses before an import runs as an automation; kept while the import's page is open. */
 
 import { call, Refused } from "../../api/client";
-import type { AutomationRecord, CallableStepRecord, ImportPreviewAnswer, ImportRecord, ScheduleRecord, TriggerRecord } from "../../api/schema";
+import type { AutomationRecord, CallableStepRecord, ImportPreviewAnswer, ImportRecord, ScheduleRecord } from "../../api/schema";
 import { idempotencyKey } from "../../lib/action.svelte";
 import { type Bindings, type Calls, sent, sentAccounts, sentCalls, type ToBind } from "../../lib/bindings";
 import { same } from "../../lib/fields";
+import type { TriggerBody } from "../../lib/topics";
 import { lackingOf } from "./report";
 
 const MANUAL: ScheduleRecord = {
@@ -27,7 +28,7 @@ export class SetUp {
   calls = $state.raw<Calls>({});
   schedule = $state.raw<ScheduleRecord>(MANUAL);
   timezone = $state("");
-  trigger = $state.raw<TriggerRecord>({ kind: "schedule" });
+  trigger = $state.raw<TriggerBody>({ kind: "schedule" });
   sendMode = $state<"ask" | "send">("ask");
   /** The steps to bind: what an automation without any binding lacks. */
   rows = $state.raw<readonly ToBind[]>();
@@ -101,7 +102,7 @@ export class SetUp {
 
   /** Makes the automation. The same asked again after a lost answer makes no second one. */
   async make(): Promise<AutomationRecord> {
-    const topics = this.trigger.kind === "event" ? { trigger: { kind: "event" as const, topics: this.trigger.topics ?? [] } } : {};
+    const topics = this.trigger.kind === "event" ? { trigger: this.trigger } : {};
     const schedule = Object.fromEntries(Object.entries(this.schedule).filter(([, value]) => value !== null)) as { cadence: string };
     const asked = { name: this.name.trim(), schedule, timezone: this.timezone, send_mode: this.sendMode, ...topics, ...this.#chosen() };
     const text = JSON.stringify(asked);

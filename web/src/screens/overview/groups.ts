@@ -1,6 +1,9 @@
 /** What the overview's answers come to, one line an automation. */
 
-import type { ApprovalRecord, RunRecord } from "../../api/schema";
+import type { ApprovalRecord, DayRecord, FailureRecord, NextRunRecord } from "../../api/schema";
+import type { Bar } from "../../lib/charts";
+import { instantOf } from "../../lib/time";
+import { count, figures } from "../../lib/words";
 
 export interface Waiting {
   automation: string;
@@ -38,22 +41,78 @@ export function byAutomation(approvals: readonly ApprovalRecord[]): Waiting[] {
   return [...found.values()];
 }
 
-export interface Failing {
-  newest: RunRecord;
-  runs: number;
-  since: string;
+/** "Last 7 days: 168 runs, 165 succeeded, 3 failed · 412 changes made, 9 left alone". */
+export function weekWords(days: readonly DayRecord[]): string {
+  const sum = (name: "succeeded" | "waiting" | "failed" | "stopped" | "changes_made" | "left_alone") =>
+    days.reduce((total, day) => total + day[name], 0);
+  const [succeeded, waiting, failed, stopped] = [sum("succeeded"), sum("waiting"), sum("failed"), sum("stopped")];
+  const runs = succeeded + waiting + failed + stopped;
+  const parts = [
+    count(runs, "run"),
+    `${figures(succeeded)} succeeded`,
+    ...(failed ? [`${figures(failed)} failed`] : []),
+    ...(waiting ? [`${figures(waiting)} under way or waiting`] : []),
+    ...(stopped ? [`${figures(stopped)} not run or stopped`] : []),
+  ];
+  const alone = sum("left_alone");
+  const made = `${count(sum("changes_made"), "change")} made${alone ? `, ${figures(alone)} left alone` : ""}`;
+  return runs ? `${parts.join(", ")} · ${made}` : "no runs";
 }
 
-/** The failed runs by automation, the newest on top: lists come newest first. */
-export function failing(runs: readonly RunRecord[]): Failing[] {
-  const found = new Map<string, Failing>();
-  for (const run of runs) {
-    const group = found.get(run.automation_id);
-    const at = run.finished_at ?? run.queued_at;
-    if (group) {
-      group.runs += 1;
-      group.since = at;
-    } else found.set(run.automation_id, { newest: run, runs: 1, since: at });
+const DAY = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" });
+
+/** A bar for each day, which opens the runs of that day. */
+export function barsOf(days: readonly DayRecord[]): Bar[] {
+  return days.map(({ day, succeeded, waiting, failed, stopped }) => {
+    const title = DAY.format(new Date(`${day}T12:00Z`)).replace(",", "");
+    return {
+      key: day,
+      title,
+      caption: title.slice(0, 3),
+      segments: [
+        { tone: "good", value: succeeded, words: "succeeded" },
+        { tone: "muted", value: stopped, words: "not run or stopped" },
+        { tone: "warn", value: waiting, words: "under way or waiting" },
+        { tone: "bad", value: failed, words: "failed" },
+      ],
+      to: { page: "runs", query: { mode: "live", from: day, to: day } },
+    };
+  });
+}
+
+/** "Nothing was changed", or how much had been changed when the run failed. */
+export function meanwhile({ run }: FailureRecord): string {
+  const { applied = 0, sent = 0, unknown = 0 } = (run.summary?.counts ?? {}) as { applied?: number; sent?: number; unknown?: number };
+  if (unknown) return `It is not known whether ${count(unknown, "change")} ${unknown === 1 ? "was" : "were"} made.`;
+  if (applied || sent) {
+    const parts = [...(applied ? [`${count(applied, "change")} made`] : []), ...(sent ? [`${figures(sent)} sent`] : [])];
+    return `${parts.join(", ")} before it failed.`;
   }
-  return [...found.values()];
+  return "Nothing was changed.";
+}
+
+/** The connections a failed run may have shown to be broken, while they are looked at again. */
+export function underCheck(failures: readonly FailureRecord[], now: number): { id: number; name: string; at: string }[] {
+  const checked = new Map<number, { id: number; name: string; at: string }>();
+  for (const { run, integration_id: id, connection_name: name, connection_checking: checking } of failures) {
+    const at = run.finished_at ?? run.queued_at;
+    if (checking && id !== null && name !== null && now - instantOf(at) < 600_000) checked.set(id, { id, name, at });
+  }
+  return [...checked.values()];
+}
+
+const CADENCE: Readonly<Record<string, string>> = {
+  hourly: "hourly",
+  every_6_hours: "every 6 hours",
+  daily: "daily",
+  weekdays: "on weekdays",
+  weekly: "weekly",
+  monthly: "monthly",
+  once: "once",
+};
+
+/** "hourly, 10 more today". */
+export function rhythm({ cadence, more_today: more }: NextRunRecord): string {
+  const parts = [CADENCE[cadence] ?? cadence.replaceAll("_", " "), ...(more ? [`${more} more today`] : [])];
+  return parts.join(", ");
 }

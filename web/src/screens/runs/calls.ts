@@ -2,29 +2,34 @@
 
 import { prefetch } from "../../api/cache.svelte";
 import { preferences } from "../../lib/preferences.svelte";
-import { addDays, startOfDay, wire } from "../../lib/time";
+import { addDays, fromWall, startOfDay, wire } from "../../lib/time";
 import type { Place } from "../../router.svelte";
 import type { RunStatus } from "../../api/schema";
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
+const HOUR = /^([01]\d|2[0-3])$/;
 
-/** Days are the viewer's; the last one counts whole. */
+/** Days and hours are the viewer's; the last day counts whole. */
 export function asked(query: URLSearchParams) {
   const day = (name: string) => (DAY.test(query.get(name) ?? "") ? query.get(name)! : null);
   const [from, to] = [day("from"), day("to")];
+  // An hour is one of the first day; the last day then says nothing.
+  const hour = from && HOUR.test(query.get("hour") ?? "") ? fromWall(`${from}T${query.get("hour")!}:00`, preferences.zone).instant : null;
   return {
     query: {
       limit: 50,
       automation_id: query.get("automation") || undefined,
+      integration_id: (!query.get("automation") && Number(query.get("store"))) || undefined,
+      q: query.get("q") || undefined,
       status: (query.get("status")?.split(".").filter(Boolean) as RunStatus[] | undefined) ?? undefined,
       mode: (query.get("mode") || undefined) as "live" | "test" | undefined,
       started_by: (query.get("by") || undefined) as "schedule" | "event" | "hand" | undefined,
-      from: from ? wire(startOfDay(from, preferences.zone)) : undefined,
-      to: to ? wire(startOfDay(addDays(to, 1), preferences.zone)) : undefined,
+      from: hour !== null ? wire(hour) : from ? wire(startOfDay(from, preferences.zone)) : undefined,
+      to: hour !== null ? wire(hour + 3_600_000) : to ? wire(startOfDay(addDays(to, 1), preferences.zone)) : undefined,
     },
   };
 }
 
 export function startRuns(place: Place): void {
-  prefetch("/v1/automations/runs", asked(place.query));
+  prefetch("/app/runs", asked(place.query));
 }

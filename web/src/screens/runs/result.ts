@@ -33,8 +33,11 @@ export function shapesOf(result: Readonly<Record<string, unknown>>, schema: unkn
   return names.filter((name) => result[name] !== null && result[name] !== undefined).map((name) => shapeOf(name, result[name], known[name]));
 }
 
+/** Fields whose plain name would not say what they count. */
+const NAMED: Readonly<Record<string, string>> = { tagged: "Tag added", untagged: "Tag taken off" };
+
 function shapeOf(key: string, value: unknown, schema: Schema | undefined): Shape {
-  const name = schema?.title ?? plainName(key);
+  const name = schema?.title ?? NAMED[key] ?? plainName(key);
   if (typeof value === "number") return { kind: "number", name, value };
   if (typeof value === "string") return { kind: /^https:\/\/\S+$/.test(value) ? "link" : "text", name, value };
   if (typeof value === "boolean") return { kind: "text", name, value: wordsOf(value) };

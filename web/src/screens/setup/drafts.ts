@@ -4,7 +4,8 @@
  * One draft a template, person and organisation. Inputs hold no secrets: keys belong to connections.
  */
 
-import type { ScheduleRecord, TemplateRecord, TriggerRecord } from "../../api/schema";
+import type { ScheduleRecord, TemplateRecord } from "../../api/schema";
+import type { TriggerBody } from "../../lib/topics";
 
 export interface Draft {
   store: number | null;
@@ -14,7 +15,7 @@ export interface Draft {
   schedule: ScheduleRecord;
   /** Null: the zone of the store. */
   timezone: string | null;
-  trigger: TriggerRecord;
+  trigger: TriggerBody;
   name: string;
   /** Makes a repeat after a lost answer safe. */
   key: string;
@@ -66,10 +67,10 @@ export class Drafts {
   }
 }
 
-/** A new draft: the template's defaults. */
-export function freshDraft(template: TemplateRecord, inputs: unknown, key: string, at: number): Draft {
+/** A new draft: the template's defaults; where the store is chosen, the next step is what it does. */
+export function freshDraft(template: TemplateRecord, inputs: unknown, key: string, at: number, store: number | null = null): Draft {
   return {
-    store: null,
+    store,
     connections: [],
     inputs,
     schedule: template.default_schedule,
@@ -77,7 +78,7 @@ export function freshDraft(template: TemplateRecord, inputs: unknown, key: strin
     trigger: { kind: "schedule" },
     name: template.name,
     key,
-    reached: 1,
+    reached: store === null ? 1 : 2,
     at,
   };
 }

@@ -48,6 +48,16 @@ export function whereFaults(template: TemplateRecord, draft: Draft, connections:
   return {};
 }
 
+/** Whether a run of it does nothing outside before somebody approved it: it changes a store, and sends nothing unasked. */
+export function asksFirst(template: TemplateRecord): boolean {
+  return template.changes_store && !sendsUnasked(template).length;
+}
+
+/** The steps that send without asking. */
+export function sendsUnasked({ steps }: TemplateRecord): TemplateRecord["steps"] {
+  return steps.filter((step) => step.kind === "send" && !step.needs_approval);
+}
+
 /** The topics the template may be started by on this store. */
 export function topicsFor(template: TemplateRecord, store: StoreRecord | undefined): string[] {
   if (!store || !template.triggers.includes("event")) return [];
@@ -66,7 +76,7 @@ export function bodyOf(
     inputs: (sent(form, draft.inputs) ?? {}) as Record<string, unknown>,
     schedule: draft.schedule,
     timezone,
-    trigger: draft.trigger.kind === "event" ? { kind: "event", topics: draft.trigger.topics ?? [] } : { kind: "schedule" },
+    trigger: draft.trigger,
     idempotency_key: draft.key,
     ...(onStore
       ? { integration_id: draft.store }
@@ -79,6 +89,6 @@ export function stepOf(errors: Readonly<Record<string, unknown>>): StepName | nu
   const paths = Object.keys(errors);
   const has = (start: string) => paths.some((path) => path === start || path.startsWith(`${start}.`));
   if (has("integration_id") || has("connections")) return "where";
-  if (has("inputs")) return "what";
+  if (has("inputs") || has("name")) return "what";
   return paths.length ? "when" : null;
 }

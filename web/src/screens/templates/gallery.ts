@@ -37,6 +37,13 @@ export function byCategory(templates: readonly TemplateRecord[]): { category: st
     .filter((group) => group.templates.length);
 }
 
+/** What most shops begin with, in this order. */
+const FIRST = ["hide-out-of-stock-products", "low-stock-alert", "price-update-from-spreadsheet", "tag-products-by-rule"];
+
+export function mostUsed(templates: readonly TemplateRecord[]): TemplateRecord[] {
+  return FIRST.flatMap((id) => templates.find(({ template_id }) => template_id === id) ?? []);
+}
+
 /** What must be connected before it can run; null when nothing is missing. */
 export function lacks({ readiness, platforms }: TemplateRecord): string | null {
   if (readiness.ready) return null;

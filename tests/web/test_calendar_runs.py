@@ -1,0 +1,87 @@
+"""What the calendar shows: past runs of every origin, colours, strips of many, and all of it on a phone.
+
+See docs/design/web.md#calendar.
+"""
+
+import re
+from datetime import timedelta
+
+from playwright.async_api import expect
+
+from tests.web.calendars import local, time_of
+from tests.web.conftest import Look
+from tests.web.site import WebSite
+
+
+async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_list(
+    looking: Look, web: WebSite
+) -> None:
+    """A run by hand leads to itself; many runs a day are one strip; each automation has its colour."""
+    by_hand = await web.automation("Started by me", schedule={"cadence": "daily", "run_at": "04:00"})
+    run = await web.run(by_hand["id"], "in-the-calendar")
+    hourly = await web.automation("Each hour", schedule={"cadence": "hourly"})
+    today = local((await time_of(web)).isoformat(), "Europe/Berlin").date()
+    monday = today - timedelta(days=today.weekday() - 7)
+    seen = await looking("member")
+    page = seen.page
+    chip = page.get_by_role("link", name=re.compile("Started by me, Waiting for approval, by hand"))
+    strip = page.get_by_role("link", name=re.compile("^Each hour, 2[345] runs, all coming, on this day"))
+    legend = page.get_by_role("list", name="Automations by colour")
+    hues = set()
+    for view in ("month", "week"):
+        await seen.open(f"/calendar?view={view}&date={today}&automation={by_hand['id']}")
+        await expect(chip).to_have_attribute("href", f"/runs/{run['id']}")
+        await expect(page.get_by_text("No runs in these days.")).to_be_hidden()
+        hues.add(await legend.get_by_role("link", name="Started by me").locator("i").get_attribute("class"))
+        await seen.open(f"/calendar?view={view}&date={monday}&automation={hourly['id']}")
+        await expect(strip.and_(page.locator(f"[data-day='{monday}']"))).to_be_visible()
+        hues.add(await legend.get_by_role("link", name="Each hour").locator("i").get_attribute("class"))
+    assert len(hues) == 2, "a colour each, the same in every view"
+
+    # The list folds the many, so that the few are seen, and opens them.
+    await seen.open(f"/calendar?view=list&date={monday}")
+    many = page.get_by_role("list", name=re.compile("^Many runs on Monday")).first
+    rows = page.locator(f"[data-run][data-day='{monday}']")
+    await expect(rows).to_have_text(["Started by me"])
+    await many.get_by_role("button", name=re.compile("^Show each of the .* of Each hour")).click()
+    await expect(rows).to_have_count(25)
+
+    # Those that failed, of which there are none, and what waits.
+    await seen.open(f"/calendar?view=list&automation={by_hand['id']}")
+    await page.get_by_label("State", exact=True).select_option("Failed or expired")
+    await expect(page.get_by_text("No run in these days matches the filters.")).to_be_visible()
+    await page.get_by_label("State", exact=True).select_option("Waiting for approval")
+    await expect(page.locator("[data-run]")).to_have_attribute("href", f"/runs/{run['id']}")
+
+
+async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSite) -> None:
+    """Dots a day, the chosen day's runs beneath, a week of three days from today; nothing is cut off."""
+    made = await web.automation("On the phone", schedule={"cadence": "daily", "run_at": "23:55"})
+    await web.automation("Hourly too", schedule={"cadence": "hourly"})
+    await web.run(made["id"], "on-the-phone")
+    today = local((await time_of(web)).isoformat(), "Europe/Berlin").date()
+    seen = await looking("member", size="phone")
+    page = seen.page
+    await seen.open("/calendar?view=month")
+    pressed = page.get_by_role("button", pressed=True).and_(page.locator("button[data-day]"))
+    await expect(pressed).to_have_attribute("data-day", str(today))
+    await expect(pressed).to_have_accessible_name(re.compile(r"1 waiting for approval"))
+    await expect(page.get_by_role("heading", name=re.compile("^Today, "))).to_be_visible()
+    own = page.get_by_role("listitem").filter(has_text="On the phone").filter(has_text="by hand")
+    await expect(own).to_be_visible()
+    other = page.locator(f"button[data-day='{today + timedelta(days=1)}']")
+    if await other.count():
+        await other.tap()
+        await expect(other).to_have_attribute("aria-pressed", "true")
+        await expect(own).to_be_hidden()
+    faults = await seen.judged("calendar-month-phone")
+
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await seen.open(f"/calendar?view=week&automation={made['id']}")
+    heads = page.locator(".ec-header time")
+    await expect(heads).to_have_count(3)
+    await expect(heads.first).to_have_attribute("datetime", str(today))
+    await expect(
+        page.get_by_role("link", name=re.compile("On the phone, Waiting for approval, by hand"))
+    ).to_be_in_viewport()
+    assert faults + await seen.judged("calendar-week-phone") == []

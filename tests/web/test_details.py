@@ -1,0 +1,86 @@
+"""Small things that were wrong once: each is looked at where it was, several in one visit."""
+
+from playwright.async_api import expect
+
+from tests.web.calendars import in_minutes
+from tests.web.conftest import Look
+from tests.web.site import WebSite
+
+
+async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -> None:
+    """The run now dialog, names of Skip, the region of notes, choosing several, a copy."""
+    made = await web.automation("To detail", **await in_minutes(web))
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open("/automations")
+    row = page.get_by_role("row").filter(has_text="To detail")
+    await row.get_by_role("button", name="Actions of To detail").click()
+    await page.get_by_role("button", name="Run now").click()
+    dialog = page.get_by_role("dialog")
+    # A space that does not break, or one that does.
+    await expect(dialog).to_contain_text("To detail on The shop")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await expect(page.get_by_role("region", name="Notes")).to_be_attached()
+    await row.get_by_role("checkbox", name="Choose To detail").check()
+    await page.get_by_role("button", name="Pause", exact=True).click()
+    await expect(row).to_contain_text("Paused")
+    await row.get_by_role("button", name="Actions of To detail").click()
+    await page.get_by_role("button", name="Duplicate").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Duplicate").click()
+    await expect(page.get_by_role("heading", name="To detail (copy)")).to_be_visible()
+    owner = await web.signed("owner")
+    copies = (await owner.call("GET", "/v1/automations?q=To%20detail%20(copy)"))["automations"]
+    assert [(one["template_id"], one["schedule"]) for one in copies] == [
+        (made["template_id"], made["schedule"])
+    ]
+
+
+async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, web: WebSite) -> None:
+    """Not with This and later either; every cell of the lists shows all it holds at three widths."""
+    await web.automation("To stay where it is", schedule={"cadence": "daily", "run_at": "03:00"})
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open("/calendar?view=list")
+    await page.locator("[data-run]").filter(has_text="To stay where it is").last.click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("This and later").check()
+    later = dialog.get_by_role("button", name="Move this and later")
+    await expect(later).to_have_attribute("aria-disabled", "true")
+    await dialog.get_by_label("Time").fill("04:30")
+    await expect(later).not_to_have_attribute("aria-disabled", "true")
+    cut = """() => [...document.querySelectorAll('td, th')]
+        .filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent)"""
+    for path in ("/", "/automations"):
+        await seen.open(path)
+        await seen.settled()
+        for width in (1024, 1280, 1440):
+            await page.set_viewport_size({"width": width, "height": 900})
+            assert await page.evaluate(cut) == [], (path, width)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+
+
+async def test_one_button_starts_an_import_and_a_network_that_returns_mends_a_screen(looking: Look) -> None:
+    """An organization without imports; a screen whose code could not be fetched."""
+    seen = await looking("keeper")
+    page = seen.page
+    await seen.open("/imports")
+    await expect(page.get_by_role("button", name="Import a workflow")).to_have_count(1)
+    await seen.context.set_offline(True)
+    await page.get_by_role("navigation", name="Main").get_by_role("link", name="People").first.click()
+    await expect(page.get_by_text("This part of the app could not be loaded")).to_be_visible()
+    await seen.context.set_offline(False)
+    await expect(page.get_by_role("heading", name="People")).to_be_visible()
+    seen.reports.clear()  # the browser reports what it could not fetch
+
+
+async def test_a_wrong_password_is_heard_as_it_is_shown(looking: Look) -> None:
+    """The live region and the form say one sentence."""
+    seen = await looking(None)
+    page = seen.page
+    await seen.open("/sign-in")
+    await page.get_by_label("E-mail").fill("nobody@shop.example")
+    await page.get_by_label("Password").fill("not the password")
+    await page.get_by_role("button", name="Sign in").click()
+    words = "The e-mail or the password is not right. Check both and try again."
+    await expect(page.get_by_text(words).first).to_be_visible()
+    await expect(page.locator("[aria-live=assertive]")).to_have_text(words)

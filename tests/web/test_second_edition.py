@@ -1,0 +1,106 @@
+"""What the second edition of the web app adds: help, API access, sentences and counts while setting up.
+
+See docs/design/web.md#set-up and docs/design/web.md#help-api-access.
+"""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from tests.web.conftest import Look
+from tests.web.looking import Size
+from tests.web.site import WebSite
+
+
+@pytest.mark.parametrize("size", ["desk", "phone"])
+async def test_help_opens_at_what_explains_the_screen(looking: Look, size: Size) -> None:
+    """From the screen one is on, without a call to anybody."""
+    seen = await looking("member", size=size)
+    page = seen.page
+    await seen.open("/approvals")
+    await page.get_by_role("link", name="Help").click()
+    section = page.get_by_role("heading", name="Approve exactly these changes")
+    await expect(section).to_be_focused()
+    await expect(section).to_be_in_viewport()
+    await (
+        page.get_by_role("navigation", name="Parts of the guide")
+        .get_by_role("link", name="The calendar")
+        .click()
+    )
+    await expect(page.get_by_role("heading", name="The calendar")).to_be_focused()
+
+
+@pytest.mark.parametrize("size", ["desk", "phone"])
+async def test_what_would_match_is_counted_before_anything_exists(
+    looking: Look, web: WebSite, size: Size
+) -> None:
+    """The sentence says what is chosen, the count comes from the shop, and nothing is written or made."""
+    owner = await web.signed("owner")
+    before = len((await owner.call("GET", "/v1/automations?limit=200"))["automations"])
+    writes = len(await web.site.ledger())
+    seen = await looking("member", size=size)
+    page = seen.page
+    await seen.open("/automations/new/tag-products-by-rule/where")
+    await expect(page.get_by_role("radio", name="The shop")).to_be_checked()
+    await page.get_by_role("button", name="Next").first.click()
+    await page.get_by_label("Rule", exact=True).select_option(label="Is on sale")
+    # What is missing is said at its field, and nothing is asked of the shop.
+    await page.get_by_role("button", name="Count in the store").click()
+    await expect(page.get_by_label("Tag", exact=True)).to_be_focused()
+    await page.get_by_label("Tag", exact=True).fill(f"sale-{size}")
+    await expect(page.get_by_text(f"When a product is on sale, add the tag sale-{size}")).to_be_visible()
+    await page.get_by_role("button", name="Count in the store").click()
+    count = page.get_by_role("status").filter(has_text="now")
+    await expect(count).to_have_text(re.compile(r"\d+ of (the first )?\d+ products match(es)? now"))
+    await page.get_by_label("Tag", exact=True).fill("another")
+    await expect(page.get_by_text("Counted before the last change.")).to_be_visible()
+    assert len((await owner.call("GET", "/v1/automations?limit=200"))["automations"]) == before
+    assert len(await web.site.ledger()) == writes
+
+
+async def test_credentials_are_listed_without_secrets_or_buttons(looking: Look, web: WebSite) -> None:
+    """Owners see state and last sign-in; others whom to ask."""
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open("/organization/api")
+    await expect(page.get_by_text("The operator of this Steward issues it")).to_be_visible()
+    await expect(
+        page.get_by_role("table", name="API credentials").or_(page.get_by_text("No API credential"))
+    ).to_be_visible()
+    await expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
+    member = await looking("member")
+    await member.open("/organization/api")
+    await expect(member.page.get_by_text("Only owners can do this.")).to_be_visible()
+
+
+async def test_back_from_the_shop_the_page_waits_for_its_keys(looking: Look) -> None:
+    """Here the shop cannot send keys: the form says why, and after a minute the page offers to enter them."""
+    seen = await looking("owner")
+    page = seen.page
+    await page.clock.install()
+    await seen.open("/connections/new?kind=woocommerce")
+    await expect(page.get_by_text("A shop sends keys only to a public https address")).to_be_visible()
+    await expect(page.get_by_label("Consumer key")).to_be_visible()
+    await expect(page.get_by_role("img", name="Where it is: WooCommerce")).to_be_visible()
+    await seen.open("/connections?from=shop&success=1")
+    await expect(page.get_by_role("status").filter(has_text="Waiting for the keys")).to_be_visible()
+    await page.clock.fast_forward(61_000)
+    await expect(page.get_by_role("alert").filter(has_text="No keys have arrived")).to_be_visible()
+    await page.get_by_role("link", name="Enter keys").click()
+    await expect(page.get_by_label("Consumer key")).to_be_visible()
+
+
+async def test_times_are_typed_with_24_hours(looking: Look) -> None:
+    """D17: no AM or PM in a field; "930" is 09:30, and words say the same."""
+    seen = await looking("member")
+    page = seen.page
+    await seen.open("/automations/new/hide-out-of-stock-products/where")
+    await page.get_by_role("button", name="Next").first.click()
+    await page.get_by_role("button", name="Next").first.click()
+    await page.get_by_label("How often").select_option(label="Every day")
+    time = page.get_by_label("Time", exact=True)
+    await time.fill("930")
+    await time.blur()
+    await expect(time).to_have_value("09:30")
+    await expect(page.get_by_text("Every day at 09:30 (Europe/Berlin)", exact=True)).to_be_visible()

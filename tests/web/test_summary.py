@@ -1,0 +1,64 @@
+"""The Summary of an automation: what waits, what was, what comes. See docs/design/web.md#automation."""
+
+import re
+
+from playwright.async_api import expect
+
+from tests.web.calendars import ahead, becomes
+from tests.web.conftest import Look
+from tests.web.looking import cut_off
+from tests.web.site import WebSite
+
+DAILY = {"cadence": "daily", "run_at": "23:40"}
+
+
+async def test_the_summary_says_what_waits_what_was_and_what_comes(looking: Look, web: WebSite) -> None:
+    """Numbers are those of the run; pictures are links and stand in words; skip, undo, move work there."""
+    made = await web.automation("Summed up", schedule=DAILY)
+    run = await web.run(made["id"], "summed-up")
+    proposed = run["summary"]["counts"]["proposed"]
+    assert proposed
+    rows = await ahead(web, made["id"])
+    seen = await looking("approver")
+    page = seen.page
+    await seen.open(f"/automations/{made['id']}")
+    last = page.get_by_role("region", name="Last run")
+    await expect(last).to_contain_text(run["summary"]["text"])
+    await expect(last.get_by_role("link", name=re.compile(r"^\w{3} \d"))).to_have_attribute(
+        "href", f"/runs/{run['id']}"
+    )
+    strip = page.get_by_role("group", name="Last 1 run: 1 waiting for approval.")
+    await expect(strip.get_by_role("link")).to_have_attribute("href", f"/runs/{run['id']}")
+    bars = page.get_by_role("list", name="Changes of each run")
+    await expect(bars.get_by_role("link", name=f"{proposed} waiting for approval")).to_be_visible()
+    await expect(page.get_by_text(f"0 changes made, {proposed} waiting for approval.")).to_be_visible()
+    await expect(page.get_by_text(f"{proposed} changes wait for approval")).to_be_visible()
+    await expect(page.get_by_role("link", name="Review")).to_have_attribute(
+        "href", f"/approvals/{run['approval_id']}"
+    )
+    assert await cut_off(seen) + await seen.judged("summary") == []
+
+    coming = page.get_by_role("list", name="Next runs").get_by_role("listitem")
+    await expect(coming).to_have_count(3)
+    await coming.first.get_by_role("button", name=re.compile("^Skip the run of")).click()
+    await becomes(web, rows[0], state="skipped")
+    await page.get_by_role("button", name="Undo").click()
+    await becomes(web, rows[0], state="pending")
+    await expect(coming.first.get_by_role("button", name=re.compile("^Skip the run of"))).to_be_enabled()
+    await coming.nth(1).get_by_role("button", name=re.compile("^Move… the run of")).click()
+    dialog = page.get_by_role("dialog", name="Summed up")
+    await expect(dialog.get_by_label("Date")).to_be_focused()
+    await dialog.get_by_label("Time").fill("22:15")
+    await dialog.get_by_role("button", name="Move this run").click()
+    await expect(coming.nth(1)).to_contain_text("22:15")
+    await becomes(web, rows[1], moved_from=rows[1]["run_at"])
+
+
+async def test_the_summary_of_an_automation_without_runs_stays_short(looking: Look, web: WebSite) -> None:
+    """On a phone: no picture of nothing, and nothing wider than the screen."""
+    made = await web.automation("Never ran", schedule=DAILY)
+    seen = await looking("member", size="phone")
+    await seen.open(f"/automations/{made['id']}")
+    await expect(seen.page.get_by_text("It has not run yet. A test run changes nothing.")).to_be_visible()
+    await expect(seen.page.get_by_role("heading", name="Recent runs")).to_be_hidden()
+    assert await seen.layout_faults((360, 390)) == []

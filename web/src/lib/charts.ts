@@ -1,0 +1,72 @@
+/** The small pictures of runs: which shape a run has in a strip, and the bars of a chart. */
+
+import type { PageName } from "../router.svelte";
+import { count, RUN, statusOf, type Tone } from "./words";
+
+/** What a strip needs of a run. */
+export interface Tick {
+  id: string;
+  status: string;
+  at: string;
+}
+
+/** How a tick is drawn: its height and its form say what its colour says. */
+export type TickForm = "whole" | "split" | "open" | "low" | "line" | "dot";
+
+const FORMS: Readonly<Record<string, TickForm>> = {
+  succeeded: "whole",
+  failed: "split",
+  waiting_approval: "open",
+  queued: "low",
+  running: "low",
+};
+
+export function formOf(status: string): { form: TickForm; tone: Tone } {
+  return { form: FORMS[status] ?? "dot", tone: RUN[status]?.tone ?? "muted" };
+}
+
+/** "Last 30 runs: 28 done, 1 failed, 1 waiting for approval." */
+export function stripWords(ticks: readonly Tick[]): string {
+  const tally = new Map<string, number>();
+  for (const { status } of ticks) tally.set(status, (tally.get(status) ?? 0) + 1);
+  const parts = [...tally].map(([status, number]) => `${number} ${statusOf(RUN, status).words.toLowerCase()}`);
+  return ticks.length ? `Last ${count(ticks.length, "run")}: ${parts.join(", ")}.` : "No runs yet.";
+}
+
+/** A stretch of a bar. */
+export interface Segment {
+  tone: Tone;
+  value: number;
+  /** What it counts, after the number: "succeeded". */
+  words: string;
+}
+
+/** One bar: all of its segments on each other, the first at the bottom. */
+export interface Bar {
+  key: string;
+  /** What it is about, in full: "Sat 21 Nov". */
+  title: string;
+  /** Below the bar, where there is room: "21". */
+  caption?: string;
+  segments: readonly Segment[];
+  to?: { page: PageName; params?: Record<string, string>; query?: Record<string, string> };
+}
+
+/** "Sat 21 Nov: 23 succeeded, 1 failed". */
+export function barWords({ title, segments }: Bar, none: string): string {
+  const parts = segments.filter(({ value }) => value).map(({ value, words }) => `${value.toLocaleString("en-GB")} ${words}`);
+  return `${title}: ${parts.join(", ") || none}`;
+}
+
+/** The heights of a bar's segments, from the bottom, in a chart of this height; what is counted is never invisible. */
+export function stacked(segments: readonly Segment[], most: number, height: number): { from: number; size: number; tone: Tone }[] {
+  const drawn: { from: number; size: number; tone: Tone }[] = [];
+  let from = 0;
+  for (const { tone, value } of segments) {
+    if (!value) continue;
+    const size = Math.max(3, (value / Math.max(1, most)) * (height - 6));
+    drawn.push({ from, size, tone });
+    from += size + 1;
+  }
+  return drawn;
+}

@@ -1,0 +1,22 @@
+/** The colour of each automation: one of eight, the same from day to day. */
+
+export const HUES = 8;
+
+function hueOf(id: string): number {
+  let hash = 0;
+  for (const letter of id) hash = (hash * 31 + letter.codePointAt(0)!) >>> 0;
+  return hash % HUES;
+}
+
+/** Each automation's own colour; where two have the same, the younger one takes the next that is free (ids rise with time). */
+export function huesOf(ids: Iterable<string>): ReadonlyMap<string, number> {
+  const hues = new Map<string, number>();
+  const taken = new Set<number>();
+  for (const id of [...new Set(ids)].sort()) {
+    let hue = hueOf(id);
+    if (taken.size < HUES) while (taken.has(hue)) hue = (hue + 1) % HUES;
+    taken.add(hue);
+    hues.set(id, hue);
+  }
+  return hues;
+}

@@ -1,0 +1,108 @@
+/** What the search offers: groups of places to go to, of an answer of the service and of the screens. */
+
+import { STOPS } from "../layout/places";
+import { address, type PageName } from "../router.svelte";
+import type { SearchAnswer } from "../api/schema";
+import { APPROVAL, AUTOMATION, CONNECTION, count, KINDS, RUN, type Shown, statusOf } from "./words";
+
+export interface Option {
+  key: string;
+  words: string;
+  /** In a second line: what it belongs to. */
+  beside?: string;
+  at?: string;
+  state?: Shown;
+  target: string;
+}
+
+export interface Group {
+  title: string;
+  options: readonly Option[];
+}
+
+/** The screens that the navigation leaves out. */
+const FURTHER: readonly (readonly [PageName, string])[] = [
+  ["new-automation", "New automation"],
+  ["new-connection", "New connection"],
+  ["new-import", "New import"],
+  ["inbox", "Notices"],
+  ["organization", "Organisation"],
+  ["closed-times", "Closed times"],
+  ["audit-log", "Audit log"],
+  ["routes", "Channels of notifications"],
+  ["account", "Account"],
+  ["account-notifications", "What reaches me"],
+];
+const SHOWN = 6;
+
+/** Whether each word of the query begins a word of the text. */
+export function beginsWords(text: string, query: string): boolean {
+  const words = text.toLowerCase().split(/\s+/);
+  return query.toLowerCase().split(/\s+/).every((wanted) => words.some((word) => word.startsWith(wanted)));
+}
+
+export function screens(query: string): Group {
+  const all = [...STOPS.map(({ page, words }) => [page, words] as const), ...FURTHER];
+  const options = all
+    .filter(([, words]) => beginsWords(words, query.trim()))
+    .map(([page, words]) => ({ key: `screen-${page}`, words, target: address(page) }));
+  return { title: "Screens", options };
+}
+
+function runOption(run: SearchAnswer["runs"][number], kind: string): Option {
+  const { id, object_label: label, automation_name: name } = run;
+  const words = label ?? name;
+  return {
+    key: `${kind}-${id}`,
+    words,
+    beside: label ? name : id,
+    at: run.queued_at,
+    state: statusOf(RUN, run.status, run.message),
+    target: address("run", { id }, { tab: label ? "changes" : undefined }),
+  };
+}
+
+/** The groups that hold something, in the order in which they are shown. */
+export function groups(query: string, answer: SearchAnswer | undefined): readonly Group[] {
+  const changes = answer?.changes ?? [];
+  const all: Option = { key: "all", words: `All runs with “${query}”`, target: address("runs", {}, { q: query }) };
+  const shown: Group[] = [
+    {
+      title: "Approvals",
+      options: (answer?.approvals ?? []).slice(0, SHOWN).map((approval) => ({
+        key: `approval-${approval.id}`,
+        words: approval.automation_name,
+        beside: `${count(approval.total, "change")} · ${approval.store_label}`,
+        state: statusOf(APPROVAL, approval.status),
+        target: address("approval", { id: approval.id }),
+      })),
+    },
+    {
+      title: "Automations",
+      options: (answer?.automations ?? []).slice(0, SHOWN).map(({ id, name, state, store_label: store }) => ({
+        key: `automation-${id}`,
+        words: name,
+        beside: store,
+        state: statusOf(AUTOMATION, state),
+        target: address("automation", { id }),
+      })),
+    },
+    { title: "Runs", options: (answer?.runs ?? []).slice(0, SHOWN).map((run) => runOption(run, "run")) },
+    {
+      title: "Products, orders and other changes",
+      options: changes.length ? [...changes.slice(0, SHOWN).map((run) => runOption(run, "change")), all] : [],
+    },
+    {
+      title: "Connections",
+      options: (answer?.connections ?? []).slice(0, SHOWN).map((connection) => ({
+        key: `connection-${connection.integration_id}`,
+        words: connection.name,
+        beside: KINDS[connection.kind]?.name ?? connection.kind,
+        state: statusOf(CONNECTION, connection.state),
+        target: address("connection", { id: connection.integration_id }),
+      })),
+    },
+    screens(query),
+  ];
+  return shown.filter(({ options }) => options.length);
+}

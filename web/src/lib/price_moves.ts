@@ -1,0 +1,74 @@
+/** How far prices move: counts, median and largest in words, and the columns of a dot plot. */
+
+import type { ChangeRecord } from "../api/schema";
+import { percentWords, priceMove } from "./changes";
+import { figures } from "./words";
+
+const STEPS = [0.5, 1, 2, 5, 10, 20, 50];
+const MOST_COLUMNS = 40;
+/** Beyond this many percent, either way, moves share the outermost column. */
+const FARTHEST = 100;
+
+/** Changes that move a price between `from` (inclusive) and `to` percent. */
+export interface MoveColumn {
+  from: number;
+  to: number;
+  count: number;
+}
+
+export interface PriceMoves {
+  down: number;
+  up: number;
+  same: number;
+  median: number;
+  /** The widest move, signed. */
+  largest: number;
+  columns: MoveColumn[];
+}
+
+/** What the prices of these changes do; null when fewer than two are moved. */
+export function priceMoves(changes: readonly ChangeRecord[]): PriceMoves | null {
+  const moves = changes.map(priceMove).filter((percent): percent is number => percent !== null);
+  if (moves.length < 2) return null;
+  moves.sort((a, b) => a - b);
+  const middle = moves.length >> 1;
+  const [lowest, highest] = [moves[0]!, moves.at(-1)!];
+  return {
+    down: moves.filter((percent) => percent < 0).length,
+    up: moves.filter((percent) => percent > 0).length,
+    same: moves.filter((percent) => percent === 0).length,
+    median: moves.length % 2 ? moves[middle]! : (moves[middle - 1]! + moves[middle]!) / 2,
+    largest: Math.abs(lowest) > Math.abs(highest) ? lowest : highest,
+    columns: columnsOf(moves),
+  };
+}
+
+function columnsOf(moves: readonly number[]): MoveColumn[] {
+  const low = Math.max(-FARTHEST, Math.min(0, moves[0]!));
+  const high = Math.min(FARTHEST, Math.max(0, moves.at(-1)!));
+  const step = STEPS.find((size) => (high - low) / size <= MOST_COLUMNS - 2) ?? STEPS.at(-1)!;
+  const [first, last] = [Math.floor(low / step), Math.max(Math.floor(low / step), Math.floor(high / step))];
+  const columns = Array.from({ length: last - first + 1 }, (_, index) => {
+    const from = (first + index) * step;
+    return { from, to: from + step, count: 0 };
+  });
+  columns[0]!.from = Math.min(columns[0]!.from, moves[0]!);
+  columns.at(-1)!.to = Math.max(columns.at(-1)!.to, Math.ceil(moves.at(-1)! + step));
+  for (const percent of moves) {
+    const index = Math.max(0, Math.min(columns.length - 1, Math.floor(percent / step) - first));
+    columns[index]!.count += 1;
+  }
+  return columns;
+}
+
+/** "6 down, 4 up, median −5 %, largest −20 %". */
+export function moveWords(moves: PriceMoves): string {
+  const parts = [
+    moves.down ? `${figures(moves.down)} down` : "",
+    moves.up ? `${figures(moves.up)} up` : "",
+    moves.same ? `${figures(moves.same)} unchanged` : "",
+    `median ${percentWords(moves.median)}`,
+    `largest ${percentWords(moves.largest)}`,
+  ];
+  return parts.filter(Boolean).join(", ");
+}

@@ -1,0 +1,59 @@
+/** What an automation's last runs came to: ticks, a bar of changes a run, and the same in a sentence. */
+
+import type { RunRecord } from "../../api/schema";
+import type { Bar, Tick } from "../../lib/charts";
+import { dayOf, full, type Zone } from "../../lib/time";
+import { count, figures } from "../../lib/words";
+
+export function atOf(run: RunRecord): string {
+  return run.started_at ?? run.queued_at;
+}
+
+export function ticksOf(runs: readonly RunRecord[]): Tick[] {
+  return runs.map((run) => ({ id: run.id, status: run.status, at: atOf(run) }));
+}
+
+function changesOf({ status, summary }: RunRecord) {
+  const counts = summary?.counts;
+  return {
+    made: (counts?.applied ?? 0) + (counts?.sent ?? 0),
+    waiting: status === "waiting_approval" ? (counts?.proposed ?? 0) : 0,
+    alone: (counts?.declined ?? 0) + (counts?.conflicts ?? 0),
+    failed: (counts?.failed ?? 0) + (counts?.unknown ?? 0),
+  };
+}
+
+/** A bar a run, in the order given. */
+export function changeBars(runs: readonly RunRecord[], zone: Zone, now: number): Bar[] {
+  return runs.map((run) => {
+    const { made, waiting, alone, failed } = changesOf(run);
+    return {
+      key: run.id,
+      title: full(atOf(run), zone, now),
+      segments: [
+        { tone: "good", value: made, words: "made" },
+        { tone: "warn", value: waiting, words: "waiting for approval" },
+        { tone: "muted", value: alone, words: "left alone" },
+        { tone: "bad", value: failed, words: "failed or not known" },
+      ],
+      to: { page: "run", params: { id: run.id }, query: { tab: "changes" } },
+    };
+  });
+}
+
+/** "412 changes made, 9 left alone. Most in one run: 40, on Sat 21 Nov."; null where nothing was to be changed. */
+export function changeWords(runs: readonly RunRecord[], zone: Zone, now: number): string | null {
+  const all = runs.map((run) => ({ run, ...changesOf(run) }));
+  const sum = (name: "made" | "waiting" | "alone" | "failed") => all.reduce((total, one) => total + one[name], 0);
+  const [made, waiting, alone, failed] = [sum("made"), sum("waiting"), sum("alone"), sum("failed")];
+  if (!(made + waiting + alone + failed)) return null;
+  const parts = [
+    `${count(made, "change")} made`,
+    ...(waiting ? [`${figures(waiting)} waiting for approval`] : []),
+    ...(alone ? [`${figures(alone)} left alone`] : []),
+    ...(failed ? [`${figures(failed)} failed or not known`] : []),
+  ];
+  const most = all.reduce((best, one) => (one.made > best.made ? one : best));
+  const peak = most.made && runs.length > 1 ? ` Most in one run: ${figures(most.made)}, on ${dayOf(atOf(most.run), zone, now)}.` : "";
+  return `${parts.join(", ")}.${peak}`;
+}

@@ -1,0 +1,43 @@
+/** Closings as bands behind the runs of a month or week. */
+
+import type { ClosingRecord } from "../../api/schema";
+import { addDays, toWall, type Zone } from "../../lib/time";
+import type { Span, View } from "./range";
+
+export interface Band {
+  id: string;
+  start: string;
+  end: string;
+  /** A month shows whole days: each that is closed at some time. */
+  allDay: boolean;
+  words: string;
+  stops: string;
+}
+
+/** The bands of the days shown, on the viewer's clock. */
+export function bandsOf(closings: readonly ClosingRecord[], zone: Zone, view: View, span: Span): Band[] {
+  if (view === "list") return [];
+  const allDay = view === "month";
+  return closings.flatMap((closing) => {
+    const start = latest(toWall(closing.start, zone), `${span.from}T00:00`);
+    const end = earliest(closing.end === null ? `${span.to}T00:00` : toWall(closing.end, zone), `${span.to}T00:00`);
+    if (start >= end) return [];
+    const until = end.endsWith("T00:00") ? end.slice(0, 10) : addDays(end.slice(0, 10), 1);
+    return [{
+      id: `closing.${closing.period_id}.${closing.start}`,
+      start: allDay ? start.slice(0, 10) : start,
+      end: allDay ? until : end,
+      allDay,
+      words: closing.name,
+      stops: closing.stops,
+    }];
+  });
+}
+
+function latest(one: string, other: string): string {
+  return one > other ? one : other;
+}
+
+function earliest(one: string, other: string): string {
+  return one < other ? one : other;
+}

@@ -1,0 +1,31 @@
+/** What to do about a failed run, by its code and that of the step that failed. */
+
+export interface Advice {
+  words: string;
+  /** The account needs its key anew. */
+  reconnect: boolean;
+}
+
+const OF_STEPS: Readonly<Record<string, string>> = {
+  unauthorized: "Reconnect it with a key that works, then run again.",
+  forbidden: "Give its key the missing right, or reconnect it with another key, then run again.",
+  wrong_address: "Check the address of the account, reconnect it, then run again.",
+  unavailable: "It may answer again by now: check the connection, then run again.",
+  throttled: "Wait a few minutes, then run again.",
+  broken: "Check the connection. If it keeps failing, tell whoever looks after the account.",
+};
+const OF_RUNS: Readonly<Record<string, string>> = {
+  some_changes_failed: "Look at the changes that failed, then run again: what was made is not made twice.",
+  all_conflicted: "Run again to read the present values.",
+  outcome_unknown: "Check those changes in the store before you run again.",
+  too_many_changes: "Raise the limit in the automation's inputs, or narrow down what it looks for, then run again.",
+  too_much_data: "Narrow down what it reads, then run again.",
+  timed_out: "Narrow down what it reads, then run again.",
+  interrupted: "Run again.",
+};
+const RECONNECT = new Set(["unauthorized", "forbidden", "wrong_address"]);
+
+export function adviceOf(run: string | null, step: string | null): Advice {
+  const words = (step && OF_STEPS[step]) ?? (run && OF_RUNS[run]) ?? "Correct the automation where it needs it, then run again.";
+  return { words, reconnect: step !== null && RECONNECT.has(step) };
+}

@@ -1,0 +1,27 @@
+/** What differs between two runs of an automation. */
+
+import type { ChangeRecord, RunRecord } from "../../api/schema";
+import { COUNTS } from "../../lib/words";
+
+export interface CountRow {
+  words: string;
+  before: number;
+  now: number;
+}
+
+/** The counts of which either run has any. */
+export function countRows(before: RunRecord, now: RunRecord): CountRow[] {
+  const of = (run: RunRecord, name: string) => (run.summary?.counts as Record<string, number> | undefined)?.[name] ?? 0;
+  return COUNTS.map(([name, words]) => ({ words, before: of(before, name), now: of(now, name) })).filter((row) => row.before || row.now);
+}
+
+/** Objects by what is asked of them: those that only one of the runs would change, and how many both would. */
+export function objectsOf(before: readonly ChangeRecord[], now: readonly ChangeRecord[]) {
+  const key = ({ action, object }: ChangeRecord) => `${action} ${object.type} ${object.id ?? object.label}`;
+  const [then, present] = [new Set(before.map(key)), new Set(now.map(key))];
+  return {
+    fresh: now.filter((change) => !then.has(key(change))),
+    gone: before.filter((change) => !present.has(key(change))),
+    both: now.filter((change) => then.has(key(change))).length,
+  };
+}

@@ -1,0 +1,54 @@
+/** How a run spent its time: reading and working out, waiting for a person, writing. */
+
+import type { RunRecord, StepRecord } from "../../api/schema";
+import { instantOf } from "../../lib/time";
+import { spent } from "./timeline";
+
+export type PhaseKind = "reading" | "waiting" | "writing";
+
+export interface Phase {
+  kind: PhaseKind;
+  ms: number;
+}
+
+export const PHASE_WORDS: Readonly<Record<PhaseKind, string>> = {
+  reading: "Reading",
+  waiting: "Waiting for a person",
+  writing: "Writing",
+};
+
+/** The phases in order; what is still going on lasts until `now`. */
+export function phasesOf(run: RunRecord, steps: readonly StepRecord[], now: number): Phase[] {
+  if (run.started_at === null) return [];
+  const end = run.finished_at === null ? now : instantOf(run.finished_at);
+  const phases: Phase[] = [];
+  let at = instantOf(run.started_at);
+  let waits = false;
+  const until = (kind: PhaseKind, to: number) => {
+    const ms = Math.max(0, Math.min(to, end) - at);
+    const last = phases.at(-1);
+    if (last?.kind === kind) last.ms += ms;
+    else phases.push({ kind, ms });
+    at = Math.max(at, Math.min(to, end));
+  };
+  for (const step of steps) {
+    // A round of an approval may hold several steps; the first that goes on after it ends the waiting.
+    if (waits && step.status !== "held") {
+      until("waiting", instantOf(step.started_at));
+      waits = false;
+    }
+    const writes = (step.kind === "change" || step.kind === "send") && step.status !== "held";
+    until(writes ? "writing" : "reading", instantOf(step.finished_at));
+    waits ||= step.status === "held" && run.mode === "live";
+  }
+  if (waits) until("waiting", end);
+  else if (run.finished_at === null && run.status === "running") until(phases.at(-1)?.kind === "writing" ? "writing" : "reading", end);
+  return phases.filter(({ ms }) => ms > 0);
+}
+
+/** "3 s at work, 23 min waiting for a person"; only its length for a run that waited for nobody. */
+export function lengthWords(phases: readonly Phase[]): string {
+  const sum = (waits: boolean) => phases.reduce((total, { kind, ms }) => total + ((kind === "waiting") === waits ? ms : 0), 0);
+  const [work, waiting] = [sum(false), sum(true)];
+  return waiting ? `${spent(work)} at work, ${spent(waiting)} waiting for a person` : spent(work);
+}
