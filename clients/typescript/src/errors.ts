@@ -1,0 +1,54 @@
+/** Errors of the client: one class for each code that a program acts on. */
+import type { RunRecord, StaleData } from "./schema.js";
+
+type Refusal = { code?: string; message?: string; errors?: Record<string, string[]>; data?: StaleData };
+
+/** A call that did not succeed; `status` is 0 where no answer came. */
+export class StewardError extends Error {
+  readonly code: string;
+  readonly requestId: string | null;
+  readonly errors: Readonly<Record<string, string[]>>;  // messages by the path of a field
+  readonly current: StaleData | undefined;  // of a stale version
+  readonly retryAfter: number | null;  // seconds
+
+  constructor(readonly status: number, body: Refusal, headers: Headers, readonly idempotencyKey?: string) {
+    super(body.message ?? (status ? `The service answered ${status} without words.` : "No answer came, or it was lost."));
+    this.name = new.target.name;
+    this.code = body.code ?? "";
+    this.requestId = headers.get("x-request-id");
+    this.errors = body.errors ?? {};
+    this.current = body.data;
+    const wait = headers.get("retry-after") ?? "";
+    this.retryAfter = /^\d+$/.test(wait) ? Number(wait) : null;
+  }
+}
+
+export class NoAnswer extends StewardError {}  // the service cannot be reached, or its answer was lost
+export class Unauthenticated extends StewardError {}
+export class InvalidCredentials extends Unauthenticated {}
+export class Forbidden extends StewardError {}
+export class NotFound extends StewardError {}
+export class StaleVersion extends StewardError {}
+export class OutcomeUnknown extends StaleVersion {}  // an answer was lost, and this call or another moved the version on
+export class WrongState extends StewardError {}
+export class ValidationFailed extends StewardError {}
+export class RateLimited extends StewardError {}
+export class Unavailable extends StewardError {}
+
+const KINDS: Record<string, typeof StewardError> = {
+  invalid_credentials: InvalidCredentials, stale_version: StaleVersion, 0: NoAnswer, 401: Unauthenticated,
+  403: Forbidden, 404: NotFound, 409: WrongState, 422: ValidationFailed, 429: RateLimited, 502: Unavailable, 503: Unavailable, 504: Unavailable,
+};
+
+/** The error of a refusal; an unknown code is told by its status. */
+export function refusal(response: Response, body: Refusal, key: string | undefined, isLost: boolean): StewardError {
+  const kind = KINDS[body.code ?? ""] ?? KINDS[response.status] ?? StewardError;
+  return new (kind === StaleVersion && isLost ? OutcomeUnknown : kind)(response.status, body, response.headers, key);
+}
+
+/** A run did not end in time. */
+export class WaitTimeout extends Error {
+  constructor(readonly run: RunRecord) {
+    super(`The run is ${run.status}.`);
+  }
+}

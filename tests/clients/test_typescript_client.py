@@ -1,0 +1,112 @@
+"""The TypeScript client against the live service, built and run by one process of Node."""
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.cli.edge import ConnectionLimits
+from tests.api.test_edge import listening
+from tests.source import ROOT
+from tests.whole import Whole
+
+FOLDER = ROOT / "clients/typescript"
+RUNS = 10
+LOGIN = "POST /v2/api/automations/login"
+needs_build = pytest.mark.skipif(
+    not (FOLDER / "dist/bundle.js").exists() or shutil.which("node") is None,
+    reason="`make client-typescript` builds it",
+)
+
+
+async def seen_by_node(whole: Whole, port: int) -> Any:
+    """What the program saw; whenever it sleeps, time goes on and the worker works."""
+    body = whole.service.login_body("member")
+    given = {
+        "url": f"http://127.0.0.1:{port}",
+        "lost": 5,
+        "runs": RUNS,
+        "clientId": body["client_id"],
+        "clientSecret": body["client_secret"],
+        "username": body["username"],
+        "email": body["email"],
+        "organization": body["organization_name"],
+    }
+    pipes = {name: asyncio.subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    node = await asyncio.create_subprocess_exec("node", FOLDER / "test/live.mjs", json.dumps(given), **pipes)
+    assert node.stdin is not None
+    assert node.stdout is not None
+    assert node.stderr is not None
+    while line := await node.stdout.readline():
+        message = json.loads(line)
+        if "seen" in message:
+            await node.wait()
+            return message["seen"]
+        whole.service.clock.tick(message["sleep"] / 1000)
+        await whole.shop.drain()
+        node.stdin.write(b"\n")
+    raise AssertionError((await node.stderr.read()).decode())
+
+
+@needs_build
+async def test_the_client_keeps_its_rules(whole: Whole) -> None:
+    """One login for a hundred callers; while answers are lost no run twice."""
+    async with listening(whole.service, ConnectionLimits()) as port:
+        seen = await seen_by_node(whole, port)
+    assert seen["done"] == ["succeeded", [1, 2, 3]]
+    assert seen["live"] == "waiting_approval"
+    assert seen["pages"] == [1, 1]
+    assert seen["runs"] == RUNS
+    assert seen["unknown"] == ["OutcomeUnknown", "Another", True]
+    assert seen["cancel"] == "NoAnswer"
+    assert seen["wrong"] == ["ValidationFailed", "validation_failed", ["name"], "string"]
+    assert seen["absent"] == "NotFound"
+    sent = seen["sent"]
+    assert sent[LOGIN] == 2
+    assert sent["POST /v1/automations/runs/{id}/cancel"] == 1
+    assert sent["POST /v1/automations/{id}/runs"] > 2 + RUNS
+    assert (seen["failures"], seen["logins"]) == (["InvalidCredentials"], 3)
+
+
+@needs_build
+def test_the_program_of_the_readme_is_sound(tmp_path: Path) -> None:
+    """It is compiled against the package's types."""
+    [program] = re.findall(r"```ts\n(.*?)```", (FOLDER / "README.md").read_text("utf-8"), re.S)
+    (tmp_path / "program.ts").write_text(
+        program.replace('"steward-client"', f'"{FOLDER}/dist/index.js"'), "utf-8"
+    )
+    strict = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck"]
+    modules = FOLDER / "node_modules"
+    (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
+    run = subprocess.run(
+        [modules / ".bin/tsc", *strict, "--types", "node", "--typeRoots", modules / "@types", "program.ts"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == ""
+
+
+@needs_build
+def test_the_package_is_small() -> None:
+    """At most 15 KB minified, with what it needs in it."""
+    assert (FOLDER / "dist/bundle.js").stat().st_size <= 15 * 1024
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    """Packages are known by their hashes; where they come from is the installer's matter."""
+    lock = json.loads((FOLDER / "package-lock.json").read_text("utf-8"))
+    assert [name for name, package in lock["packages"].items() if "resolved" in package] == []
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "clients/typescript/dist", "clients/typescript/src/schema.d.ts"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert listed.stdout == ""
