@@ -89,6 +89,16 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str], float]] = {
         {'steward_rows_deferred_total{task="match"}': "0+1x120 120x120"},
         4,
     ),
+    "StewardAuditBroken": (
+        {"steward_audit_broken_total": "0x10 1x5"},
+        {"steward_audit_broken_total": "4x15"},
+        0.25,
+    ),
+    "StewardLongReader": (
+        {'steward_oldest_transaction_seconds{kind="session"}': "121x10"},
+        {'steward_oldest_transaction_seconds{kind="session"}': "120x10"},
+        0.1,
+    ),
     "StewardDiskFull": ({"steward_disk_full": "1x10"}, {"steward_disk_full": "0x10"}, 0.1),
     "StewardDiskLow": ({"steward_disk_free_ratio": "0.09x15"}, {"steward_disk_free_ratio": "0.1x15"}, 0.25),
 }

@@ -35,6 +35,11 @@ class Proxy:
         """Nothing arrives any more and nobody is told: a network that swallows packets."""
         self._passes.clear()
 
+    def heal_new(self) -> None:
+        """New connections pass; those that are silent stay so."""
+        self._passes = asyncio.Event()
+        self._passes.set()
+
     async def cut(self) -> None:
         """Resets every connection and refuses new ones."""
         self.refuses = True
@@ -58,8 +63,8 @@ class Proxy:
                 return
             back, onward = await asyncio.open_connection(self.host, self.port)
             ways = [
-                asyncio.create_task(self._pass(reader, onward, answers=False)),
-                asyncio.create_task(self._pass(back, writer, answers=True)),
+                asyncio.create_task(self._pass(reader, onward, self._passes, answers=False)),
+                asyncio.create_task(self._pass(back, writer, self._passes, answers=True)),
             ]
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -78,14 +83,19 @@ class Proxy:
             self._lines.discard(task)
 
     async def _pass(
-        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool
+        self,
+        source: asyncio.StreamReader,
+        target: asyncio.StreamWriter,
+        passes: asyncio.Event,
+        *,
+        answers: bool,
     ) -> None:
         given = 0
         with contextlib.suppress(OSError):
             while piece := await source.read(CHUNK):
                 if self.delay_s:
                     await CLOCK.sleep(self.delay_s)
-                await self._passes.wait()
+                await passes.wait()
                 if answers and self.cut_after is not None and given + len(piece) > self.cut_after:
                     target.write(piece[: self.cut_after - given])
                     await target.drain()

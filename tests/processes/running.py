@@ -83,13 +83,23 @@ class Running:
         return await self.child.wait()
 
 
-async def start(*words: str, env: Mapping[str, str], before: Sequence[str] = ()) -> Running:
-    """Starts a process, by way of the command `before`, and waits until it is ready."""
+_STEWARD = (sys.executable, "-m", "steward")
+
+
+async def start(
+    *words: str,
+    env: Mapping[str, str],
+    before: Sequence[str] = (),
+    program: Sequence[str] = _STEWARD,
+    folder: Path | None = None,
+) -> Running:
+    """Starts `program` in `folder`, by way of the command `before`, and waits until it is ready."""
     child = await asyncio.create_subprocess_exec(
-        *(*before, sys.executable, "-m", "steward"),
+        *(*before, *program),
         *words,
         "--json",
         env=environ(env),
+        cwd=folder,
         stdout=asyncio.subprocess.PIPE,
         limit=1 << 20,
     )

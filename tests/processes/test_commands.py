@@ -65,6 +65,10 @@ async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: 
             assert (await client.get(f"http://{figures}/metrics")).status_code == 200
             assert (await client.get(f"http://{figures}/healthz")).status_code == 404
             assert (await client.get(f"http://{serving.facts['listen']}/metrics")).status_code == 404
+        assert (await steward("doctor", "--quick", env={"STEWARD_LISTEN": serving.facts["listen"]}))["ok"]
+        # A worker answers by its figures alone.
+        as_worker = {"STEWARD_LISTEN": f"127.0.0.1:{free_port()}", "STEWARD_METRICS_LISTEN": figures}
+        assert (await steward("doctor", "--quick", env=as_worker))["ok"]
     finally:
         assert await serving.stop() == 0
 

@@ -1,0 +1,67 @@
+"""The dashboard: its metrics and labels are those of the service, and every metric is on it or left out."""
+
+import json
+import re
+from collections.abc import Iterator
+
+from steward.telemetry.known import DESCRIPTIONS
+from tests.source import ROOT
+
+BOARD = json.loads((ROOT / "deploy/grafana/steward.json").read_text("utf-8"))
+GUIDE = (ROOT / "docs/guides/operators.md").read_text("utf-8")
+# What an operator reads in the log or on a page of the web app rather than on the dashboard.
+LEFT_OUT = {
+    "steward_commit_batches_split_total",
+    "steward_database_lost_total",
+    "steward_events_not_run_total",
+    "steward_message_delay_seconds",
+    "steward_notices_total",
+    "steward_oldest_transaction_seconds",
+    "steward_routes_broken",
+    "steward_spans_dropped_total",
+    "steward_undo_changes_total",
+    "steward_undo_runs_total",
+}
+# The labels of the scrape and of histograms.
+OF_PROMETHEUS = {"instance", "job", "le"}
+
+
+def expressions() -> Iterator[str]:
+    """The queries of all panels."""
+    for panel in BOARD["panels"]:
+        yield from (target["expr"] for target in panel.get("targets", ()))
+
+
+def metrics(expression: str) -> set[str]:
+    """The metrics of a query, histograms by their own name."""
+    return {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"steward_[a-z_]+", expression)}
+
+
+def labels_of(metric: str) -> set[str]:
+    """The labels that the operators' guide gives a metric."""
+    row = re.search(rf"^\| `{metric}`((?: by|,) [^|]*)?", GUIDE, re.M)
+    return set(re.findall(r"`([a-z_]+)`", row[1] or "")) if row else set()
+
+
+def test_metrics_and_labels_of_the_dashboard_exist() -> None:
+    """A panel of a metric that was renamed would be empty without a word."""
+    shown = set().union(*map(metrics, expressions()))
+    assert shown <= set(DESCRIPTIONS)
+    assert set(DESCRIPTIONS) - shown == LEFT_OUT
+    for expression in expressions():
+        used = {name.strip() for by in re.findall(r"by \(([^)]+)\)", expression) for name in by.split(",")}
+        used |= set(re.findall(r"[{,]\s*([a-z_]+)(?:=~|=)", expression))
+        known = OF_PROMETHEUS.union(*map(labels_of, metrics(expression)))
+        assert used <= known, expression
+        assert 'job=~"$job"' in expression
+
+
+def test_the_dashboard_has_five_rows_and_one_variable() -> None:
+    """Promises, runs, API, database, processes; panels have ids of their own and lie beside each other."""
+    assert [panel["title"] for panel in BOARD["panels"] if panel["type"] == "row"] == [
+        *("Promises", "Runs", "API", "Database", "Processes")
+    ]
+    assert [entry["name"] for entry in BOARD["templating"]["list"] if entry["type"] == "query"] == ["job"]
+    assert len({panel["id"] for panel in BOARD["panels"]}) == len(BOARD["panels"])
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in BOARD["panels"]}
+    assert len(places) == len(BOARD["panels"])

@@ -1,0 +1,81 @@
+"""The samples of deploy/patroni: what the guide promises rests on their values."""
+
+import configparser
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "deploy/patroni"
+GUIDE = (ROOT / "docs/guides/several-machines.md").read_text("utf-8")
+
+
+def sample(name: str) -> Any:
+    """A sample, decoded."""
+    return yaml.safe_load((SAMPLES / name).read_text("utf-8"))
+
+
+def test_what_is_acknowledged_is_on_two_hosts() -> None:
+    """Strict synchronous mode, every commit flushed, and a fence for a host that hangs."""
+    patroni = sample("patroni.yml")
+    dcs = patroni["bootstrap"]["dcs"]
+    parameters = dcs["postgresql"]["parameters"]
+    assert (dcs["synchronous_mode"], dcs["synchronous_mode_strict"]) == (True, True)
+    assert {parameters[name] for name in ("fsync", "full_page_writes", "synchronous_commit")} == {"on"}
+    assert dcs["failsafe_mode"] is True
+    assert patroni["watchdog"]["mode"] == "required"
+    assert "data-checksums" in patroni["bootstrap"]["initdb"]
+
+
+def test_the_leader_keys_times_fit_each_other_and_the_guide() -> None:
+    """Patroni takes no `ttl` under 20 s, nor one under a round and two tries."""
+    dcs = sample("patroni.yml")["bootstrap"]["dcs"]
+    times = [dcs[name] for name in ("ttl", "loop_wait", "retry_timeout")]
+    assert times[0] >= 20
+    assert times[0] >= times[1] + 2 * times[2]
+    assert f"| `ttl`, `loop_wait`, `retry_timeout` | {times[0]}, {times[1]}, {times[2]} s |" in GUIDE
+
+
+def test_a_dead_standby_or_reader_does_not_fill_the_primary() -> None:
+    """The log kept for a slot is bounded, and no standby makes the primary keep old rows."""
+    parameters = sample("patroni.yml")["bootstrap"]["dcs"]["postgresql"]["parameters"]
+    assert re.fullmatch(r"[0-9]+GB", parameters["max_slot_wal_keep_size"])
+    assert parameters["hot_standby_feedback"] == "off"
+
+
+def test_replication_and_etcd_are_encrypted_with_client_certificates() -> None:
+    """No password of a role that replicates, and no plain connection."""
+    patroni, etcd = sample("patroni.yml"), sample("etcd.yml")
+    for role in patroni["postgresql"]["authentication"].values():
+        assert role["sslmode"] == "verify-full"
+        assert "password" not in role
+    assert all(line.startswith(("hostssl", "local")) for line in patroni["postgresql"]["pg_hba"])
+    assert patroni["restapi"]["verify_client"] == "required"
+    assert patroni["etcd3"]["protocol"] == "https"
+    for part in ("client-transport-security", "peer-transport-security"):
+        assert etcd[part]["client-cert-auth"] is True
+    addresses = [value for name, value in etcd.items() if name.endswith("-urls")]
+    assert addresses
+    assert all(address.startswith("https://") for address in addresses)
+
+
+def test_the_backup_is_encrypted_and_the_log_archived_each_minute() -> None:
+    """pgBackRest's sample and Patroni's parameters name the same stanza."""
+    config = configparser.ConfigParser()
+    config.read(SAMPLES / "pgbackrest.conf")
+    assert config["global"]["repo1-cipher-type"].startswith("aes-256")
+    assert "repo1-cipher-pass" not in config["global"]
+    assert config["global"]["repo1-retention-full"] == "14"
+    parameters = sample("patroni.yml")["bootstrap"]["dcs"]["postgresql"]["parameters"]
+    assert parameters["archive_timeout"] == "60s"
+    assert "--stanza=steward" in parameters["archive_command"]
+    assert config.has_section("steward")
+
+
+def test_the_guide_says_which_patroni_and_why_not_debians() -> None:
+    """An operator who installs Debian's package would lose acknowledged writes."""
+    assert "4.1 or newer" in GUIDE
+    assert "3.0.2" in GUIDE
+    assert "3.0.2" in (SAMPLES / "patroni.yml").read_text("utf-8")

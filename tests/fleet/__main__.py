@@ -1,0 +1,230 @@
+"""`make fleet`: fail-overs of three database hosts under load, and what became of every answered act.
+
+`python -m tests.fleet --failovers 20 [--asynchronous] [--report FILE]`. Needs root, for network namespaces.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import statistics
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+
+from tests.fleet.cluster import Cluster, Host, Programs, cluster
+from tests.fleet.history import History, Outcome
+from tests.processes.judging import assert_written_once
+from tests.processes.running import CLOCK, Site, eventually, open_site
+from tests.processes.test_database import applying
+
+CLIENTS = 6
+PACE = 0.2
+ANSWER_WITHIN = 12.0
+BACK_WITHIN = 90.0
+FROZEN = 35.0  # longer than `ttl`
+UNREPLICATED = 3.0
+FAULTS = ("host killed", "host frozen", "cable pulled", "server killed")
+PROGRAMS = Path(".cache/fleet").resolve()
+
+
+@dataclass
+class Report:
+    """What the campaign found."""
+
+    failovers: int = 0
+    gaps: dict[str, list[float]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    history: History = field(default_factory=History)
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures."""
+        gaps = sorted(gap for of_fault in self.gaps.values() for gap in of_fault)
+        return {
+            "failovers": self.failovers,
+            "acts": {str(outcome): self.history.count(outcome) for outcome in Outcome},
+            "back_after_seconds": {
+                "median": round(statistics.median(gaps), 1) if gaps else None,
+                "p95": round(gaps[max(0, -(-len(gaps) * 95 // 100) - 1)], 1) if gaps else None,
+                "worst": round(gaps[-1], 1) if gaps else None,
+                "by_fault": {fault: [round(gap, 1) for gap in some] for fault, some in self.gaps.items()},
+            },
+            "violations": self.wrong,
+        }
+
+
+@dataclass
+class Clients:
+    """People who make automations all the time, and what they were told."""
+
+    site: Site
+    history: History
+
+    async def go_on(self, client: int) -> None:
+        """One automation after the other; whatever is no answer leaves the outcome unknown."""
+        number = 0
+        while True:
+            number += 1
+            await self._make(f"act {client}.{number}")
+            await CLOCK.sleep(PACE)
+
+    async def _make(self, key: str) -> None:
+        body = {
+            "template_id": "hide-out-of-stock-products",
+            "name": key,
+            "inputs": {},
+            "schedule": {"cadence": "manual"},
+            "integration_id": self.site.store,
+        }
+        began, outcome = CLOCK.monotonic(), Outcome.UNKNOWN
+        try:
+            answer = await self.site.web.post(
+                "/v1/automations", json=body, headers=self.site.csrf, timeout=ANSWER_WITHIN
+            )
+            if answer.status_code == 201:
+                outcome = Outcome.ACKNOWLEDGED
+            elif answer.status_code < 500:
+                outcome = Outcome.REFUSED
+        except httpx.HTTPError:
+            pass
+        finally:  # also of an act that the end of the campaign cuts off
+            self.history.add(key, outcome, began, CLOCK.monotonic())
+
+    async def are_back(self, since: float) -> float:
+        """Seconds from the fault to the first acknowledgement of an act that began after it."""
+
+        async def look() -> float | None:
+            return self.history.first_acknowledged(since)
+
+        return float(await eventually(look, within=BACK_WITHIN)) - since
+
+
+@contextlib.asynccontextmanager
+async def working(clients: Clients) -> AsyncIterator[None]:
+    """While in force, the clients work."""
+    tasks = [asyncio.create_task(clients.go_on(number)) for number in range(CLIENTS)]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def fail(made: Cluster, host: Host, fault: str, clients: Clients) -> float:
+    """Lets the primary's host fail, and brings it back when the service goes on; seconds until it did."""
+    since = CLOCK.monotonic()
+    if fault == "host killed":
+        host.signal(signal.SIGKILL)
+    elif fault == "host frozen":
+        host.signal(signal.SIGSTOP)
+    elif fault == "cable pulled":
+        host.plug("down")
+    else:
+        os.kill(host.postmaster(), signal.SIGKILL)
+    gap = await clients.are_back(since)
+    if fault == "host killed":
+        made.start(host)
+    elif fault == "host frozen":
+        await CLOCK.sleep(max(0.0, FROZEN - (CLOCK.monotonic() - since)))
+        host.signal(signal.SIGCONT)
+    elif fault == "cable pulled":
+        host.plug("up")
+    return gap
+
+
+async def campaign(made: Cluster, folder: Path, failovers: int, report: Report) -> None:
+    """One fault after the other under load; afterwards the history is compared with the database."""
+    async with open_site(made.url, folder, STEWARD_LEASE_SECONDS="5") as site:
+        clients = Clients(site, report.history)
+        async with working(clients):
+            for number in range(failovers):
+                fault = FAULTS[number % len(FAULTS)]
+                host = await made.leader()
+                assert host is not None
+                await clients.are_back(CLOCK.monotonic())
+                run, approved, before = await applying(site)
+                gap = await fail(made, host, fault, clients)
+                report.gaps.setdefault(fault, []).append(gap)
+                report.failovers += 1
+                print(f"{number + 1}: {fault}, back after {gap:.1f} s", flush=True)
+                await made.becomes_whole()
+                try:
+                    await assert_written_once(site, run, approved, before)
+                except AssertionError as error:
+                    report.wrong.append(f"run {run}: {error}")
+    report.wrong += report.history.violations(await stored(made))
+
+
+async def lie(made: Cluster, folder: Path, report: Report) -> None:
+    """The control: with asynchronous commits, cut-off standbys and a killed primary lose acts."""
+    async with open_site(made.url, folder, STEWARD_LEASE_SECONDS="5") as site:
+        clients = Clients(site, report.history)
+        async with working(clients):
+            primary = await made.leader()
+            assert primary is not None
+            await clients.are_back(CLOCK.monotonic())
+            standbys = [host for host in made.hosts if host is not primary]
+            for host in standbys:
+                host.plug("down")
+            await CLOCK.sleep(UNREPLICATED)
+            # Its kernel would still send what the killed processes had written.
+            primary.plug("down")
+            primary.signal(signal.SIGKILL)
+            for host in standbys:
+                host.plug("up")
+            await clients.are_back(CLOCK.monotonic())
+            report.failovers += 1
+    report.wrong += report.history.violations(await stored(made))
+
+
+async def stored(made: Cluster) -> list[str]:
+    """The keys of the acts that the database holds."""
+    leader = await made.leader()
+    assert leader is not None
+    url = f"postgresql://postgres:{made.password}@{leader.address}/postgres"
+    connection: Any = await asyncpg.connect(url)
+    try:
+        rows = await connection.fetch("SELECT name FROM automations WHERE name LIKE 'act %'")
+    finally:
+        await connection.close()
+    return [row["name"] for row in rows]
+
+
+async def main(words: Sequence[str]) -> int:
+    """Runs the campaign and prints its report; 1 when the checker found something."""
+    parser = argparse.ArgumentParser(prog="make fleet")
+    parser.add_argument("--failovers", type=int, default=20)
+    parser.add_argument("--asynchronous", action="store_true", help="the control, which has to fail")
+    parser.add_argument("--report", type=Path)
+    args = parser.parse_args(words)
+    if os.geteuid() != 0:
+        print("SKIPPED LOUDLY: network namespaces need root")
+        return 0
+    programs = Programs(PROGRAMS / "usr/bin/etcd", PROGRAMS / "site")
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="steward-fleet-") as name:
+        folder = Path(name)
+        os.chmod(folder, 0o755)  # the servers' user passes through
+        async with cluster(folder, programs, is_synchronous=not args.asynchronous) as made:
+            if args.asynchronous:
+                await lie(made, folder / "service", report)
+            else:
+                await campaign(made, folder / "service", args.failovers, report)
+    text = json.dumps(report.as_json(), indent=1)
+    print(text)
+    if args.report is not None:
+        args.report.write_text(text + "\n", "utf-8")
+    return 1 if report.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[1:])))

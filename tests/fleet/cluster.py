@@ -1,0 +1,250 @@
+"""Three database hosts as network namespaces, with the PostgreSQL, Patroni and etcd of deploy/patroni.
+
+Needs root. Everything lies under one folder, and ends with its namespaces.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml  # type: ignore[import-untyped]
+
+from tests.postgres_server import find_programs
+from tests.processes.running import eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "deploy/patroni/patroni.yml"
+NETWORK = "10.77.0"
+BRIDGE = "stw-fleet"
+NOBODY = 65534
+STARTS_WITHIN = 120.0
+WHOLE_WITHIN = 180.0
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Where the programs of others are: etcd, and the folder with Patroni and what it imports."""
+
+    etcd: Path
+    patroni: Path
+
+
+@dataclass
+class Host:
+    """One database host: a namespace with an address, and the processes in it."""
+
+    number: int
+    folder: Path
+    logs: list[Any] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Its name, and that of its namespace."""
+        return f"stw-db{self.number}"
+
+    @property
+    def address(self) -> str:
+        """Its address in the bridge's network."""
+        return f"{NETWORK}.{self.number}"
+
+    def make(self) -> None:
+        """Makes the namespace and its cable to the bridge."""
+        _run(f"ip netns add {self.name}")
+        _run(f"ip link add v-{self.name} type veth peer name eth0 netns {self.name}")
+        _run(f"ip link set v-{self.name} master {BRIDGE} up")
+        _run(f"ip -n {self.name} addr add {self.address}/24 dev eth0")
+        _run(f"ip -n {self.name} link set eth0 up")
+        _run(f"ip -n {self.name} link set lo up")
+
+    def start(
+        self, command: Iterable[str | Path], log: str, environ: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts a program on the host, unprivileged."""
+        out = (self.folder / log).open("ab")
+        self.logs.append(out)
+        identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        subprocess.Popen(
+            ["ip", "netns", "exec", self.name, "setpriv", *identity, *map(str, command)],
+            cwd=self.folder,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "LC_ALL": "C", **(environ or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+
+    def processes(self) -> list[int]:
+        """Every process on the host."""
+        return [int(pid) for pid in _run(f"ip netns pids {self.name}").split()]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Signals every process on the host."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def postmaster(self) -> int:
+        """The server's first process."""
+        return int((self.folder / "data/postmaster.pid").read_text().split()[0])
+
+    def plug(self, state: str) -> None:
+        """Plugs the cable in (`up`) or out (`down`)."""
+        _run(f"ip link set v-{self.name} {state}")
+
+    async def health(self) -> dict[str, Any]:
+        """What Patroni says of the host; nothing when it does not answer."""
+        try:
+            async with httpx.AsyncClient(timeout=2) as client:
+                answer: dict[str, Any] = (await client.get(f"http://{self.address}:8008/patroni")).json()
+        except (httpx.HTTPError, ValueError):
+            return {}
+        return answer
+
+
+@dataclass
+class Cluster:
+    """The hosts, and how their programs are started."""
+
+    hosts: list[Host]
+    programs: Programs
+    password: str
+    is_synchronous: bool = True
+
+    @property
+    def url(self) -> str:
+        """The address that names all of them."""
+        hosts = ",".join(f"{host.address}:5432" for host in self.hosts)
+        return f"postgresql://postgres:{self.password}@{hosts}/postgres"
+
+    def start(self, host: Host) -> None:
+        """Starts etcd and Patroni on a host."""
+        members = ",".join(f"{other.name}=http://{other.address}:2380" for other in self.hosts)
+        etcd = {
+            "name": host.name,
+            "data-dir": host.folder / "etcd",
+            "heartbeat-interval": 200,
+            "election-timeout": 2000,
+            "initial-cluster": members,
+            "initial-advertise-peer-urls": f"http://{host.address}:2380",
+            "listen-peer-urls": f"http://{host.address}:2380",
+            "advertise-client-urls": f"http://{host.address}:2379",
+            "listen-client-urls": f"http://{host.address}:2379",
+            "unsafe-no-fsync": "true",  # of the bed: no power is cut here
+        }
+        host.start([self.programs.etcd, *(f"--{name}={value}" for name, value in etcd.items())], "etcd.log")
+        settings = host.folder / "patroni.yml"
+        settings.write_text(yaml.safe_dump(self._settings(host)))
+        os.chown(settings, NOBODY, NOBODY)
+        # Debian's Python: one of root's own cannot be run by others.
+        site = {"PYTHONPATH": str(self.programs.patroni)}
+        host.start(["/usr/bin/python3", "-m", "patroni", settings], "patroni.log", site)
+
+    def _settings(self, host: Host) -> dict[str, Any]:
+        """The sample's settings with the addresses of the bed, which has no TLS, archive and watchdog."""
+        settings: dict[str, Any] = yaml.safe_load(SAMPLE.read_text("utf-8"))
+        programs = find_programs()
+        assert programs is not None
+        dcs = settings["bootstrap"]["dcs"]
+        parameters = dcs["postgresql"]["parameters"]
+        for name in [name for name in parameters if name.startswith("archive")]:
+            del parameters[name]
+        parameters |= {"shared_buffers": "32MB", "unix_socket_directories": "", "wal_keep_size": "64MB"}
+        if not self.is_synchronous:
+            dcs |= {"synchronous_mode": False, "synchronous_mode_strict": False}
+        name, address = host.name, host.address
+        settings |= {
+            "name": name,
+            "restapi": {"listen": f"{address}:8008", "connect_address": f"{address}:8008"},
+            "etcd3": {"hosts": ",".join(f"{other.address}:2379" for other in self.hosts)},
+            "watchdog": {"mode": "off"},
+        }
+        roles = {"replication": "replicator", "superuser": "postgres", "rewind": "rewind"}
+        settings["postgresql"] = {
+            "listen": f"{address}:5432",
+            "connect_address": f"{address}:5432",
+            "bin_dir": str(programs),
+            "data_dir": str(host.folder / "data"),
+            "pgpass": str(host.folder / "pgpass"),
+            "authentication": {
+                purpose: {"username": role, "password": self.password} for purpose, role in roles.items()
+            },
+            "pg_hba": [f"host {kind} all {NETWORK}.0/24 scram-sha-256" for kind in ("all", "replication")],
+        }
+        return settings
+
+    async def leader(self) -> Host | None:
+        """The host that serves as primary; None while there is none."""
+        for host in self.hosts:
+            health = await host.health()
+            if health.get("role") in ("primary", "master") and health.get("state") == "running":
+                return host
+        return None
+
+    async def is_whole(self) -> bool:
+        """Whether a primary has two streaming standbys, one of them synchronous."""
+        leader = await self.leader()
+        if leader is None:
+            return False
+        standbys = (await leader.health()).get("replication", [])
+        streaming = [standby for standby in standbys if standby["state"] == "streaming"]
+        is_safe = any(standby["sync_state"] == "sync" for standby in streaming)
+        return len(streaming) == len(self.hosts) - 1 and (is_safe or not self.is_synchronous)
+
+    async def becomes_whole(self, within: float = WHOLE_WITHIN) -> None:
+        """Waits until a primary has its standbys."""
+        await eventually(self.is_whole, within=within)
+
+
+def _run(command: str) -> str:
+    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def remove() -> None:
+    """Ends what an earlier bed left: its processes, its namespaces, its bridge."""
+    for number in (1, 2, 3):
+        host = Host(number, Path())
+        with contextlib.suppress(RuntimeError):
+            while host.processes():
+                host.signal(signal.SIGKILL)
+            _run(f"ip netns del {host.name}")
+        with contextlib.suppress(RuntimeError):
+            _run(f"ip link del v-{host.name}")
+    with contextlib.suppress(RuntimeError):
+        _run(f"ip link del {BRIDGE}")
+
+
+@contextlib.asynccontextmanager
+async def cluster(folder: Path, programs: Programs, *, is_synchronous: bool = True) -> AsyncIterator[Cluster]:
+    """A cluster of three hosts that is whole; removed afterwards."""
+    remove()
+    _run(f"ip link add {BRIDGE} type bridge")
+    _run(f"ip addr add {NETWORK}.254/24 dev {BRIDGE}")
+    _run(f"ip link set {BRIDGE} up")
+    hosts = [Host(number, folder / f"db{number}") for number in (1, 2, 3)]
+    made = Cluster(hosts, programs, secrets.token_hex(8), is_synchronous)
+    try:
+        for host in hosts:
+            shutil.rmtree(host.folder, ignore_errors=True)
+            host.folder.mkdir(parents=True)
+            os.chown(host.folder, NOBODY, NOBODY)
+            host.make()
+            made.start(host)
+        await made.becomes_whole(STARTS_WITHIN)
+        yield made
+    finally:
+        for host in hosts:
+            for log in host.logs:
+                log.close()
+        await asyncio.to_thread(remove)
