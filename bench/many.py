@@ -34,9 +34,9 @@ _AUTOMATIONS = (
     f" created_at, updated_at) SELECT {_ORG}, {_ID}, 1, 'template', '{{template}}', 1, 'Shop',"
     " 'Many ' || n, 'many ' || n, 'active', '{{}}', '{schedule}', '{zone}', 0, '{{\"kind\":\"schedule\"}}',"
     " '[]', '{{}}', {now} + n, {now} FROM {series}",
-    "INSERT INTO schedules (org_id, automation_id, next_run_at, next_slot_at, slots_after,"
-    f" consecutive_failures, audited_until) SELECT {_ORG}, {_ID}, {{slot}}, {{slot}}, {{now}}, 0, {{now}}"
-    " FROM {series}",
+    "INSERT INTO schedules (org_id, automation_id, due_at, next_run_at, next_slot_at, slots_after,"
+    f" consecutive_failures, audited_until) SELECT {_ORG}, {_ID}, {{slot}}, {{slot}}, {{slot}}, {{now}}, 0,"
+    " {now} FROM {series}",
 )
 
 
@@ -83,9 +83,9 @@ _RUNS = (
         '{template}', 1, 'schedule'
     FROM automations AS a WHERE a.id LIKE '01JD3Z0%'""",
     """INSERT INTO approvals (org_id, id, run_id, automation_id, round, kind, version, status, change_hash,
-        counts, warnings, created_at, expires_at)
-    SELECT r.org_id, r.approval_id, r.id, r.automation_id, 1, 'changes', 1, 'pending', '{hash}', '{{}}', '[]',
-        {now}, {now} + 259200000
+        counts, warnings, follows, created_at, expires_at)
+    SELECT r.org_id, r.approval_id, r.id, r.automation_id, 1, 'changes', 1, 'pending', '{hash}',
+        '{{"total":1}}', '[]', '{{}}', {now}, {now} + 259200000
     FROM runs AS r WHERE r.id LIKE '01JD3ZR%'""",
 )
 _READY = (

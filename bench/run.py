@@ -29,6 +29,8 @@ from bench.cases import (
     idle_start,
     imports,
     large_shop,
+    notices,
+    search,
     small,
     store_events,
     waiting,
@@ -53,6 +55,8 @@ ALL: list[Case] = [
     *store_events.CASES,
     *expressions.CASES,
     *imports.CASES,
+    *notices.CASES,
+    *search.CASES,
     *small.CASES,
     *web_pages.CASES,
 ]

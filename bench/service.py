@@ -26,11 +26,10 @@ from steward.model.schedule import MANUAL
 from steward.model.trigger import TriggerKind
 from steward.runs import start
 from steward.runs.start import RunNow
-from steward.runs.worker_context import WorkerContext
 from steward.security.passwords import Cost, hash_password
 from steward.steps.base import StepContext, StepResult
 from steward.templates.base import Category, RunSummary, StepFacts, Template, TemplateFacts
-from steward.worker import Worker
+from steward.worker import Worker, WorkerContext
 
 T = TypeVar("T")
 
@@ -125,7 +124,7 @@ class House:
         """A run by hand, as the endpoint makes it; wakes the worker."""
         self.started += 1
         ask = RunNow(automation.id, f"bench-{self.started}", Mode.LIVE)
-        now, templates = self.service.clock.now(), self.ctx.templates
+        now, templates = self.service.clock.now(), self.ctx.automation_rules.templates
         started = await start.start(self.engine, now, self.owner, ask, templates=templates, max_waiting=1000)
         run = started.run
         self.service.hints.announce("ready")
@@ -188,5 +187,7 @@ async def wire(url: str, folder: Path, *, clock: Clock, **given: str) -> House:
     spare_collector()
     template = five_steps()
     # One mapping is shared by API, worker and rules (app.py); only the bench adds to it.
-    cast("dict[str, Template]", service.worker_context.templates)[template.template_id] = template
+    cast("dict[str, Template]", service.worker_context.automation_rules.templates)[template.template_id] = (
+        template
+    )
     return House(service, cast("Actor", None), "")

@@ -63,17 +63,17 @@ async def _walks(house: House) -> list[Walk]:
     worker = await house.worker()
     leases = []
     while len(leases) < RUNS:
-        leases += await claim.claim(house.ctx, worker.id, free=RUNS, full=())
+        leases += await claim.claim(house.engine, house.service.clock.now(), worker.id, free=RUNS, full=())
     walks = []
     for lease in leases:
-        taken = await house.write(partial(claim.start_one, lease=lease, ctx=house.ctx))
+        taken = await house.write(partial(claim.start_one, lease=lease, rules=house.ctx.automation_rules))
         assert taken is not None
         walks.append(_walk(house, taken))
     return walks
 
 
 def _walk(house: House, taken: ClaimedRun) -> Walk:
-    template = house.ctx.templates[taken.run.template_id]
+    template = house.ctx.automation_rules.templates[taken.run.template_id]
     return Walk(
         ctx=house.ctx,
         claimed=taken,

@@ -118,14 +118,14 @@ async def _measured(house: House, place: Place, callers: int = CALLERS) -> Async
     stop = asyncio.Event()
     working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
     try:
-        yield partial(_round, house, automations, place.size(1500, 400), callers)
+        yield partial(five_steps_round, house, automations, place.size(1500, 400), callers)
     finally:
         stop.set()
         await working
         await house.service.close()
 
 
-async def _round(
+async def five_steps_round(
     house: House, automations: Sequence[Automation], count: int, callers: int
 ) -> Mapping[str, float]:
     """Callers start runs one after the other while the worker takes them."""

@@ -58,7 +58,7 @@ async def _measured(house: House, place: Place) -> AsyncIterator[Opened]:
     begun = Begun()
     template = five_steps()
     first = template.facts.steps[0].name
-    offered = cast("dict[str, Template]", house.ctx.templates)
+    offered = cast("dict[str, Template]", house.ctx.automation_rules.templates)
     offered[FIVE_STEPS] = replace(template, steps={**template.steps, first: begun})
     automations = await house.automations(AUTOMATIONS)
     own = await house.worker()

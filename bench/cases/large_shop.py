@@ -194,7 +194,7 @@ async def _connected(house: House, worlds: list[Mapping[str, Any]]) -> dict[str,
 
 
 async def _set_up(house: House, template: str, numbers: Mapping[str, int]) -> Automation:
-    on_store = bool(house.ctx.templates[template].facts.platforms)
+    on_store = bool(house.ctx.automation_rules.templates[template].facts.platforms)
     ask = CreateAsk(
         template,
         template,
@@ -227,7 +227,11 @@ async def _ran(house: House, automation: Automation) -> Run:
     owner = house.owner
     wanted = RunNow(automation.id, "bench", Mode.TEST)
     verb = partial(
-        start.run_now, actor=owner, command=wanted, templates=house.ctx.templates, max_waiting=1000
+        start.run_now,
+        actor=owner,
+        command=wanted,
+        templates=house.ctx.automation_rules.templates,
+        max_waiting=1000,
     )
     run = (await house.write(verb)).run
     house.service.hints.wake("ready")

@@ -124,12 +124,12 @@ async def _another_house(house: House) -> House:
 async def _rank(other: House, own: worker.Worker) -> Mapping[str, float]:
     """The place of the other organisation's new run among the runs taken after it was made."""
     ctx = other.ctx
-    await claim.claim(ctx, own.id, free=IN_FLIGHT, full=())
+    await claim.claim(ctx.engine, ctx.clock.now(), own.id, free=IN_FLIGHT, full=())
     [automation] = await other.automations(1)
     run = await other.run_now(automation)
     rank = 0
     while True:
-        for lease in await claim.claim(ctx, own.id, free=1, full=()):
+        for lease in await claim.claim(ctx.engine, ctx.clock.now(), own.id, free=1, full=()):
             rank += 1
             if lease.run == run.id:
                 return {"rank": rank}

@@ -1,0 +1,268 @@
+"""No read of the API costs more with a long history than with a short one: any filter, any page."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from enum import Enum
+from functools import partial
+from itertools import product
+from types import SimpleNamespace
+from typing import Any, Literal, cast, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from steward.api.http import paging
+from steward.api.http.operation import Operation
+from steward.api.operations import OPERATIONS
+from steward.database.engine.base import Engine, ms
+from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.runs import transitions
+from steward.model.ids import AutomationId, OrgId
+from steward.model.instants import wire_time
+from steward.model.run import Mode, RunStatus, StartedBy
+from steward.runs.retention import SWEEPS, RetentionRules
+from tests.authz.rows import SPELLED
+from tests.authz.two import PREFIX, Two, make_two
+from tests.fake_clock import FakeClock
+from tests.growth.counting import CountingEngine
+from tests.growth.history import RARE, History, row_id
+from tests.people import Caller
+
+SHORT = 1_000
+LONG = int(os.environ.get("STEWARD_TEST_GROWTH", "10000"))
+LIMIT = 10
+# By how much counts may differ: an index has a page more to descend, and a cycle of rare rows lies elsewhere.
+SHARE, SLACK = 1.3, {"sqlite": 1_500, "postgresql": 40}
+NOT_READ = {
+    "GET /app/connections/sign-in/callback": "answers a platform's redirect",
+    f"GET {PREFIX}/destinations": "asks the platform",
+}
+# What a limit bounds: a run has at most 5,000 changes, and a calendar 92 days.
+BOUNDED = {
+    (f"{PREFIX}/runs/{{run_id}}/changes", "outcome"),
+    (f"{PREFIX}/approvals/{{approval_id}}", ""),
+    (f"{PREFIX}/occurrences", "integration_id"),
+}
+# Filters that are refused beside an automation.
+ALONE = {("/app/runs", "integration_id")}
+# Lists of what a history does not make longer.
+FIXED = {
+    f"GET {PREFIX}",
+    "GET /app/closed-periods",
+    f"GET {PREFIX}/templates",
+    f"GET {PREFIX}/stores",
+    f"GET {PREFIX}/connections",
+    "GET /app/connections",
+    f"GET {PREFIX}/imports",
+    "GET /app/people",
+    "GET /app/audit",
+    "GET /app/audit/export",
+    "GET /app/credentials",
+}
+CALENDAR = f"{PREFIX}/occurrences"
+Query = dict[str, str]
+
+
+def _name(operation: Operation) -> str:
+    return f"{operation.method} {operation.path}"
+
+
+READS = [one for one in OPERATIONS if one.method == "GET" and _name(one) not in NOT_READ]
+
+
+class Reads:
+    """The reads of one organization with its history, each as often as it has filters."""
+
+    def __init__(self, two: Two, history: History, url: str, callers: Mapping[bool, Caller]) -> None:
+        self.two = two
+        self.history = history
+        self.engine = CountingEngine(
+            two.service.context.engine, str(sqlite_path(url)) if is_sqlite(url) else None
+        )
+        self._callers = callers
+        ids, oldest = two.ours, wire_time(history.oldest)
+        self._values: dict[str, list[object]] = {
+            "automation_id": [ids.automation_id, history.other_automation],
+            "integration_id": [ids.integration_id, ids.teams_id],
+            "from": [oldest],
+            "to": [wire_time(history.instant(RARE))],
+            "undo_of": [ids.run_id],
+            "seq": [2, 3],
+            "after_seq": [1],
+            "template_id": [ids.template_id],
+            "platform": ["woocommerce"],
+            "q": ["grown", "grownl", "grownl grown", "gone", row_id("R", 1)],
+            "updated_since": [oldest],
+            "kind": ["woocommerce"],
+            "state": ["active", "ended"],
+            "subdivision": ["BY"],
+            "timezone": ["Europe/Berlin"],
+            "actor": ["Owner"],
+            "action": ["created"],
+            "object_kind": ["automation"],
+            "object_id": [ids.automation_id],
+        }
+
+    @staticmethod
+    def is_bounded(operation: Operation, query: Query) -> bool:
+        """Whether a limit of the interface bounds what a call reads."""
+        return any((operation.path, name) in BOUNDED for name in (*query, ""))
+
+    def queries(self, operation: Operation, rows: int) -> Iterator[Query]:
+        """Yields the first page, each value of each filter, that of one automation, and a far page."""
+        needed = {key: str(value) for key, value in SPELLED[_name(operation)].needed(self.two.ours).items()}
+        if operation.query is None:
+            yield needed
+            return
+        fields = {field.alias or name: field for name, field in operation.query.model_fields.items()}
+        first = needed | ({"limit": str(LIMIT)} if "cursor" in fields else {})
+        yield first
+        if operation.path == CALENDAR:  # looks at what is coming, unless it is told to look back
+            first |= {"from": wire_time(self.history.oldest)}
+            yield first
+        combined = ["automation_id"] if "automation_id" in fields else []
+        for name in fields.keys() - {"limit", "cursor"} - needed.keys():
+            for value in self._values_of(name, fields[name]):
+                yield first | {name: value}
+                for other in combined:
+                    if other != name and (operation.path, name) not in ALONE:
+                        yield first | {name: value, other: str(self._values[other][0])}
+        if "cursor" in fields and _name(operation) not in FIXED:
+            yield first | {"cursor": self._cursor(operation, first, rows)}
+
+    def _values_of(self, name: str, field: FieldInfo) -> list[str]:
+        for part in _parts(field.annotation):
+            if isinstance(part, type) and issubclass(part, Enum):
+                return [str(value.value) for value in part]
+            if get_origin(part) is Literal:
+                return [str(value) for value in get_args(part)]
+            if part is bool:
+                return ["true", "false"]
+        return [str(value) for value in self._values[name]]
+
+    def _cursor(self, operation: Operation, query: Query, rows: int) -> str:
+        """Returns the cursor of a page far into a list, as the page before it would have."""
+        behind, last = RARE + LIMIT, rows - 2 * LIMIT
+        oldest, newest = self.history.instant(behind), self.history.instant_back(behind)
+        keys: Mapping[str, list[Any]] = {
+            f"{PREFIX}/runs": [wire_time(oldest), row_id("R", behind)],
+            "/app/runs": [wire_time(oldest), row_id("R", behind)],
+            f"{PREFIX}/approvals": [wire_time(newest), row_id("A", behind)],
+            "/app/approvals/decided": [wire_time(self.history.instant_back(last)), row_id("A", last)],
+            f"{PREFIX}/runs/{{run_id}}/changes": [2, last],
+            CALENDAR: [
+                *(ms(newest), ms(newest), self.history.other_automation),
+                *(ms(self.history.oldest), ms(newest + timedelta(days=1))),
+            ],
+            "/app/automations/{automation_id}/history": [row_id("H", behind)],
+            "/app/inbox": [ms(oldest), row_id("N", behind)],
+            "/app/notification-routes/{route_id}/deliveries": [ms(oldest), row_id("M", behind)],
+        }
+        assert operation.query is not None
+        call: Any = SimpleNamespace(
+            query=operation.query.model_validate(query),
+            path=self._path(operation),
+            actor=SimpleNamespace(org=self.two.service.members["owner"].org),
+            context=self.two.service.context,
+        )
+        return paging.next_cursor(call, keys[operation.path])
+
+    def _path(self, operation: Operation) -> str:
+        return operation.path.format_map(vars(self.two.ours)) if "{" in operation.path else operation.path
+
+    async def cost(self, operation: Operation, query: Query) -> int:
+        """Returns what one call reads."""
+        caller = self._callers[operation.path.startswith("/app")]
+        self.engine.take()
+        answer = await caller.get(self._path(operation), **query)
+        assert answer.status == 200, (operation.path, query, answer.body)
+        return self.engine.take()
+
+    async def costs(self, rows: int) -> dict[tuple[str, str], int]:
+        """Returns what each call reads, by operation and filters, and retention with nothing due."""
+        costs = {}
+        for operation in READS:
+            for query in self.queries(operation, rows):
+                if self.is_bounded(operation, query):
+                    continue
+                shown = " ".join(sorted(f"{k}={v}" for k, v in query.items() if k not in ("limit", "cursor")))
+                far = " far" if "cursor" in query else ""
+                costs[_name(operation), shown + far] = await self.cost(operation, query)
+        for table, sweep in SWEEPS.items():
+            self.engine.take()
+            await sweep(cast("Engine", self.engine), self.two.service.clock.now(), RetentionRules())
+            costs["retention", table] = self.engine.take()
+        for status in (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING_APPROVAL):
+            costs["runs to end", status] = await self._cost_of_ending(status)
+        return costs
+
+    async def _cost_of_ending(self, status: RunStatus) -> int:
+        """Returns what is read to find the runs of an automation that its pause, change or archiving ends."""
+        ids = self.history.ids
+        org, automation = OrgId(ids.organization_id), AutomationId(ids.automation_id)
+        self.engine.take()
+        find = partial(transitions.ids_of, org=org, automation=automation, status=status)
+        await self.engine.read(self.two.service.clock.now(), find, org=org)
+        return self.engine.take()
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    if get_origin(annotation) is not Literal:
+        for part in get_args(annotation):
+            yield from _parts(part)
+
+
+async def check_run_filters(caller: Caller, history: History) -> None:
+    """Each filter lists what the whole list has of it, in its order, and its pages join without a gap."""
+    until = wire_time(history.instant(RARE + LIMIT))
+    old = await _pages(caller, {"to": until, "limit": "200"})
+    assert len(old) == RARE + LIMIT
+    statuses = [("status", status.value) for status in RunStatus]
+    others = [("mode", mode.value) for mode in Mode] + [("started_by", one.value) for one in StartedBy]
+    chosen = [*([one] for one in (*statuses, *others)), *map(list, product(statuses, [("mode", "test")]))]
+    for pairs, of in product(chosen, [{}, {"automation_id": history.ids.automation_id}]):
+        query: Query = dict(pairs) | of
+        expected = [run["id"] for run in old if all(run[name] == value for name, value in query.items())]
+        listed = await _pages(caller, {**query, "to": until, "limit": "15"})
+        assert [run["id"] for run in listed] == expected, query
+
+
+async def _pages(caller: Caller, query: Query) -> list[dict[str, Any]]:
+    runs: list[dict[str, Any]] = []
+    cursor: Query = {}
+    while True:
+        answer = (await caller.get(f"{PREFIX}/runs", **query, **cursor)).data
+        runs += answer["runs"]
+        if answer["next_cursor"] is None:
+            return runs
+        cursor = {"cursor": answer["next_cursor"]}
+
+
+async def test_a_long_history_makes_no_read_dearer(
+    engine: Engine, clock: FakeClock, database_url: str
+) -> None:
+    """Each list, filter and far page, each single record, and retention with nothing due, read no more."""
+    two = await make_two(engine, clock)
+    service, ids = two.service, two.ours
+    listed = (await (await service.token("owner")).get(PREFIX)).data["automations"]
+    [other] = [one["id"] for one in listed if one["id"] != ids.automation_id]
+    span = timedelta(days=29)
+    history = History(
+        ids, other, int(service.members["owner"].person.id), clock.now() - span, clock.now(), span / LONG
+    )
+    callers = {False: await service.token("owner"), True: await service.web("owner")}
+    reads = Reads(two, history, database_url, callers)
+    service.context = replace(service.context, engine=cast("Engine", reads.engine))
+    service.restart()
+    await history.write(database_url, range(SHORT))
+    await check_run_filters(callers[False], history)
+    short = await reads.costs(SHORT)
+    await history.write(database_url, range(SHORT, LONG))
+    long = await reads.costs(LONG)
+    reads.engine.close_own()
+    slack = SLACK[engine.dialect]
+    dearer = {call: (short[call], cost) for call, cost in long.items() if cost > SHARE * short[call] + slack}
+    assert not dearer, "\n".join(f"{call}: {costs}" for call, costs in dearer.items())
+    await service.close()
