@@ -7,11 +7,18 @@ RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 SHOPIFY := .cache/shopify/.fetched
 PEERS := .cache/peers/.installed
+GENERATORS := .cache/generators/.installed
+SITE := .cache/docs/.installed
+CLIENT := clients/python/steward_client/operations.py
+CLIENT_TS := clients/typescript/dist/bundle.js
 PROMTOOL := .cache/promtool/promtool
 CARDS := .cache/cards/schema-1.4.json
 # Wheels only, each with its hash: nothing is built or run that the pins do not name.
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
 PYTEST := $(PY) -m pytest
+# The order of the tests and their random cases: a commit is judged by the same ones each time. Other ones are
+# tried with `make test SEED=1`, and by `make fuzz`.
+SEED := 20261123
 # The date library and JMESPath that scripts of imported workflows find: built here, never committed.
 SCRIPTS := steward/sandbox/built/luxon.js
 # What flows may read of a Shopify store, distilled from its published schemas: never committed either.
@@ -19,11 +26,14 @@ READABLE := steward/connectors/shopify/built/schema.json
 COMPILE := .cache/pins/bin/python -m piptools compile --quiet --generate-hashes --no-header --strip-extras \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
 
+# The hashes of all that is built: a package is made of these files and no others.
+BUILT := steward/built.sha256
+
 # The web app is made anew when what it is made from has changed: its sources, or what the API answers.
 WEB := steward/static/index.html
 NODE := web/node_modules/.installed
 TYPES := web/src/api/schema.d.ts
-WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html web/vite.config.ts web/svelte.config.js
+WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) docs/guides/merchants.md web/index.html web/vite.config.ts web/svelte.config.js
 
 # A test run starts some hundred processes: each reads what the first has compiled, also where the
 # surroundings say that nothing compiled is to be kept.
@@ -32,8 +42,8 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 # What is made in one go here makes further things itself, beside the installing; `-j` would make them twice.
 .NOTPARALLEL:
-.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 soak shopify-schema cards-schema promtool \
-	web web-check types wheel browser
+.PHONY: help setup demo serve test check fuzz fleet bench docs pins postgres generators client-python client-typescript site schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 mail-servers proxies soak shopify-schema cards-schema promtool \
+	web web-check types built wheel release browser image image-test base-image
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,10 +57,10 @@ demo: $(WEB) $(READABLE) ## the service with a pretend outside world and sample 
 serve: $(WEB) $(READABLE) ## the service with the settings of the environment (docs/settings.md after make docs)
 	@exec $(PY) -m steward serve $(ARGS)
 
-test: $(DEV) $(READABLE) postgres browser shopify-schema cards-schema promtool check web-check ## all checks and all tests, on SQLite and PostgreSQL
-	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q $(ARGS)
+test: $(DEV) $(GENERATORS) $(CLIENT_TS) $(SITE) $(READABLE) postgres browser shopify-schema cards-schema promtool check web-check ## all checks and all tests, on SQLite and PostgreSQL
+	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q --randomly-seed=$(SEED) $(ARGS)
 
-check: $(DEV) ## lint, format, types, import order
+check: $(DEV) $(CLIENT) ## lint, format, types, import order
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m ruff format --quiet --check .
 	@$(PY) -m mypy --no-error-summary
@@ -68,9 +78,57 @@ web-check: $(WEB) ## the web app: types, lint, tests of its pure functions
 	@mkdir -p .cache; cd web && npm run --silent check >../.cache/web-check.txt 2>&1 || { cat ../.cache/web-check.txt; exit 1; }
 	@cd web && npm run --silent test -- --reporter=dot
 
-wheel: $(RUN) $(WEB) $(READABLE) ## the package with the web app in it, into dist/
-	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-index --no-build-isolation -w dist .
+built: $(BUILT) ## all that is generated into the package, and the list of its hashes
+	@echo "$(BUILT) lists what is built"
+
+$(BUILT): $(RUN) $(WEB) $(SCRIPTS) $(READABLE)
+	@$(PY) -m steward.built
+
+# The time of the commit stands in the archives: the same commit gives the same bytes.
+wheel: $(BUILT) ## the package with the web app in it, and its source distribution, into dist/
+	@mkdir -p dist && rm -f dist/steward_automations-*
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PY) -m hatchling build -d dist >/dev/null
 	@ls dist
+
+# What a release has beside is a prerequisite that writes into dist/: all of dist/ is summed.
+release: wheel client-python client-typescript ## dist/ with wheel, sources, clients, openapi.json, list of parts (CycloneDX) and SHA256SUMS
+	@cd clients/typescript && npm pack --silent --pack-destination ../../dist >/dev/null
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(PY) release_build.py dist
+	@cd dist && rm -f SHA256SUMS && sha256sum -- * >../.cache/SHA256SUMS && mv ../.cache/SHA256SUMS . && ls
+
+# The image holds the extras of IMAGE_EXTRAS. Wheels are those of BASE's Python and processor, each by its hash; pip
+# itself is this environment's. IMAGE_FLAGS go to buildah before its command, such as --storage-driver.
+BASE := python:3.13-slim
+IMAGE_PYTHON := 3.13
+IMAGE_EXTRAS := files holidays
+IMAGE := .cache/image
+IMAGE_LISTS := requirements.txt $(patsubst %,requirements-%.txt,$(IMAGE_EXTRAS))
+IMAGE_PLATFORMS := $(foreach glibc,17 24 26 27 28 31 34 36,--platform manylinux_2_$(glibc)_$(shell uname -m)) \
+	--platform manylinux2014_$(shell uname -m)
+
+image: wheel ## the container image `steward`, by buildah from dist/ (BASE=IMAGE IMAGE_PYTHON=3.13 IMAGE_EXTRAS="files")
+	@rm -rf $(IMAGE) && mkdir -p $(IMAGE)/wheels
+	@cp dist/steward_automations-*.whl $(IMAGE_LISTS) $(IMAGE)
+	@cp -r "$$($(PY) -c 'import pip; print(pip.__path__[0])')" $(IMAGE)/pip
+	@$(PY) -m pip download --quiet --disable-pip-version-check --only-binary :all: --require-hashes --no-deps \
+		--python-version $(IMAGE_PYTHON) $(IMAGE_PLATFORMS) --dest $(IMAGE)/wheels \
+		$(foreach list,$(IMAGE_LISTS),-r $(list))
+	@buildah $(IMAGE_FLAGS) bud --isolation chroot --format docker \
+		--timestamp $$(git log -1 --format=%ct) --build-arg BASE=$(BASE) --tag steward \
+		--file deploy/container/Containerfile $(IMAGE) >.cache/image.txt 2>&1 || { tail -20 .cache/image.txt; exit 1; }
+	@echo "The image is localhost/steward"
+
+base-image: .cache/base-image/base.tar ## a base of Debian's packages, localhost/steward-base, where no image registry is reachable
+	@printf 'FROM scratch\nADD base.tar /\n' | buildah $(IMAGE_FLAGS) bud --isolation chroot --format docker \
+		--tag steward-base --file - .cache/base-image >.cache/image.txt 2>&1 || { tail -20 .cache/image.txt; exit 1; }
+	@echo "The base is localhost/steward-base: make image BASE=localhost/steward-base IMAGE_PYTHON=3.11"
+
+.cache/base-image/base.tar: deploy/container/base-image.sh
+	@mkdir -p $(@D) && echo "Fetching Debian's packages" && $< $(@D) $(DEBIAN)
+
+image-test: $(DEV) base-image ## build the image on base-image, start it without a network, and follow it to its end
+	@$(MAKE) --silent image BASE=localhost/steward-base IMAGE_PYTHON=3.11
+	@IMAGE=localhost/steward $(PYTEST) -q -rs -p no:randomly tests/deploy/test_image.py
 
 fuzz: $(DEV) postgres ## what no client sends: 200 examples an operation against /openapi.json (ARGS="-k runs")
 	@FUZZ_EXAMPLES=200 HOSTILE_MAILS=10000 HARMLESS_VALUES=10000 STEWARD_TEST_REQUIRE_POSTGRES=1 \
@@ -85,8 +143,19 @@ $(PEERS): bench/requirements.txt | $(DEV)
 	@$(PY) -m venv .cache/peers && .cache/peers/bin/python -m pip install --quiet --disable-pip-version-check \
 		--only-binary :all: --require-hashes -r bench/requirements.txt && touch $@
 
+# The generators of clients are kept apart, as what is compared with is.
+$(GENERATORS): tests/api/generators/requirements.txt | $(DEV)
+	@echo "Installing a generator of clients"
+	@$(PY) -m venv .cache/generators && .cache/generators/bin/python -m pip install --quiet --disable-pip-version-check \
+		--only-binary :all: --require-hashes -r $< && touch $@
+
+generators: $(GENERATORS) ## three generators of clients read the OpenAPI documents without a warning
+	@cp tests/api/generators/package*.json tests/api/generators/.npmrc .cache/generators/
+	@cd .cache/generators && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@GENERATORS=1 $(PYTEST) -q -p no:randomly tests/api/test_generators.py
+
 docs: $(DEV) $(WEB) browser ## make the generated pages of docs/ and the pictures of docs/guides/merchants.md
-	@$(PY) -c "from steward.config import settings_page; print(settings_page(), end='')" >docs/settings.md
+	@$(PY) -c "from steward.cli.settings_page import settings_page; print(settings_page(), end='')" >docs/settings.md
 	@$(PY) -m tests.interface_coverage
 	@$(PY) -m tests.api_examples
 	@$(PY) -m tests.templates_page
@@ -98,7 +167,8 @@ docs: $(DEV) $(WEB) browser ## make the generated pages of docs/ and the picture
 pins: ## lock the newest allowed dependencies anew, with hashes
 	@test -x .cache/pins/bin/python || { $(PY) -m venv .cache/pins && \
 		.cache/pins/bin/python -m pip install --quiet pip-tools==7.6.2; }
-	@for name in requirements requirements-files requirements-dev requirements-build bench/requirements; do \
+	@for name in requirements-holidays requirements requirements-files requirements-dev requirements-traces requirements-build \
+		bench/requirements tests/api/generators/requirements docs/requirements; do \
 		echo "$$name.txt"; $(COMPILE) --upgrade --output-file $$name.txt $$name.in || exit 1; done
 
 postgres: $(DEV)
@@ -139,6 +209,27 @@ $(PROMTOOL):
 			| tar -x --strip-components=3 ./usr/bin/promtool && rm prometheus_*.deb; fi; \
 	test -x $(CURDIR)/$@ || echo "promtool cannot be had here: the tests of the alert rules are skipped"
 
+# Of Debian's packages nothing is installed: they are unpacked, and run as nobody from a folder of the test.
+MAIL_PACKAGES := exim4-daemon-light dovecot-core dovecot-imapd libgnutls-dane0 libunbound8 libexttextcat-2.0-0 \
+	libidn12 libevent-2.1-7 libnss-wrapper
+
+mail-servers: $(DEV) ## notices through Debian's exim4, read by IMAP from its dovecot
+	@mkdir -p .cache/mail-servers
+	@if test -x .cache/mail-servers/usr/sbin/exim4; then :; \
+	elif command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then \
+		echo "Fetching exim4 and dovecot" && cd .cache/mail-servers && apt-get -qq download $(MAIL_PACKAGES) 2>/dev/null \
+			&& for package in *.deb; do dpkg-deb -x $$package .; done && rm *.deb && chmod u-s usr/sbin/exim4; fi
+	@$(PYTEST) -q -rs -p no:randomly tests/outbound/test_mail_servers.py
+
+# Nothing of Debian's packages is installed either: two programs are unpacked, and started by the test.
+proxies: $(DEV) ## the samples of deploy/proxy in Debian's nginx and Caddy before a served process
+	@mkdir -p .cache/proxies
+	@if test -x .cache/proxies/usr/bin/caddy; then :; \
+	elif command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then \
+		echo "Fetching nginx and Caddy" && cd .cache/proxies && apt-get -qq download nginx caddy 2>/dev/null \
+			&& for package in *.deb; do dpkg-deb -x $$package .; done && rm *.deb; fi
+	@$(PYTEST) -q -rs -p no:randomly tests/deploy/test_proxies.py
+
 try-s3: $(DEV) .cache/moto/bin/moto_server ## the S3 connector against a server of others, whose signer is not ours
 	@$(PYTEST) -q -p no:randomly tests/connectors/test_cloud_s3_moto.py
 
@@ -172,7 +263,7 @@ try-woocommerce: $(DEV) ## try the connector on a real shop and put it back: URL
 	@URL="$(URL)" KEY="$(KEY)" SECRET="$(SECRET)" CA="$(CA)" $(PY) -m tests.trial
 
 # An environment whose Python is gone is made anew. Debian keeps venv apart: as root it is installed.
-$(RUN): requirements.txt requirements-files.txt requirements-build.txt pyproject.toml | $(SCRIPTS)
+$(RUN): requirements.txt requirements-files.txt requirements-holidays.txt requirements-build.txt pyproject.toml | $(SCRIPTS)
 	@set -e; $(PY) -c pass 2>/dev/null || { \
 		rm -rf $(VENV); found=; old=; \
 		for name in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -197,7 +288,8 @@ $(RUN): requirements.txt requirements-files.txt requirements-build.txt pyproject
 	}
 	@echo "Installing what Steward needs to run"
 	@$(MAKE) --silent $(READABLE) & fetching=$$!; \
-		$(INSTALL) -r requirements.txt -r requirements-files.txt -r requirements-build.txt && wait $$fetching
+		$(INSTALL) -r requirements.txt -r requirements-files.txt -r requirements-holidays.txt \
+			-r requirements-build.txt && wait $$fetching
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 	@mkdir -p .cache && touch $@
 
@@ -212,14 +304,19 @@ $(SCRIPTS): steward/sandbox/package.json steward/sandbox/package-lock.json
 	@rm -rf .cache/sandbox && mkdir -p .cache/sandbox steward/sandbox/built
 	@cp steward/sandbox/package.json steward/sandbox/package-lock.json .cache/sandbox/
 	@cd .cache/sandbox && npm ci --silent --ignore-scripts --no-audit --no-fund
-	@cd .cache/sandbox/node_modules && cp jmespath/jmespath.js jmespath/LICENSE luxon/LICENSE.md $(CURDIR)/steward/sandbox/built/
-	@cd .cache/sandbox/node_modules/showdown && cp dist/showdown.min.js $(CURDIR)/steward/sandbox/built/showdown.js && \
-		cp LICENSE $(CURDIR)/steward/sandbox/built/LICENSE.showdown
-	@cp .cache/sandbox/node_modules/luxon/build/global/luxon.min.js $@
+	@rm -rf steward/sandbox/built/licenses steward/built.sha256 && mkdir -p steward/sandbox/built/licenses
+	@cd .cache/sandbox/node_modules && for name in jmespath luxon showdown; do \
+		cp $$name/LICENSE* $(CURDIR)/steward/sandbox/built/licenses/$$name-$$(node -p "require('./$$name/package.json').version").txt \
+			|| exit 1; done
+	@cd .cache/sandbox/node_modules && cp jmespath/jmespath.js ../jmespath.js && cp showdown/dist/showdown.min.js \
+		../showdown.js && cp luxon/build/global/luxon.min.js ../luxon.js
+	@cd .cache/sandbox && touch *.js && for name in jmespath showdown luxon; do \
+		cp $$name.js $(CURDIR)/.cache/$$name.new && mv -f $(CURDIR)/.cache/$$name.new $(CURDIR)/steward/sandbox/built/$$name.js \
+			|| exit 1; done
 
-$(DEV): $(RUN) requirements-dev.txt
+$(DEV): $(RUN) requirements-dev.txt requirements-traces.txt
 	@echo "Installing what tests and checks need"
-	@$(INSTALL) -r requirements-dev.txt
+	@$(INSTALL) -r requirements-dev.txt -r requirements-traces.txt
 	@touch $@
 
 # Node is needed to build the web app, and for nothing else.
@@ -242,6 +339,7 @@ $(TYPES): web/openapi.json $(NODE)
 
 $(WEB): $(TYPES) $(WEB_FILES)
 	@echo "Building the web app"
+	@rm -f $(BUILT)
 	@cd web && npm run --silent build -- --logLevel error
 	@touch $@
 
@@ -252,5 +350,44 @@ browser: ## Debian's Chromium, which the browser tests drive
 			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 		else echo "Install chromium (Debian, Ubuntu: apt-get install chromium); the browser tests need it."; exit 1; fi; }
 
+# Of Debian's packages nothing is installed: etcd and its client for Python are unpacked, and run as nobody.
+.cache/fleet/site/patroni: tests/fleet/requirements.txt | $(DEV)
+	@echo "Fetching etcd and Patroni"
+	@mkdir -p .cache/fleet/site && cd .cache/fleet && apt-get -qq download etcd-server python3-etcd 2>/dev/null \
+		&& for package in *.deb; do dpkg-deb -x $$package .; done && rm *.deb && cp -r usr/lib/python3/dist-packages/etcd site/
+	@$(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes --no-deps \
+		--upgrade --target .cache/fleet/site -r $< && touch $@
+
+fleet: $(DEV) postgres .cache/fleet/site/patroni ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS=--asynchronous must fail)
+	@$(PY) -m tests.fleet --failovers $(or $(FAILOVERS),20) $(ARGS) 2>.cache/fleet/log.txt
+
 soak: $(DEV) postgres ## the random and destructive tests at length: make soak MINUTES=30 (ARGS="--only simulate,kill")
 	@$(PY) -m tests.soak --minutes $(or $(MINUTES),30) $(ARGS)
+
+# Records and operations of the Python client, from the operations the service has: never committed.
+$(CLIENT): clients/python/generate.py clients/python/generate_records.py $(shell find steward/api steward/model -name '*.py') | $(RUN)
+	@$(PY) -m steward.api.openapi --public .cache/openapi.json
+	@$(PY) clients/python/generate.py .cache/openapi.json clients/python/steward_client && touch $@
+
+client-python: $(CLIENT) ## the package of the Python client, into dist/
+	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-index --no-build-isolation -w dist ./clients/python
+
+client-typescript: $(CLIENT_TS) ## the TypeScript client, built and minified in clients/typescript/dist
+	@echo "$(CLIENT_TS)"
+
+$(CLIENT_TS): clients/typescript/package-lock.json clients/typescript/generate.mjs $(wildcard clients/typescript/src/[ei][nr]*.ts) $(CLIENT)
+	@echo "Building the TypeScript client"
+	@cd clients/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && node generate.mjs ../../.cache/openapi.json \
+		&& npm run --silent types >/dev/null && npm run --silent build && npm run --silent bundle && touch dist/bundle.js
+
+# The tool of the documentation site is kept apart, too.
+$(SITE): docs/requirements.txt | $(DEV)
+	@echo "Installing the tool of the documentation site"
+	@$(PY) -m venv .cache/docs && .cache/docs/bin/python -m pip install --quiet --disable-pip-version-check \
+		--only-binary :all: --require-hashes -r $< && touch $@
+
+site: $(SITE) $(CLIENT) ## the documentation site, into .cache/site (make site ARGS=serve shows it)
+	@$(PY) tools/site.py stage .cache/site-source
+	@.cache/docs/bin/zensical build --config-file zensical.toml --strict >.cache/site.txt 2>&1 || { cat .cache/site.txt; exit 1; }
+	@$(PY) tools/site.py finish .cache/site-source .cache/site
+	@$(if $(filter serve,$(ARGS)),.cache/docs/bin/zensical serve --config-file zensical.toml,echo "The site is in .cache/site")

@@ -110,7 +110,9 @@ def main(folder: str, target: str) -> None:
     ]
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     made = json.dumps(table(read), separators=(",", ":"))
-    Path(target).write_text(made, "utf-8")
+    unfinished = Path(f"{target}.unfinished")
+    unfinished.write_text(made, "utf-8")
+    unfinished.replace(target)  # whole: a service or a `steward doctor` may read it at this moment
 
 
 if __name__ == "__main__":

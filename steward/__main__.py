@@ -1,12 +1,19 @@
 """`python -m steward` and the `steward` command."""
 
+import os
 import sys
 
-from steward.cli.run import main as run_command_line
+from steward.cli import quick
 
 
 def main() -> None:
     """Runs the command line and ends the process with its exit code."""
+    words = sys.argv[1:]
+    if quick.is_quick(words):
+        sys.exit(quick.main(words, os.environ))
+    # Imported late: the quick check, which runs twice a minute, needs nothing of it.
+    from steward.cli.run import main as run_command_line
+
     sys.exit(run_command_line())
 
 

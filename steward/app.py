@@ -26,6 +26,7 @@ from steward.database.engine.base import Engine
 from steward.database.engine.disk_space import Space, Spared
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
+from steward.events.context import EventRules
 from steward.events.receive import Intake
 from steward.notifications.context import NotificationContext, NotificationRules
 from steward.notifications.wiring import channels_of, with_dead_channels
@@ -33,18 +34,17 @@ from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.platforms import connector_options
 from steward.runs.retention import RetentionRules
-from steward.runs.worker_context import RunRules, WorkerContext
+from steward.runs.run_context import FileFolder, RunRules
 from steward.sandbox.pool import SandboxPool
 from steward.scheduling import zones
 from steward.security.envelope import MasterKey
 from steward.security.passwords import PRODUCTION, SMALL
-from steward.startup import master_keys, open_engine
+from steward.startup import master_keys, open_engine, open_traces
 from steward.telemetry.log import Log, LogLevel
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register, Secret
-from steward.templates.base import Template
 from steward.version import __version__
-from steward.worker import Hints
+from steward.worker import Hints, WorkerContext, WorkerRules
 
 _QUIET_S = 60.0  # between two log lines of what may happen with every write
 
@@ -80,6 +80,7 @@ class Wired:
         await self.outbound.aclose()
         await self.worker_context.sandbox_pool.close()
         self.context.hashing.close()
+        await self.context.traces.close()
         await self.engine.close()
 
 
@@ -104,7 +105,7 @@ async def build(
     space = _space(settings) if serve else None
     edge = engine if space is None else Spared(engine, space, finishes=False)
     masters = master_keys(settings)
-    http = _transport(settings, clock, log, transport)
+    http = _transport(settings, clock, log, metrics, transport)
     outbound = Outbound(http)
     connectors_by_kind = connectors.build(connector_options(settings))
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
@@ -119,8 +120,7 @@ async def build(
         keys=ring,
         hashing=Hashing(PRODUCTION if settings.env is Environment.PRODUCTION else SMALL),
         log=log,
-        templates={template.template_id: template for template in templates.ALL},
-        connectors=connectors_by_kind,
+        automation_rules=_automation_rules(settings, connectors_by_kind),
         vault=vault,
         channels=channels_of(
             engine,
@@ -134,10 +134,11 @@ async def build(
         sandbox_pool=sandbox_pool,
         intake=Intake(edge, clock, vault, log, metrics),
         wake=hints.announce,
+        traces=http.traces,
     )
     ctx = _worker_context(settings, engine, context, metrics, wake=hints.wake)
     gate = application.create(context, pages=pages.built(web_origin=settings.web_origin))
-    metrics.add_counter("steward_requests_total", status=gate.answered)
+    metrics.add_counter("steward_requests_total", gate.answered, status=0, operation=1)
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
     notifications = _notifications(settings, ctx, context, wake=hints.wake)
     return Wired(
@@ -161,13 +162,16 @@ def _worker_context(
         log=context.log,
         metrics=metrics,
         rules=_run_rules(settings),
-        automation_rules=_automation_rules(settings, context.templates, context.connectors),
-        templates=context.templates,
+        worker_rules=_worker_rules(settings),
+        event_rules=_event_rules(settings),
+        automation_rules=context.automation_rules,
         access=RunAccess(engine, context.clock, context.vault),
         vault=context.vault,
         retention=_keeping(settings),
+        files=_files(settings, context.space),
         sandbox_pool=context.sandbox_pool,
         wake=wake,
+        traces=context.traces,
     )
 
 
@@ -191,9 +195,16 @@ def _sandbox_pool(settings: Settings) -> SandboxPool:
     return SandboxPool(settings.confined_processes, must_confine=must_confine)
 
 
-def _transport(settings: Settings, clock: Clock, log: Log, transport: Any) -> HttpTransport:
-    hosts = frozenset(settings.allow_private_hosts)
-    return HttpTransport(clock, log.register, log, private_hosts=hosts, transport=transport)
+def _transport(settings: Settings, clock: Clock, log: Log, metrics: Metrics, transport: Any) -> HttpTransport:
+    """Returns what makes every outbound call, with where the spans of this process go."""
+    return HttpTransport(
+        clock,
+        log.register,
+        log,
+        private_hosts=frozenset(settings.allow_private_hosts),
+        transport=transport,
+        traces=open_traces(settings, lambda count: metrics.count("steward_spans_dropped_total", count)),
+    )
 
 
 async def _ring(settings: Settings, engine: Engine, clock: Clock, masters: list[MasterKey]) -> keys.KeyRing:
@@ -235,6 +246,7 @@ def _secrets(settings: Settings) -> list[str]:
             password,
             settings.google_client_secret,
             settings.microsoft_client_secret,
+            *(value for _, value in settings.traces_headers),
             *keys_given,
         )
         if secret
@@ -243,7 +255,14 @@ def _secrets(settings: Settings) -> list[str]:
 
 async def _engine(settings: Settings, clock: Clock, metrics: Metrics, log: Log, *, serve: bool) -> Engine:
     on_commit, on_batch_split = _batches(metrics), _splits(metrics, log, clock)
-    return await open_engine(settings, clock, serve=serve, on_commit=on_commit, on_batch_split=on_batch_split)
+    return await open_engine(
+        settings,
+        clock,
+        serve=serve,
+        on_commit=on_commit,
+        on_batch_split=on_batch_split,
+        on_lost=_losses(metrics, log, clock),
+    )
 
 
 def _batches(metrics: Metrics) -> Callable[[int], None]:
@@ -269,6 +288,20 @@ def _splits(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str, Exceptio
     return split
 
 
+def _losses(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str], None]:
+    """Returns a callback that counts lost connections to PostgreSQL, and logs each reason once a minute."""
+    last: dict[str, float] = {}
+
+    def lost(why: str) -> None:
+        metrics.count("steward_database_lost_total", why=why)
+        now = clock.monotonic()
+        if now - last.get(why, -_QUIET_S) >= _QUIET_S:
+            last[why] = now
+            log.warning("database_lost", why=why)
+
+    return lost
+
+
 def _rules(settings: Settings) -> Rules:
     return Rules(
         quiet_periods=settings.quiet_periods,
@@ -284,11 +317,7 @@ def _rules(settings: Settings) -> Rules:
         trusted_proxies=settings.trusted_proxies,
         session_idle_minutes=settings.session_idle_minutes,
         session_hours=settings.session_hours,
-        spread_max=settings.spread_max,
-        late_limit_minutes=settings.late_limit_minutes,
         approver_not_starter=settings.approver_not_starter,
-        queue_limit_hours=settings.queue_limit_hours,
-        max_waiting_events=settings.max_waiting_events,
         max_waiting_hand=settings.max_waiting_hand,
         # Runs are removed with their month, and an undo may wait 30 days for its approval.
         undo_for=timedelta(days=min(settings.undo_days, settings.run_history_days - 35)),
@@ -326,9 +355,8 @@ def _sign_in(settings: Settings) -> SignInApps:
     return SignInApps(redirect_uri, providers)
 
 
-def _automation_rules(
-    settings: Settings, offered: Mapping[str, Template], connectors_by_kind: Mapping[str, Connector]
-) -> AutomationRules:
+def _automation_rules(settings: Settings, connectors_by_kind: Mapping[str, Connector]) -> AutomationRules:
+    offered = {template.template_id: template for template in templates.ALL}
     late_limit = timedelta(minutes=settings.late_limit_minutes)
     return AutomationRules(offered, connectors_by_kind, late_limit=late_limit, spread_max=settings.spread_max)
 
@@ -343,16 +371,34 @@ def _run_rules(settings: Settings) -> RunRules:
     return RunRules(
         approval=approval,
         time_limit=timedelta(seconds=settings.run_time_limit_seconds),
-        queue_limit=timedelta(hours=settings.queue_limit_hours),
-        lease=timedelta(seconds=settings.lease_seconds),
         settle_quiet=timedelta(seconds=settings.settle_quiet_seconds),
         write_timeout=timedelta(seconds=longest_write),
+    )
+
+
+def _worker_rules(settings: Settings) -> WorkerRules:
+    return WorkerRules(
+        lease=timedelta(seconds=settings.lease_seconds),
+        queue_limit=timedelta(hours=settings.queue_limit_hours),
         concurrency=settings.worker_concurrency,
         organization_concurrency=settings.organization_concurrency,
-        max_waiting_events=settings.max_waiting_events,
+        audit_anchor=timedelta(hours=settings.audit_anchor_hours),
+    )
+
+
+def _event_rules(settings: Settings) -> EventRules:
+    return EventRules(
+        max_waiting=settings.max_waiting_events,
         catch_up=timedelta(minutes=settings.catch_up_minutes),
         base_url=settings.base_url,
     )
+
+
+def _files(settings: Settings, space: Space | None) -> FileFolder | None:
+    """Returns where the files of runs are kept: None where their rows hold them."""
+    if not is_sqlite(settings.database_url):
+        return None
+    return FileFolder.beside(sqlite_path(settings.database_url), space)
 
 
 def _keeping(settings: Settings) -> RetentionRules:

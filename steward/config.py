@@ -187,6 +187,9 @@ def _database(text: str) -> str:
             raise ValueError
     elif not re.fullmatch(r"postgresql://\S+", text):
         raise ValueError
+    elif "," in (hosts := urlsplit(text).netloc.rpartition("@")[2]):
+        for host in hosts.split(","):
+            _host_port(host if re.search(r":[0-9]+$", host) else f"{host}:5432")
     return text
 
 
@@ -215,6 +218,19 @@ def _list_of(words: str, item: Callable[[str], T]) -> Form:
     return Form(f"a comma separated list of {words}, each once", lambda text: _items(text, item))
 
 
+def _header(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not re.fullmatch(r"[A-Za-z0-9-]+", name) or not value.isprintable():
+        raise ValueError
+    return name, value
+
+
+def _share(text: str) -> float:
+    if not re.fullmatch(r"0(\.[0-9]{1,6})?|1(\.0{1,6})?", text):
+        raise ValueError
+    return float(text)
+
+
 def _master_keys(text: str) -> tuple[tuple[str, bytes], ...]:
     keys = _items(text, _master_key)
     if not keys or len({name for name, _ in keys}) != len(keys):
@@ -230,7 +246,7 @@ _URL = Form("an http or https URL without user, query and fragment", _address)
 _BARE_URL = Form("an http or https URL without user, path, query and fragment", _pathless)
 _LISTEN = Form("host:port, the port from 1 to 65535", _host_port)
 _METRICS = Form("host:port, the port from 1 to 65535, or off", _metrics_listen)
-_DATABASE = Form("sqlite:///PATH or postgresql://HOST/NAME", _database)
+_DATABASE = Form("sqlite:///PATH or postgresql://HOST[,HOST…]/NAME", _database)
 _KEYS = Form("a comma separated list of id:base64 of 32 bytes, each id once", _master_keys)
 _HOSTS = _list_of("host:port", _entry)
 _TEAMS = _list_of("host suffixes that begin with a dot, or host:port", _teams_host)
@@ -241,6 +257,8 @@ _SMTP = Form(
 _SENDER = Form("an e-mail address, or a name and an address in angle brackets", _sender)
 _NETWORKS = _list_of("networks such as 10.0.0.0/8", ipaddress.ip_network)
 _LEVEL = _choice("debug", "info", "warning", "error")
+_HEADERS = _list_of("name=value", _header)
+_SHARE = Form("a number from 0 to 1", _share)
 _MONTH = r"20[0-9]{2}-(0[1-9]|1[0-2])"
 
 
@@ -259,11 +277,15 @@ class Settings:
     database_url: str = _setting(
         _DATABASE,
         "sqlite:///./steward-data/steward.db",
-        "Where everything is kept. On PostgreSQL `migrate` alone needs a role that may create roles and"
+        "Where everything is kept. Several servers of PostgreSQL stand apart by commas: the one that takes"
+        " writes is used. There `migrate` alone needs a role that may create roles and"
         " tables; the service takes the role `steward_app`",
         secret=True,
     )
     database_pool: int = _setting(_whole(1, 100), "8", "PostgreSQL connections per process")
+    database_deadline_seconds: int = _setting(
+        _whole(2, 30), "8", "How long a statement may take on PostgreSQL until the service gives it up"
+    )
     data_dir: Path = _setting(_PATH, "./steward-data", "Folder for what is kept beside the database")
     master_keys: tuple[tuple[str, bytes], ...] = _setting(
         _KEYS,
@@ -292,6 +314,9 @@ class Settings:
     limit_login: int = _setting(_whole(1, 10_000), "10", "Attempts of logins and of sign-ins per 60 s")
     spread_max: int = _setting(
         _whole(0, 9), "9", "Most minutes added to a new automation's slots; existing ones keep theirs"
+    )
+    audit_anchor_hours: int = _setting(
+        _whole(1, 168), "24", "How often the end of each audit log is written to the log"
     )
     late_limit_minutes: int = _setting(
         _whole(10, 1440), "10", "A slot later than its time by more is skipped as too late"
@@ -396,16 +421,25 @@ class Settings:
     quiet_periods: int = _setting(
         _whole(1, 50), "3", "After so many of its periods without a success an automation is told of"
     )
+    traces_url: str | None = _setting(
+        _URL, None, "Where traces go by OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`; an extra"
+    )
+    traces_headers: tuple[tuple[str, str], ...] = _setting(
+        _HEADERS, "", "Headers of what is sent there, such as a collector's key", secret=True
+    )
+    traces_ratio: float = _setting(_SHARE, "1", "The share of requests and of succeeded runs that is traced")
     shopify_api_version: str = _setting(Form("YYYY-MM", _month), "2026-10", "The version asked for")
     shopify_url: str | None = _setting(_URL, None, "Replaces `https://{shop_domain}`; refused in production")
 
 
-def _spec_of(setting: "Field[Any]") -> SettingSpec:
+def spec_of(setting: "Field[Any]") -> SettingSpec:
+    """Returns what is known of a field of Settings beside its name."""
     spec: SettingSpec = setting.metadata["spec"]
     return spec
 
 
-def _variable(name: str) -> str:
+def variable(name: str) -> str:
+    """Returns the variable that gives a field its value."""
     return PREFIX + name.upper()
 
 
@@ -445,18 +479,18 @@ def _values(texts: Mapping[str, str | None], problems: list[str]) -> dict[str, A
     for setting in fields(Settings):
         if setting.name not in texts:
             continue
-        form, text = _spec_of(setting).form.for_environment(environment), texts[setting.name]
+        form, text = spec_of(setting).form.for_environment(environment), texts[setting.name]
         try:
             values[setting.name] = None if text is None else form.read(text)
         except ValueError:
             # The value is not repeated: a mistyped secret would appear in the log.
-            problems.append(f"{_variable(setting.name)} must be {form.words}.")
+            problems.append(f"{variable(setting.name)} must be {form.words}.")
     return values
 
 
 def _unknown(environ: Mapping[str, str]) -> list[str]:
-    names = {_variable(setting.name) for setting in fields(Settings)}
-    files = {f"{_variable(setting.name)}_FILE" for setting in fields(Settings) if _spec_of(setting).secret}
+    names = {variable(setting.name) for setting in fields(Settings)}
+    files = {f"{variable(setting.name)}_FILE" for setting in fields(Settings) if spec_of(setting).secret}
     problems = []
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in names | files:
@@ -468,7 +502,7 @@ def _unknown(environ: Mapping[str, str]) -> list[str]:
 
 def _text_of(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
     """The text of one setting: its variable, the file it names, or its default."""
-    name, spec = _variable(setting.name), _spec_of(setting)
+    name, spec = variable(setting.name), spec_of(setting)
     text, file = environ.get(name), environ.get(f"{name}_FILE") if spec.secret else None
     if text is not None and file is not None:
         raise ValueError(f"{name} and {name}_FILE are both given; give one of them.")
@@ -487,9 +521,22 @@ def _rules(settings: Settings) -> list[str]:
         problems.append("STEWARD_APPROVAL_SECONDS may be set only with STEWARD_ENV=test.")
     if settings.smtp_url is not None and settings.mail_from is None:
         problems.append("STEWARD_MAIL_FROM is required with STEWARD_SMTP_URL.")
+    if settings.traces_url is not None and not _is_private_or_https(settings.traces_url, settings):
+        words = "must be https, unless loopback or among STEWARD_ALLOW_PRIVATE_HOSTS."
+        problems.append(f"STEWARD_TRACES_URL {words}")
     if settings.processes > 1 and not settings.database_url.startswith("postgresql://"):
         problems.append("STEWARD_PROCESSES must be 1 on SQLite; more than 1 needs PostgreSQL.")
     return problems
+
+
+def _is_private_or_https(url: str, settings: Settings) -> bool:
+    address = urlsplit(url)
+    host = f"{address.hostname}:{address.port or 80}"
+    return (
+        address.scheme == "https"
+        or _is_loopback(address.hostname or "")
+        or host in settings.allow_private_hosts
+    )
 
 
 def _is_production(settings: Settings) -> bool:
@@ -507,20 +554,14 @@ def _production_rules(settings: Settings) -> list[str]:
     for name in ("base_url", "auth_url", "web_origin"):
         address = urlsplit(getattr(settings, name))
         if address.scheme != "https" and not _is_loopback(address.hostname or ""):
-            problems.append(f"{_variable(name)} must be https with STEWARD_ENV=production, unless loopback.")
+            problems.append(f"{variable(name)} must be https with STEWARD_ENV=production, unless loopback.")
     names = (
-        "google_drive_url",
-        "google_gmail_url",
-        "google_sheets_url",
-        "google_token_url",
-        "google_authorize_url",
-        "microsoft_graph_url",
-        "microsoft_token_url",
-        "microsoft_authorize_url",
+        *("google_drive_url", "google_gmail_url", "google_sheets_url", "google_token_url"),
+        *("google_authorize_url", "microsoft_graph_url", "microsoft_token_url", "microsoft_authorize_url"),
     )
     for name in names:
         if urlsplit(getattr(settings, name)).scheme != "https":
-            problems.append(f"{_variable(name)} must be https with STEWARD_ENV=production.")
+            problems.append(f"{variable(name)} must be https with STEWARD_ENV=production.")
     if settings.shopify_url is not None:
         problems.append("STEWARD_SHOPIFY_URL is refused with STEWARD_ENV=production.")
     return problems
@@ -556,23 +597,3 @@ def read_env_file(path: Path) -> dict[str, str]:
             value = value[1:-1]
         variables[match[1]] = value
     return variables
-
-
-def settings_page() -> str:
-    """`docs/settings.md`: the table of every setting."""
-    lines = [
-        "# Settings",
-        "",
-        "Environment variables, or a file of them given as `--env-file PATH`. A variable that begins with",
-        "`STEWARD_` and is not in this table stops the start, and so does a value out of its range. Secrets",
-        "(marked S) may be given as `NAME_FILE` holding the path of a file instead. Made by `make docs`.",
-        "",
-        "| Variable | Value | Default | Meaning |",
-        "| - | - | - | - |",
-    ]
-    for setting in fields(Settings):
-        spec = _spec_of(setting)
-        default = "unset" if spec.default is None else f"`{spec.default}`" if spec.default else "empty"
-        mark = " (S)" if spec.secret else ""
-        lines.append(f"| {_variable(setting.name)}{mark} | {spec.form.words} | {default} | {spec.meaning} |")
-    return "\n".join(lines) + "\n"

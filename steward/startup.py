@@ -11,15 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from steward.clock import Clock
-from steward.config import Environment, Settings
+from steward.config import Environment, Settings, SettingsError
 from steward.database.engine.base import Engine
 from steward.database.engine.migrate import is_sqlite, sqlite_path
-from steward.database.engine.postgres import PostgresEngine
+from steward.database.engine.postgres import HEARTBEAT_DEADLINE, PostgresEngine
 from steward.database.engine.private_files import close, is_foreign, make_folder
 from steward.database.engine.sqlite import SqliteEngine
 from steward.security.envelope import MasterKey
+from steward.telemetry.traces import NO_TRACES, Traces
 
 KEY_FILE = "master.keys"
+# Of an operator's command, in seconds: it may look through whole tables.
+COMMAND_DEADLINE = 60.0
 
 
 async def open_engine(
@@ -27,19 +30,27 @@ async def open_engine(
     clock: Clock,
     *,
     serve: bool,
+    deadline: float | None = None,
     on_commit: Callable[[int], None] = lambda count: None,
     on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
+    on_lost: Callable[[str], None] = lambda why: None,
 ) -> Engine:
-    """Opens the database the settings name. Raises AlreadyServed, Unavailable."""
+    """Opens the database the settings name. Raises AlreadyServed, Unavailable.
+
+    `deadline` replaces the setting for commands that read more than the service does.
+    """
     if is_sqlite(settings.database_url):
         return SqliteEngine(sqlite_path(settings.database_url), clock=clock, serve=serve, on_commit=on_commit)
     return await PostgresEngine.open(
         settings.database_url,
         size=settings.database_pool,
+        deadline=settings.database_deadline_seconds if deadline is None else deadline,
+        heartbeat_deadline=min(HEARTBEAT_DEADLINE, max(1.0, settings.lease_seconds / 3)),
         clock=clock,
         test=settings.env is Environment.TEST,
         on_commit=on_commit,
         on_batch_split=on_batch_split,
+        on_lost=on_lost,
     )
 
 
@@ -54,6 +65,23 @@ def master_keys(settings: Settings) -> list[MasterKey]:
         write_private(file, f"local:{new_key}\n")
     key_id, _, text = file.read_text("ascii").strip().partition(":")
     return [MasterKey(key_id, base64.b64decode(text))]
+
+
+def open_traces(settings: Settings, on_drop: Callable[[int], None] = lambda count: None) -> Traces:
+    """Returns where spans go. Raises SettingsError without the extra that sends them."""
+    if settings.traces_url is None:
+        return NO_TRACES
+    try:
+        from steward.telemetry.otlp import OtlpTraces
+    except ImportError as error:
+        words = "STEWARD_TRACES_URL needs the extra `traces`: install steward-automations[traces]."
+        raise SettingsError([words]) from error
+    return OtlpTraces(
+        settings.traces_url,
+        headers=dict(settings.traces_headers),
+        ratio=settings.traces_ratio,
+        on_drop=on_drop,
+    )
 
 
 def own_files(settings: Settings) -> list[Path]:

@@ -5,27 +5,25 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
+from steward.closed_periods import bounds
 from steward.connections import health
 from steward.connections.health import ConnectionChecks
-from steward.database import due_rows
 from steward.database.engine.base import Autocommit, Tx
-from steward.database.engine.disk_space import RETRY_SECONDS
+from steward.database.engine.disk_space import RETRY_SECONDS, Space
 from steward.database.operator.status import DELAY_STEPS
-from steward.database.runs import approvals, fairness, transitions, workers, write_ledger
-from steward.database.runs import records as runs
+from steward.database.runs import transitions, workers
 from steward.events import catch_up, listen, match
-from steward.model.ids import ApprovalId, OrgId, RunId, WorkerId
+from steward.events.context import EventContext, EventRules
+from steward.model.ids import OrgId, RunId, WorkerId
 from steward.model.notice import ChannelName
 from steward.model.refusals import Unavailable
-from steward.model.run import RunStatus
 from steward.notifications import close, deliver, fan_out, status
 from steward.notifications.context import NotificationContext
-from steward.occurrences import audit, zone_change
-from steward.run_queue import ending
-from steward.runs import approval, claim, dispatch, maintenance, reconcile, recover, retention, walk
-from steward.runs.worker_context import WorkerContext
+from steward.occurrences import audit, closings, zone_change
+from steward.runs import claim, dispatch, recover, tasks, walk
+from steward.runs.retention import RetentionRules
+from steward.runs.run_context import RunContext
 from steward.version import __version__
 
 _HEARTBEATS_A_LEASE = 3
@@ -41,7 +39,6 @@ _NOT_DRAINED = (
     "gauges",
     "notice_gauges",
 )
-_SHOW_AFTER = timedelta(seconds=1)
 
 
 @dataclass(slots=True)
@@ -64,6 +61,48 @@ class Hints:
         self.of(kind).set()
         if self.notify_others is not None:
             self.notify_others(kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRules:
+    """The settings of a worker process, with their defaults."""
+
+    lease: timedelta = timedelta(seconds=30)
+    queue_limit: timedelta = timedelta(hours=24)
+    concurrency: int = 20
+    organization_concurrency: int = 50
+    audit_anchor: timedelta = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerContext(RunContext):
+    """What the periodic tasks depend on: what runs need, and what the process alone does.
+
+    Only this file and the wiring know it whole: each task passes on what its functions use.
+    """
+
+    worker_rules: WorkerRules = field(default_factory=WorkerRules)
+    event_rules: EventRules = field(default_factory=EventRules)
+    retention: RetentionRules = field(default_factory=RetentionRules)
+    space: Space | None = None
+
+    @property
+    def accepts_work(self) -> bool:
+        """Whether new work may start; False while the disk is full."""
+        return self.space is None or not self.space.is_full
+
+    def events(self) -> EventContext:
+        """Returns what the tasks of events depend on."""
+        return EventContext(
+            engine=self.engine,
+            clock=self.clock,
+            log=self.log,
+            metrics=self.metrics,
+            wake=self.wake,
+            vault=self.vault,
+            automation_rules=self.automation_rules,
+            rules=self.event_rules,
+        )
 
 
 @dataclass(slots=True)
@@ -117,16 +156,16 @@ async def _register(worker: Worker) -> None:
             workers.register,
             name=recover.process_name(),
             version=__version__,
-            slots=ctx.rules.concurrency,
+            slots=ctx.worker_rules.concurrency,
             lease_ms=_lease_ms(ctx),
         ),
         urgent=True,
     )
-    ctx.lease_confirmation.confirm(asked_at + _CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
+    ctx.lease_confirmation.confirm(asked_at + _CONFIRMED_SHARE * ctx.worker_rules.lease.total_seconds())
 
 
 def _lease_ms(ctx: WorkerContext) -> int:
-    return int(ctx.rules.lease.total_seconds() * 1000)
+    return int(ctx.worker_rules.lease.total_seconds() * 1000)
 
 
 def periodic_tasks(
@@ -136,7 +175,7 @@ def periodic_tasks(
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
     """
-    lease = worker.ctx.rules.lease
+    lease = worker.ctx.worker_rules.lease
     second, half_minute, minute = timedelta(seconds=1), timedelta(seconds=30), timedelta(minutes=1)
     return [
         _PeriodicTask("heartbeat", lease / _HEARTBEATS_A_LEASE, lambda: heartbeat(worker)),
@@ -145,26 +184,27 @@ def periodic_tasks(
         _PeriodicTask("claim", worker.poll, lambda: claim_runs(worker), hint="ready"),
         _PeriodicTask("find_full", second, lambda: _find_full_organizations(worker)),
         _PeriodicTask("dispatch", dispatch_every, lambda: dispatch_due(worker), hint="due"),
-        _PeriodicTask("match", second, lambda: match.match_due(worker.ctx), hint="event"),
-        _PeriodicTask("listen", 10 * second, lambda: listen.listen_due(worker.ctx), hint="listen"),
-        _PeriodicTask("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.ctx), hint="catch_up"),
-        _PeriodicTask("check_connections", half_minute, lambda: check_connections(worker)),
+        _PeriodicTask("match", second, lambda: match.match_due(worker.ctx.events()), hint="event"),
+        _PeriodicTask("listen", 10 * second, lambda: listen.listen_due(worker.ctx.events()), hint="listen"),
         _PeriodicTask(
-            "closings", 2 * second, lambda: maintenance.follow_closed_periods(worker.ctx), "closings"
+            "catch_up", half_minute, lambda: catch_up.catch_up_due(worker.ctx.events()), hint="catch_up"
         ),
-        _PeriodicTask("closing_bounds", minute, lambda: maintenance.raise_closing_bounds(worker.ctx)),
-        _PeriodicTask("audit", minute, lambda: audit_slots(worker)),
-        _PeriodicTask("stats", 5 * second, lambda: record_delays(worker)),
-        _PeriodicTask("gauges", 15 * second, lambda: maintenance.export_gauges(worker.ctx)),
-        _PeriodicTask("wake", second, lambda: wake_sleeping(worker)),
-        _PeriodicTask("expire_approvals", 10 * second, lambda: expire_approvals(worker)),
-        _PeriodicTask("warn", 15 * second, lambda: warn_of_approvals(worker)),
+        _PeriodicTask("check_connections", half_minute, lambda: check_connections(worker)),
+        _PeriodicTask("closings", 2 * second, lambda: _follow_closed_periods(worker), "closings"),
+        _PeriodicTask("closing_bounds", minute, lambda: _raise_closing_bounds(worker)),
+        _PeriodicTask("audit_logs", minute, lambda: _check_audit_logs(worker)),
+        _PeriodicTask("audit", minute, lambda: _audit_slots(worker)),
+        _PeriodicTask("stats", 5 * second, lambda: _record_delays(worker)),
+        _PeriodicTask("gauges", 15 * second, lambda: export_gauges(worker)),
+        _PeriodicTask("wake", second, lambda: tasks.wake_sleeping(worker.ctx)),
+        _PeriodicTask("expire_approvals", 10 * second, lambda: tasks.expire_approvals(worker.ctx)),
+        _PeriodicTask("warn", 15 * second, lambda: tasks.warn_of_approvals(worker.ctx)),
         _PeriodicTask("queue_limit", minute, lambda: expire_unstarted(worker)),
-        _PeriodicTask("settle", half_minute, lambda: settle_finished(worker)),
-        _PeriodicTask("progress", timedelta(seconds=2), lambda: note_progress(worker)),
+        _PeriodicTask("settle", half_minute, lambda: tasks.settle_finished(worker.ctx)),
+        _PeriodicTask("progress", timedelta(seconds=2), lambda: tasks.note_progress(worker.ctx)),
         _PeriodicTask("retention", minute, lambda: apply_retention(worker)),
-        _PeriodicTask("space", timedelta(seconds=RETRY_SECONDS), lambda: maintenance.watch_space(worker.ctx)),
-        _PeriodicTask("partitions", timedelta(hours=1), lambda: maintenance.rotate_partitions(worker.ctx)),
+        _PeriodicTask("space", timedelta(seconds=RETRY_SECONDS), lambda: watch_space(worker)),
+        _PeriodicTask("partitions", timedelta(hours=1), lambda: rotate_partitions(worker)),
         *_notification_tasks(worker.notifications),
     ]
 
@@ -187,6 +227,42 @@ def _notification_tasks(ctx: NotificationContext | None) -> list[_PeriodicTask]:
     ]
 
 
+async def _follow_closed_periods(worker: Worker) -> bool:
+    """Rewrites when automations run next where closed periods were changed."""
+    return await closings.follow_changes(worker.ctx.engine, worker.ctx.clock.now())
+
+
+async def _raise_closing_bounds(worker: Worker) -> bool:
+    """Forgets closings that have passed, so that slots take the fast path again."""
+    ctx = worker.ctx
+    late_limit = ctx.automation_rules.late_limit
+    return await bounds.raise_bounds(ctx.engine, ctx.clock.now(), late_limit=late_limit)
+
+
+async def _check_audit_logs(worker: Worker) -> bool:
+    """Checks the chains of audit entries that are due."""
+    return await tasks.check_audit_logs(worker.ctx, worker.ctx.worker_rules.audit_anchor)
+
+
+async def export_gauges(worker: Worker) -> bool:
+    """Sets the gauges of queue, slots and leases."""
+    ctx = worker.ctx
+    return await tasks.export_gauges(ctx, ctx.lease_confirmation.until)
+
+
+async def watch_space(worker: Worker) -> bool:
+    """Measures the disk that an SQLite database is on."""
+    ctx = worker.ctx
+    if ctx.space is None:
+        return False
+    return await tasks.watch_space(ctx, ctx.space)
+
+
+async def rotate_partitions(worker: Worker) -> bool:
+    """Creates and drops monthly partitions."""
+    return await tasks.rotate_partitions(worker.ctx)
+
+
 async def check_connections(worker: Worker) -> bool:
     """Checks the connections that are due."""
     ctx = worker.ctx
@@ -203,7 +279,7 @@ async def heartbeat(worker: Worker) -> bool:
         urgent=True,
     )
     if alive:
-        ctx.lease_confirmation.confirm(asked_at + _CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
+        ctx.lease_confirmation.confirm(asked_at + _CONFIRMED_SHARE * ctx.worker_rules.lease.total_seconds())
         return False
     ctx.metrics.count("steward_leases_lost_total")
     ctx.log.warning("lease_lost", worker=worker.id, runs=len(worker.running))
@@ -250,12 +326,12 @@ async def _release_orphaned_runs(worker: Worker) -> bool:
 async def claim_runs(worker: Worker) -> bool:
     """Claims as many ready runs as there is room for and starts them."""
     ctx = worker.ctx
-    free = ctx.rules.concurrency - len(worker.running)
+    free = ctx.worker_rules.concurrency - len(worker.running)
     if ctx.clock.monotonic() >= ctx.lease_confirmation.until or not ctx.accepts_work:
         return False
     worker.claiming = True
     try:
-        leases = await claim.claim(ctx, worker.id, free=free, full=worker.full)
+        leases = await claim.claim(ctx.engine, ctx.clock.now(), worker.id, free=free, full=worker.full)
     finally:
         worker.claiming = False
     for lease in leases:
@@ -276,8 +352,8 @@ def _done(worker: Worker, run: RunId, task: "asyncio.Task[None]") -> None:
 async def _find_full_organizations(worker: Worker) -> bool:
     """Finds the organizations that have as many leased runs as they may."""
     ctx = worker.ctx
-    cap = ctx.rules.organization_concurrency
-    if ctx.rules.concurrency > cap or ctx.engine.dialect == "postgresql":
+    cap = ctx.worker_rules.organization_concurrency
+    if ctx.worker_rules.concurrency > cap or ctx.engine.dialect == "postgresql":
         full = Autocommit(partial(transitions.full, cap=cap))
         worker.full = await ctx.engine.read(ctx.clock.now(), full)
     return False
@@ -299,7 +375,7 @@ async def dispatch_due(worker: Worker) -> bool:
     return again
 
 
-async def audit_slots(worker: Worker) -> bool:
+async def _audit_slots(worker: Worker) -> bool:
     """Audits that every slot has its record: each automation once an hour, and all at the start."""
     ctx = worker.ctx
     return await audit.audit_slots(
@@ -315,7 +391,7 @@ async def audit_slots(worker: Worker) -> bool:
     )
 
 
-async def record_delays(worker: Worker) -> bool:
+async def _record_delays(worker: Worker) -> bool:
     """Records how late slots were dispatched, for metrics and the status page."""
     delays, worker.delays = worker.delays, []
     for delay in delays:
@@ -327,134 +403,14 @@ async def record_delays(worker: Worker) -> bool:
     return False
 
 
-async def wake_sleeping(worker: Worker) -> bool:
-    """Makes sleeping runs ready whose time has come; returns True when there were some."""
-    ctx = worker.ctx
-    rows = await ctx.engine.read(ctx.clock.now(), Autocommit(transitions.to_wake))
-
-    async def wake(tx: Tx, *, org: OrgId, key: RunId) -> None:
-        await transitions.wake(tx, org, key, vt=await fairness.stamp(tx, org))
-
-    woken = await _process_rows(worker, "wake", rows, _in_tx(worker, wake))
-    if woken:
-        worker.hints.wake("ready")
-    return woken > 0
-
-
-async def expire_approvals(worker: Worker) -> bool:
-    """Ends expired approvals with their runs; returns True when more are likely to wait."""
-    ctx = worker.ctx
-    rows = await ctx.engine.read(ctx.clock.now(), approvals.expired)
-
-    async def expire(tx: Tx, *, org: OrgId, key: ApprovalId) -> None:
-        await approval.expire(tx, org=org, approval=key)
-
-    ended = await _process_rows(worker, "expire_approvals", rows, _in_tx(worker, expire))
-    worker.hints.wake("ready")
-    return ended == approvals.EXPIRED_BATCH
-
-
-async def warn_of_approvals(worker: Worker) -> bool:
-    """Tells of approvals whose time is passing; returns True when more are likely to wait."""
-    ctx = worker.ctx
-    rows = await ctx.engine.read(ctx.clock.now(), approvals.to_warn)
-
-    async def warn(tx: Tx, *, org: OrgId, key: ApprovalId) -> None:
-        await approval.warn(tx, org=org, approval=key)
-
-    done = await _process_rows(worker, "warn", rows, _in_tx(worker, warn))
-    if done:
-        worker.hints.wake("notice")
-    return done == approvals.WARN_BATCH
-
-
 async def expire_unstarted(worker: Worker) -> bool:
     """Expires runs no worker started within the queue limit."""
-    ctx = worker.ctx
-    unstarted = partial(transitions.unstarted, limit=ctx.rules.queue_limit)
-    rows = await ctx.engine.read(ctx.clock.now(), unstarted)
-
-    async def expire(tx: Tx, *, org: OrgId, key: RunId) -> None:
-        automation = await runs.automation_of(tx, org, key)
-        await ending.end(tx, org, key, automation=automation, since=RunStatus.QUEUED, how=ending.NOT_STARTED)
-
-    await _process_rows(worker, "queue_limit", rows, _in_tx(worker, expire))
-    return False
-
-
-async def settle_finished(worker: Worker) -> bool:
-    """Continues to read back unknown writes of finished runs."""
-    ctx = worker.ctx
-    rows = await ctx.engine.read(ctx.clock.now(), write_ledger.to_settle)
-    await _process_rows(worker, "settle", rows, partial(reconcile.settle_finished, ctx))
-    return False
-
-
-def _in_tx(worker: Worker, act: Callable[..., Awaitable[None]]) -> Callable[[OrgId, Any], Awaitable[None]]:
-    """Returns `act` as a transaction of its own per row."""
-    ctx = worker.ctx
-
-    async def run_one(org: OrgId, key: Any) -> None:
-        await ctx.engine.write(ctx.clock.now(), partial(act, org=org, key=key), org=org)
-
-    return run_one
-
-
-async def _process_rows(
-    worker: Worker,
-    task: str,
-    rows: Sequence[tuple[OrgId, Any]],
-    act: Callable[[OrgId, Any], Awaitable[None]],
-) -> int:
-    """Acts on every row and returns on how many; one that raises is deferred and stops no other."""
-    ctx, done = worker.ctx, 0
-    for org, key in rows:
-        try:
-            await act(org, key)
-            done += 1
-        except Unavailable:
-            raise  # it is the database that cannot go on, not a row
-        except Exception as error:
-            message = f"{type(error).__name__}: {error}"
-            defer = partial(due_rows.defer, tick=task, key=key, message=message)
-            failures = await ctx.engine.write(ctx.clock.now(), defer)
-            if failures:
-                ctx.metrics.count("steward_rows_deferred_total", task=task)
-            ctx.log.error("row_deferred", error, task=task, org=org, key=key, failures=failures)
-    return done
-
-
-async def note_progress(worker: Worker) -> bool:
-    """Stores what long steps are doing, at most every 2 s per run."""
-    ctx = worker.ctx
-    now = ctx.clock.now()
-    for run, doing in list(ctx.progress.items()):
-        if now - doing.started_at < _SHOW_AFTER:
-            continue
-        lease = doing.lease
-        step = doing.wire()
-        note = partial(runs.set_current_step, org=lease.org, run=run, epoch=lease.epoch, step=step)
-        await ctx.engine.write(now, note, org=lease.org)
-    return False
+    return await tasks.expire_unstarted(worker.ctx, worker.ctx.worker_rules.queue_limit)
 
 
 async def apply_retention(worker: Worker) -> bool:
-    """Deletes expired rows; returns True when a table had as many as are deleted at once."""
-    ctx = worker.ctx
-    full: set[str] = set()
-
-    async def sweep(org: OrgId, table: str) -> None:
-        removed = await retention.SWEEPS[table](ctx.engine, ctx.clock.now(), ctx.retention)
-        if removed:
-            ctx.metrics.count("steward_rows_removed_total", removed, table=table)
-        if removed >= retention.FULL.get(table, retention.ROWS):
-            full.add(table)
-
-    late = await ctx.engine.read(ctx.clock.now(), partial(due_rows.deferred_keys, tick="retention"))
-    due = [(OrgId(0), table) for table in retention.SWEEPS if table not in late]
-    await _process_rows(worker, "retention", due, sweep)
-    await retention.shrink(ctx.engine, ctx.clock.now(), ctx.retention)
-    return bool(full)
+    """Deletes expired rows."""
+    return await tasks.apply_retention(worker.ctx, worker.ctx.retention)
 
 
 async def _run_periodically(worker: Worker, task: _PeriodicTask) -> None:
@@ -475,8 +431,20 @@ async def _run_periodically(worker: Worker, task: _PeriodicTask) -> None:
             wait = min(30.0, 2.0 ** (failures - 1))
             if task.name == "heartbeat":  # the lease must not end because the database was away for a moment
                 wait = min(wait, task.every.total_seconds() / 4)
-            worker.ctx.log.error("periodic_task_failed", error, task=task.name)
+            _log_failure(worker.ctx, task, error)
         await _wait(clock.sleep(wait), hint)
+
+
+def _log_failure(ctx: WorkerContext, task: _PeriodicTask, error: Exception) -> None:
+    """Logs a pass that failed; with a traceback only when a defect may be the cause.
+
+    A database that is away fails every task at once.
+    """
+    if isinstance(error, Unavailable):
+        cause = "" if error.__cause__ is None else ctx.log.redacted(repr(error.__cause__))
+        ctx.log.warning("periodic_task_failed", task=task.name, reason=error.message, cause=cause)
+    else:
+        ctx.log.error("periodic_task_failed", error, task=task.name)
 
 
 async def _wait(sleep: Awaitable[None], hint: asyncio.Event | None) -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 from tests.source import ROOT, kept_files, name_of
 
-# `make docs` and `make bench` generate these; a clone does not have them.
-GENERATED = ("docs/settings.md", "docs/templates.md", "docs/pictures/", "bench/results/")
+# `make docs`, `make bench` and `make built` generate these; a clone does not have them.
+GENERATED = (
+    *("docs/settings.md", "docs/templates.md", "docs/pictures/", "bench/results/"),
+    "steward/built.sha256",
+)
 _READ_BESIDE = frozenset({"README.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "web/README.md"})
 _CITING_FOLDERS = ("steward/", "tests/", "bench/", "web/src/")
 _CITING_SUFFIXES = frozenset({".py", ".sql", ".js", ".ts", ".svelte", ".css"})

@@ -3,9 +3,10 @@
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-from tests.source import Function, functions, name_of, python_files, tree_of
+from tests.source import Function, functions, name_of, nodes_of, python_files
 
 VAGUE = frozenset(
     """
@@ -19,7 +20,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 def bound_names(path: Path) -> Iterator[tuple[int, str]]:
     """Yields the line and name of every function, class, parameter, variable and attribute."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield node.lineno, name
@@ -58,7 +59,7 @@ def doubled_classes(*folders: str) -> dict[str, list[str]]:
     """Returns the public class names that stand for several classes, with their places."""
     classes: dict[str, list[str]] = defaultdict(list)
     for path in python_files(*folders):
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes[node.name].append(f"{name_of(path)}:{node.lineno}")
     return {name: places for name, places in classes.items() if len(places) > 1}
@@ -106,11 +107,13 @@ def files_of_folders(*folders: str) -> Counter[str]:
     return Counter(name_of(path.parent) for path in python_files(*folders) if path.name != "__init__.py")
 
 
-def docstrings(*folders: str) -> Iterator[tuple[str, str]]:
-    """Yields where each docstring stands and its text."""
-    for path in python_files(*folders):
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                text = ast.get_docstring(node)
-                if text is not None:
-                    yield f"{name_of(path)}:{getattr(node, 'lineno', 1)}", text
+@cache
+def docstrings(*folders: str) -> tuple[tuple[str, str], ...]:
+    """Returns where each docstring stands and its text."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return tuple(
+        (f"{name_of(path)}:{getattr(node, 'lineno', 1)}", text)
+        for path in python_files(*folders)
+        for node in nodes_of(path)
+        if isinstance(node, documented) and (text := ast.get_docstring(node)) is not None
+    )

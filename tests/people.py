@@ -99,6 +99,13 @@ class Caller:
         return Heard(answer.status_code, answer.json(), answer.headers)
 
 
+def altered(text: str, position: int) -> str:
+    """Returns `text` with another letter at `position`, whatever letter is there."""
+    letters = list(text)
+    letters[position] = "B" if letters[position] == "A" else "A"
+    return "".join(letters)
+
+
 def basic(client_id: str, secret: str) -> str:
     """The value of an HTTP Basic header."""
     return "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode("ascii")

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tests.source import ROOT, kept_files, name_of
 
 _RECIPES = re.compile(r"^## Recipes\n(.*?)(?=^## |\Z)", re.M | re.S)
 _HEADING = re.compile(r"^### (.+)$", re.M)
+_PYTEST = "python -m pytest -q "
 _BLOCK = re.compile(r"^```(?P<opening>\S[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
 # What set-up makes and the repository does not hold: linked, not copied.
 _MADE = (
@@ -84,13 +85,21 @@ def copy_repository(folder: Path) -> None:
             shutil.copyfile(ROOT / name, folder / name)
 
 
-def carry_out(recipe: Recipe, folder: Path) -> None:
-    """Applies the blocks of a recipe in a copy of the repository; a command that fails fails the test."""
-    for block in recipe.blocks:
+def carry_out(carried: Sequence[Recipe], folder: Path) -> None:
+    """Applies all `carried` recipes to a copy of the repository and runs their commands.
+
+    The suites that recipes name run in one pytest process. A command that fails fails the test.
+    """
+    blocks = [block for recipe in carried for block in recipe.blocks]
+    for block in blocks:
         if block.file is not None:
             _write(block, folder / block.file)
-        elif block.language == "sh":
-            _run(block.text, folder)
+    scripts = [block.text for block in blocks if block.file is None and block.language == "sh"]
+    suites = [script.removeprefix(_PYTEST).strip() for script in scripts if script.startswith(_PYTEST)]
+    for script in scripts:
+        if not script.startswith(_PYTEST):
+            _run(script, folder)
+    _run(_PYTEST + " ".join(dict.fromkeys(" ".join(suites).split())), folder)
 
 
 def _write(block: Block, path: Path) -> None:

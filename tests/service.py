@@ -18,6 +18,7 @@ from steward.api.application import create
 from steward.api.http.handler import RequestHandler
 from steward.api.http.operation import AppContext, Rules
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
+from steward.automations.rules import AutomationRules
 from steward.connections.vault import Vault
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import Organization, Role
@@ -75,7 +76,11 @@ class Service:
 
     def restart(self, *, extra: list[Any] | None = None, **rules: Any) -> None:
         """The service anew, with other rules or further operations; callers made before call the new one."""
-        self.context = replace(self.context, rules=replace(self.context.rules, **rules))
+        offered = self.context.automation_rules
+        if "spread_max" in rules:
+            offered = replace(offered, spread_max=rules.pop("spread_max"))
+        rules = replace(self.context.rules, **rules)
+        self.context = replace(self.context, rules=rules, automation_rules=offered)
         self.extra = self.extra if extra is None else extra
         self.gate = self._gate()
 
@@ -148,7 +153,7 @@ class Service:
 
 
 async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Service:
-    """The service with its cast; `context` replace those of the tests (connectors, vault, templates)."""
+    """The service with its cast; `context` replace those of the tests (automation_rules, vault)."""
     lines: list[str] = []
     told: list[str] = []
     log = Log(lines.append, clock, Register())
@@ -156,7 +161,7 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
     register = Register()
     given: Mapping[str, Any] = {
         "vault": Vault(MASTERS, {}, Outbound(HttpTransport(clock, register, log)), register),
-        "templates": {template.facts.template_id: template for template in TEMPLATES},
+        "automation_rules": AutomationRules({template.facts.template_id: template for template in TEMPLATES}),
         "wake": told.append,
         "sandbox_pool": shared_sandbox(),
         **context,

@@ -1,6 +1,7 @@
 """The house's own source as the house checks read it: files, syntax trees, names and statements."""
 
 import ast
+import gc
 import re
 import subprocess
 from collections.abc import Iterator
@@ -38,34 +39,58 @@ def python_files(*folders: str) -> tuple[Path, ...]:
 
 
 @cache
+def _trees() -> dict[Path, ast.Module]:
+    """The syntax trees of all Python files.
+
+    The garbage collector does not see them: it would go through their millions of nodes again and again,
+    here and in every later test of the process.
+    """
+    gc.collect()  # what is garbage now would never be collected either
+    gc.disable()
+    try:
+        files = [path for path in kept_files() if path.suffix == ".py"]
+        return {path: ast.parse(path.read_text("utf-8"), filename=name_of(path)) for path in files}
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def tree_of(path: Path) -> ast.Module:
     """A file's syntax tree."""
-    return ast.parse(path.read_text("utf-8"), filename=name_of(path))
+    return _trees()[path]
 
 
-def functions(path: Path) -> Iterator[Function]:
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file's syntax tree, outer ones first."""
+    return tuple(ast.walk(tree_of(path)))
+
+
+@cache
+def functions(path: Path) -> tuple[Function, ...]:
     """Every function of a file, inner ones and methods too."""
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+    return tuple(node for node in nodes_of(path) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Every module a file imports, in full; for `from a import b` both `a` and `a.b`."""
-    for node in ast.walk(tree_of(path)):
+    modules: list[str] = []
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            modules += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+            modules += (module, *(f"{module}.{alias.name}" for alias in node.names))
+    return tuple(modules)
 
 
-def text_constants(path: Path) -> Iterator[ast.Constant]:
+@cache
+def text_constants(path: Path) -> tuple[ast.Constant, ...]:
     """Every string constant of a file, the fixed parts of formatted ones too."""
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node
+    return tuple(
+        node for node in nodes_of(path) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def words_of(name: str) -> list[str]:

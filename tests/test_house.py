@@ -17,14 +17,15 @@ from tests.source import (
     functions,
     kept_files,
     name_of,
+    nodes_of,
     python_files,
     text_constants,
     tree_of,
     words_of,
 )
 
-OURS = ("steward", "steward_client", "tests", "bench")
-SERVICE = ("steward", "steward_client")
+OURS = ("steward", "clients", "tools", "tests", "bench")
+SERVICE = ("steward",)
 
 
 def test_no_python_file_is_longer_than_600_lines() -> None:
@@ -76,9 +77,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_init_files_are_empty_but_for_the_three_lists() -> None:
     """See docs/guides/contributors.md#layers."""
-    lists = {ROOT / "steward" / folder / "__init__.py" for folder in LISTS} | set(
-        python_files("steward_client")
-    )
+    lists = {ROOT / "steward" / folder / "__init__.py" for folder in LISTS}
     full = [
         name_of(path)
         for path in python_files("steward", "tests", "bench")
@@ -114,7 +113,7 @@ def test_names_say_what_things_are() -> None:
     found = []
     for path in python_files(*SERVICE):
         found += [f"{name_of(path)}: {part}" for part in _parts(path) if _is_vague(part) or part in _NOWHERE]
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef) and _is_vague_class(node.name, path):
                 found.append(f"{name_of(path)}:{node.lineno} class {node.name}")
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_vague(node.name):
@@ -147,6 +146,7 @@ def _is_vague_class(name: str, path: Path) -> bool:
 def test_no_text_names_a_registry_or_a_machine() -> None:
     """The repository stands by itself."""
     hosts = ["pypi" + ".org", "files.python" + "hosted", "registry.npm" + "js", "registry.yarn" + "pkg"]
+    hosts.append("deb." + "debian.org")
     paths = [f"/{top}/" for top in ("work", "root", "opt/" + "pypi", "opt/" + "wheels", "Users")]
     banned = re.compile("|".join(map(re.escape, hosts)) + r"|(?<![\w./-])(" + "|".join(paths) + ")")
     found = []
@@ -200,12 +200,16 @@ def test_the_service_needs_few_things_each_with_a_reason() -> None:
     assert [name for name in sorted(declared) if f"| {name} |" not in reasons] == []
 
 
-def test_the_readers_of_files_are_an_extra() -> None:
-    """What the extra declares is locked, and has its reason. See docs/design/files.md#formats."""
+@pytest.mark.parametrize(
+    ("extra", "decision"),
+    [("files", "0133-readers-of-files-are-an-extra"), ("holidays", "0175-holidays-are-an-extra")],
+)
+def test_what_an_extra_declares_is_locked_and_has_its_reason(extra: str, decision: str) -> None:
+    """See docs/design/files.md#formats and docs/design/closed-periods.md#holidays."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = {re.split(r"[<>=]", entry)[0].lower() for entry in project["optional-dependencies"]["files"]}
-    reasons = (ROOT / "docs/decisions/0133-readers-of-files-are-an-extra.md").read_text().lower()
-    assert declared == _required("requirements-files.in")
+    declared = {re.split(r"[<>=]", entry)[0].lower() for entry in project["optional-dependencies"][extra]}
+    reasons = (ROOT / f"docs/decisions/{decision}.md").read_text().lower()
+    assert declared == _required(f"requirements-{extra}.in")
     assert [name for name in sorted(declared) if f"| {name} |" not in reasons] == []
 
 
@@ -217,7 +221,8 @@ FILE_ALONE = {"quickjs-ng"}
 def test_every_dependency_is_under_a_permissive_licence() -> None:
     """What is declared in its metadata, or, where nothing is, in the licence file that comes with it"""
     silent = set()
-    for name in sorted(_required("requirements.in") | _required("requirements-files.in")):
+    extras = ("requirements-files.in", "requirements-holidays.in", "requirements-traces.in")
+    for name in sorted(_required("requirements.in").union(*map(_required, extras))):
         told = metadata.metadata(name)
         fields = [told.get("License-Expression"), told.get("License"), *(told.get_all("Classifier") or [])]
         declared = [text for text in fields if text and (PERMISSIVE.search(text) or "License ::" in text)]
@@ -231,7 +236,15 @@ def test_every_dependency_is_under_a_permissive_licence() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["requirements", "requirements-files", "requirements-dev", "requirements-build"]
+    "name",
+    [
+        "requirements",
+        "requirements-files",
+        "requirements-holidays",
+        "requirements-traces",
+        "requirements-dev",
+        "requirements-build",
+    ],
 )
 def test_everything_installed_is_locked_with_its_hash(name: str) -> None:
     """Locked with hashes. See docs/design/security.md#supply-chain."""

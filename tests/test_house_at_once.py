@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from tests.source import ROOT, Function, Statements, functions, name_of, python_files, tree_of
+from tests.source import ROOT, Function, Statements, functions, name_of, nodes_of, python_files
 
 _STANDS_BY_ITSELF = re.compile(r"\s*SELECT\s[^;]*\sFROM\s+(?:steward|queue)_\w+\(")
 _TABLE = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(?!(?:steward|queue)_\w+\()")
@@ -18,7 +18,7 @@ _ASKS = ("first", "all", "execute")
 def _imported(path: Path) -> dict[str, tuple[Path, str | None]]:
     """What a file's names from the service stand for: a module, or something in one."""
     found: dict[str, tuple[Path, str | None]] = {}
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("steward"):
             place = ROOT / node.module.replace(".", "/")
             for alias in node.names:

@@ -16,9 +16,9 @@ from tests.source import (
     functions,
     imports,
     name_of,
+    nodes_of,
     owned_tables,
     python_files,
-    tree_of,
 )
 
 # A module and the only places that import it. A contract of the import linter fails while a place is
@@ -26,8 +26,9 @@ from tests.source import (
 ONLY = {
     "asyncpg": ("steward/database/",),
     "sqlite3": ("steward/database/",),
-    "httpx": ("steward/outbound/", "steward/fake_platforms/", "steward_client/"),
+    "httpx": ("steward/outbound/", "steward/fake_platforms/"),
     "starlette": ("steward/api/", "steward/app.py", "steward/fake_platforms/"),
+    "opentelemetry": ("steward/telemetry/otlp.py",),
     "quickjs": (),
     "_quickjs": ("steward/sandbox/",),
     "liquid": ("steward/sandbox/",),
@@ -71,26 +72,26 @@ def test_only_these_import_it(module: str) -> None:
     """
     found = [
         name_of(path)
-        for path in python_files("steward", "steward_client")
+        for path in python_files("steward")
         if not name_of(path).startswith(ONLY[module])
         and any(name == module or name.startswith(f"{module}.") for name in imports(path))
     ]
     assert found == []
 
 
-@pytest.mark.parametrize("folder", ["steward/fake_platforms/", "steward/sandbox/", "steward_client/"])
+@pytest.mark.parametrize("folder", ["steward/fake_platforms/", "steward/sandbox/", "clients/python/"])
 def test_strangers_share_no_code_with_the_service(folder: str) -> None:
-    """The pretend world, the confined code and the SDK know nothing of us.
+    """The pretend world, the confined code and the client know nothing of us.
 
     See docs/guides/contributors.md#layers.
     """
     own = folder.rstrip("/").replace("/", ".")
     found = [
         f"{name_of(path)} imports {name}"
-        for path in python_files("steward", "steward_client")
+        for path in python_files("steward", "clients")
         if name_of(path).startswith(folder)
         for name in imports(path)
-        if re.match(r"steward(\.|$|_client)", name) and not name.startswith(own) and name != "steward"
+        if re.match(r"steward(\.|$)", name) and not name.startswith(own) and name != "steward"
     ]
     assert found == []
 
@@ -100,7 +101,7 @@ def _carriers() -> set[str]:
     return {
         node.name
         for path in python_files("steward")
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.ClassDef)
         and any(
             isinstance(item, ast.AnnAssign) and ast.unparse(item.annotation) == "OrgId" for item in node.body

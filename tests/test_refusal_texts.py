@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-import steward
 from steward.api.schema.fields import wrong
 from steward.cli.command import CommandFailed, WrongUsage
 from steward.cli.serve import CannotServe
 from steward.connectors.base.settings import BadSettings
 from steward.model.refusals import Refusal
 from steward.outbound.errors import CallError, CallRefused, Throttled, UnusableResponse
+from tests.source import name_of, nodes_of, python_files
 
-ROOT = Path(steward.__file__).parent
 # What these take is a part of a sentence of their own; `Refused.sentence` makes a rule one.
 _PARTS = {
     each.__name__ for each in (CallRefused, UnusableResponse, Throttled, *UnusableResponse.__subclasses__())
@@ -56,22 +55,22 @@ def _texts(node: ast.AST | None, names: dict[str, ast.expr]) -> Iterator[tuple[i
             pass
 
 
-def _collected(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _collected(path: Path) -> Iterator[tuple[int, str]]:
     names = {
         target.id: node.value
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     coded = {"CommandFailed"}
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module in {
             "steward.outbound.errors",
             "steward.connectors.base.connector",
         }:
             coded |= {"MissingRight", "Invalid"} & {each.name for each in node.names}
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         match node:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in RAISED:
                 # A code, or the right or the fields that a platform refused, stands before the text.
@@ -100,11 +99,11 @@ def test_the_texts_of_refusals_begin_as_sentences() -> None:
     """A refusal is read by people: capital letter first, wherever it is raised."""
     wrong: list[str] = []
     count = 0
-    for path in sorted(ROOT.rglob("*.py")):
-        for line, text in _collected(ast.parse(path.read_text("utf-8"))):
+    for path in python_files("steward"):
+        for line, text in _collected(path):
             count += 1
             if text[:1].islower():
-                wrong.append(f"{path.relative_to(ROOT)}:{line}: {text}")
+                wrong.append(f"{name_of(path)}:{line}: {text}")
     assert not wrong, "\n".join(wrong)
     assert count > 240, "the texts are no longer found where they stand"
 

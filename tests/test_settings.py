@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from steward.cli.settings_page import settings_page
 from steward.config import (
     Environment,
     HostPort,
@@ -14,17 +15,21 @@ from steward.config import (
     SettingsError,
     read,
     read_env_file,
-    settings_page,
 )
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 OTHER = base64.b64encode(bytes(32)).decode()
-SECRETS = ("database_url", "master_keys", "google_client_secret", "microsoft_client_secret", "smtp_url")
+SECRETS = (
+    *("database_url", "master_keys", "google_client_secret", "microsoft_client_secret", "smtp_url"),
+    "traces_headers",
+)
 PRODUCTION = {"STEWARD_MASTER_KEYS": f"k1:{KEY}"}
 
 # name, lowest, highest, test floor, default: the table of  once more, by hand.
 NUMBERS = [
+    ("AUDIT_ANCHOR_HOURS", 1, 168, 1, 24),
     ("DATABASE_POOL", 1, 100, 1, 8),
+    ("DATABASE_DEADLINE_SECONDS", 2, 30, 2, 8),
     ("PROCESSES", 1, 64, 1, 1),
     ("LIMIT_PERSON", 1, 1_000_000, 1, 600),
     ("LIMIT_ORGANIZATION", 1, 1_000_000, 1, 3000),
@@ -105,6 +110,7 @@ def test_every_setting_of_the_table_is_tested_here_or_below() -> None:
         "google_authorize_url", "microsoft_client_id", "microsoft_client_secret", "microsoft_graph_url",
         "microsoft_token_url", "microsoft_authorize_url", "teams_hosts",
         "slack_hosts", "shopify_api_version", "shopify_url", "unconfined_scripts", "smtp_url", "mail_from",
+        "traces_url", "traces_headers", "traces_ratio",
     }  # fmt: skip
     assert {field.name for field in fields(Settings)} == others | {name.lower() for name, *_ in NUMBERS}
 
@@ -141,8 +147,10 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         ("APPROVER_NOT_STARTER", ["on", "off"], ["yes"]),
         ("LOG_LEVEL", ["debug", "info", "warning", "error"], ["trace", "INFO", ""]),
         ("LOG_FORMAT", ["json", "text"], ["xml", ""]),
-        ("DATABASE_URL", ["sqlite:///x.db", "sqlite:////var/x.db", "postgresql://u:p@h:5/n"],
-         ["", "sqlite:///", "sqlite://x", "sqlite:///x?mode=ro", "mysql://h/n", "postgresql://", "x.db"]),
+        ("DATABASE_URL", ["sqlite:///x.db", "sqlite:////var/x.db", "postgresql://u:p@h:5/n",
+                          "postgresql://u:p@h,h2:5433,[::1]:5/n?sslmode=require"],
+         ["", "sqlite:///", "sqlite://x", "sqlite:///x?mode=ro", "mysql://h/n", "postgresql://", "x.db",
+          "postgresql://u:p@h,,h2/n", "postgresql://u:p@h,h2:99999/n"]),
         ("DATA_DIR", ["/var/lib/steward", "here"], ["", " x"]),
         ("LISTEN", ["0.0.0.0:1", "localhost:65535", "[::1]:8400"],
          ["", "8400", ":8400", "h:0", "h:65536", "h:", "::1:80", "[x]:80", "off"]),

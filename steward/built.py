@@ -1,0 +1,59 @@
+"""The list of built files and their SHA-256, `built.sha256`: in every wheel, compared by `steward doctor`.
+
+It imports nothing of the service: the build of the wheel loads it by its path.
+`python -m steward.built` writes the list.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+FOLDERS = ("static", "sandbox/built", "connectors/shopify/built")
+LIST = "built.sha256"
+
+
+def write_list(package: Path) -> None:
+    """Writes the list of what is built into `package`, in the format of sha256sum."""
+    lines = [f"{_sha256(path)}  {path.relative_to(package).as_posix()}\n" for path in _built_files(package)]
+    replace_file(package / LIST, "".join(lines))
+
+
+def replace_file(target: Path, text: str) -> None:
+    """Writes a file whole: a reader, such as `steward doctor`, sees the old text or the new one."""
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.unfinished")
+    unfinished.write_text(text, "utf-8")
+    unfinished.replace(target)
+
+
+def differences(package: Path) -> list[str]:
+    """Returns the names of files that are missing, were changed or are not in the list.
+
+    Raises FileNotFoundError where there is no list, and ValueError when a line of it cannot be read.
+    """
+    listed: dict[str, str] = {}
+    for line in (package / LIST).read_text("utf-8").splitlines():
+        digest, separator, name = line.partition("  ")
+        if not separator:
+            raise ValueError(f"{LIST} has a line that is not a hash and a name: {line!r}.")
+        listed[name] = digest
+    present = {path.relative_to(package).as_posix(): path for path in _built_files(package)}
+    changed = {name for name, path in present.items() if name in listed and _sha256(path) != listed[name]}
+    return sorted(changed | (listed.keys() ^ present.keys()))
+
+
+def _built_files(package: Path) -> Iterator[Path]:
+    for folder in FOLDERS:
+        yield from sorted(path for path in (package / folder).rglob("*") if path.is_file())
+
+
+def _sha256(path: Path) -> str:
+    """Returns the hash of a file; of one that was removed since it was listed, an empty text."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+if __name__ == "__main__":
+    write_list(Path(__file__).parent)
