@@ -62,7 +62,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line a suite: how many tests, how many seconds of one process; and what was skipped loudly."""
+    """Prints a line a suite (tests, seconds of one process), then what was tried twice or skipped loudly."""
     seconds: dict[str, float] = defaultdict(float)
     tests: dict[str, int] = defaultdict(int)
     loud: set[str] = set()
@@ -80,6 +80,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{seconds[suite]:8.1f} s {tests[suite]:6d} tests  {suite}")
     if seed := terminalreporter.config.getoption("randomly_seed", default=None):
         terminalreporter.write_line(f"random order: --randomly-seed={seed}")
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.write_line(f"FAILED AT FIRST: {report.nodeid}", red=True, bold=True)
+        terminalreporter.write_line(report.longreprtext)
     for words in sorted(loud):
         terminalreporter.write_line(f"{_SKIPPED}: {words}", red=True, bold=True)
 

@@ -88,8 +88,10 @@ def local(instant: str, zone: str) -> datetime:
 
 
 async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0) -> str:
-    """Drags a chip by pixels with the mouse, as a person does: not in one jump; what stood on it last."""
-    await chip.scroll_into_view_if_needed()
+    """Drags a chip by pixels with the mouse, in steps, and returns the last words of its preview."""
+    # The grid draws its chips anew when closed times or automations arrive: `hover` finds the new chip.
+    await page.wait_for_load_state("networkidle")
+    await chip.hover()
     box = await chip.bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,13 @@ from tests.web.site import WebSite, open_web_site
 Look = Callable[..., Awaitable[Seen]]
 # A machine at work is slow, not wrong: what a test waits for comes or never comes.
 expect.set_options(timeout=60_000)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Lets each browser test be tried again once (docs/decisions/0244-a-browser-test-is-tried-twice.md)."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture(scope="session")
