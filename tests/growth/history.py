@@ -40,8 +40,13 @@ _TABLES = (
     "search_terms",
     "inbox",
     "messages",
+    "audit_log",
 )
 _OLDEST_FIRST = ("approvals", "occurrences")
+_ACTORS = ("7001", "7002")
+_ACTIONS = ("signed_in", "route_made")
+_OBJECTS = ("person", "notification_route")
+OLD_ENTRIES = 1_000_000  # numbers that no entry of a test reaches
 Values = dict[str, Any]
 
 
@@ -200,6 +205,20 @@ class History:
             "due_at": at,
             "closed_at": at,
             "sent_at": at,
+        }
+
+    def _audit_log(self, number: int, at: int) -> Values:
+        return {
+            "id": row_id("L", number),
+            "seq": OLD_ENTRIES + number,
+            "at": at,
+            "actor_kind": "person",
+            "actor": _pick(_ACTORS, number),
+            "action": _pick(_ACTIONS, number),
+            "object_kind": _pick(_OBJECTS, number),
+            "object_id": _pick(_ACTORS, number),
+            "detail": "{}",
+            "hash": "0" * 64,
         }
 
 

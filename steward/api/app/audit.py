@@ -124,10 +124,10 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     chosen = AuditFilter(
         query.since, query.until, query.actor, query.action, query.object_kind, query.object_id
     )
-    before = None if key is None else int(str(key[0]))
+    before = None if key is None else (int(str(key[0])), int(str(key[1])))
     found = await rows.find(tx, org, chosen, before=before, limit=query.limit + 1)
     page = found[: query.limit]
-    more = paging.next_cursor(call, [page[-1].seq]) if len(found) > len(page) else None
+    more = paging.next_cursor(call, [page[-1].at, page[-1].seq]) if len(found) > len(page) else None
     head = await audit_heads.get(tx, org)
     entries = [_record(line) for line in await audit.shown(tx, org, page)]
     return AuditAnswer(entries, more, _head(head), _check(head))

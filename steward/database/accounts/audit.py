@@ -109,15 +109,16 @@ async def after(tx: Tx, org: OrgId, seq: int, *, limit: int) -> list[ChainedEntr
 
 
 async def find(
-    tx: Tx, org: OrgId, chosen: AuditFilter, *, before: int | None, limit: int
+    tx: Tx, org: OrgId, chosen: AuditFilter, *, before: tuple[int, int] | None, limit: int
 ) -> list[ChainedEntry]:
-    """Entries that fit, newest first, those before the entry `before`."""
+    """Returns entries that fit, newest first, those before the entry of this time and number."""
     conditions, args = _conditions(chosen)
     if before is not None:
-        conditions += " AND seq < :before"
-        args["before"] = before
+        conditions += " AND (at, seq) < (:before_at, :before_seq)"
+        args |= {"before_at": before[0], "before_seq": before[1]}
     rows = await tx.all(
-        f"SELECT {_COLUMNS} FROM audit_log WHERE org_id = :org{conditions} ORDER BY seq DESC LIMIT :limit",
+        f"SELECT {_COLUMNS} FROM audit_log WHERE org_id = :org{conditions}"
+        " ORDER BY at DESC, seq DESC LIMIT :limit",
         {**args, "org": org, "limit": limit},
     )
     return [_entry(org, row) for row in rows]
@@ -126,10 +127,16 @@ async def find(
 async def bounds(tx: Tx, org: OrgId, *, since: datetime | None, until: datetime | None) -> tuple[int, int]:
     """Returns the first and the last entry of a time; (1, 0) when there is none."""
     conditions, args = _conditions(AuditFilter(since=since, until=until))
-    row = await tx.first(
-        f"SELECT min(seq) AS first, max(seq) AS last FROM audit_log WHERE org_id = :org{conditions}",
-        {**args, "org": org},
+    statement = (
+        "SELECT (SELECT min(seq) FROM audit_log WHERE org_id = :org) AS first,"
+        " (SELECT max(seq) FROM audit_log WHERE org_id = :org) AS last"
     )
+    if conditions:  # `+ 0`: otherwise the index of numbers is searched for the first one of the time
+        statement = (
+            "SELECT min(seq + 0) AS first, max(seq + 0) AS last FROM audit_log"
+            f" WHERE org_id = :org{conditions}"
+        )
+    row = await tx.first(statement, {**args, "org": org})
     return (1, 0) if row is None or row["first"] is None else (row["first"], row["last"])
 
 
@@ -147,11 +154,11 @@ def _conditions(chosen: AuditFilter) -> tuple[str, dict[str, object]]:
     conditions: list[str] = []
     args: dict[str, object] = {}
     if chosen.since is not None:
-        conditions.append("id >= :since")
-        args["since"] = first_id(chosen.since)
+        conditions.append("at >= :since")
+        args["since"] = ms(chosen.since)
     if chosen.until is not None:
-        conditions.append("id < :until")
-        args["until"] = first_id(chosen.until)
+        conditions.append("at < :until")
+        args["until"] = ms(chosen.until)
     equal: Mapping[str, str | None] = {
         "actor": chosen.actor,
         "action": chosen.action,

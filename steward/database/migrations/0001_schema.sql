@@ -170,6 +170,12 @@ CREATE TABLE audit_log (
 ) {rowless} {by_month:id};
 
 CREATE INDEX audit_log_by_seq ON audit_log (org_id, seq);
+-- For pages of all entries, and of those that one filter chooses.
+CREATE INDEX audit_log_by_time ON audit_log (org_id, at, seq);
+CREATE INDEX audit_log_by_actor ON audit_log (org_id, actor, at, seq);
+CREATE INDEX audit_log_by_action ON audit_log (org_id, action, at, seq);
+CREATE INDEX audit_log_by_kind ON audit_log (org_id, object_kind, at, seq);
+CREATE INDEX audit_log_by_object ON audit_log (org_id, object_id, at, seq);
 
 -- The end of each organization's chain, how far the periodic check has come, and what it found.
 CREATE TABLE audit_heads (
