@@ -4,7 +4,7 @@ See docs/design/api/automations.md#sample.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -12,22 +12,20 @@ from typing import Any, TypeVar
 
 from steward.automations import readiness
 from steward.automations.rules import Templates
+from steward.automations.stored_memory import AutomationMemory
 from steward.clock import Clock
 from steward.connections.opening import RunAccess
-from steward.connectors.base.connector import CurrentValue, Reader
+from steward.connectors.base.forwarding import ForwardingReader
 from steward.connectors.base.queries import CUSTOMERS, ORDERS, PRODUCTS, VARIANTS, ReadOp, RecordPage
-from steward.connectors.base.writing import WriteOutcome
 from steward.database.accounts import connections
-from steward.database.automations import memory
 from steward.database.engine.base import Engine
 from steward.model.automation import Automation
-from steward.model.change import Part, Proposal
-from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId, new_id
+from steward.model.change import Proposal
+from steward.model.ids import IntegrationId, RunId, new_id
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import NotConnected, Unavailable
 from steward.model.run import Mode
-from steward.model.undo import Sought
 from steward.outbound.call_queue import Urgency
 from steward.outbound.errors import CallError, Unauthorized
 from steward.scheduling.zones import zone
@@ -103,10 +101,9 @@ class _Counter:
 
 
 @dataclass(frozen=True, slots=True)
-class _FirstObjects:
+class _FirstObjects(ForwardingReader):
     """A reader that stops a list of objects after the first 500."""
 
-    reader: Reader
     integration: IntegrationId
     counter: _Counter
 
@@ -128,53 +125,14 @@ class _FirstObjects:
                 self.counter.cut.add(key)
                 return
 
-    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Reads the current values of parts."""
-        return await self.reader.current(parts)
-
-    async def confirm(self, part: Part) -> WriteOutcome:
-        """Reads back whether a write took effect."""
-        return await self.reader.confirm(part)
-
-    async def find_marker(self, part: Part, key: str) -> bool:
-        """Searches for the marker of a write."""
-        return await self.reader.find_marker(part, key)
-
-    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
-        """Looks up what puts parts back."""
-        return await self.reader.seek(parts, is_overwritten=is_overwritten)
-
 
 def _in_pages(params: P) -> P:
     """Returns the parameters for a read whose first pages alone are wanted."""
-    has_choice = is_dataclass(params) and any(each.name == "in_pages" for each in fields(params))
+    has_choice = is_dataclass(params) and any(parameter.name == "in_pages" for parameter in fields(params))
     if not has_choice:
         return params
     choice: dict[str, Any] = {"in_pages": True}
     return replace(params, **choice)  # type: ignore[type-var]
-
-
-@dataclass(frozen=True, slots=True)
-class _NothingRemembered:
-    """The memory of an automation that does not exist yet; other automations' memories are read."""
-
-    engine: Engine
-    clock: Clock
-    org: OrgId
-
-    async def all(self, space: str) -> Mapping[str, JsonValue]:
-        """Returns nothing: the automation has not run."""
-        return {}
-
-    async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
-        """Returns what another automation of the organization remembers in a space."""
-        look = partial(memory.of_space, org=self.org, automation=automation, space=space)
-        return await self.engine.read(self.clock.now(), look, org=self.org)
-
-    async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
-        """Returns what all automations of a template remember."""
-        look = partial(memory.of_template, org=self.org, template_id=template_id, space=space)
-        return await self.engine.read(self.clock.now(), look, org=self.org)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +191,7 @@ class Sampler:
             store=store,
             accounts=accounts,
             outputs={},
-            memory=_NothingRemembered(self.engine, self.clock, automation.org),
+            memory=AutomationMemory(self.engine, self.clock, automation.org, automation.id),
             reads=tuple(connection.integration_id for connection in automation.connections),
             automation_created_at=now,
         )
@@ -245,8 +203,8 @@ def _local_day(now: datetime, timezone: str) -> Any:
 
 
 @dataclass(slots=True)
-class _Taken:
-    """What the steps came to so far."""
+class _Progress:
+    """What the steps have read, decided and proposed so far."""
 
     outputs: dict[str, JsonValue] = field(default_factory=dict)
     titles: list[str] = field(default_factory=list)
@@ -257,7 +215,7 @@ class _Taken:
 
 async def _walk(template: Template, context: StepContext, counter: _Counter) -> Sample:
     """Takes the steps up to the first that sends; a step that changes only proposes."""
-    taken = _Taken()
+    progress = _Progress()
     message: str | None = None
     changes: int | None = None
     try:
@@ -265,12 +223,12 @@ async def _walk(template: Template, context: StepContext, counter: _Counter) -> 
             if step.kind is StepKind.SEND:
                 break
             before = sum(counter.read.values())
-            step_context = replace(context, outputs=taken.outputs)
+            step_context = replace(context, outputs=progress.outputs)
             result = await template.steps[step.name](step_context)
-            _note(taken, result, step.kind, reads_objects=sum(counter.read.values()) > before)
-            taken.outputs[step.name] = result.output
-            taken.titles.append(result.title or step.title)
-        changes = len(taken.proposals) if template.facts.changes_store else None
+            _note(progress, result, step.kind, reads_objects=sum(counter.read.values()) > before)
+            progress.outputs[step.name] = result.output
+            progress.titles.append(result.title or step.title)
+        changes = len(progress.proposals) if template.facts.changes_store else None
     except TooManyChanges as error:
         changes, message = error.changes, error.message
     except StepFailed as error:
@@ -278,17 +236,27 @@ async def _walk(template: Template, context: StepContext, counter: _Counter) -> 
     if not counter.is_conclusive:
         message = "There is too much to read to say it from the first objects. A test run reads everything."
         return Sample(counter.noun, None, None, None, False, (), (), message)
-    labels = tuple(SampledObject(each.object.label, each.message) for each in taken.proposals[:_MOST_SHOWN])
-    matched = taken.matched if template.facts.changes_store else None
+    labels = tuple(
+        SampledObject(proposal.object.label, proposal.message)
+        for proposal in progress.proposals[:_MOST_SHOWN]
+    )
+    matched = progress.matched if template.facts.changes_store else None
     return Sample(
-        counter.noun, taken.checked, matched, changes, not counter.cut, tuple(taken.titles), labels, message
+        counter.noun,
+        progress.checked,
+        matched,
+        changes,
+        not counter.cut,
+        tuple(progress.titles),
+        labels,
+        message,
     )
 
 
-def _note(taken: _Taken, result: StepResult, kind: StepKind, *, reads_objects: bool) -> None:
+def _note(progress: _Progress, result: StepResult, kind: StepKind, *, reads_objects: bool) -> None:
     if kind is StepKind.READ and reads_objects:
-        taken.checked = result.counts.read
+        progress.checked = result.counts.read
     elif kind is StepKind.DECIDE:
-        taken.matched = result.counts.matched
+        progress.matched = result.counts.matched
     elif kind is StepKind.CHANGE:
-        taken.proposals += result.proposals
+        progress.proposals += result.proposals

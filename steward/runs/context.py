@@ -8,19 +8,19 @@ from typing import TypeVar
 
 from steward.automations import readiness
 from steward.automations.rules import Templates
+from steward.automations.stored_memory import AutomationMemory
 from steward.clock import Clock
-from steward.connectors.base.connector import CurrentValue, Reader
+from steward.connectors.base.connector import CurrentValue
+from steward.connectors.base.forwarding import ForwardingReader
 from steward.connectors.base.queries import ReadOp, RecordPage
-from steward.connectors.base.writing import WriteOutcome
 from steward.database.accounts import connections
-from steward.database.automations import memory
 from steward.database.engine.base import Engine, Tx
 from steward.database.runs import memory_log, undos
 from steward.database.runs import records as runs
 from steward.model.automation import Automation, AutomationKind
 from steward.model.change import Change, Outcome, Part
 from steward.model.connection import Auth, Connection, ConnectionState
-from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
+from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanTrigger
 from steward.model.run import Run
@@ -44,60 +44,30 @@ def template_of(templates: Templates, claimed: ClaimedRun) -> Template:
     return templates[claimed.run.template_id] if claimed.run.undo_of is None else UNDO
 
 
-@dataclass(slots=True)
-class RecordingReader:
+@dataclass(frozen=True, slots=True)
+class RecordingReader(ForwardingReader):
     """A reader that records which connections a step read, so that the step's row can name one."""
 
-    reader: Reader
     connection: Connection
     touched: dict[IntegrationId, str]
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
         """Reads pages."""
-        self.touched.setdefault(self.connection.integration_id, self.connection.kind)
+        self._record()
         return self.reader.read(op, params)
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
         """Reads the current values of parts."""
-        self.touched.setdefault(self.connection.integration_id, self.connection.kind)
+        self._record()
         return await self.reader.current(parts)
-
-    async def confirm(self, part: Part) -> WriteOutcome:
-        """Reads back whether a write took effect."""
-        return await self.reader.confirm(part)
-
-    async def find_marker(self, part: Part, key: str) -> bool:
-        """Searches for the marker of a write."""
-        return await self.reader.find_marker(part, key)
 
     async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
         """Looks up what puts parts back."""
-        self.touched.setdefault(self.connection.integration_id, self.connection.kind)
+        self._record()
         return await self.reader.seek(parts, is_overwritten=is_overwritten)
 
-
-@dataclass(frozen=True, slots=True)
-class AutomationMemory:
-    """The automation's memory, read on demand."""
-
-    engine: Engine
-    clock: Clock
-    org: OrgId
-    automation: AutomationId
-
-    async def all(self, space: str) -> Mapping[str, JsonValue]:
-        """Returns everything stored in one space."""
-        return await self.of(self.automation, space)
-
-    async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
-        """Returns what another automation of the organization stored in a space."""
-        look = partial(memory.of_space, org=self.org, automation=automation, space=space)
-        return await self.engine.read(self.clock.now(), look, org=self.org)
-
-    async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
-        """Returns what all the organization's automations of a template stored in a space."""
-        look = partial(memory.of_template, org=self.org, template_id=template_id, space=space)
-        return await self.engine.read(self.clock.now(), look, org=self.org)
+    def _record(self) -> None:
+        self.touched.setdefault(self.connection.integration_id, self.connection.kind)
 
 
 @dataclass(slots=True)
@@ -116,9 +86,8 @@ class OpenConnections:
         return None
 
 
-NO_CONNECTIONS = OpenConnections(
-    {}, {}, None, {}
-)  # for a run that only ends: it reads and writes nothing more
+# For a run that only ends: it reads and writes nothing more.
+NO_CONNECTIONS = OpenConnections({}, {}, None, {})
 
 
 async def open_connections(ctx: RunContext, claimed: ClaimedRun) -> OpenConnections:

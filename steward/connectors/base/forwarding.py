@@ -1,0 +1,41 @@
+"""A reader in front of another one, for what a caller counts, records or cuts short."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from steward.connectors.base.connector import CurrentValue, Reader
+from steward.connectors.base.queries import ReadOp, RecordPage
+from steward.connectors.base.writing import WriteOutcome
+from steward.model.change import Part
+from steward.model.undo import Sought
+
+P = TypeVar("P")
+I = TypeVar("I")  # noqa: E741
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingReader:
+    """A `Reader` that makes every call on `reader`; a subclass overrides the calls that it changes."""
+
+    reader: Reader
+
+    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
+        """Yields pages."""
+        return self.reader.read(op, params)
+
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
+        """Reads the current values of parts."""
+        return await self.reader.current(parts)
+
+    async def confirm(self, part: Part) -> WriteOutcome:
+        """Reads back whether a write took effect."""
+        return await self.reader.confirm(part)
+
+    async def find_marker(self, part: Part, key: str) -> bool:
+        """Searches for the marker of a write."""
+        return await self.reader.find_marker(part, key)
+
+    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
+        """Looks up what puts parts back."""
+        return await self.reader.seek(parts, is_overwritten=is_overwritten)
