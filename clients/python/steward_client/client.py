@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import httpx
 
@@ -171,12 +171,12 @@ class _AwaitedTransport:
             return error
 
 
-class Steward(o.Operations):
-    """A client of one organization, acting as one person; it logs in at the first call.
+AnyClient = TypeVar("AnyClient", bound="_Client[Any]")
+Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 
-    A given `http` client is used as it is, and is not closed. `auth_url` is the address of the login where
-    it is another one. `clock` counts seconds and `sleep` waits; both are there for tests.
-    """
+
+class _Client(Generic[Http]):
+    """What both clients share: their arguments, and reading them from the environment."""
 
     def __init__(
         self,
@@ -188,21 +188,42 @@ class Steward(o.Operations):
         email: str,
         organization: str,
         auth_url: str | None = None,
-        http: httpx.Client | None = None,
+        http: Http | None = None,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Any] = time.sleep,
+        sleep: Callable[[float], Any] | None = None,
     ) -> None:
         credentials = Credentials(client_id, client_secret, username, email, organization)
+        self._session = _Session(base_url, auth_url, credentials)
         self._owns_http = http is None
-        session = _Session(base_url, auth_url, credentials)
-        transport = _SyncTransport(session, http or httpx.Client(), clock, sleep)
-        self._transport = transport
-        super().__init__(transport)
+        self._connect(http, clock, sleep)
+
+    def _connect(
+        self, http: Http | None, clock: Callable[[], float], sleep: Callable[[float], Any] | None
+    ) -> None:
+        """Makes the transport and the groups of operations that call through it."""
+        raise NotImplementedError
 
     @classmethod
-    def from_env(cls, **more: Any) -> Steward:
+    def from_env(cls: type[AnyClient], **more: Any) -> AnyClient:
         """Makes a client from `STEWARD_CLIENT_URL`, `STEWARD_CLIENT_ID` and the other variables."""
         return cls(**settings(os.environ), **more)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self._session!r}"
+
+
+class Steward(_Client[httpx.Client], o.Operations):
+    """A client of one organization, acting as one person; it logs in at the first call.
+
+    A given `http` client is used as it is, and is not closed. `auth_url` is the address of the login where
+    it is another one. `clock` counts seconds and `sleep` waits; both are there for tests.
+    """
+
+    def _connect(
+        self, http: httpx.Client | None, clock: Callable[[], float], sleep: Callable[[float], Any] | None
+    ) -> None:
+        self._transport = _SyncTransport(self._session, http or httpx.Client(), clock, sleep or time.sleep)
+        o.Operations.__init__(self, self._transport)
 
     def wait_for(
         self,
@@ -240,38 +261,18 @@ class Steward(o.Operations):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"Steward{self._transport.session!r}"
 
-
-class AsyncSteward(o.AsyncOperations):
+class AsyncSteward(_Client[httpx.AsyncClient], o.AsyncOperations):
     """The same for programs on asyncio: names and arguments are those of `Steward`."""
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        client_id: str,
-        client_secret: str,
-        username: str,
-        email: str,
-        organization: str,
-        auth_url: str | None = None,
-        http: httpx.AsyncClient | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+    def _connect(
+        self, http: httpx.AsyncClient | None, clock: Callable[[], float], sleep: Callable[[float], Any] | None
     ) -> None:
-        credentials = Credentials(client_id, client_secret, username, email, organization)
-        self._owns_http = http is None
-        session = _Session(base_url, auth_url, credentials)
-        transport = _AwaitedTransport(session, http or httpx.AsyncClient(), clock, sleep)
+        transport = _AwaitedTransport(
+            self._session, http or httpx.AsyncClient(), clock, sleep or asyncio.sleep
+        )
         self._transport = transport
-        super().__init__(transport)
-
-    @classmethod
-    def from_env(cls, **more: Any) -> AsyncSteward:
-        """Makes a client from the environment, as `Steward.from_env` does."""
-        return cls(**settings(os.environ), **more)
+        o.AsyncOperations.__init__(self, transport)
 
     async def wait_for(
         self,
@@ -304,6 +305,3 @@ class AsyncSteward(o.AsyncOperations):
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
-
-    def __repr__(self) -> str:
-        return f"AsyncSteward{self._transport.session!r}"
