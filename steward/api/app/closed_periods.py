@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 
@@ -412,6 +413,18 @@ async def freeze(tx: Tx, call: ApiCall) -> Answer:
     return answer if frozen.is_new else replayed(answer)
 
 
+# What every change of one stored period has in common.
+period_change = partial(
+    Operation,
+    access=Access.APP,
+    role=Role.MEMBER,
+    answer=ClosedPeriodAnswer,
+    refusals=(StaleVersion, WrongState),
+    writes=True,
+    wakes=("closings",),
+    current=current,
+)
+
 OPERATIONS = (
     Operation(
         name="closed_periods.list",
@@ -449,35 +462,21 @@ OPERATIONS = (
         answer=PreviewPeriodAnswer,
         summary="Preview a closed period",
     ),
-    Operation(
+    period_change(
         name="closed_periods.update",
         method="PATCH",
         path="/app/closed-periods/{period_id}",
-        access=Access.APP,
-        role=Role.MEMBER,
         function=update,
         body=ChangeClosedPeriodBody,
-        answer=ClosedPeriodAnswer,
         summary="Change a closed period",
-        refusals=(StaleVersion, WrongState),
-        writes=True,
-        wakes=("closings",),
-        current=current,
     ),
-    Operation(
+    period_change(
         name="closed_periods.end",
         method="POST",
         path="/app/closed-periods/{period_id}/end",
-        access=Access.APP,
-        role=Role.MEMBER,
         function=end,
         body=EndClosedPeriodBody,
-        answer=ClosedPeriodAnswer,
         summary="End a closed period",
-        refusals=(StaleVersion, WrongState),
-        writes=True,
-        wakes=("closings",),
-        current=current,
     ),
     Operation(
         name="closings.list",

@@ -10,7 +10,7 @@ from steward.api.app.closed_periods import (
     ClosedPeriodAnswer,
     ClosedPeriodRecord,
     ClosedScopeBody,
-    current,
+    period_change,
     records_of,
     scope_of,
 )
@@ -30,7 +30,7 @@ from steward.closed_periods.holidays import AcceptHolidays, HolidayRegion
 from steward.database.engine.base import Tx
 from steward.model.account import Role
 from steward.model.closed_period import Stops
-from steward.model.refusals import StaleVersion, WrongState
+from steward.model.refusals import WrongState
 
 _MAX_DAYS = 60
 
@@ -218,20 +218,13 @@ OPERATIONS = (
         writes=True,
         wakes=("closings",),
     ),
-    Operation(
+    period_change(
         name="closed_periods.settle_holiday",
         method="POST",
         path="/app/closed-periods/{period_id}/holiday",
-        access=Access.APP,
-        role=Role.MEMBER,
         prepare=load,
         function=settle,
         body=SettleHolidayBody,
-        answer=ClosedPeriodAnswer,
         summary="Take over or keep a changed holiday",
-        refusals=(StaleVersion, WrongState),
-        writes=True,
-        wakes=("closings",),
-        current=current,
     ),
 )
