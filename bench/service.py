@@ -12,7 +12,7 @@ from steward.accounts import credentials, organizations, people
 from steward.accounts.organizations import CreateOrganization
 from steward.accounts.people import CreatePerson
 from steward.automations import setup
-from steward.automations.setup import CreateAsk
+from steward.automations.setup import CreateCommand
 from steward.cli.serve import spare_collector
 from steward.clock import Clock, SystemClock
 from steward.config import read
@@ -100,7 +100,7 @@ class House:
         made: list[Automation] = []
 
         async def some(tx: Tx, numbers: Iterable[int]) -> list[Automation]:
-            asks = [CreateAsk(FIVE_STEPS, f"Measured {n}", {}, dict(schedule)) for n in numbers]
+            asks = [CreateCommand(FIVE_STEPS, f"Measured {n}", {}, dict(schedule)) for n in numbers]
             return [(await setup.create(tx, self.owner, ask, rules=rules)).automation for ask in asks]
 
         for first in range(0, count, 200):
@@ -110,7 +110,7 @@ class House:
     async def mixed(self, wanted: Iterable[tuple[dict[str, Any], str]]) -> None:
         """New automations of the five steps, each with a schedule and a zone, in one transaction."""
         asks = [
-            CreateAsk(FIVE_STEPS, f"Measured {n}", {}, schedule, timezone=place)
+            CreateCommand(FIVE_STEPS, f"Measured {n}", {}, schedule, timezone=place)
             for n, (schedule, place) in enumerate(wanted)
         ]
 

@@ -21,7 +21,7 @@ from bench.rounds import Case, Figure, Opened, Place
 from bench.service import BY_HAND, House, open_house
 from steward import worker
 from steward.automations import setup
-from steward.automations.setup import CreateAsk
+from steward.automations.setup import CreateCommand
 from steward.clock import SystemClock
 from steward.connections import connect
 from steward.database.runs import approvals, changes
@@ -106,14 +106,14 @@ async def _waiting(house: House, shop: Mapping[str, Any]) -> Run:
     tried = await connect.try_settings(vault, owner.org, "woocommerce", submitted=given, now=clock.now())
     keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
     store = (await house.write(keep)).connection.integration_id
-    ask = CreateAsk(
+    ask = CreateCommand(
         "hide-out-of-stock-products",
         "Measured",
         {"threshold": 100_000, "limit": 5_000},
         dict(BY_HAND),
         integration_id=store,
     )
-    make = partial(setup.create, actor=owner, ask=ask, rules=house.ctx.automation_rules)
+    make = partial(setup.create, actor=owner, command=ask, rules=house.ctx.automation_rules)
     run = await house.run_now((await house.write(make)).automation)
     return await _until(house, run, RunStatus.WAITING_APPROVAL)
 

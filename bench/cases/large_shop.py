@@ -17,7 +17,7 @@ from bench.rounds import Case, Figure, Opened, Place
 from bench.service import BY_HAND, House, open_house
 from steward import worker
 from steward.automations import setup
-from steward.automations.setup import CreateAsk
+from steward.automations.setup import CreateCommand
 from steward.clock import SystemClock
 from steward.connections import connect
 from steward.database.runs import records as runs
@@ -195,7 +195,7 @@ async def _connected(house: House, worlds: list[Mapping[str, Any]]) -> dict[str,
 
 async def _set_up(house: House, template: str, numbers: Mapping[str, int]) -> Automation:
     on_store = bool(house.ctx.automation_rules.templates[template].facts.platforms)
-    ask = CreateAsk(
+    ask = CreateCommand(
         template,
         template,
         _numbered(INPUTS[template], numbers),
@@ -208,7 +208,7 @@ async def _set_up(house: House, template: str, numbers: Mapping[str, int]) -> Au
             for name in ("woocommerce", "another")
         ),
     )
-    make = partial(setup.create, actor=house.owner, ask=ask, rules=house.ctx.automation_rules)
+    make = partial(setup.create, actor=house.owner, command=ask, rules=house.ctx.automation_rules)
     return (await house.write(make)).automation
 
 

@@ -80,21 +80,21 @@ class PreparedAcceptance:
     last_name: str = ""
 
 
-async def invite(tx: Tx, actor: Actor, ask: InvitePerson) -> Invited:
+async def invite(tx: Tx, actor: Actor, command: InvitePerson) -> Invited:
     """Invites a person for seven days and withdraws an earlier open invitation.
 
     Raises ValidationFailed (`email`) when the person has joined already.
     """
     entry = audit.Entry("person", "person_invited", actor=str(actor.person))
     return await offer_membership(
-        tx, actor.org, ask, expires_at=tx.now + _LIFE, created_by=actor.person, entry=entry
+        tx, actor.org, command, expires_at=tx.now + _LIFE, created_by=actor.person, entry=entry
     )
 
 
 async def offer_membership(
     tx: Tx,
     org: OrgId,
-    ask: InvitePerson,
+    command: InvitePerson,
     *,
     expires_at: datetime,
     created_by: PersonId | None,
@@ -106,7 +106,7 @@ async def offer_membership(
     joined.
     """
     await organizations.lock(tx, org)
-    email_norm = folded(ask.email)
+    email_norm = folded(command.email)
     before = await members.by_email(tx, org, email_norm)
     if before is not None and before.has_joined:
         words = "This person is a member already. Change their role or bring them back instead."
@@ -115,16 +115,16 @@ async def offer_membership(
     person = (
         before.id
         if before is not None
-        else await people.insert_invited(tx, email=ask.email, reference=f"invited:{new_value()}")
+        else await people.insert_invited(tx, email=command.email, reference=f"invited:{new_value()}")
     )
     await members.put_invited(
         tx,
         org,
         person,
-        role=ask.role,
+        role=command.role,
         email_norm=email_norm,
-        first_name=ask.first_name,
-        last_name=ask.last_name,
+        first_name=command.first_name,
+        last_name=command.last_name,
     )
     await invitations.withdraw(tx, org, person)
     await links.withdraw(tx, org, person)
@@ -132,7 +132,7 @@ async def offer_membership(
     await invitations.insert(
         tx, _hashed(token), org, person=person, created_by=created_by, expires_at=expires_at
     )
-    detail: JsonObject = {"role": ask.role}
+    detail: JsonObject = {"role": command.role}
     await audit.record(tx, org, replace(entry, object_kind="person", object_id=str(person), detail=detail))
     member = await members.get(tx, org, person)
     if member is None:
@@ -155,8 +155,8 @@ async def invite_again(tx: Tx, actor: Actor, person: PersonId) -> Invited:
         raise NotFound
     if member.has_joined:
         raise WrongState("This person has joined already.")
-    ask = InvitePerson(member.email, member.role, member.first_name, member.last_name)
-    return await invite(tx, actor, ask)
+    command = InvitePerson(member.email, member.role, member.first_name, member.last_name)
+    return await invite(tx, actor, command)
 
 
 async def may_mail(tx: Tx, org: OrgId) -> bool:
@@ -165,7 +165,7 @@ async def may_mail(tx: Tx, org: OrgId) -> bool:
 
 
 async def prepare_acceptance(
-    engine: Engine, now: datetime, hashing: Hashing, ask: AcceptInvitation, *, most_attempts: int
+    engine: Engine, now: datetime, hashing: Hashing, command: AcceptInvitation, *, most_attempts: int
 ) -> PreparedAcceptance:
     """Looks up the link and compares or hashes the password, with no transaction open.
 
@@ -173,7 +173,7 @@ async def prepare_acceptance(
     new one, the answer does not reveal whether the address has an account. Raises ValidationFailed (`token`,
     `password`, `first_name`, `last_name`), Unavailable, and RateLimited: an attempt counts as a sign-in.
     """
-    token_hash = _hashed(ask.token)
+    token_hash = _hashed(command.token)
 
     async def look(tx: Tx) -> _InvitationOffer | None:
         invitation = await invitations.by_token(tx, token_hash)
@@ -184,17 +184,17 @@ async def prepare_acceptance(
         raise ValidationFailed(INVALID, errors={"token": [INVALID]})
     email_norm, account = folded(offer.email), offer.account
     await attempts.count(engine, now, {"email": email_norm}, limit=most_attempts)
-    is_theirs = await hashing.verify(ask.password, None if account is None else account.password_hash)
+    is_theirs = await hashing.verify(command.password, None if account is None else account.password_hash)
     if is_theirs and account is not None:
         if not account.person.active:
             raise ValidationFailed(INVALID, errors={"token": [INVALID]})
         return PreparedAcceptance(token_hash, email_norm, account)
-    _check_new(ask, offer)
+    _check_new(command, offer)
     if account is not None:
         raise ValidationFailed(errors={"password": [ACCOUNT_EXISTS]})
-    new_hash = await hashing.hash(ask.password)
+    new_hash = await hashing.hash(command.password)
     return PreparedAcceptance(
-        token_hash, email_norm, None, new_hash, ask.first_name or "", ask.last_name or ""
+        token_hash, email_norm, None, new_hash, command.first_name or "", command.last_name or ""
     )
 
 
@@ -284,14 +284,14 @@ async def _offered(tx: Tx, invitation: Invitation) -> _InvitationOffer | None:
     return _InvitationOffer(invited.email, await people.by_email(tx, folded(invited.email)), organization)
 
 
-def _check_new(ask: AcceptInvitation, offer: _InvitationOffer) -> None:
+def _check_new(command: AcceptInvitation, offer: _InvitationOffer) -> None:
     faults: dict[str, list[str]] = {}
-    for field, name in (("first_name", ask.first_name), ("last_name", ask.last_name)):
+    for field, name in (("first_name", command.first_name), ("last_name", command.last_name)):
         if not name:
             faults[field] = ["This field is required for a new account."]
         elif not name.isprintable():
             faults[field] = ["Leave out characters that cannot be seen."]
-    fault = new_password_fault(ask.password, offer.email, [offer.organization.name])
+    fault = new_password_fault(command.password, offer.email, [offer.organization.name])
     if fault is not None:
         faults["password"] = [fault]
     if faults:

@@ -56,7 +56,7 @@ class _Candidate:
     record: LoginRecord | None
 
 
-async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginRequest) -> LoggedIn:
+async def login(engine: Engine, now: datetime, ring: KeyRing, request: LoginRequest) -> LoggedIn:
     """Issues a token for the person. Raises InvalidCredentials, the same whichever value is wrong.
 
     Each reading takes two queries, one HMAC and one comparison, whether or not its credential exists.
@@ -64,14 +64,14 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginRequest)
 
     async def look(tx: Tx) -> tuple[list[_Candidate], str | None]:
         candidates = [
-            await _candidate(tx, client_id, secret, ask.email) for client_id, secret in ask.readings
+            await _candidate(tx, client_id, secret, request.email) for client_id, secret in request.readings
         ]
         return candidates, await keys.newest_signing(tx)
 
     candidates, newest = await engine.read(now, look, small=True)
     if newest != ring.kid:
         await refresh(engine, now, ring)
-    good = [candidate for candidate in candidates if _is_good(candidate, ask, ring)]
+    good = [candidate for candidate in candidates if _is_good(candidate, request, ring)]
     if not good:
         raise InvalidCredentials
     chosen = good[0]
@@ -94,7 +94,7 @@ async def _candidate(tx: Tx, client_id: str, secret: str, email: str) -> _Candid
     return _Candidate(client_id, secret, org, record)
 
 
-def _is_good(candidate: _Candidate, ask: LoginRequest, ring: KeyRing) -> bool:
+def _is_good(candidate: _Candidate, request: LoginRequest, ring: KeyRing) -> bool:
     record = candidate.record
     pepper = ring.pepper(record.pepper) if record else None
     secret_hash = bytes.fromhex(record.secret_hmac) if record and pepper else _NO_HASH
@@ -105,8 +105,8 @@ def _is_good(candidate: _Candidate, ask: LoginRequest, ring: KeyRing) -> bool:
         is_secret,
         record.enabled,
         record.member_active,
-        secrets.same(folded(ask.username), record.username_norm),
-        secrets.same(folded(ask.organization_name), folded(record.organization_name)),
+        secrets.same(folded(request.username), record.username_norm),
+        secrets.same(folded(request.organization_name), folded(record.organization_name)),
     )
     return all(checks)
 

@@ -32,16 +32,16 @@ class ChangeOrganization:
     send_without_approval: bool | None = None
 
 
-async def create(tx: Tx, ask: CreateOrganization) -> Organization:
+async def create(tx: Tx, command: CreateOrganization) -> Organization:
     """Creates an organization.
 
     Raises ValidationFailed for an unusable or taken name and for an unknown time zone.
     """
-    name = ask.name.strip()
+    name = command.name.strip()
     if not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
         raise ValidationFailed(f"Give a name of 1 to {_LONGEST_NAME} characters.", errors={"name": []})
-    if zones.zone(ask.zone) is None:
-        raise ValidationFailed(f"“{ask.zone}”: {zones.NO_SUCH_ZONE}", errors={"timezone": []})
+    if zones.zone(command.zone) is None:
+        raise ValidationFailed(f"“{command.zone}”: {zones.NO_SUCH_ZONE}", errors={"timezone": []})
     org = await organizations.enlist(tx, name, folded_name(name))
     if org is None:
         raise ValidationFailed("An organisation of this name exists already.", errors={"name": []})
@@ -49,8 +49,8 @@ async def create(tx: Tx, ask: CreateOrganization) -> Organization:
     organization = Organization(
         id=org,
         name=name,
-        zone=ask.zone,
-        automations_on=ask.automations_on,
+        zone=command.zone,
+        automations_on=command.automations_on,
         send_without_approval=True,  # On by default
         created_at=tx.now,
     )

@@ -28,13 +28,13 @@ class CreatePerson:
     password_hash: str | None = None
 
 
-async def create(tx: Tx, ask: CreatePerson) -> Person:
+async def create(tx: Tx, command: CreatePerson) -> Person:
     """Creates an account. Raises ValidationFailed for an invalid or taken e-mail address, or a bad name."""
-    email = ask.email.strip()
+    email = command.email.strip()
     if not is_email(email):
         raise ValidationFailed(f"{email!r} is not an e-mail address.", errors={"email": []})
-    first_name, last_name = _name(ask.first_name, "first_name"), _name(ask.last_name, "last_name")
-    username = _name(ask.username or f"{first_name} {last_name}", "username")
+    first_name, last_name = _name(command.first_name, "first_name"), _name(command.last_name, "last_name")
+    username = _name(command.username or f"{first_name} {last_name}", "username")
     await people.lock_email(tx, folded(email))
     person = await people.insert(
         tx,
@@ -46,8 +46,8 @@ async def create(tx: Tx, ask: CreatePerson) -> Person:
     )
     if person is None:
         raise ValidationFailed("A person with this e-mail address exists already.", errors={"email": []})
-    if ask.password_hash is not None:
-        await people.set_password_hash(tx, person, ask.password_hash)
+    if command.password_hash is not None:
+        await people.set_password_hash(tx, person, command.password_hash)
     return Person(person, email, username, first_name, last_name, True)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from steward.automations import calls, checks, coming, due, from_plan, history, topics, workflows
 from steward.automations.bindings import accounts_of, bindings_of, check_bound
-from steward.automations.checks import Faults, TriggerAsk
+from steward.automations.checks import Faults, RequestedTrigger
 from steward.automations.due import Locked
 from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
@@ -29,7 +29,7 @@ from steward.templates.base import SetupContext, Template
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateAsk:
+class UpdateCommand:
     """The fields of an update that were given; None: not given.
 
     Every field but `integration_id` is never null on the wire; a null `integration_id` is
@@ -45,7 +45,7 @@ class UpdateAsk:
     integration_id: IntegrationId | None = None
     is_integration_given: bool = False
     connections: tuple[AutomationConnection, ...] | None = None
-    trigger: TriggerAsk | None = None
+    trigger: RequestedTrigger | None = None
     template_version: int | None = None
     bindings: JsonObject | None = None
     accounts: JsonObject | None = None
@@ -63,24 +63,24 @@ class UpdateAsk:
         return self.trigger is not None or self.is_integration_given
 
 
-async def update(tx: Tx, actor: Actor, ask: UpdateAsk, *, rules: AutomationRules) -> Automation:
+async def update(tx: Tx, actor: Actor, command: UpdateCommand, *, rules: AutomationRules) -> Automation:
     """Changes an automation under the version last read.
 
     Raises NotFound, ValidationFailed, StaleVersion, WrongState (archived), NotConnected.
     """
-    locked = await due.lock(tx, actor.org, ask.automation)
+    locked = await due.lock(tx, actor.org, command.automation)
     before = locked.automation
     faults = Faults()
-    changed = _check_shapes(faults, ask, before, rules)
+    changed = _check_shapes(faults, command, before, rules)
     faults.refuse()
-    check_version(before, ask.version)
+    check_version(before, command.version)
     if before.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived. Restore it before you change it.")
-    changed = await _check_world(tx, ask, before, changed, rules=rules)
+    changed = await _check_world(tx, command, before, changed, rules=rules)
     plan = None
     if before.kind is AutomationKind.WORKFLOW:
-        plan = await _check_calls(tx, ask, before)
-        changed = await _check_workflow(tx, ask, before, changed, plan, rules=rules)
+        plan = await _check_calls(tx, command, before)
+        changed = await _check_workflow(tx, command, before, changed, plan, rules=rules)
     if changed == before and plan is None:
         return before
     after = replace(changed, state=_state(before, changed), version=before.version + 1, updated_at=tx.now)
@@ -149,84 +149,86 @@ def _state(before: Automation, changed: Automation) -> AutomationState:
     return before.state
 
 
-def _check_shapes(faults: Faults, ask: UpdateAsk, before: Automation, rules: AutomationRules) -> Automation:
+def _check_shapes(
+    faults: Faults, command: UpdateCommand, before: Automation, rules: AutomationRules
+) -> Automation:
     """The automation as asked for, by the shapes of the given fields; all faults at once."""
     template = rules.templates.get(before.template_id)
-    changed = before if ask.name is None else replace(before, name=ask.name)
-    changed = _check_start(faults, ask, changed, template)
-    if ask.timezone is not None:
-        checks.check_timezone(faults, ask.timezone)
-        changed = replace(changed, timezone=ask.timezone)
+    changed = before if command.name is None else replace(before, name=command.name)
+    changed = _check_start(faults, command, changed, template)
+    if command.timezone is not None:
+        checks.check_timezone(faults, command.timezone)
+        changed = replace(changed, timezone=command.timezone)
     if before.kind is AutomationKind.WORKFLOW:
-        return _check_workflow_shapes(faults, ask, changed)
+        return _check_workflow_shapes(faults, command, changed)
     own_fields = (
-        ("bindings", ask.bindings),
-        ("accounts", ask.accounts),
-        ("calls", ask.calls),
-        ("send_mode", ask.send_mode),
+        ("bindings", command.bindings),
+        ("accounts", command.accounts),
+        ("calls", command.calls),
+        ("send_mode", command.send_mode),
     )
     for name, field_value in own_fields:
         if field_value is not None:
             faults.add(name, "Only automations of imported workflows have this.")
     if template is None:
-        _refuse_template_fields(faults, ask)
+        _refuse_template_fields(faults, command)
         return changed
-    return _check_template_shapes(faults, ask, before, changed, template)
+    return _check_template_shapes(faults, command, before, changed, template)
 
 
-def _refuse_template_fields(faults: Faults, ask: UpdateAsk) -> None:
+def _refuse_template_fields(faults: Faults, command: UpdateCommand) -> None:
     for name, is_given in (
-        ("inputs", ask.inputs is not None),
-        ("template_version", ask.template_version is not None),
-        ("integration_id", ask.is_integration_given),
-        ("connections", ask.connections is not None),
+        ("inputs", command.inputs is not None),
+        ("template_version", command.template_version is not None),
+        ("integration_id", command.is_integration_given),
+        ("connections", command.connections is not None),
     ):
         if is_given:
             faults.add(name, "The template of this automation is no longer offered.")
 
 
 def _check_template_shapes(
-    faults: Faults, ask: UpdateAsk, before: Automation, changed: Automation, template: Template
+    faults: Faults, command: UpdateCommand, before: Automation, changed: Automation, template: Template
 ) -> Automation:
-    if ask.template_version is not None and ask.template_version != template.facts.template_version:
+    if command.template_version is not None and command.template_version != template.facts.template_version:
         faults.add("template_version", f"The newest version is {template.facts.template_version}.")
-    changed = replace(changed, template_version=ask.template_version or before.template_version)
-    if ask.inputs is not None or changed.template_version != before.template_version:
-        given_inputs = before.inputs if ask.inputs is None else ask.inputs
+    changed = replace(changed, template_version=command.template_version or before.template_version)
+    if command.inputs is not None or changed.template_version != before.template_version:
+        given_inputs = before.inputs if command.inputs is None else command.inputs
         changed = replace(changed, inputs=checks.check_inputs(faults, template, given_inputs))
-    if ask.is_integration_given:
-        checks.check_home(faults, template, ask.integration_id)
-        changed = replace(changed, integration_id=ask.integration_id)
-    if ask.connections is not None:
-        checks.check_connection_list(faults, template, ask.connections)
-        changed = replace(changed, connections=ask.connections)
+    if command.is_integration_given:
+        checks.check_home(faults, template, command.integration_id)
+        changed = replace(changed, integration_id=command.integration_id)
+    if command.connections is not None:
+        checks.check_connection_list(faults, template, command.connections)
+        changed = replace(changed, connections=command.connections)
     return changed
 
 
-def _check_workflow_shapes(faults: Faults, ask: UpdateAsk, changed: Automation) -> Automation:
+def _check_workflow_shapes(faults: Faults, command: UpdateCommand, changed: Automation) -> Automation:
     """A workflow has no inputs, no template's version, and reads no connections but its bindings."""
-    if ask.inputs:
+    if command.inputs:
         faults.add("inputs", "An imported workflow has no inputs.")
-    if ask.connections:
+    if command.connections:
         faults.add("connections", "An imported workflow takes no connections; bind its steps.")
-    if ask.template_version not in (None, 1):
+    if command.template_version not in (None, 1):
         faults.add("template_version", "The newest version is 1.")
-    if ask.is_integration_given:
-        changed = replace(changed, integration_id=ask.integration_id)
+    if command.is_integration_given:
+        changed = replace(changed, integration_id=command.integration_id)
     return changed
 
 
 def _check_start(
-    faults: Faults, ask: UpdateAsk, changed: Automation, template: Template | None
+    faults: Faults, command: UpdateCommand, changed: Automation, template: Template | None
 ) -> Automation:
     """Schedule and trigger, which must fit each other (schedule.md R12)."""
-    if ask.trigger is not None:
-        trigger = _check_trigger(faults, ask.trigger, changed, template)
+    if command.trigger is not None:
+        trigger = _check_trigger(faults, command.trigger, changed, template)
         if trigger.to_kept() != changed.trigger.to_kept():
             changed = replace(changed, trigger=trigger)
     is_event = changed.trigger.kind is TriggerKind.EVENT
-    if ask.schedule is not None:
-        schedule = checks.check_schedule(faults, ask.schedule, is_event_started=is_event)
+    if command.schedule is not None:
+        schedule = checks.check_schedule(faults, command.schedule, is_event_started=is_event)
         changed = changed if schedule is None else replace(changed, schedule=schedule)
     elif is_event and changed.schedule.cadence is not Cadence.MANUAL:
         faults.add("schedule.cadence", "Choose manual: store events start this automation, not a schedule.")
@@ -234,7 +236,7 @@ def _check_start(
 
 
 def _check_trigger(
-    faults: Faults, requested: TriggerAsk, automation: Automation, template: Template | None
+    faults: Faults, requested: RequestedTrigger, automation: Automation, template: Template | None
 ) -> Trigger:
     """Returns the trigger as asked for; the automation's when its template is no longer offered."""
     if automation.kind is AutomationKind.WORKFLOW:
@@ -246,7 +248,7 @@ def _check_trigger(
 
 
 async def _check_world(
-    tx: Tx, ask: UpdateAsk, before: Automation, changed: Automation, *, rules: AutomationRules
+    tx: Tx, command: UpdateCommand, before: Automation, changed: Automation, *, rules: AutomationRules
 ) -> Automation:
     """What the organisation's records say about the given fields. Raises ValidationFailed, NotConnected."""
     faults = Faults()
@@ -259,16 +261,16 @@ async def _check_world(
     connections_by_id = await _connections_of(tx, changed, template)
     store = checks.store_of(changed.integration_id, connections_by_id)
     needed: dict[str, list[IntegrationId]] = {}
-    if ask.is_integration_given and changed.integration_id is not None:
+    if command.is_integration_given and changed.integration_id is not None:
         checks.check_store(faults, _platforms_of(before, template), store, is_named=True)
         needed["integration_id"] = [changed.integration_id]
     # As at set-up: what cannot be run on has no channels or topics to find fault with.
     fitting = None if faults.touches("integration_id") else store
-    if ask.connections is not None:
-        checks.check_reads(faults, template, ask.connections, connections_by_id)
-        needed["connections"] = [connection.integration_id for connection in ask.connections]
-    needed |= await _check_named(tx, faults, ask, changed, template, fitting, connections_by_id)
-    if ask.changes_events:
+    if command.connections is not None:
+        checks.check_reads(faults, template, command.connections, connections_by_id)
+        needed["connections"] = [connection.integration_id for connection in command.connections]
+    needed |= await _check_named(tx, faults, command, changed, template, fitting, connections_by_id)
+    if command.changes_events:
         checks.check_topics(faults, template, changed.trigger, fitting, rules=rules)
     faults.refuse()
     checks.refuse_unconnected(_changed(needed, before, changed), connections_by_id)
@@ -285,29 +287,29 @@ def _platforms_of(automation: Automation, template: Template) -> tuple[str, ...]
 async def _check_named(
     tx: Tx,
     faults: Faults,
-    ask: UpdateAsk,
+    command: UpdateCommand,
     changed: Automation,
     template: Template,
     store: Connection | None,
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> dict[str, list[IntegrationId]]:
     """Checks what the inputs name, and returns the connections that given inputs name, by path."""
-    if ask.inputs is None and not ask.changes_home and ask.template_version is None:
+    if command.inputs is None and not command.changes_home and command.template_version is None:
         return {}
     beside = template.automations_of(changed.inputs)
     others = await automations.among(tx, changed.org, beside) if beside else {}
     context = SetupContext(store, connections_by_id, others)
     named = checks.check_named(faults, template, changed.inputs, context)
-    return {} if ask.inputs is None else {path: [integration] for path, integration in named.items()}
+    return {} if command.inputs is None else {path: [integration] for path, integration in named.items()}
 
 
-async def _check_calls(tx: Tx, ask: UpdateAsk, before: Automation) -> JsonObject | None:
+async def _check_calls(tx: Tx, command: UpdateCommand, before: Automation) -> JsonObject | None:
     """Returns the plan with other called workflows; None if those stay. Raises ValidationFailed."""
     stored_plan = await plans.newest(tx, before.org, before.id)
-    if ask.calls is None or stored_plan is None:
+    if command.calls is None or stored_plan is None:
         return None
     faults = Faults()
-    plan = await calls.choose(tx, before.org, faults, stored_plan.plan, before.import_id, ask.calls)
+    plan = await calls.choose(tx, before.org, faults, stored_plan.plan, before.import_id, command.calls)
     faults.refuse()
     is_same = workflows.chosen_imports(plan) == workflows.chosen_imports(stored_plan.plan)
     return None if is_same else plan
@@ -315,7 +317,7 @@ async def _check_calls(tx: Tx, ask: UpdateAsk, before: Automation) -> JsonObject
 
 async def _check_workflow(
     tx: Tx,
-    ask: UpdateAsk,
+    command: UpdateCommand,
     before: Automation,
     changed: Automation,
     stored_plan: JsonObject | None,
@@ -325,45 +327,45 @@ async def _check_workflow(
     """Bindings, store, topics and send mode of a workflow. Raises ValidationFailed, NotConnected."""
     faults = Faults()
     plan = await _newest_plan(tx, before) if stored_plan is None else kept_plan.from_kept(stored_plan)
-    requested = (ask.bindings or {}, ask.accounts or {})
+    requested = (command.bindings or {}, command.accounts or {})
     connections_by_id = await workflows.connections_of(
         tx, before.org, [before.bindings, *requested], changed.integration_id
     )
     store = checks.store_of(changed.integration_id, connections_by_id)
-    is_moved = _is_moved(ask, before)
+    is_moved = _is_moved(command, before)
     if is_moved:
         _check_workflow_store(faults, plan, before, changed, store)
-    if ask.changes_events:
+    if command.changes_events:
         from_plan.check_topics(faults, changed.trigger, store, rules)
     bindings = check_bound(faults, plan, *requested, connections_by_id)
-    bindings = {**_untouched(ask, before), **bindings}
-    if _starts_sending(ask, before):
+    bindings = {**_untouched(command, before), **bindings}
+    if _starts_sending(command, before):
         missing = workflows.unconfigured(plan, bindings, store, connections_by_id)
         await from_plan.check_sending(tx, before.org, faults, is_ready=not missing)
     faults.refuse()
     if is_moved and changed.integration_id is not None:
         checks.refuse_unconnected({"integration_id": [changed.integration_id]}, connections_by_id)
     changed = changed if store is None else replace(changed, store_label=store.name)
-    return replace(changed, bindings=bindings, send_mode=ask.send_mode or before.send_mode)
+    return replace(changed, bindings=bindings, send_mode=command.send_mode or before.send_mode)
 
 
-def _untouched(ask: UpdateAsk, before: Automation) -> JsonObject:
+def _untouched(command: UpdateCommand, before: Automation) -> JsonObject:
     """The connections of steps that the fields of the update say nothing of."""
     untouched: JsonObject = {}
-    if ask.bindings is None:
+    if command.bindings is None:
         untouched = {**untouched, **bindings_of(before.bindings)}
-    if ask.accounts is None:
+    if command.accounts is None:
         kept = accounts_of(before.bindings)
         untouched = {**untouched, **{name: before.bindings[name] for name in kept}}
     return untouched
 
 
-def _starts_sending(ask: UpdateAsk, before: Automation) -> bool:
-    return ask.send_mode == "send" and before.send_mode != "send"
+def _starts_sending(command: UpdateCommand, before: Automation) -> bool:
+    return command.send_mode == "send" and before.send_mode != "send"
 
 
-def _is_moved(ask: UpdateAsk, before: Automation) -> bool:
-    return ask.is_integration_given and ask.integration_id != before.integration_id
+def _is_moved(command: UpdateCommand, before: Automation) -> bool:
+    return command.is_integration_given and command.integration_id != before.integration_id
 
 
 def _check_workflow_store(

@@ -27,14 +27,14 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerAsk:
+class RequestedTrigger:
     """A trigger as asked for: of its fields only these two are a person's."""
 
     kind: TriggerKind
     topics: tuple[str, ...] = ()
 
 
-BY_SCHEDULE = TriggerAsk(TriggerKind.SCHEDULE)
+BY_SCHEDULE = RequestedTrigger(TriggerKind.SCHEDULE)
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ def check_timezone(faults: Faults, name: str) -> None:
         faults.add("timezone", NO_SUCH_ZONE)
 
 
-def check_trigger(faults: Faults, template: Template, requested: TriggerAsk) -> Trigger:
+def check_trigger(faults: Faults, template: Template, requested: RequestedTrigger) -> Trigger:
     """The trigger by its shape and what the template offers; the store's topics come later."""
     if requested.kind not in template.facts.triggers:
         faults.add("trigger.kind", f"This template is not started by {_TRIGGER_WORDS[requested.kind]}.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from steward.automations import calls, checks, setup, workflows
 from steward.automations.bindings import check_bound
-from steward.automations.checks import BY_SCHEDULE, Faults, TriggerAsk
+from steward.automations.checks import BY_SCHEDULE, Faults, RequestedTrigger
 from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
 from steward.automations.setup import KEY_KIND, WORKFLOW_TEMPLATE, Created
@@ -30,17 +30,15 @@ from steward.templates.parts.messages import STORES
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowAsk:
-    """A workflow automation as asked for; `plan` is kept as it is, never changed after."""
+class CreateWorkflowCommand:
+    """Asks for an automation that runs the plan of an import."""
 
     import_id: str
-    source: str
-    plan: JsonObject
     name: str
     schedule: JsonValue
     integration_id: IntegrationId | None = None
     timezone: str | None = None
-    trigger: TriggerAsk = BY_SCHEDULE
+    trigger: RequestedTrigger = BY_SCHEDULE
     bindings: Mapping[str, Any] = field(default_factory=dict)
     accounts: Mapping[str, Any] = field(default_factory=dict)
     calls: Mapping[str, Any] = field(default_factory=dict)
@@ -72,45 +70,53 @@ class WorkflowAsk:
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-async def create(tx: Tx, actor: Actor, ask: WorkflowAsk, *, rules: AutomationRules) -> Created:
-    """Sets up a workflow automation.
+async def create(
+    tx: Tx,
+    actor: Actor,
+    command: CreateWorkflowCommand,
+    *,
+    source: str,
+    plan: JsonObject,
+    rules: AutomationRules,
+) -> Created:
+    """Sets up a workflow automation that runs `plan`, which is stored with it; `source` names its tool.
 
     Raises ValidationFailed (all faults at once), KeyReused, NotConnected.
     """
     faults = Faults()
-    is_event = ask.trigger.kind is TriggerKind.EVENT
-    schedule = checks.check_schedule(faults, ask.schedule, is_event_started=is_event) or MANUAL
-    if ask.timezone is not None:
-        checks.check_timezone(faults, ask.timezone)
-    trigger = trigger_of(faults, ask.trigger)
-    if not faults.found and (replayed := await _replayed(tx, actor, ask)) is not None:
+    is_event = command.trigger.kind is TriggerKind.EVENT
+    schedule = checks.check_schedule(faults, command.schedule, is_event_started=is_event) or MANUAL
+    if command.timezone is not None:
+        checks.check_timezone(faults, command.timezone)
+    trigger = trigger_of(faults, command.trigger)
+    if not faults.found and (replayed := await _replayed(tx, actor, command)) is not None:
         return replayed
-    stored_plan = await calls.choose(tx, actor.org, faults, ask.plan, ask.import_id, ask.calls)
-    plan = kept_plan.from_kept(stored_plan)
+    stored_plan = await calls.choose(tx, actor.org, faults, plan, command.import_id, command.calls)
+    steps = kept_plan.from_kept(stored_plan)
     connections_by_id = await workflows.connections_of(
-        tx, actor.org, [ask.bindings, ask.accounts], ask.integration_id
+        tx, actor.org, [command.bindings, command.accounts], command.integration_id
     )
-    store = checks.store_of(ask.integration_id, connections_by_id)
-    _check_store(faults, ask, plan, store)
+    store = checks.store_of(command.integration_id, connections_by_id)
+    _check_store(faults, command, steps, store)
     check_topics(faults, trigger, store, rules)
-    bindings = check_bound(faults, plan, ask.bindings, ask.accounts, connections_by_id)
-    timezone = ask.timezone or await setup.default_zone(tx, actor, store)
+    bindings = check_bound(faults, steps, command.bindings, command.accounts, connections_by_id)
+    timezone = command.timezone or await setup.default_zone(tx, actor, store)
     checks.check_day(faults, schedule, timezone, tx.now)
-    if ask.send_mode == "send":
-        missing = workflows.unconfigured(plan, bindings, store, connections_by_id)
+    if command.send_mode == "send":
+        missing = workflows.unconfigured(steps, bindings, store, connections_by_id)
         await check_sending(tx, actor.org, faults, is_ready=not missing)
     faults.refuse()
-    if ask.integration_id is not None:
-        checks.refuse_unconnected({"integration_id": [ask.integration_id]}, connections_by_id)
-    automation = _built(tx, actor, ask, schedule, trigger, store, bindings, timezone, rules)
-    if (replayed := await _keep_key(tx, actor, ask, automation)) is not None:
+    if command.integration_id is not None:
+        checks.refuse_unconnected({"integration_id": [command.integration_id]}, connections_by_id)
+    automation = _built(tx, actor, command, source, schedule, trigger, store, bindings, timezone, rules)
+    if (replayed := await _keep_key(tx, actor, command, automation)) is not None:
         return replayed
     placed = await setup.place_automation(tx, actor, automation)
     await workflows.keep_plan(tx, actor.org, automation.id, 1, stored_plan, bindings)
     return Created(placed, replayed=False)
 
 
-def trigger_of(faults: Faults, requested: TriggerAsk) -> Trigger:
+def trigger_of(faults: Faults, requested: RequestedTrigger) -> Trigger:
     """The trigger by its shape alone."""
     if requested.kind is TriggerKind.SCHEDULE:
         if requested.topics:
@@ -126,14 +132,16 @@ def trigger_of(faults: Faults, requested: TriggerAsk) -> Trigger:
     return EventTrigger(requested.topics)
 
 
-def _check_store(faults: Faults, ask: WorkflowAsk, plan: Plan, store: Connection | None) -> None:
+def _check_store(
+    faults: Faults, command: CreateWorkflowCommand, plan: Plan, store: Connection | None
+) -> None:
     platforms = platforms_of(plan)
-    needs_store = bool(platforms) or ask.trigger.kind is TriggerKind.EVENT
+    needs_store = bool(platforms) or command.trigger.kind is TriggerKind.EVENT
     if len(platforms) > 1 and plan.mode is not DataMode.ENVIRONMENT:
         faults.add(
             "integration_id", f"Its steps work on {' and '.join(platforms)}; it can run on one store only."
         )
-    elif (ask.integration_id is not None) != needs_store:
+    elif (command.integration_id is not None) != needs_store:
         words = "Choose the store it runs on." if needs_store else "No step of this workflow needs a store."
         faults.add("integration_id", words)
     elif store is not None and store.kind in STORES and lacking(plan, store.kind):
@@ -160,40 +168,45 @@ async def check_sending(tx: Tx, org: OrgId, faults: Faults, *, is_ready: bool) -
         faults.add("send_mode", "Steps are still without a connection. Choose ask, and change it later.")
 
 
-async def _replayed(tx: Tx, actor: Actor, ask: WorkflowAsk) -> Created | None:
-    if ask.idempotency_key is None:
+async def _replayed(tx: Tx, actor: Actor, command: CreateWorkflowCommand) -> Created | None:
+    if command.idempotency_key is None:
         return None
-    stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
-    return None if stored_key is None else await _replay(tx, actor, ask, stored_key)
+    stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=command.idempotency_key)
+    return None if stored_key is None else await _replay(tx, actor, command, stored_key)
 
 
-async def _replay(tx: Tx, actor: Actor, ask: WorkflowAsk, stored_key: idempotency.KeptKey) -> Created:
-    if stored_key.request_sha256 != ask.request_sha256():
+async def _replay(
+    tx: Tx, actor: Actor, command: CreateWorkflowCommand, stored_key: idempotency.KeptKey
+) -> Created:
+    if stored_key.request_sha256 != command.request_sha256():
         words = "This idempotency key was used for another automation. Use a new one."
         raise KeyReused(errors={"idempotency_key": [words]})
     automation = await automations.get(tx, actor.org, AutomationId(stored_key.object_id))
     return Created(automation, replayed=True)
 
 
-async def _keep_key(tx: Tx, actor: Actor, ask: WorkflowAsk, automation: Automation) -> Created | None:
+async def _keep_key(
+    tx: Tx, actor: Actor, command: CreateWorkflowCommand, automation: Automation
+) -> Created | None:
     """Keeps the key; the automation another request made with it, when that was faster."""
-    if ask.idempotency_key is None or await idempotency.keep(
+    if command.idempotency_key is None or await idempotency.keep(
         tx,
         actor.org,
         KEY_KIND,
-        key=ask.idempotency_key,
+        key=command.idempotency_key,
         object_id=automation.id,
         automation=automation.id,
-        request_sha256=ask.request_sha256(),
+        request_sha256=command.request_sha256(),
     ):
         return None
-    return await _replayed(tx, actor, ask)
+    return await _replayed(tx, actor, command)
 
 
 def _built(
     tx: Tx,
     actor: Actor,
-    ask: WorkflowAsk,
+    command: CreateWorkflowCommand,
+    source: str,
     schedule: Schedule,
     trigger: Trigger,
     store: Connection | None,
@@ -208,14 +221,14 @@ def _built(
         id=automation_id,
         version=1,
         kind=AutomationKind.WORKFLOW,
-        import_id=ask.import_id,
+        import_id=command.import_id,
         template_id=WORKFLOW_TEMPLATE,
         template_version=1,
-        source=ask.source,
+        source=source,
         platform=None if store is None else store.kind,
-        integration_id=ask.integration_id,
+        integration_id=command.integration_id,
         store_label="" if store is None else store.name,
-        name=ask.name,
+        name=command.name,
         state=AutomationState.ACTIVE if starts else AutomationState.DRAFT,
         paused_by=None,
         paused_reason=None,
@@ -226,7 +239,7 @@ def _built(
         trigger=trigger,
         connections=(),
         bindings=bindings,
-        send_mode=ask.send_mode,
+        send_mode=command.send_mode,
         plan_version=1,
         next_run_at=None,
         last_run_at=None,

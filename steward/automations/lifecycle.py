@@ -32,7 +32,7 @@ _LONGEST_REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
-class StateAsk:
+class StateCommand:
     """A change of state as asked for; `reason` is for pause alone."""
 
     automation: AutomationId
@@ -40,13 +40,13 @@ class StateAsk:
     reason: str | None = None
 
 
-async def pause(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules) -> Automation:
+async def pause(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
     """A person pauses an active automation. Raises NotFound, StaleVersion, WrongState."""
-    locked = await due.lock(tx, actor.org, ask.automation)
-    check_version(locked.automation, ask.version)
+    locked = await due.lock(tx, actor.org, command.automation)
+    check_version(locked.automation, command.version)
     if locked.automation.state is not AutomationState.ACTIVE:
         raise WrongState("Only an active automation can be paused.")
-    return await _pause(tx, actor, locked, by=PausedBy.MERCHANT, reason=ask.reason, rules=rules)
+    return await _pause(tx, actor, locked, by=PausedBy.MERCHANT, reason=command.reason, rules=rules)
 
 
 async def pause_by_service(
@@ -107,15 +107,15 @@ async def pause_for_connection(
     ]
 
 
-async def resume(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules) -> Automation:
+async def resume(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
     """A person takes an automation up again; its slots begin now (R15).
 
     Raises NotFound, StaleVersion, WrongState, ValidationFailed (a `once` that has passed), NotConnected,
     NotReady.
     """
-    locked = await due.lock(tx, actor.org, ask.automation)
+    locked = await due.lock(tx, actor.org, command.automation)
     before = locked.automation
-    check_version(before, ask.version)
+    check_version(before, command.version)
     if not _may_resume(before):
         raise WrongState("Only a paused automation, or a draft with a schedule or an event, can be resumed.")
     tz = zone(before.timezone)
@@ -139,10 +139,10 @@ async def resume(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules)
     return (await due.begin_slots(tx, Locked(after, locked.timing), slots_after=slots_after)).automation
 
 
-async def archive(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules) -> Automation:
+async def archive(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
     """A person archives an automation; its runs end. Raises NotFound, StaleVersion, WrongState."""
-    locked = await due.lock(tx, actor.org, ask.automation)
-    check_version(locked.automation, ask.version)
+    locked = await due.lock(tx, actor.org, command.automation)
+    check_version(locked.automation, command.version)
     if locked.automation.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived already.")
     locked = await due.decide_due(tx, locked, rules=rules)
@@ -157,11 +157,11 @@ async def archive(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules
     return after
 
 
-async def restore(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules) -> Automation:
+async def restore(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
     """A person takes an automation out of the archive, paused. Raises NotFound, StaleVersion, WrongState."""
-    locked = await due.lock(tx, actor.org, ask.automation)
+    locked = await due.lock(tx, actor.org, command.automation)
     before = locked.automation
-    check_version(before, ask.version)
+    check_version(before, command.version)
     if before.state is not AutomationState.ARCHIVED:
         raise WrongState("Only an archived automation can be restored.")
     if _only_by_hand(before):

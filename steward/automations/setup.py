@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from steward.automations import checks, history
-from steward.automations.checks import BY_SCHEDULE, Faults, TriggerAsk
+from steward.automations.checks import BY_SCHEDULE, Faults, RequestedTrigger
 from steward.automations.due import first_timing
 from steward.automations.rules import AutomationRules
 from steward.database.accounts import connections, idempotency, organizations
@@ -32,7 +32,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",",
 
 
 @dataclass(frozen=True, slots=True)
-class CreateAsk:
+class CreateCommand:
     """An automation as asked for; `schedule` is as it was sent, in the wire's names.
 
     `read` is what the edge has made of the schedule, so that it is not read twice.
@@ -45,7 +45,7 @@ class CreateAsk:
     integration_id: IntegrationId | None = None
     connections: tuple[AutomationConnection, ...] = ()
     timezone: str | None = None
-    trigger: TriggerAsk = BY_SCHEDULE
+    trigger: RequestedTrigger = BY_SCHEDULE
     idempotency_key: str | None = None
     read: Schedule | None = None
 
@@ -95,47 +95,47 @@ class _Environment:
     timezone: str
 
 
-async def create(tx: Tx, actor: Actor, ask: CreateAsk, *, rules: AutomationRules) -> Created:
+async def create(tx: Tx, actor: Actor, command: CreateCommand, *, rules: AutomationRules) -> Created:
     """Sets up an automation.
 
     Raises ValidationFailed (all faults at once), KeyReused, NotConnected.
     """
     faults = Faults()
-    checked = _check_shapes(faults, ask, rules)
-    if not faults.found and ask.idempotency_key is not None:
-        stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
+    checked = _check_shapes(faults, command, rules)
+    if not faults.found and command.idempotency_key is not None:
+        stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=command.idempotency_key)
         if stored_key is not None:
-            return await _replay(tx, actor, ask, stored_key)
+            return await _replay(tx, actor, command, stored_key)
     if checked is None:
         raise ValidationFailed(errors=faults.found)
-    context = await _check_world(tx, actor, ask, checked, faults=faults, rules=rules)
-    automation = _build(tx, actor, ask, checked, context=context, rules=rules)
-    if ask.idempotency_key is not None and not await idempotency.keep(
+    context = await _check_world(tx, actor, command, checked, faults=faults, rules=rules)
+    automation = _build(tx, actor, command, checked, context=context, rules=rules)
+    if command.idempotency_key is not None and not await idempotency.keep(
         tx,
         actor.org,
         KEY_KIND,
-        key=ask.idempotency_key,
+        key=command.idempotency_key,
         object_id=automation.id,
         automation=automation.id,
-        request_sha256=ask.request_sha256(),
+        request_sha256=command.request_sha256(),
     ):
-        stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
+        stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=command.idempotency_key)
         if stored_key is not None:  # another request was faster
-            return await _replay(tx, actor, ask, stored_key)
+            return await _replay(tx, actor, command, stored_key)
     return Created(await place_automation(tx, actor, automation), replayed=False)
 
 
-async def draw_up(tx: Tx, actor: Actor, ask: CreateAsk, *, rules: AutomationRules) -> Automation:
+async def draw_up(tx: Tx, actor: Actor, command: CreateCommand, *, rules: AutomationRules) -> Automation:
     """Returns the automation that `create` would set up; stores nothing.
 
     Raises ValidationFailed (all faults at once), NotConnected.
     """
     faults = Faults()
-    checked = _check_shapes(faults, ask, rules)
+    checked = _check_shapes(faults, command, rules)
     if checked is None:
         raise ValidationFailed(errors=faults.found)
-    context = await _check_world(tx, actor, ask, checked, faults=faults, rules=rules)
-    return _build(tx, actor, ask, checked, context=context, rules=rules)
+    context = await _check_world(tx, actor, command, checked, faults=faults, rules=rules)
+    return _build(tx, actor, command, checked, context=context, rules=rules)
 
 
 async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Automation:
@@ -147,44 +147,46 @@ async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Auto
     return replace(automation, next_run_at=timing.next_run_at)
 
 
-async def _replay(tx: Tx, actor: Actor, ask: CreateAsk, stored_key: idempotency.KeptKey) -> Created:
-    if stored_key.request_sha256 != ask.request_sha256():
+async def _replay(tx: Tx, actor: Actor, command: CreateCommand, stored_key: idempotency.KeptKey) -> Created:
+    if stored_key.request_sha256 != command.request_sha256():
         words = "This idempotency key was used for another automation. Use a new one."
         raise KeyReused(errors={"idempotency_key": [words]})
     automation = await automations.get(tx, actor.org, AutomationId(stored_key.object_id))
     return Created(automation, replayed=True)
 
 
-def _check_shapes(faults: Faults, ask: CreateAsk, rules: AutomationRules) -> _Checked | None:
-    template = rules.templates.get(ask.template_id)
-    is_event = ask.trigger.kind is TriggerKind.EVENT
-    schedule = checks.check_schedule(faults, ask.schedule, is_event_started=is_event, read=ask.read)
-    if ask.timezone is not None:
-        checks.check_timezone(faults, ask.timezone)
-    if template is None or ask.template_id == WORKFLOW_TEMPLATE:
+def _check_shapes(faults: Faults, command: CreateCommand, rules: AutomationRules) -> _Checked | None:
+    template = rules.templates.get(command.template_id)
+    is_event = command.trigger.kind is TriggerKind.EVENT
+    schedule = checks.check_schedule(faults, command.schedule, is_event_started=is_event, read=command.read)
+    if command.timezone is not None:
+        checks.check_timezone(faults, command.timezone)
+    if template is None or command.template_id == WORKFLOW_TEMPLATE:
         faults.add("template_id", "There is no such template. Choose one of the list of templates.")
         return None
-    inputs = checks.check_inputs(faults, template, ask.inputs)
-    trigger = checks.check_trigger(faults, template, ask.trigger)
-    checks.check_home(faults, template, ask.integration_id)
-    checks.check_connection_list(faults, template, ask.connections)
+    inputs = checks.check_inputs(faults, template, command.inputs)
+    trigger = checks.check_trigger(faults, template, command.trigger)
+    checks.check_home(faults, template, command.integration_id)
+    checks.check_connection_list(faults, template, command.connections)
     return _Checked(template, inputs, schedule or MANUAL, trigger)
 
 
 async def _check_world(
-    tx: Tx, actor: Actor, ask: CreateAsk, checked: _Checked, *, faults: Faults, rules: AutomationRules
+    tx: Tx, actor: Actor, command: CreateCommand, checked: _Checked, *, faults: Faults, rules: AutomationRules
 ) -> _Environment:
     """What only the organisation's records say. Raises ValidationFailed, then NotConnected."""
     template, sound = checked.template, not faults.touches("inputs")
     named = template.connections_of(checked.inputs) if sound else ()
-    needed = _connections_needed(ask, named)
+    needed = _connections_needed(command, named)
     ids = {*needed["integration_id"], *needed["connections"]}
     ids |= {reference.integration_id for reference in named}
     connections_by_id = await connections.among(tx, actor.org, ids) if ids else {}
-    store = checks.store_of(ask.integration_id, connections_by_id)
+    store = checks.store_of(command.integration_id, connections_by_id)
     if not faults.touches("integration_id"):
-        checks.check_store(faults, template.facts.platforms, store, is_named=ask.integration_id is not None)
-    checks.check_reads(faults, template, ask.connections, connections_by_id)
+        checks.check_store(
+            faults, template.facts.platforms, store, is_named=command.integration_id is not None
+        )
+    checks.check_reads(faults, template, command.connections, connections_by_id)
     # What cannot be run on has no channels or topics to find fault with.
     fitting = None if faults.touches("integration_id") else store
     if sound:
@@ -192,18 +194,20 @@ async def _check_world(
         checks.check_named(faults, template, checked.inputs, SetupContext(fitting, connections_by_id, others))
     if not faults.touches("trigger"):
         checks.check_topics(faults, template, checked.trigger, fitting, rules=rules)
-    timezone = ask.timezone or await default_zone(tx, actor, store)
+    timezone = command.timezone or await default_zone(tx, actor, store)
     checks.check_day(faults, checked.schedule, timezone, tx.now)
     faults.refuse()
     checks.refuse_unconnected(needed, connections_by_id)
     return _Environment(store, connections_by_id, timezone)
 
 
-def _connections_needed(ask: CreateAsk, named: Iterable[NamedConnection]) -> dict[str, list[IntegrationId]]:
+def _connections_needed(
+    command: CreateCommand, named: Iterable[NamedConnection]
+) -> dict[str, list[IntegrationId]]:
     """Returns the connections the request names, by the path of the field."""
     return {
-        "integration_id": [] if ask.integration_id is None else [ask.integration_id],
-        "connections": [connection.integration_id for connection in ask.connections],
+        "integration_id": [] if command.integration_id is None else [command.integration_id],
+        "connections": [connection.integration_id for connection in command.connections],
         **{reference.path: [reference.integration_id] for reference in named},
     }
 
@@ -223,7 +227,13 @@ async def default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
 
 
 def _build(
-    tx: Tx, actor: Actor, ask: CreateAsk, checked: _Checked, *, context: _Environment, rules: AutomationRules
+    tx: Tx,
+    actor: Actor,
+    command: CreateCommand,
+    checked: _Checked,
+    *,
+    context: _Environment,
+    rules: AutomationRules,
 ) -> Automation:
     automation_id = AutomationId(new_id(tx.now))
     # Interface 3; contract 4.1: an event trigger is switched on with resume.
@@ -238,9 +248,9 @@ def _build(
         template_version=checked.template.facts.template_version,
         source=None,
         platform=None if context.store is None else context.store.kind,
-        integration_id=ask.integration_id,
-        store_label=checks.label_of(context.store, ask.connections, context.connections_by_id),
-        name=ask.name,
+        integration_id=command.integration_id,
+        store_label=checks.label_of(context.store, command.connections, context.connections_by_id),
+        name=command.name,
         state=AutomationState.ACTIVE if starts else AutomationState.DRAFT,
         paused_by=None,
         paused_reason=None,
@@ -249,7 +259,7 @@ def _build(
         timezone=context.timezone,
         spread_minutes=spread_minutes(automation_id, rules.spread_max),
         trigger=checked.trigger,
-        connections=ask.connections,
+        connections=command.connections,
         bindings={},
         send_mode=None,
         plan_version=None,

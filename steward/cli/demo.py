@@ -20,7 +20,7 @@ from steward.accounts import credentials, organizations, people
 from steward.accounts.organizations import CreateOrganization
 from steward.accounts.people import CreatePerson
 from steward.automations import setup
-from steward.automations.setup import CreateAsk
+from steward.automations.setup import CreateCommand
 from steward.cli import serve
 from steward.cli.serve import CannotServe, Ready
 from steward.clock import SystemClock
@@ -239,21 +239,21 @@ async def _automations(
     sheet: JsonObject = {"integration_id": number["Buying prices"], "tab": "Prices"}
     teams: JsonObject = {"integration_id": number["Shop floor"]}
     commands = [
-        CreateAsk(
+        CreateCommand(
             template_id="price-update-from-spreadsheet",
             name="Prices from the buying sheet",
             inputs={"sheet": sheet, "sku_column": "SKU", "price_column": "Price"},
             schedule={"cadence": "daily", "run_at": "06:00"},
             integration_id=shop,
         ),
-        CreateAsk(
+        CreateCommand(
             template_id="hide-out-of-stock-products",
             name="Hide what is sold out",
             inputs={},
             schedule={"cadence": "hourly"},
             integration_id=shop,
         ),
-        CreateAsk(
+        CreateCommand(
             template_id="low-stock-alert",
             name="Low stock to the shop floor",
             inputs={"threshold": 5, "teams": teams},
@@ -264,7 +264,7 @@ async def _automations(
     rules = service.worker_context.automation_rules
     automations = []
     for command in commands:
-        create = partial(setup.create, actor=owner, ask=command, rules=rules)
+        create = partial(setup.create, actor=owner, command=command, rules=rules)
         created = await service.engine.write(service.clock.now(), create, org=owner.org)
         automations.append(created.automation)
     return automations

@@ -17,9 +17,11 @@ _LOOPBACK = "127.0.0.1"
 async def _run_serve(args: CliArgs) -> None:
     """API, web app and one worker, until a signal."""
     options = args.options
-    ask = ServeOptions(options.host, options.port, options.processes, not options.no_worker, options.handle)
+    chosen = ServeOptions(
+        options.host, options.port, options.processes, not options.no_worker, options.handle
+    )
     try:
-        await serve.serve(args.settings, ask, ready=args.ready)
+        await serve.serve(args.settings, chosen, ready=args.ready)
     except CannotServe as error:
         raise CommandFailed("cannot_serve", str(error)) from error
     except CannotOpen as error:
@@ -39,9 +41,9 @@ async def _run_worker(args: CliArgs) -> None:
 async def _run_demo(args: CliArgs) -> None:
     """The service beside a pretend world, until a signal; takes no settings but its arguments."""
     options = args.options
-    ask = DemoOptions(options.host, options.port, Path(options.dir), options.reset)
+    chosen = DemoOptions(options.host, options.port, Path(options.dir), options.reset)
     try:
-        await demo.demo(ask, ready=args.ready)
+        await demo.demo(chosen, ready=args.ready)
     except CannotServe as error:
         raise CommandFailed("cannot_serve", str(error)) from error
 

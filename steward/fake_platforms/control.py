@@ -91,8 +91,8 @@ def _faults(state: PlatformState, request: FakeRequest) -> FakeResponse:
     return json_response(200, {"faults": [fault.as_row() for fault in state.faults.all()]})
 
 
-def _event_resource(state: PlatformState, ask: Row) -> Row:
-    topic, resource, number = ask["topic"], ask.get("resource"), ask.get("resource_id")
+def _event_resource(state: PlatformState, event: Row) -> Row:
+    topic, resource, number = event["topic"], event.get("resource"), event.get("resource_id")
     if resource is not None:
         if not isinstance(resource, dict):
             raise BadControlRequest("resource must be an object")
@@ -110,43 +110,43 @@ def _event_resource(state: PlatformState, ask: Row) -> Row:
     return body
 
 
-def _whole(ask: Row, name: str, default: int, maximum: int) -> int:
-    value = ask.get(name, default)
+def _whole(event: Row, name: str, default: int, maximum: int) -> int:
+    value = event.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= maximum:
         raise BadControlRequest(f"{name} must be a whole number from 0 to {maximum}")
     return value
 
 
 async def _events(state: PlatformState, request: FakeRequest) -> FakeResponse:
-    ask = _body(request)
-    if not isinstance(ask, dict) or ask.get("topic") not in webhooks.HOOKS:
+    event = _body(request)
+    if not isinstance(event, dict) or event.get("topic") not in webhooks.HOOKS:
         raise BadControlRequest("an event needs a topic such as order.created")
-    unknown = sorted(set(ask) - _EVENT)
+    unknown = sorted(set(event) - _EVENT)
     if unknown:
         raise BadControlRequest(f"an event has no field {unknown[0]!r}")
     for name in ("same_delivery_id", "bad_signature"):
-        if not isinstance(ask.get(name, False), bool):
+        if not isinstance(event.get(name, False), bool):
             raise BadControlRequest(f"{name} must be true or false")
-    repeat = _whole(ask, "repeat", 1, 10_000)
-    pad = _whole(ask, "pad_bytes", 0, 50_000_000)
-    resource = padded(_event_resource(state, ask), pad)
+    repeat = _whole(event, "repeat", 1, 10_000)
+    pad = _whole(event, "pad_bytes", 0, 50_000_000)
+    resource = padded(_event_resource(state, event), pad)
     bodies = []
     for index in range(repeat):
-        if index == 0 or not ask.get("same_delivery_id"):
+        if index == 0 or not event.get("same_delivery_id"):
             state.events_made += 1
         bodies.append((resource, derived(state.seed, f"event {state.events_made}", 32)))
-    bad = bool(ask.get("bad_signature", False))
-    done = await state.deliveries.send_event(ask["topic"], bodies, bad_signature=bad)
+    bad = bool(event.get("bad_signature", False))
+    done = await state.deliveries.send_event(event["topic"], bodies, bad_signature=bad)
     return json_response(200, {"deliveries": done})
 
 
 def _slow(state: PlatformState, request: FakeRequest) -> FakeResponse:
     if request.method == "POST":
-        ask = _body(request)
-        if not isinstance(ask, dict) or set(ask) != {"least_seconds", "most_seconds"}:
+        event = _body(request)
+        if not isinstance(event, dict) or set(event) != {"least_seconds", "most_seconds"}:
             raise BadControlRequest("give least_seconds and most_seconds")
         try:
-            state.slow = slowness(ask["least_seconds"], ask["most_seconds"])
+            state.slow = slowness(event["least_seconds"], event["most_seconds"])
         except ValueError as refusal:
             raise BadControlRequest(str(refusal)) from None
     elif request.method == "DELETE":

@@ -52,8 +52,8 @@ def glob(path: str) -> re.Pattern[str]:
     return re.compile("".join(wild.get(part, re.escape(part)) for part in parts), re.DOTALL)
 
 
-def _whole(ask: Row, name: str, *, default: int, minimum: int, maximum: int) -> int:
-    value = ask.get(name)
+def _whole(body: Row, name: str, *, default: int, minimum: int, maximum: int) -> int:
+    value = body.get(name)
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
@@ -68,21 +68,21 @@ class FaultList:
         self._all: dict[str, InjectedFault] = {}
         self._count = 0
 
-    def make(self, ask: Any) -> InjectedFault:
+    def make(self, body: Any) -> InjectedFault:
         """Adds a fault. Raises BadFault."""
-        if not isinstance(ask, dict):
+        if not isinstance(body, dict):
             raise BadFault("a fault is a JSON object")
-        unknown = sorted(set(ask) - _FIELDS)
+        unknown = sorted(set(body) - _FIELDS)
         if unknown:
             raise BadFault(f"a fault has no field {unknown[0]!r}")
-        method, path, kind = ask.get("method", "*"), ask.get("path", "**"), ask.get("kind")
+        method, path, kind = body.get("method", "*"), body.get("path", "**"), body.get("kind")
         if method not in _METHODS:
             raise BadFault("method must be an HTTP method in capitals or *")
         if not isinstance(path, str) or not path:
             raise BadFault("path must be a glob")
         if kind not in _KINDS:
             raise BadFault("kind must be one of " + ", ".join(_KINDS))
-        status = _whole(ask, "status", default=0, minimum=100, maximum=599) or None
+        status = _whole(body, "status", default=0, minimum=100, maximum=599) or None
         if kind in ("status", "status_after") and status is None:
             raise BadFault(f"a fault of kind {kind} needs a status")
         self._count += 1
@@ -92,11 +92,11 @@ class FaultList:
             path=path,
             kind=kind,
             status=status,
-            body=ask.get("body"),
-            delay_ms=_whole(ask, "delay_ms", default=0, minimum=0, maximum=600_000),
-            retry_after=_whole(ask, "retry_after", default=1, minimum=0, maximum=86_400),
-            skip=_whole(ask, "skip", default=0, minimum=0, maximum=1_000_000),
-            count=_whole(ask, "count", default=1, minimum=-1, maximum=1_000_000),
+            body=body.get("body"),
+            delay_ms=_whole(body, "delay_ms", default=0, minimum=0, maximum=600_000),
+            retry_after=_whole(body, "retry_after", default=1, minimum=0, maximum=86_400),
+            skip=_whole(body, "skip", default=0, minimum=0, maximum=1_000_000),
+            count=_whole(body, "count", default=1, minimum=-1, maximum=1_000_000),
             pattern=glob(path),
         )
         self._all[fault.id] = fault

@@ -32,7 +32,7 @@ DAY = timedelta(hours=24)
 async def written(engine: Engine, clock: FakeClock, count: int) -> OrgId:
     """An organization whose log has `count` entries, of several transactions each."""
     org = await engine.write(
-        clock.now(), partial(organizations.create, ask=CreateOrganization("Chain", "UTC", True))
+        clock.now(), partial(organizations.create, command=CreateOrganization("Chain", "UTC", True))
     )
     names = sorted(ACTIONS)
 

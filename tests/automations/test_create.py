@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from steward.automations import setup
-from steward.automations.checks import LARGEST_INPUTS, MOST_CONNECTIONS, TriggerAsk
+from steward.automations.checks import LARGEST_INPUTS, MOST_CONNECTIONS, RequestedTrigger
 from steward.database.automations import history
 from steward.database.automations.history import HistoryAction
 from steward.model.account import Maker
@@ -169,7 +169,7 @@ async def test_topics_are_few_unique_and_sent_by_the_store(
     world: World, topics: tuple[str, ...], paths: list[str]
 ) -> None:
     """Trigger. See docs/design/api/automations.md#trigger and docs/design/api/automations.md#requests."""
-    trigger = TriggerAsk(TriggerKind.EVENT, topics)
+    trigger = RequestedTrigger(TriggerKind.EVENT, topics)
     assert list(await refused(world, schedule=BY_HAND, trigger=trigger)) == paths
 
 
@@ -287,7 +287,7 @@ class TestIdempotencyKey:
     async def again(self, world: World, **fields: Any) -> setup.Created:
         """The request with its key, and some fields changed."""
         ask = world.ask(idempotency_key="key-1", **fields)
-        return await world.write(partial(setup.create, actor=world.owner, ask=ask, rules=world.rules))
+        return await world.write(partial(setup.create, actor=world.owner, command=ask, rules=world.rules))
 
     async def test_the_same_request_gives_the_automation_as_it_now_is(self, world: World) -> None:
         """the same key with an equal body"""
@@ -318,7 +318,7 @@ class TestIdempotencyKey:
         await self.again(world)
         ask = world.ask(idempotency_key="key-1", integration_id=world.foreign_store, name="Theirs")
         made = await world.write(
-            partial(setup.create, actor=world.stranger, ask=ask, rules=world.rules), world.stranger.org
+            partial(setup.create, actor=world.stranger, command=ask, rules=world.rules), world.stranger.org
         )
         assert not made.replayed
 

@@ -315,13 +315,13 @@ async def test_a_stale_version_is_refused_with_what_is_current(
 async def test_what_another_organization_owns_is_not_there(world: World, verb: str) -> None:
     """Foreign and absent alike. See docs/design/security.md#roles."""
     made = await world.create()
-    ask = lifecycle.StateAsk(made.id)
+    ask = lifecycle.StateCommand(made.id)
     act = partial(getattr(lifecycle, verb), actor=world.stranger, rules=world.rules)
     with pytest.raises(NotFound) as foreign:
-        await world.write(partial(act, ask=ask), world.stranger.org)
+        await world.write(partial(act, command=ask), world.stranger.org)
     absent = replace(ask, automation=AutomationId("0" * 26))
     with pytest.raises(NotFound) as missing:
-        await world.write(partial(act, ask=absent), world.stranger.org)
+        await world.write(partial(act, command=absent), world.stranger.org)
     assert str(foreign.value) == str(missing.value)
     assert await world.read(made) == made
 

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from steward.automations import change, due, lifecycle, setup
-from steward.automations.checks import TriggerAsk
+from steward.automations.checks import RequestedTrigger
 from steward.automations.rules import AutomationRules
-from steward.automations.setup import CreateAsk
+from steward.automations.setup import CreateCommand
 from steward.database.accounts import connections, organizations, people
 from steward.database.automations import occurrences, schedules
 from steward.database.automations import records as automations
@@ -50,7 +50,7 @@ T = TypeVar("T")
 DAILY = {"cadence": "daily", "run_at": "08:00"}
 HOURLY = {"cadence": "hourly"}
 BY_HAND = {"cadence": "manual"}
-ON_ORDERS = TriggerAsk(TriggerKind.EVENT, ("orders/create",))
+ON_ORDERS = RequestedTrigger(TriggerKind.EVENT, ("orders/create",))
 
 
 def template(template_id: str, **facts: Any) -> Template:
@@ -139,9 +139,9 @@ class World:
         """One transaction of the owner's organisation, or of another one."""
         return await self.engine.write(self.now, act, org=org or self.org)
 
-    def ask(self, **fields: Any) -> CreateAsk:
+    def ask(self, **fields: Any) -> CreateCommand:
         """A sound request to create, with some fields of the test's own."""
-        sound = CreateAsk(
+        sound = CreateCommand(
             template_id="stock-watch",
             name="Stock watch",
             inputs={},
@@ -154,20 +154,20 @@ class World:
     async def create(self, **fields: Any) -> Automation:
         """A new automation of the owner's organisation."""
         made = await self.write(
-            partial(setup.create, actor=self.owner, ask=self.ask(**fields), rules=self.rules)
+            partial(setup.create, actor=self.owner, command=self.ask(**fields), rules=self.rules)
         )
         return made.automation
 
     async def update(self, automation: Automation, **fields: Any) -> Automation:
         """The automation changed under the version given."""
-        ask = change.UpdateAsk(automation.id, automation.version, **fields)
-        return await self.write(partial(change.update, actor=self.owner, ask=ask, rules=self.rules))
+        ask = change.UpdateCommand(automation.id, automation.version, **fields)
+        return await self.write(partial(change.update, actor=self.owner, command=ask, rules=self.rules))
 
     async def turn(self, verb: str, automation: Automation, **fields: Any) -> Automation:
         """pause, resume, archive or restore."""
-        ask = lifecycle.StateAsk(automation.id, **fields)
+        ask = lifecycle.StateCommand(automation.id, **fields)
         act = getattr(lifecycle, verb)
-        done: Automation = await self.write(partial(act, actor=self.owner, ask=ask, rules=self.rules))
+        done: Automation = await self.write(partial(act, actor=self.owner, command=ask, rules=self.rules))
         return done
 
     async def read(self, automation: Automation) -> Automation:

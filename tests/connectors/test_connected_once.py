@@ -66,7 +66,7 @@ async def test_the_same_account_is_connected_once(bare: Shop, kind: str) -> None
         assert refused.value.errors is not None
         [[words]] = refused.value.errors.values()
         assert words == f"This is connected already, as The {kind} (number {kept.integration_id})."
-    other = await bare.write(partial(organizations.create, ask=CreateOrganization("Other Shop")))
+    other = await bare.write(partial(organizations.create, command=CreateOrganization("Other Shop")))
     own = bare.owner
     bare.owner = replace(own, org=other.id)
     await bare.connect(kind, given)

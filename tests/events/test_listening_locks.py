@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from steward.automations import lifecycle
-from steward.automations.lifecycle import StateAsk
+from steward.automations.lifecycle import StateCommand
 from steward.connections import connect
 from steward.database.engine.base import Tx
 from steward.events import listen
@@ -43,7 +43,7 @@ class SideBySide:
         owner = self.ears.shop.owner
 
         async def act(ctx: WorkerContext) -> object:
-            ask, rules = StateAsk(automation["id"]), ctx.automation_rules
+            ask, rules = StateCommand(automation["id"]), ctx.automation_rules
             change = partial(VERBS[verb], actor=owner, ask=ask, rules=rules)
             return await ctx.engine.write(ctx.clock.now(), change, org=owner.org)
 

@@ -7,9 +7,10 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
+from steward.automations.from_plan import CreateWorkflowCommand
 from steward.database.imports.records import Import
 from steward.imports import keep
-from steward.imports.run_as import RunAsAsk, run_as
+from steward.imports.run_as import run_as
 from steward.model.automation import Automation
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.runs.shop import BY_HAND, Shop
@@ -107,6 +108,6 @@ async def automated(shop: Shop, export: Mapping[str, Any], **more: Any) -> Autom
     """An automation of the export, started by hand."""
     record: Import = (await kept(shop, export)).record
     assert record.supported, record.report["issues"]
-    ask = RunAsAsk(import_id=record.id, name=record.name, schedule=BY_HAND, **more)
+    ask = CreateWorkflowCommand(import_id=record.id, name=record.name, schedule=BY_HAND, **more)
     rules = shop.service.worker_context.automation_rules
-    return (await shop.write(partial(run_as, actor=shop.owner, ask=ask, rules=rules))).automation
+    return (await shop.write(partial(run_as, actor=shop.owner, command=ask, rules=rules))).automation

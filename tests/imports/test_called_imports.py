@@ -10,11 +10,12 @@ import pytest
 
 from steward.automations import change
 from steward.automations.calls import MAX_CALLS
-from steward.automations.change import UpdateAsk
+from steward.automations.change import UpdateCommand
+from steward.automations.from_plan import CreateWorkflowCommand
 from steward.imports import keep
 from steward.imports.n8n.read import read_value
 from steward.imports.preview import PreviewQuery, preview
-from steward.imports.run_as import RunAsAsk, run_as
+from steward.imports.run_as import run_as
 from steward.model.finding import FindingLevel
 from steward.model.json import JsonObject
 from steward.model.refusals import NotReady, ValidationFailed
@@ -127,12 +128,12 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
     with pytest.raises(NotReady, match="“Call”"):
         await shop.run_now(automation)
     rules = shop.service.worker_context.automation_rules
-    ask = UpdateAsk(automation.id, automation.version, calls={"Call": {"import_id": chosen}})
-    changed = await shop.write(partial(change.update, actor=shop.owner, ask=ask, rules=rules))
+    ask = UpdateCommand(automation.id, automation.version, calls={"Call": {"import_id": chosen}})
+    changed = await shop.write(partial(change.update, actor=shop.owner, command=ask, rules=rules))
     assert (changed.version, changed.plan_version) == (2, 2)
     assert (await shop.drained(changed)).status is RunStatus.SUCCEEDED
-    again = UpdateAsk(automation.id, changed.version, calls={"Call": {"import_id": chosen}})
-    same = await shop.write(partial(change.update, actor=shop.owner, ask=again, rules=rules))
+    again = UpdateCommand(automation.id, changed.version, calls={"Call": {"import_id": chosen}})
+    same = await shop.write(partial(change.update, actor=shop.owner, command=again, rules=rules))
     assert same.version == 2
 
 
@@ -225,10 +226,10 @@ async def test_workflows_below_a_chosen_one_are_chosen_by_their_path(shop: Shop)
 async def errors_of(shop: Shop, export: dict[str, Any], calls: JsonObject) -> list[str]:
     """The fields at which the choices are refused."""
     record = (await kept(shop, export)).record
-    ask = RunAsAsk(import_id=record.id, name=record.name, schedule=BY_HAND, calls=calls)
+    ask = CreateWorkflowCommand(import_id=record.id, name=record.name, schedule=BY_HAND, calls=calls)
     rules = shop.service.worker_context.automation_rules
     with pytest.raises(ValidationFailed) as refused:
-        await shop.write(partial(run_as, actor=shop.owner, ask=ask, rules=rules))
+        await shop.write(partial(run_as, actor=shop.owner, command=ask, rules=rules))
     return sorted(refused.value.errors or ())
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from steward.automations import change
 from steward.automations.bindable import bindable
-from steward.automations.change import UpdateAsk
+from steward.automations.change import UpdateCommand
 from steward.imports.n8n.read import read_value
 from steward.model import kept_plan
 from steward.model.refusals import NotReady, ValidationFailed
@@ -60,7 +60,7 @@ async def test_a_read_is_made_with_the_account_that_is_bound(partner: PartnerSho
     with pytest.raises(NotReady, match="Ask"):
         await shop.run_now(automation)
     rules = shop.service.worker_context.automation_rules
-    ask = UpdateAsk(automation.id, automation.version, accounts={"Ask": partner.account})
+    ask = UpdateCommand(automation.id, automation.version, accounts={"Ask": partner.account})
     changed = await shop.write(lambda tx: change.update(tx, shop.owner, ask, rules=rules))
     assert changed.plan_version == changed.version == automation.version + 1
     run = await shop.drained(changed)

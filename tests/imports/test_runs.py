@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steward.automations import change
-from steward.automations.change import UpdateAsk
+from steward.automations.change import UpdateCommand
 from steward.database.runs import steps as step_values
 from steward.model.change import Outcome
 from steward.model.ids import IntegrationId
@@ -440,9 +440,9 @@ async def test_changed_bindings_supersede_what_waits(shop: Shop) -> None:
     export = chain(code("One", "return [{json: {id: 7}}]"), told())
     automation = await automated(shop, export, bindings={"Tell": bound(shop)})
     run = await shop.waiting(automation)
-    wanted = UpdateAsk(automation.id, automation.version, bindings={})
+    wanted = UpdateCommand(automation.id, automation.version, bindings={})
     rules = shop.service.worker_context.automation_rules
-    changed = await shop.write(partial(change.update, actor=shop.owner, ask=wanted, rules=rules))
+    changed = await shop.write(partial(change.update, actor=shop.owner, command=wanted, rules=rules))
     assert changed.plan_version == 2
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.REFUSED, "superseded")

@@ -3,7 +3,7 @@
 from functools import partial
 
 from steward.automations import lifecycle
-from steward.automations.lifecycle import StateAsk
+from steward.automations.lifecycle import StateCommand
 from steward.model.change import Outcome
 from steward.model.run import RunStatus
 from tests.imports.exports import automated, chain, code
@@ -23,8 +23,8 @@ async def test_cells_that_a_workflow_emptied_are_filled_again(shop: Shop) -> Non
     run = await approved(shop, await shop.waiting(automation))
     assert rows_of(shop) != before
     rules = shop.service.worker_context.automation_rules
-    ask = StateAsk(automation.id, automation.version)
-    await shop.write(partial(lifecycle.archive, actor=shop.owner, ask=ask, rules=rules))
+    ask = StateCommand(automation.id, automation.version)
+    await shop.write(partial(lifecycle.archive, actor=shop.owner, command=ask, rules=rules))
     undo_run = (await undo_now(shop, run)).run
     assert undo_run.plan_version is None
     await shop.drain()

@@ -19,7 +19,7 @@ from tests.runs.shop import Shop
 async def open_organization(engine: Engine, clock: FakeClock, name: str = "Northwind Tea") -> OrgId:
     """A new organization without people, in the zone of Berlin."""
     command = CreateOrganization(name, zone="Europe/Berlin")
-    return (await engine.write(clock.now(), partial(organizations.create, ask=command))).id
+    return (await engine.write(clock.now(), partial(organizations.create, command=command))).id
 
 
 async def told(shop: Shop) -> list[dict[str, Any]]:

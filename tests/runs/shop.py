@@ -12,7 +12,7 @@ import msgspec
 
 from steward import app, worker
 from steward.automations import setup
-from steward.automations.setup import CreateAsk
+from steward.automations.setup import CreateCommand
 from steward.config import read
 from steward.connections import connect
 from steward.database.accounts import connections, organizations, people
@@ -87,7 +87,7 @@ class Shop:
         self, template: str, inputs: Mapping[str, Any], schedule: Mapping[str, Any] = BY_HAND
     ) -> Automation:
         """An automation of a template on the shop."""
-        ask = CreateAsk(
+        ask = CreateCommand(
             template_id=template,
             name=template,
             inputs=dict(inputs),
@@ -95,7 +95,9 @@ class Shop:
             integration_id=self.connections["woocommerce"].integration_id,
         )
         rules = self.service.worker_context.automation_rules
-        return (await self.write(partial(setup.create, actor=self.owner, ask=ask, rules=rules))).automation
+        return (
+            await self.write(partial(setup.create, actor=self.owner, command=ask, rules=rules))
+        ).automation
 
     async def hiding(self, **inputs: Any) -> Automation:
         """The automation that hides what is sold out."""

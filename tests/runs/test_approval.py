@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 
 from steward.automations import change, lifecycle
-from steward.automations.change import UpdateAsk
-from steward.automations.lifecycle import StateAsk
+from steward.automations.change import UpdateCommand
+from steward.automations.lifecycle import StateCommand
 from steward.database.runs import approvals
 from steward.model.account import Actor, Role
 from steward.model.approval import ApprovalStatus
@@ -267,7 +267,9 @@ async def test_archiving_ends_what_waits(shop: Shop) -> None:
     automation = await shop.pricing()
     run, queued = await shop.waiting(automation), await shop.run_now(automation)
     rules = shop.service.worker_context.automation_rules
-    await shop.write(partial(lifecycle.archive, actor=shop.owner, ask=StateAsk(automation.id), rules=rules))
+    await shop.write(
+        partial(lifecycle.archive, actor=shop.owner, command=StateCommand(automation.id), rules=rules)
+    )
     for ended in (await shop.run(run), await shop.run(queued)):
         assert (ended.status, ended.code) == (RunStatus.CANCELLED, "archived")
     assert (await shop.approval(run)).status is ApprovalStatus.CANCELLED
@@ -283,9 +285,9 @@ async def test_a_renamed_automation_does_not_touch_what_was_approved(shop: Shop)
     """
     automation = await shop.pricing()
     run = await shop.waiting(automation)
-    ask = UpdateAsk(automation.id, automation.version, name="Another name")
+    ask = UpdateCommand(automation.id, automation.version, name="Another name")
     rules = shop.service.worker_context.automation_rules
-    await shop.write(partial(change.update, actor=shop.owner, ask=ask, rules=rules))
+    await shop.write(partial(change.update, actor=shop.owner, command=ask, rules=rules))
     await shop.approve(run)
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.SUCCEEDED

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from steward.automations import lifecycle
-from steward.automations.lifecycle import StateAsk
+from steward.automations.lifecycle import StateCommand
 from steward.database.runs.write_ledger import EffectState
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
@@ -115,8 +115,8 @@ async def test_a_run_that_ends_while_it_waits_tells_that_nothing_was_made(shop: 
             await shop.pass_time(hours=73)
         case "archive":
             rules = shop.service.worker_context.automation_rules
-            ask = StateAsk(automation.id)
-            await shop.write(partial(lifecycle.archive, actor=shop.owner, ask=ask, rules=rules))
+            ask = StateCommand(automation.id)
+            await shop.write(partial(lifecycle.archive, actor=shop.owner, command=ask, rules=rules))
     ended = await shop.run(run)
     assert_agrees(ended, await shop.changes(run))
     assert ended.summary is not None

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from steward.automations import lifecycle
-from steward.automations.lifecycle import StateAsk
+from steward.automations.lifecycle import StateCommand
 from steward.automations.plain import FastStarts
 from steward.database.engine.base import Batchable, Engine, Tx
 from steward.database.runs import records as runs
@@ -362,7 +362,7 @@ async def _cancel(side: Side, number: int) -> str:
 
 async def _set_state(side: Side, number: int, verb: Any) -> str:
     rules = side.shop.service.worker_context.automation_rules
-    act = partial(verb, actor=side.shop.owner, ask=StateAsk(side.automations[number].id), rules=rules)
+    act = partial(verb, actor=side.shop.owner, command=StateCommand(side.automations[number].id), rules=rules)
     try:
         await side.shop.write(act)
     except Refusal as refusal:

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from steward.automations import lifecycle
-from steward.automations.lifecycle import StateAsk
+from steward.automations.lifecycle import StateCommand
 from steward.database.accounts import idempotency
 from steward.database.engine.base import Tx
 from steward.database.runs import active_run
@@ -44,7 +44,7 @@ async def test_a_known_key_answers_with_its_run_as_it_now_is(shop: Shop) -> None
     archive = partial(
         lifecycle.archive,
         actor=shop.owner,
-        ask=StateAsk(automation.id),
+        command=StateCommand(automation.id),
         rules=shop.service.worker_context.automation_rules,
     )
     await shop.write(archive)
@@ -144,7 +144,7 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
     archive = partial(
         lifecycle.archive,
         actor=shop.owner,
-        ask=StateAsk(archived.id),
+        command=StateCommand(archived.id),
         rules=shop.service.worker_context.automation_rules,
     )
     await shop.write(archive)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from steward.automations import lifecycle
-from steward.automations.lifecycle import StateAsk
+from steward.automations.lifecycle import StateCommand
 from steward.model.change import Outcome
 from steward.model.connection import ConnectionState
 from steward.model.ids import OrgId
@@ -248,8 +248,8 @@ async def test_an_archived_automation_is_undone_and_counts_no_failure(shop: Shop
     await shop.drain()
     before = await shop.tamper("SELECT 1 FROM schedules WHERE org_id = :org AND consecutive_failures = 0")
     rules = shop.service.worker_context.automation_rules
-    ask = StateAsk(automation.id, automation.version)
-    await shop.write(partial(lifecycle.archive, actor=shop.owner, ask=ask, rules=rules))
+    ask = StateCommand(automation.id, automation.version)
+    await shop.write(partial(lifecycle.archive, actor=shop.owner, command=ask, rules=rules))
     assert (await shop.run(undo_run)).status is RunStatus.WAITING_APPROVAL
     shop.fault("status", "POST", "**/batch", status=400, count=-1)
     await shop.approve(undo_run)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from steward.automations import setup
-from steward.automations.setup import CreateAsk
+from steward.automations.setup import CreateCommand
 from steward.fake_platforms.seed import WORKFLOW
 from steward.fake_platforms.world import FakePlatforms
 from steward.model.automation import Automation
@@ -51,7 +51,7 @@ class Both:
     ) -> Automation:
         """An automation that runs `on` a platform's store, or on nothing and `reads` these connections."""
         bound = [self.shop.connections[kind] for kind in reads]
-        ask = CreateAsk(
+        ask = CreateCommand(
             template_id=template,
             name=template,
             inputs=dict(inputs),
@@ -61,7 +61,7 @@ class Both:
             timezone=timezone,
         )
         rules = self.shop.service.worker_context.automation_rules
-        act = partial(setup.create, actor=self.shop.owner, ask=ask, rules=rules)
+        act = partial(setup.create, actor=self.shop.owner, command=ask, rules=rules)
         return (await self.shop.write(act)).automation
 
     async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Run:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steward.automations.change import UpdateAsk, update
+from steward.automations.change import UpdateCommand, update
 from steward.fake_platforms.sheets import FakeTab
 from steward.model.change import Outcome
 from steward.model.connection import AutomationConnection
@@ -214,8 +214,8 @@ async def test_another_sheet_to_read_is_held_to_the_spreadsheet_that_is_named(bo
     rules = both.shop.service.worker_context.automation_rules
 
     async def change(given: dict[str, Any] | None) -> None:
-        ask = UpdateAsk(made.id, made.version, connections=reads, inputs=given)
-        await both.shop.write(partial(update, actor=both.shop.owner, ask=ask, rules=rules))
+        ask = UpdateCommand(made.id, made.version, connections=reads, inputs=given)
+        await both.shop.write(partial(update, actor=both.shop.owner, command=ask, rules=rules))
 
     with pytest.raises(ValidationFailed) as refused:
         await change(None)

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from steward.automations import lifecycle, setup
-from steward.automations.checks import TriggerAsk
-from steward.automations.lifecycle import StateAsk
-from steward.automations.setup import CreateAsk
+from steward.automations.checks import RequestedTrigger
+from steward.automations.lifecycle import StateCommand
+from steward.automations.setup import CreateCommand
 from steward.connections.health import ConnectionChecks, check_due
 from steward.database.accounts import connections
 from steward.database.automations import records as automations
@@ -42,18 +42,20 @@ class Heard:
 
     async def automation(self, template: str, topic: str = TOPIC, **inputs: Any) -> Automation:
         """One that listens to the store."""
-        ask = CreateAsk(
+        ask = CreateCommand(
             template_id=template,
             name=template,
             inputs=inputs,
             schedule={"cadence": "manual"},
             integration_id=self.shop.connections[self.twin.platform].integration_id,
-            trigger=TriggerAsk(TriggerKind.EVENT, (topic,)),
+            trigger=RequestedTrigger(TriggerKind.EVENT, (topic,)),
         )
         rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
-        made = (await self.shop.write(partial(setup.create, actor=owner, ask=ask, rules=rules))).automation
-        wish = StateAsk(made.id)
-        await self.shop.write(partial(lifecycle.resume, actor=owner, ask=wish, rules=rules))
+        made = (
+            await self.shop.write(partial(setup.create, actor=owner, command=ask, rules=rules))
+        ).automation
+        wish = StateCommand(made.id)
+        await self.shop.write(partial(lifecycle.resume, actor=owner, command=wish, rules=rules))
         await self.shop.drain()
         now = await self.shop.read(partial(automations.get, org=owner.org, automation=made.id))
         assert isinstance(now.trigger, EventTrigger)

@@ -57,12 +57,12 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
     """`PATCH /app/organization`: the owner's; whether automations are on is the operator's."""
     body: OrganizationBody = call.body
     sent_fields = body.model_fields_set
-    ask = ChangeOrganization(
+    command = ChangeOrganization(
         name=body.name if "name" in sent_fields else None,
         zone=body.timezone if "timezone" in sent_fields else None,
         send_without_approval=body.send_without_approval if "send_without_approval" in sent_fields else None,
     )
-    return OrganizationAnswer(record(await organizations.change(tx, call.actor, ask)))
+    return OrganizationAnswer(record(await organizations.change(tx, call.actor, command)))
 
 
 class CredentialRecord(msgspec.Struct):

@@ -150,8 +150,8 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 async def invite(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/people`: a link valid for seven days, mailed where a mail server is set."""
     body: InviteBody = call.body
-    ask = InvitePerson(body.email, body.role, body.first_name or "", body.last_name or "")
-    return await _invited(tx, call, await invitations.invite(tx, call.actor, ask))
+    command = InvitePerson(body.email, body.role, body.first_name or "", body.last_name or "")
+    return await _invited(tx, call, await invitations.invite(tx, call.actor, command))
 
 
 async def invite_again(tx: Tx, call: ApiCall) -> Answer:

@@ -192,7 +192,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 async def approve(tx: Tx, call: ApiCall) -> Answer:
     """`POST /approvals/{approvalId}/approve`: approves exactly these changes, without those in `except`."""
     body: ApproveBody = call.body
-    ask = ApproveCommand(
+    command = ApproveCommand(
         approval=ApprovalId(call.ids["approval_id"]),
         version=body.version,
         except_=[ChangeId(change) for change in body.except_],
@@ -201,16 +201,16 @@ async def approve(tx: Tx, call: ApiCall) -> Answer:
         write_now=body.write_now,
     )
     rules = call.context.rules
-    decided = await deciding.approve(tx, call.actor, ask, not_starter=rules.approver_not_starter)
+    decided = await deciding.approve(tx, call.actor, command, not_starter=rules.approver_not_starter)
     return _decided(decided, tx.now)
 
 
 async def reject(tx: Tx, call: ApiCall) -> Answer:
     """`POST /approvals/{approvalId}/reject`: ends the run without a change."""
     body: RejectBody = call.body
-    ask = RejectCommand(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
+    command = RejectCommand(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
     rules = call.context.rules
-    decided = await deciding.reject(tx, call.actor, ask, not_starter=rules.approver_not_starter)
+    decided = await deciding.reject(tx, call.actor, command, not_starter=rules.approver_not_starter)
     return _decided(decided, tx.now)
 
 

@@ -62,10 +62,10 @@ from steward.api.schema.json_passthrough import (
 )
 from steward.automations import change, lifecycle, setup, workflows
 from steward.automations.bindings import accounts_of, bindings_of
-from steward.automations.change import UpdateAsk
-from steward.automations.checks import BY_SCHEDULE, MOST_CONNECTIONS, MOST_TOPICS, TriggerAsk
-from steward.automations.lifecycle import StateAsk
-from steward.automations.setup import CreateAsk
+from steward.automations.change import UpdateCommand
+from steward.automations.checks import BY_SCHEDULE, MOST_CONNECTIONS, MOST_TOPICS, RequestedTrigger
+from steward.automations.lifecycle import StateCommand
+from steward.automations.setup import CreateCommand
 from steward.automations.topics import shown_trigger
 from steward.database.automations import records as automations
 from steward.database.automations.records import AutomationFilter, Sort, SortKey
@@ -335,10 +335,10 @@ def _bound(bodies: list[ConnectionBody]) -> tuple[AutomationConnection, ...]:
     return tuple(AutomationConnection(IntegrationId(body.integration_id), body.kind) for body in bodies)
 
 
-def trigger_ask(body: ScheduleTriggerBody | EventTriggerBody) -> TriggerAsk:
+def trigger_ask(body: ScheduleTriggerBody | EventTriggerBody) -> RequestedTrigger:
     """The trigger a body asks for."""
     if isinstance(body, EventTriggerBody):
-        return TriggerAsk(TriggerKind.EVENT, tuple(body.topics))
+        return RequestedTrigger(TriggerKind.EVENT, tuple(body.topics))
     return BY_SCHEDULE
 
 
@@ -380,9 +380,9 @@ def _after(call: ApiCall) -> SortKey | None:
     return (value if isinstance(value, int | str) else None), str(key[1])
 
 
-def create_ask(body: CreateBody) -> CreateAsk:
+def create_ask(body: CreateBody) -> CreateCommand:
     """Returns what a body asks for."""
-    return CreateAsk(
+    return CreateCommand(
         template_id=body.template_id,
         name=body.name,
         inputs=body.inputs,
@@ -413,7 +413,7 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
     """`PATCH /{automationId}`: replaces each field that is sent, if the version is current."""
     body: UpdateBody = call.body
     sent_fields = body.model_fields_set
-    ask = UpdateAsk(
+    command = UpdateCommand(
         automation=_id(call),
         version=body.version,
         name=body.name if "name" in sent_fields else None,
@@ -430,7 +430,7 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
         calls=body.calls if "calls" in sent_fields else None,
         send_mode=body.send_mode if "send_mode" in sent_fields else None,
     )
-    changed = await change.update(tx, call.actor, ask, rules=call.context.automation_rules)
+    changed = await change.update(tx, call.actor, command, rules=call.context.automation_rules)
     return AutomationAnswer(await whole_record(tx, changed))
 
 
@@ -439,13 +439,13 @@ Turn = Callable[..., Awaitable[Automation]]
 
 async def _turn(tx: Tx, call: ApiCall, verb: Turn) -> Answer:
     body: StateBody = call.body
-    ask = StateAsk(
+    command = StateCommand(
         automation=_id(call),
         version=body.version if "version" in body.model_fields_set else None,
         reason=(body.reason or None) if isinstance(body, PauseBody) else None,
     )
     actor: Actor = call.actor
-    turned = await verb(tx, actor, ask, rules=call.context.automation_rules)
+    turned = await verb(tx, actor, command, rules=call.context.automation_rules)
     return AutomationAnswer(await whole_record(tx, turned))
 
 

@@ -149,7 +149,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /occurrences`: the calendar."""
     query: CalendarQuery = call.query
     key = paging.after(call)
-    ask = CalendarPageQuery(
+    page_query = CalendarPageQuery(
         limit=query.limit,
         since=query.since if key is None else _instant(key[3]),
         until=query.until if key is None else _instant(key[4]),
@@ -158,7 +158,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         states=query.state,
         after=None if key is None else (_instant(key[0]), _instant(key[1]), str(key[2])),
     )
-    page = await calendar.page(tx, call.actor.org, ask)
+    page = await calendar.page(tx, call.actor.org, page_query)
     return OccurrencesAnswer(
         [occurrence_record(row) for row in page.rows],
         paging.next_cursor(call, _key(page)) if page.has_more else None,
@@ -178,8 +178,8 @@ def _instant(milliseconds: JsonValue) -> datetime:
 async def move(tx: Tx, call: ApiCall) -> Answer:
     """`POST /{automationId}/occurrences/move`."""
     body: MoveBody = call.body
-    ask = MoveCommand(_slot(call), body.run_at, body.scope)
-    return _answer(await edit.move(tx, call.actor, ask, rules=call.context.automation_rules))
+    command = MoveCommand(_slot(call), body.run_at, body.scope)
+    return _answer(await edit.move(tx, call.actor, command, rules=call.context.automation_rules))
 
 
 async def skip(tx: Tx, call: ApiCall) -> Answer:

@@ -52,13 +52,14 @@ from steward.api.v1.automations import (
     ScheduleTriggerBody,
     TriggerBody,
 )
+from steward.automations.from_plan import CreateWorkflowCommand
 from steward.database.engine.base import Tx, ms
 from steward.database.imports import records as imports
 from steward.database.imports.records import Import
 from steward.imports import keep as keeping
 from steward.imports.keep import Prepared
 from steward.imports.preview import PreviewQuery, preview
-from steward.imports.run_as import RunAsAsk, run_as
+from steward.imports.run_as import run_as
 from steward.model import kept_plan
 from steward.model.account import Scope
 from steward.model.ids import IntegrationId, new_id
@@ -306,7 +307,7 @@ def _preview_answer(preview_wire: Mapping[str, Any]) -> ImportPreviewAnswer:
 async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports/{importId}/automations`."""
     body: RunAsBody = call.body
-    ask = RunAsAsk(
+    command = CreateWorkflowCommand(
         import_id=call.ids["import_id"],
         name=body.name,
         schedule=body.schedule.sent,
@@ -319,7 +320,7 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
         send_mode=body.send_mode,
         idempotency_key=body.idempotency_key or None,
     )
-    created = await run_as(tx, call.actor, ask, rules=call.context.automation_rules)
+    created = await run_as(tx, call.actor, command, rules=call.context.automation_rules)
     automation = await automation_answers.whole_record(tx, created.automation, is_new=True)
     answer = AutomationAnswer(automation)
     return replayed(answer) if created.replayed else answer

@@ -261,13 +261,13 @@ async def run_now(call: ApiCall) -> Answer:
     body: RunNowBody = call.body
     automation = AutomationId(call.ids["automation_id"])
     payload = None if body.payload is None else dict(body.payload)
-    ask = RunNow(automation, body.idempotency_key, body.mode, payload)
+    command = RunNow(automation, body.idempotency_key, body.mode, payload)
     context = call.context
     started = await start.start(
         context.engine,
         context.clock.now(),
         call.actor,
-        ask,
+        command,
         templates=context.automation_rules.templates,
         max_waiting=context.rules.max_waiting_hand,
         weight=call.size,

@@ -251,28 +251,28 @@ class TagsOperation(ShopifyOperation[A]):
         """Returns the part that removes what was added, or adds what was removed."""
         return tags_inverse(part)
 
-    def _plan_tags(self, ask: TagsUpdate, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+    def _plan_tags(self, command: TagsUpdate, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         new_tags: dict[str, str] = {}
-        for tag in ask.after:
+        for tag in command.after:
             if not is_tag(tag):
-                return ItemProblem(ask.id, "not_a_tag", NOT_A_TAG, "tags")
+                return ItemProblem(command.id, "not_a_tag", NOT_A_TAG, "tags")
             new_tags.setdefault(tag.casefold(), tag)
-        current_tags = _names(ask.before)
+        current_tags = _names(command.before)
         add = sorted(tag for name, tag in new_tags.items() if name not in current_tags)
         remove = sorted(tag for name, tag in current_tags.items() if name not in new_tags)
         parts: list[Part] = []
-        tags = list(ask.before)
+        tags = list(command.before)
         for name, changed in (("add", add), ("remove", remove)):
             if changed:
                 arguments: JsonObject = {name: changed}
                 before, tags = sorted(tags), _tags_after(tags, arguments)
                 parts.append(
-                    Part(self.name, integration_id, ask.id, arguments, {"tags": before}, {"tags": tags})
+                    Part(self.name, integration_id, command.id, arguments, {"tags": before}, {"tags": tags})
                 )
         if not parts:
-            return ask.id
-        field = FieldChange("tags", "Tags", sorted(ask.before), sorted(tags), FieldKind.TAGS)
-        return Proposal(ask.ref, self.action, (field,), tuple(parts), integration_id, ask.message)
+            return command.id
+        field = FieldChange("tags", "Tags", sorted(command.before), sorted(tags), FieldKind.TAGS)
+        return Proposal(command.ref, self.action, (field,), tuple(parts), integration_id, command.message)
 
 
 class _ProductTagsOperation(TagsOperation[SetTags]):
@@ -313,16 +313,16 @@ def is_amount(text: str) -> bool:
     return _PRICE.fullmatch(text) is not None
 
 
-def _price_problem(ask: SetPrice, compare: str | None) -> ItemProblem | None:
-    item = ask.variant.id
-    for name, text in (("price", ask.price), ("compare_at_price", compare)):
-        problem = None if text is None else _amount_problem(ask.variant, name, text)
+def _price_problem(command: SetPrice, compare: str | None) -> ItemProblem | None:
+    item = command.variant.id
+    for name, text in (("price", command.price), ("compare_at_price", compare)):
+        problem = None if text is None else _amount_problem(command.variant, name, text)
         if problem is not None:
             return problem
-    if Decimal(ask.price) == 0 and not ask.allow_zero:
+    if Decimal(command.price) == 0 and not command.allow_zero:
         return ItemProblem(item, "price_zero", "A price of 0 is not set.", "price")
-    keeps_compare_at = ask.compare_at is Keep.KEEP and ask.variant.compare_at is not None
-    if compare is not None and not keeps_compare_at and Decimal(compare) <= Decimal(ask.price):
+    keeps_compare_at = command.compare_at is Keep.KEEP and command.variant.compare_at is not None
+    if compare is not None and not keeps_compare_at and Decimal(compare) <= Decimal(command.price):
         words = "The compare-at price is not above the price."
         return ItemProblem(item, "compare_at_not_above", words, "compare_at_price")
     return None
@@ -338,8 +338,8 @@ def _amount_problem(variant: Variant, name: str, text: str) -> ItemProblem | Non
     return None
 
 
-def _stock_problem(ask: SetStock) -> ItemProblem | None:
-    variant = ask.variant
+def _stock_problem(command: SetStock) -> ItemProblem | None:
+    variant = command.variant
     if not variant.tracked:
         words = "Its stock is not tracked, so a number would be ignored."
         return ItemProblem(variant.id, "not_tracked", words, "stock")
@@ -348,8 +348,8 @@ def _stock_problem(ask: SetStock) -> ItemProblem | None:
         return ItemProblem(variant.id, "location_needed", words, "stock")
     if variant.stock is None:
         return ItemProblem(variant.id, "not_stocked", "It is not stocked at this location.", "stock")
-    if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= _MAX_STOCK:
-        code = "negative" if ask.quantity < 0 else "out_of_range"
+    if isinstance(command.quantity, bool) or not 0 <= command.quantity <= _MAX_STOCK:
+        code = "negative" if command.quantity < 0 else "out_of_range"
         return ItemProblem(variant.id, code, f"A stock is written from 0 to {_MAX_STOCK}.", "stock")
     return None
 

@@ -412,29 +412,29 @@ def _owner_ref(owner: Product | Variant | Order | Customer) -> ObjectRef:
     return ObjectRef("product", owner.id, owner.label, owner.url)
 
 
-def _refund_problem(ask: CreateRefund) -> ItemProblem | None:
-    order, quantities = ask.order, {line.id: line.quantity for line in ask.order.lines}
-    if not ask.lines and ask.amount is None:
+def _refund_problem(command: CreateRefund) -> ItemProblem | None:
+    order, quantities = command.order, {line.id: line.quantity for line in command.order.lines}
+    if not command.lines and command.amount is None:
         return ItemProblem(
             order.id, "nothing_refunded", "Neither goods nor money are given back.", "refunded"
         )
     if len(order.refunds) >= _MAX_REFUNDS_SHOWN:
         words = "It was refunded so often that another refund is left to people."
         return ItemProblem(order.id, "refunded_often", words, "refunded")
-    for line, quantity in ask.lines:
+    for line, quantity in command.lines:
         if line not in quantities or not 1 <= quantity <= quantities[line]:
             words = "It has no such line, or not so many of it."
             return ItemProblem(order.id, "not_a_line", words, "refunded")
-    return None if ask.amount is None else _refund_amount_problem(ask, ask.amount)
+    return None if command.amount is None else _refund_amount_problem(command, command.amount)
 
 
-def _refund_amount_problem(ask: CreateRefund, amount: str) -> ItemProblem | None:
-    order = ask.order
+def _refund_amount_problem(command: CreateRefund, amount: str) -> ItemProblem | None:
+    order = command.order
     if not is_amount(amount) or Decimal(amount) == 0:
         return ItemProblem(order.id, "not_a_number", "The amount is a number above 0.", "refunded")
     if Decimal(amount) + Decimal(order.refunded) > Decimal(order.total):
         return ItemProblem(order.id, "too_much", "More would be given back than was paid.", "refunded")
-    if ask.transaction is None or not ask.gateway:
+    if command.transaction is None or not command.gateway:
         return ItemProblem(order.id, "no_payment", "Name the payment that is given back.", "refunded")
     return None
 

@@ -37,11 +37,11 @@ def batch(
         raise ShopError(413, "woocommerce_rest_request_entity_too_large", words)
 
     def one_update(item: Any) -> Row:
-        ask = item if isinstance(item, dict) else {}
+        fields = item if isinstance(item, dict) else {}
         try:
-            return update(_number(ask.get("id")), ask)
+            return update(_number(fields.get("id")), fields)
         except ShopError as refusal:
-            return _error(ask.get("id"), refusal)
+            return _error(fields.get("id"), refusal)
 
     def one_create(item: Any) -> Row:
         try:

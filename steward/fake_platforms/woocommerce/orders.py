@@ -123,15 +123,15 @@ def money(value: float) -> str:
     return f"{value:.2f}"
 
 
-def _product_meant(shop: FakeShop, ask: Row) -> Row | None:
+def _product_meant(shop: FakeShop, fields: Row) -> Row | None:
     """Returns the product or variation a line names, or null for an unknown one.
 
     The SKU has precedence, then the variation, then the product. Raises ShopError when the line names
     nothing.
     """
-    if ask.get("sku"):
-        return next(shop.with_sku(str(ask["sku"])), None)
-    number = ask.get("variation_id") or ask.get("product_id")
+    if fields.get("sku"):
+        return next(shop.with_sku(str(fields["sku"])), None)
+    number = fields.get("variation_id") or fields.get("product_id")
     if not number:
         words = "Product ID or SKU is required."
         raise errors.ShopError(400, "woocommerce_rest_required_product_reference", words)
@@ -139,17 +139,17 @@ def _product_meant(shop: FakeShop, ask: Row) -> Row | None:
     return shop.variations.get(key) or shop.products.get(key)
 
 
-def line(shop: FakeShop, ask: Row) -> Row:
+def line(shop: FakeShop, fields: Row) -> Row:
     """Returns a new order line; one for an unknown product is empty."""
-    sold = _product_meant(shop, ask)
+    sold = _product_meant(shop, fields)
     product = _product_fields(shop, sold)
-    quantity = int(ask.get("quantity", 1))
+    quantity = int(fields.get("quantity", 1))
     price = (stock.number(sold["price"]) or 0.0) if sold is not None else 0.0
-    total = _amount(ask, "total", price * quantity)
-    subtotal = max(_amount(ask, "subtotal", price * quantity), total)
+    total = _amount(fields, "total", price * quantity)
+    subtotal = max(_amount(fields, "subtotal", price * quantity), total)
     return {
         "id": shop.next_id("line"),
-        "name": str(ask.get("name") or product["name"]),
+        "name": str(fields.get("name") or product["name"]),
         "product_id": product["product_id"],
         "variation_id": product["variation_id"],
         "quantity": quantity,
@@ -182,8 +182,8 @@ def _product_fields(shop: FakeShop, sold: Row | None) -> Row:
     return fields
 
 
-def _amount(ask: Row, name: str, otherwise: float) -> float:
-    return (stock.number(str(ask[name])) or 0.0) if name in ask else otherwise
+def _amount(fields: Row, name: str, otherwise: float) -> float:
+    return (stock.number(str(fields[name])) or 0.0) if name in fields else otherwise
 
 
 def _unit(total: float, quantity: int) -> float | int:
@@ -194,34 +194,34 @@ def _unit(total: float, quantity: int) -> float | int:
 def _set_lines(shop: FakeShop, row: Row, requested: list[Row]) -> None:
     """Writes lines: those with an id are changed, those without are added each time."""
     lines: list[Row] = [dict(line) for line in row["line_items"]]
-    for ask in requested:
-        is_removed = _is_removal(ask)
-        current_line = next((existing for existing in lines if existing["id"] == ask.get("id")), None)
-        if current_line is None and (ask.get("id") or is_removed):
+    for fields in requested:
+        is_removed = _is_removal(fields)
+        current_line = next((existing for existing in lines if existing["id"] == fields.get("id")), None)
+        if current_line is None and (fields.get("id") or is_removed):
             words = "Order item ID provided is not associated with order."
             raise errors.ShopError(400, "woocommerce_rest_invalid_item_id", words)
         if current_line is None:
-            lines.append(line(shop, ask))
+            lines.append(line(shop, fields))
         elif is_removed:
             lines.remove(current_line)
         else:
-            _change_line(current_line, ask)
+            _change_line(current_line, fields)
     row["line_items"] = lines
 
 
-def _is_removal(ask: Row) -> bool:
-    return ask.get("quantity") == 0 or None in (ask.get("product_id", 0), ask.get("name", ""))
+def _is_removal(fields: Row) -> bool:
+    return fields.get("quantity") == 0 or None in (fields.get("product_id", 0), fields.get("name", ""))
 
 
-def _change_line(order_line: Row, ask: Row) -> None:
+def _change_line(order_line: Row, fields: Row) -> None:
     """Takes over what an ask names of a line; a quantity alone leaves the total as it was."""
-    total = _amount(ask, "total", float(order_line["total"]))
-    subtotal = max(_amount(ask, "subtotal", float(order_line["subtotal"])), total)
-    quantity = int(ask["quantity"] if "quantity" in ask else order_line["quantity"])
+    total = _amount(fields, "total", float(order_line["total"]))
+    subtotal = max(_amount(fields, "subtotal", float(order_line["subtotal"])), total)
+    quantity = int(fields["quantity"] if "quantity" in fields else order_line["quantity"])
     order_line |= {"quantity": quantity, "total": money(total), "subtotal": money(subtotal)}
     order_line["price"] = _unit(total, quantity)
-    if ask.get("name"):
-        order_line["name"] = str(ask["name"])
+    if fields.get("name"):
+        order_line["name"] = str(fields["name"])
 
 
 def needs_processing(shop: FakeShop, row: Row) -> bool:

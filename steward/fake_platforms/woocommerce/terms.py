@@ -180,8 +180,8 @@ def delete(shop: FakeShop, kind: str, term_id: int, *, force: bool) -> Row:
 def resolve(shop: FakeShop, kind: str, requested: list[Row]) -> list[Row]:
     """Returns a product's terms by id or name; unknown names are created, unknown ids left out."""
     resolved: dict[int, Row] = {}
-    for ask in requested:
-        term = _requested_term(shop, kind, ask)
+    for fields in requested:
+        term = _requested_term(shop, kind, fields)
         if term is not None:
             resolved[term["id"]] = _reference(term)
     if not resolved and kind == "categories":
@@ -189,10 +189,10 @@ def resolve(shop: FakeShop, kind: str, requested: list[Row]) -> list[Row]:
     return list(resolved.values())
 
 
-def _requested_term(shop: FakeShop, kind: str, ask: Row) -> Row | None:
-    if ask.get("id"):
-        return shop.terms[kind].get(int(ask["id"]))
-    name = str(ask.get("name") or "")
+def _requested_term(shop: FakeShop, kind: str, fields: Row) -> Row | None:
+    if fields.get("id"):
+        return shop.terms[kind].get(int(fields["id"]))
+    name = str(fields.get("name") or "")
     return _term_named(shop, kind, name) if _stored_name(shop, name) else None
 
 

@@ -42,12 +42,12 @@ def file_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]
 
 
 async def read_files(
-    call: StepCall, ask: Callable[[int], Awaitable[tuple[PageRequest, PlatformResponse]]]
+    call: StepCall, send: Callable[[int], Awaitable[tuple[PageRequest, PlatformResponse]]]
 ) -> NodeResult:
-    """Fetches a file for each item by `ask`. The items keep the files they have."""
+    """Fetches a file for each item by `send`. The items keep the files they have."""
 
     async def fetch(index: int, item: Item) -> list[Item]:
-        request, response = await ask(index)
+        request, response = await send(index)
         if not response.ok and not is_tolerant(call.params(index)):
             raise ItemFailed(f"The address answered with status {response.status}.")
         return [await _file_item(call, index, item, response, request)]

@@ -114,7 +114,7 @@ class SheetColumns:
         self.added += [name for name in names if name not in self.added]
 
     def _header_part(self) -> Part:
-        ask = WriteCells(
+        command = WriteCells(
             tab=self.tab,
             start=f"{column_letters(self.first_free)}{self.header_row}",
             rows=(tuple(self.added),),
@@ -123,7 +123,7 @@ class SheetColumns:
         )
         operation = self.location.account.changes["sheet.write_cells"]
         integration = self.location.account.connection.integration_id
-        planned = operation.plan([ask], integration_id=integration)
+        planned = operation.plan([command], integration_id=integration)
         if planned.problems:
             raise ItemFailed(planned.problems[0].message)
         [header] = planned.proposals

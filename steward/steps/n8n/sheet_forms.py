@@ -98,8 +98,8 @@ async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
             continue
         seen.add(area)
         before = tuple(row.cells for row in rows)
-        ask = ClearCells(tab=tab, area=area, before=before, spreadsheet_id=location.document)
-        planned = operation.plan([ask], integration_id=number)
+        command = ClearCells(tab=tab, area=area, before=before, spreadsheet_id=location.document)
+        planned = operation.plan([command], integration_id=number)
         effects.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
     return effects.result()
 
@@ -126,7 +126,7 @@ async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
             effects.items.append(Item(item.json, paired_with(index)))
             effects.unchanged += 1
             continue
-        ask = DeleteRows(
+        command = DeleteRows(
             tab=tab,
             tab_id=sheet_tab.id,
             first=first,
@@ -135,7 +135,7 @@ async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
             before=tuple(remaining_rows[first - 1 : first - 1 + count]),
             spreadsheet_id=location.document,
         )
-        planned = operation.plan([ask], integration_id=number)
+        planned = operation.plan([command], integration_id=number)
         effects.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
         if planned.proposals:
             del remaining_rows[first - 1 : first - 1 + count]
@@ -154,8 +154,8 @@ async def create(call: StepCall, location: SheetLocation) -> NodeResult:
         except ItemFailed as failure:
             effects.fail_item(index, failure.message)
             continue
-        ask = AddTab(title=title, present=frozenset(present), spreadsheet_id=location.document)
-        planned = operation.plan([ask], integration_id=number)
+        command = AddTab(title=title, present=frozenset(present), spreadsheet_id=location.document)
+        planned = operation.plan([command], integration_id=number)
         effects.add_plan(index, planned, Item({"title": title}, paired_with(index)), operation)
         present.add(title)
     return effects.result()

@@ -87,8 +87,8 @@ class SheetLocation:
 
     async def table(self, area: str | None = None) -> tuple[str, SheetTable]:
         """Reads the whole tab, or a range of it, with the tab's title. Raises ItemFailed."""
-        ask = ValuesQuery(await self.tab(), area, spreadsheet_id=self.document)
-        tables = await read_all(self.account.reader.read(VALUES, ask))
+        query = ValuesQuery(await self.tab(), area, spreadsheet_id=self.document)
+        tables = await read_all(self.account.reader.read(VALUES, query))
         if not tables:
             raise ItemFailed("The tab cannot be read.")
         return tables[0].tab, tables[0]

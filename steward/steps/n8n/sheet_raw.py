@@ -67,14 +67,14 @@ async def write_raw(call: StepCall, location: SheetLocation) -> NodeResult:
             tuple(_after(row, at, present_row[at]) for at in range(width))
             for row, present_row in zip(rows, before, strict=True)
         )
-        ask = WriteCells(
+        command = WriteCells(
             tab=tab,
             start=f"{column_letters(column)}{first_row}",
             rows=after,
             before=tuple(before),
             spreadsheet_id=location.document,
         )
-        planned = operation.plan([ask], integration_id=location.account.connection.integration_id)
+        planned = operation.plan([command], integration_id=location.account.connection.integration_id)
         effects.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
     return effects.result(read=len(table.rows))
 

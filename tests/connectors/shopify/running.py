@@ -12,7 +12,7 @@ import pytest
 
 from steward import templates
 from steward.automations import setup
-from steward.automations.setup import CreateAsk
+from steward.automations.setup import CreateCommand
 from steward.connectors.base.connector import Reader
 from steward.model.automation import Automation
 from steward.model.change import Action, Outcome, Proposal
@@ -70,10 +70,10 @@ class Stand:
     async def automation(self) -> Automation:
         """One that makes every change there is."""
         number = self.shop.connections["shopify"].integration_id
-        ask = CreateAsk(CHANGE, CHANGE, {}, dict(BY_HAND), integration_id=number)
+        ask = CreateCommand(CHANGE, CHANGE, {}, dict(BY_HAND), integration_id=number)
         rules = self.shop.service.worker_context.automation_rules
         return (
-            await self.shop.write(partial(setup.create, actor=self.shop.owner, ask=ask, rules=rules))
+            await self.shop.write(partial(setup.create, actor=self.shop.owner, command=ask, rules=rules))
         ).automation
 
     async def play(self, killer: Killer, faults: Sequence[dict[str, Any]] = ()) -> Run:

@@ -9,13 +9,14 @@ from typing import Any
 import httpx
 
 from steward.automations import lifecycle
-from steward.automations.checks import BY_SCHEDULE, TriggerAsk
-from steward.automations.lifecycle import StateAsk
+from steward.automations.checks import BY_SCHEDULE, RequestedTrigger
+from steward.automations.from_plan import CreateWorkflowCommand
+from steward.automations.lifecycle import StateCommand
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.database.runs import records as runs
 from steward.imports import keep
-from steward.imports.run_as import RunAsAsk, run_as
+from steward.imports.run_as import run_as
 from steward.model.automation import Automation
 from steward.model.run import Mode, Run, RunStatus
 from steward.model.trigger import EventTrigger, Listening, TriggerKind
@@ -97,18 +98,20 @@ class Standing:
         """An automation of the flow, started by these topics, or else by hand."""
         record = (await self.kept(value)).record
         assert record.supported, record.report["issues"]
-        ask = RunAsAsk(
+        ask = CreateWorkflowCommand(
             import_id=record.id,
             name=record.name,
             schedule=BY_HAND,
             integration_id=self.shop.connections[on].integration_id,
-            trigger=TriggerAsk(TriggerKind.EVENT, topics) if topics else BY_SCHEDULE,
+            trigger=RequestedTrigger(TriggerKind.EVENT, topics) if topics else BY_SCHEDULE,
             **more,
         )
         rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
-        made = (await self.shop.write(partial(run_as, actor=owner, ask=ask, rules=rules))).automation
+        made = (await self.shop.write(partial(run_as, actor=owner, command=ask, rules=rules))).automation
         if topics:
-            await self.shop.write(partial(lifecycle.resume, actor=owner, ask=StateAsk(made.id), rules=rules))
+            await self.shop.write(
+                partial(lifecycle.resume, actor=owner, command=StateCommand(made.id), rules=rules)
+            )
             await self.shop.drain()
             now = await self.shop.read(partial(automations.get, org=owner.org, automation=made.id))
             assert isinstance(now.trigger, EventTrigger)

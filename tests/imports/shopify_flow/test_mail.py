@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from steward.automations.from_plan import CreateWorkflowCommand
 from steward.imports import keep
-from steward.imports.run_as import RunAsAsk, run_as
+from steward.imports.run_as import run_as
 from steward.model.automation import Automation
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, RunStatus
@@ -55,10 +56,10 @@ async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
     place = {"integration_id": shop.connections[kind].integration_id, "kind": kind, "target": target}
     if kind == "smtp":
         number = {"integration_id": place["integration_id"]}
-        ask = RunAsAsk(record.id, "Mail", BY_HAND, accounts={"Send internal email": number})
+        ask = CreateWorkflowCommand(record.id, "Mail", BY_HAND, accounts={"Send internal email": number})
     else:
-        ask = RunAsAsk(record.id, "Mail", BY_HAND, bindings={"Send internal email": place})
-    made = await shop.write(partial(run_as, actor=shop.owner, ask=ask, rules=ctx.automation_rules))
+        ask = CreateWorkflowCommand(record.id, "Mail", BY_HAND, bindings={"Send internal email": place})
+    made = await shop.write(partial(run_as, actor=shop.owner, command=ask, rules=ctx.automation_rules))
     return made.automation
 
 

@@ -297,14 +297,14 @@ class _Writing:
                 continue
             column = heads.index(name)
             before = there[column] if column < len(there) else None
-            ask = WriteCells(
+            command = WriteCells(
                 tab=self.tab,
                 start=f"{column_letters(column)}{row_number}",
                 rows=((to_cell(value),),),
                 before=((before,),),
                 spreadsheet_id=self.location.document,
             )
-            planned = operation.plan([ask], integration_id=self.integration_id)
+            planned = operation.plan([command], integration_id=self.integration_id)
             is_added = name not in present
             proposals += [
                 self.columns.with_header(proposal) if is_added else proposal for proposal in planned.proposals
@@ -329,9 +329,9 @@ class _Writing:
     def _propose_append(self, fresh: Sequence[_Row]) -> None:
         heads = self.columns.heads
         rows = tuple(tuple(to_cell(row.cells.get(head)) for head in heads) for row in fresh)
-        ask = AppendRows(tab=self.tab, rows=rows, spreadsheet_id=self.location.document)
+        command = AppendRows(tab=self.tab, rows=rows, spreadsheet_id=self.location.document)
         planned = self.location.account.changes["sheet.append_rows"].plan(
-            [ask], integration_id=self.integration_id
+            [command], integration_id=self.integration_id
         )
         first = len(self.effects.items)
         for row in fresh:

@@ -338,7 +338,7 @@ async def _reads(call: StepCall) -> NodeResult:
 
 
 async def _file_reads(call: StepCall, web: WebAccess) -> NodeResult:
-    async def ask(index: int) -> tuple[PageRequest, PlatformResponse]:
+    async def send(index: int) -> tuple[PageRequest, PlatformResponse]:
         await _pause_between_batches(call, index, call.params(index))
         first = _first_request(call, index)
         try:
@@ -353,7 +353,7 @@ async def _file_reads(call: StepCall, web: WebAccess) -> NodeResult:
             raise as_item_failure(error) from error
         return first, response
 
-    return await read_files(call, ask)
+    return await read_files(call, send)
 
 
 async def _pause_between_batches(call: StepCall, index: int, params: Params) -> None:

@@ -167,9 +167,9 @@ class _StoreNode(StepType, ABC):
         faults: list[str] = []
         after: dict[str, Any] = {"id": int(number) if number.isdigit() else number}
         for operation, values in self._by_operation(resource, params.get("updateFields", {})).items():
-            ask = await command_for(operation, current, values, store)
+            command = await command_for(operation, current, values, store)
             number_of = store.connection.integration_id
-            planned = store.changes[operation].plan([ask], integration_id=number_of)
+            planned = store.changes[operation].plan([command], integration_id=number_of)
             proposals += planned.proposals
             faults += [problem.message for problem in planned.problems]
             after |= {_snake(name): value for name, value in values.items()}
