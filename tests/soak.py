@@ -1,7 +1,7 @@
 """`make soak`: the long forms of the random and destructive tests, round after round with fresh seeds until
 their share of the time is over, and a report of what ran, how often, and what was wrong.
 
-`python -m tests.soak --minutes 30 [--only simulate,kill] [--report .cache/soak]`
+`python -m tests.soak --minutes 30 [--only simulate,kill] [--report .cache/soak] [--resume]`
 """
 
 import argparse
@@ -14,7 +14,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO
 
@@ -54,6 +54,11 @@ class Outcome:
     seconds: float = 0.0
     failed: list[str] = field(default_factory=list)
 
+    def add(self, other: "Outcome") -> None:
+        """Adds the counts and the failed tests of another outcome of the part."""
+        for each in fields(self)[2:]:
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
 
 def _plain(_: int, __: int) -> Mapping[str, str]:
     return {}
@@ -86,7 +91,7 @@ PARTS = (
          ("tests/processes/test_kill.py",), 40, 4,
          lambda number, tries: {"KILLS": f"{tries}", "KILL_SEED": f"soak {number}"}),
     Part("notices", "kills while facts are told, at failpoints and of real processes",
-         ("tests/notifications/test_kills.py", "tests/processes/test_notice_kills.py"), 50, 2,
+         ("tests/notifications/test_kills.py", "tests/processes/test_notice_kills.py"), 10, 2,
          lambda number, tries: {"NOTICE_KILLS": f"{tries}", "KILL_SEED": f"soak {number}"}),
     Part("undo", "kills of undo runs, and edits by others while they go on",
          ("tests/crash/test_undo_kills.py", "tests/runs/test_undo_edits.py", "tests/runs/test_undo_plan.py"),
@@ -120,28 +125,44 @@ PARTS = (
 )  # fmt: skip
 
 
-def play(part: Part, seconds: float, *, log: Path) -> Outcome:
+def play(part: Part, seconds: float, *, log: Path, first_round: int = 0) -> Outcome:
     """Rounds of one part until its time is over; the last one is let come to its end within reason."""
     outcome, began = Outcome(part.name, part.what), CLOCK.monotonic()
     while outcome.rounds == 0 or CLOCK.monotonic() - began < seconds:
         left = seconds - (CLOCK.monotonic() - began)
         if outcome.rounds and left < outcome.seconds / outcome.rounds / 2:
             break  # the next one would hardly begin
-        _round(part, outcome, longest=max(left, 0) + max(seconds, GRACE_S), log=log)
+        number = first_round + outcome.rounds
+        _round(part, outcome, number, longest=max(left, 0) + max(seconds, GRACE_S), log=log)
         outcome.seconds = round(CLOCK.monotonic() - began, 1)
+        print(
+            f"{part.name}: {outcome.rounds} rounds, {outcome.tries} tries, {outcome.violations} wrong,"
+            f" {outcome.seconds:.0f} s",
+            flush=True,
+        )
         if outcome.unfinished or outcome.violations:
             break
     return outcome
 
 
-def _round(part: Part, outcome: Outcome, *, longest: float, log: Path) -> None:
+def _round(part: Part, outcome: Outcome, number: int, *, longest: float, log: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="steward-soak-") as folder:
         told = Path(folder) / "tests.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", f"--junitxml={told}", *part.paths]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-s",
+            "-p",
+            "no:xdist",
+            f"--junitxml={told}",
+            *part.paths,
+        ]
         environ = {**os.environ, "STEWARD_TEST_REQUIRE_POSTGRES": "1"}
-        environ |= part.environ(outcome.rounds, part.tries)
+        environ |= part.environ(number, part.tries)
         with log.open("a") as out:
-            out.write(f"=== {part.name}, round {outcome.rounds}: {' '.join(command)}\n")
+            out.write(f"=== {part.name}, round {number}: {' '.join(command)}\n")
             out.flush()
             code = _ended(command, environ, out, longest=longest)
         _count(outcome, told, code=code)
@@ -215,6 +236,21 @@ def text_of(outcomes: Sequence[Outcome], seconds: float) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _reported(folder: Path) -> dict[str, Outcome]:
+    """The outcomes of an earlier report in the folder, by part; empty where there is none."""
+    report = folder / "report.json"
+    if not report.exists():
+        return {}
+    return {each["name"]: Outcome(**each) for each in json.loads(report.read_text())["parts"]}
+
+
+def _report(folder: Path, outcomes: Sequence[Outcome], minutes: float, seconds: float) -> None:
+    parts = [asdict(each) for each in outcomes]
+    whole = {"minutes": minutes, "seconds": round(seconds, 1), "parts": parts}
+    (folder / "report.json").write_text(json.dumps(whole, indent=1) + "\n")
+    (folder / "report.txt").write_text(text_of(outcomes, seconds))
+
+
 def main(words: Sequence[str]) -> int:
     """0: every part ran a whole round and nothing was wrong; 1 otherwise; 2: no such part."""
     ask = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
@@ -223,6 +259,9 @@ def main(words: Sequence[str]) -> int:
     ask.add_argument(
         "--report", type=Path, default=Path(".cache/soak"), help="folder of the reports and the log"
     )
+    ask.add_argument(
+        "--resume", action="store_true", help="go on after the rounds in the report, and add to its counts"
+    )
     given = ask.parse_args(words)
     names = [name for name in given.only.split(",") if name]
     if unknown := sorted(set(names) - {part.name for part in PARTS}):
@@ -230,21 +269,19 @@ def main(words: Sequence[str]) -> int:
         return 2
     chosen = [part for part in PARTS if not names or part.name in names]
     given.report.mkdir(parents=True, exist_ok=True)
+    earlier = _reported(given.report) if given.resume else {}
     log = given.report / "log.txt"
-    log.write_text("")
+    if not earlier:
+        log.write_text("")
     began, whole = CLOCK.monotonic(), sum(part.share for part in chosen)
     outcomes: list[Outcome] = []
     for part in chosen:
         print(f"{part.name}: {part.what}", flush=True)
-        outcomes.append(play(part, given.minutes * 60 * part.share / whole, log=log))
-        took = CLOCK.monotonic() - began
-        kept = {
-            "minutes": given.minutes,
-            "seconds": round(took, 1),
-            "parts": [asdict(one) for one in outcomes],
-        }
-        (given.report / "report.json").write_text(json.dumps(kept, indent=1) + "\n")
-        (given.report / "report.txt").write_text(text_of(outcomes, took))
+        outcome = earlier.pop(part.name, None) or Outcome(part.name, part.what)
+        seconds = given.minutes * 60 * part.share / whole
+        outcome.add(play(part, seconds, log=log, first_round=outcome.rounds))
+        outcomes.append(outcome)
+        _report(given.report, [*outcomes, *earlier.values()], given.minutes, CLOCK.monotonic() - began)
     print(text_of(outcomes, CLOCK.monotonic() - began), end="")
     print(f"The reports and the log are in {given.report}.")
     return int(any(one.violations or not one.rounds for one in outcomes))

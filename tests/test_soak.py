@@ -53,6 +53,22 @@ def test_violations_are_counted_and_named(
     assert soak.main(["--only", "nothing", "--report", str(tmp_path)]) == 2
 
 
+def test_a_resumed_soak_goes_on_with_the_next_round_and_adds_its_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seeds go by the number of the round, which no second soak may begin anew"""
+    seeded = "import os\n\ndef test_seeded():\n    print('seed', os.environ['ROUND'])\n"
+    monkeypatch.setattr(soak, "PARTS", (part(tmp_path, seeded),))
+    report = tmp_path / "told"
+    for _ in range(2):
+        assert soak.main(["--minutes", "0", "--report", str(report), "--resume"]) == 0
+    [made] = json.loads((report / "report.json").read_text())["parts"]
+    assert (made["rounds"], made["tries"], made["tests"]) == (2, 14, 2)
+    log = (report / "log.txt").read_text()
+    assert [log.count(f"seed {number}") for number in range(3)] == [1, 1, 0]
+    assert "made: 1 rounds, 7 tries, 0 wrong" in capsys.readouterr().out
+
+
 def test_a_round_that_does_not_end_is_cut_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """issue: bounded in time by an argument"""
     monkeypatch.setattr(soak, "PARTS", (part(tmp_path, SLOW),))

@@ -56,3 +56,4 @@ async def test_an_undo_goes_on_wherever_the_process_dies(shop: Shop) -> None:
         )
         assert set(written.values()) == {1}, killer.kills
         assert len(killer.kills) == min(kill, 1)
+        print(f"{shop.engine.dialect}: {kill} of {KILLS} kills: {killer.kills}", flush=True)
