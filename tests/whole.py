@@ -1,13 +1,15 @@
 """The whole service in process: the cast over HTTP, the pretend world connected, and a worker."""
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from steward.fake_platforms.world import FakePlatforms
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
@@ -42,7 +44,9 @@ async def open_whole(
     `around` puts more beside the pretend world.
     """
     opened = await open_shop(database_url, clock, folder, around=around)
-    service = Service(opened.service.context, clock, lines=[], told=[])
+    lines: list[str] = []
+    context = replace(opened.service.context, log=Log(lines.append, clock, Register()))
+    service = Service(context, clock, lines=lines, told=[])
     await service.write(lambda tx: settle(tx, service))
     owner = service.members["owner"]
     actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)

@@ -1,5 +1,6 @@
 """Undo over HTTP: what a run says of it, who may start one, and what is refused."""
 
+import json
 from typing import Any
 
 from steward.model.json import JsonObject
@@ -50,6 +51,8 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole
     assert (started.status, started.data["run"]["undo_of"]) == (201, run["id"])
     again = await token.post(path, {"idempotency_key": "first-undo"})
     assert (again.status, again.headers["idempotent-replayed"]) == (200, "true")
+    logged = [line for line in whole.service.lines if '"undo_started"' in line]
+    assert [json.loads(line)["undo_of"] for line in logged] == [run["id"]]
     await whole.shop.drain()
     undo_run = (await token.get(f"{PREFIX}/runs/{started.data['run']['id']}")).data["run"]
     assert undo_run["status"] == "waiting_approval"
@@ -60,6 +63,8 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole
     assert (waiting["possible"], waiting["open_run_id"]) == (False, undo_run["id"])
     refused = await token.post(path, {"idempotency_key": "second-undo"})
     assert (refused.status, refused.body["code"]) == (409, "wrong_state")
+    line = json.loads(whole.service.lines[-1])
+    assert (line["action"], line["undo_of"], line["code"]) == ("undo_refused", run["id"], "wrong_state")
     ended = await _approved(whole, owner, undo_run)
     assert ended["status"] == "succeeded"
     undone = (await token.get(f"{PREFIX}/runs/{run['id']}")).data["run"]["undo"]

@@ -417,8 +417,8 @@ class RequestHandler:
         org = () if call.caller is None else call.caller.org
         if not operation.writes:
             return await context.engine.read(now, act, org=org, small=operation.small)
-        if operation.batched is not None:
-            reply = envelope.accept(await operation.batched(call), operation.status)
+        if operation.committing is not None:
+            reply = envelope.accept(await operation.committing(call), operation.status)
         else:
             reply = await context.engine.write(now, Weighed(act, call.size), org=org)
         for name in operation.wakes:

@@ -154,8 +154,8 @@ class Endpoint(Protocol):
     def __call__(self, tx: Tx, call: ApiCall, /) -> Awaitable[Answer]: ...
 
 
-class BatchedEndpoint(Protocol):
-    """An endpoint whose write is committed together with those of other calls."""
+class CommittingEndpoint(Protocol):
+    """An endpoint that makes its write itself: together with those of other calls, or to log its outcome."""
 
     def __call__(self, call: ApiCall, /) -> Awaitable[Answer]: ...
 
@@ -194,16 +194,16 @@ class Operation:
     release. `repeats` says that a call may be sent again although it has neither key nor version.
 
     `scope` is needed under /v1/automations, `role` (at least) under /app. A row with `writes` runs in
-    `engine.write`, or, with `batched` in place of `function`, in a group commit. `small` promises that it
-    reads a few rows by primary key. `current` turns the records in a refusal's `data` into their public form.
-    `wakes` names the hints the worker gets after the commit.
+    `engine.write`, or, with `committing` in place of `function`, makes its write itself. `small` promises
+    that it reads a few rows by primary key. `current` turns the records in a refusal's `data` into their
+    public form. `wakes` names the hints the worker gets after the commit.
     """
 
     name: str
     method: str
     path: str
     function: Endpoint | None = None
-    batched: BatchedEndpoint | None = None
+    committing: CommittingEndpoint | None = None
     answer: type[msgspec.Struct]
     summary: str
     scope: Scope | None = None

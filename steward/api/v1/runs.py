@@ -37,7 +37,7 @@ from steward.api.schema.fields import (
 )
 from steward.api.schema.json_passthrough import Change, CurrentStep, RunSummary, Step
 from steward.api.v1.undo import UndoBody, UndoRecord, record_of, rules_of
-from steward.database.engine.base import Row, Tx
+from steward.database.engine.base import Row, Tx, Weighed
 from steward.database.runs import changes, run_lists, undos
 from steward.database.runs import records as runs
 from steward.database.runs.run_lists import RunFilter
@@ -45,12 +45,12 @@ from steward.model.account import Scope
 from steward.model.change import Outcome
 from steward.model.ids import AutomationId, ChangeId, IntegrationId, RunId
 from steward.model.instants import read_time, wire_time, wire_time_of, wire_time_or_none
-from steward.model.refusals import KeyReused, NotConnected, NotReady, TooManyWaiting, WrongState
+from steward.model.refusals import KeyReused, NotConnected, NotReady, Refusal, TooManyWaiting, WrongState
 from steward.model.run import Mode, Run, RunStatus, StartedBy
 from steward.runs import cancel as cancelling
 from steward.runs import start
 from steward.runs import undo as undoing
-from steward.runs.start import RunNow
+from steward.runs.start import RunNow, StartedRun
 from steward.runs.undo import UndoCommand
 
 STEPS_PER_ANSWER = 200
@@ -359,15 +359,27 @@ async def find_changes(tx: Tx, call: ApiCall) -> Answer:
     return ChangesAnswer([msgspec.Raw(change.wire.encode("utf-8")) for change in page], cursor)
 
 
-async def undo(tx: Tx, call: ApiCall) -> Answer:
+async def undo(call: ApiCall) -> Answer:
     """`POST /runs/{runId}/undo`: starts one undo per idempotency key; it waits for approval."""
     body: UndoBody = call.body
     chosen = None if body.changes is None else [ChangeId(change) for change in body.changes]
     run = RunId(call.ids["run_id"])
     command = UndoCommand(run, body.idempotency_key, chosen, body.mode)
-    started = await undoing.undo(tx, call.actor, command, rules=rules_of(call.context.rules))
+    context, org = call.context, call.actor.org
+
+    async def act(tx: Tx) -> StartedRun:
+        return await undoing.undo(tx, call.actor, command, rules=rules_of(context.rules))
+
+    try:
+        started = await context.engine.write(context.clock.now(), Weighed(act, call.size), org=org)
+    except Refusal as refusal:
+        context.log.info("undo_refused", org=org, undo_of=run, code=refusal.code)
+        raise
     answer = RunAnswer(record(started.run))
-    return replayed(answer) if started.replayed else answer
+    if started.replayed:
+        return replayed(answer)
+    context.log.info("undo_started", org=org, run=started.run.id, undo_of=run)
+    return answer
 
 
 async def cancel(tx: Tx, call: ApiCall) -> Answer:
@@ -388,7 +400,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/automations/{automation_id}/runs",
         scope=Scope.WRITE,
-        batched=run_now,
+        committing=run_now,
         body=RunNowBody,
         answer=RunAnswer,
         summary="Run now",
@@ -433,7 +445,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/automations/runs/{run_id}/undo",
         scope=Scope.WRITE,
-        function=undo,
+        committing=undo,
         body=UndoBody,
         answer=RunAnswer,
         summary="Undo run",
