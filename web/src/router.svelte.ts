@@ -36,9 +36,9 @@ patterns.sort((a, b) => b.fixed - a.fixed);
 /** The place an address means; null when it means none. */
 export function find(pathname: string, search = ""): Place | null {
   for (const { page, names, pattern } of patterns) {
-    const found = pattern.exec(pathname);
-    if (!found) continue;
-    const params = Object.fromEntries(names.map((name, at) => [name, found[at + 1]!]));
+    const match = pattern.exec(pathname);
+    if (!match) continue;
+    const params = Object.fromEntries(names.map((name, at) => [name, match[at + 1]!]));
     return { page, params, query: new URLSearchParams(search) };
   }
   return null;
@@ -49,8 +49,8 @@ type Query = Record<string, string | number | boolean | null | undefined>;
 /** The address of a page: parameters filled in, an empty query left out. */
 export function address(page: PageName, params: Record<string, string | number> = {}, query: Query = {}): string {
   const path = pages[page].replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(params[name])));
-  const kept = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const search = new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString();
+  const entries = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const search = new URLSearchParams(entries.map(([name, value]) => [name, String(value)])).toString();
   return search ? `${path}?${search}` : path;
 }
 

@@ -31,11 +31,11 @@ export class Entry<D> {
   /** Asks again, unless it is being asked. A 429 is waited for; other refusals are kept beside the data. */
   refresh(poll = false): Promise<void> {
     if (this.#asked) return this.#asked;
-    const asked: Promise<void> = this.#load(poll).finally(() => {
-      if (this.#asked === asked) this.#asked = undefined;
+    const pending: Promise<void> = this.#load(poll).finally(() => {
+      if (this.#asked === pending) this.#asked = undefined;
     });
-    this.#asked = asked;
-    return asked;
+    this.#asked = pending;
+    return pending;
   }
 
   /** Takes a record that an action's answer brought; an answer still under way is older and not wanted. */
@@ -102,9 +102,9 @@ export function read<P extends Path>(path: P, args?: Args<"get", P>): Entry<Data
     entry = new Entry((poll, signal) => call("get", path, args, { poll, signal }));
     if (entries.size >= MOST) forgetUnwatched();
     entries.set(key, entry as Entry<unknown>);
-    const made = entry;
+    const created = entry;
     // A moment later, since a template may ask while it is being drawn, and nothing may change then.
-    queueMicrotask(() => void made.refresh());
+    queueMicrotask(() => void created.refresh());
   }
   return entry;
 }
@@ -158,16 +158,16 @@ export interface WatchOptions {
 
 /** Keeps an entry fresh while the component that calls this is there; null asks for nothing. */
 export function watch<P extends Path>(
-  asked: () => [P, Args<"get", P>?] | null,
+  request: () => [P, Args<"get", P>?] | null,
   options: WatchOptions = {},
 ): { readonly current: Entry<Data<"get", P>> | undefined } {
-  const wanted = $derived.by(() => {
-    const target = asked();
+  const requestKey = $derived.by(() => {
+    const target = request();
     return target ? JSON.stringify(target) : null;
   });
   const entry = $derived.by(() => {
-    if (wanted === null) return undefined;
-    const [path, args] = JSON.parse(wanted) as [P, Args<"get", P>?];
+    if (requestKey === null) return undefined;
+    const [path, args] = JSON.parse(requestKey) as [P, Args<"get", P>?];
     return read(path, args);
   });
   $effect(() => {

@@ -145,11 +145,11 @@ async function send(method: Method, target: string, body: unknown, options: Call
 export function address(path: string, params: unknown, query: unknown): string {
   const values = (params ?? {}) as Record<string, string | number>;
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])));
-  const asked = new URLSearchParams();
+  const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries((query ?? {}) as Record<string, unknown>)) {
     if (value === undefined || value === null || (Array.isArray(value) && !value.length)) continue;
-    asked.set(name, Array.isArray(value) ? value.join(",") : String(value));
+    parameters.set(name, Array.isArray(value) ? value.join(",") : String(value));
   }
-  const search = asked.toString();
+  const search = parameters.toString();
   return search ? `${filled}?${search}` : filled;
 }

@@ -7,12 +7,12 @@ type Path = PathOf<"get">;
 
 /** Call it while a component is made. `rows` takes them out of an answer, `key` tells one from another. */
 export function paged<P extends Path, R>(
-  asked: () => [P, Args<"get", P>] | null,
+  request: () => [P, Args<"get", P>] | null,
   rows: (data: Data<"get", P>) => readonly R[],
   key: (row: R) => string | number,
   options: WatchOptions = {},
 ) {
-  const first = watch(asked, { keep: true, ...options });
+  const first = watch(request, { keep: true, ...options });
   const cursorOf = (data: Data<"get", P> | undefined) => (data as { next_cursor?: string | null } | undefined)?.next_cursor ?? null;
   let later = $state.raw<readonly R[]>([]);
   let cursor = $state.raw<string | null>();
@@ -20,9 +20,9 @@ export function paged<P extends Path, R>(
   let refused = $state.raw<Refused>();
   let running: AbortController | undefined;
 
-  const wanted = $derived(JSON.stringify(asked()));
+  const queryKey = $derived(JSON.stringify(request()));
   $effect(() => {
-    void wanted;
+    void queryKey;
     running?.abort();
     later = [];
     cursor = undefined;
@@ -34,13 +34,13 @@ export function paged<P extends Path, R>(
   const next = $derived(cursor === undefined ? cursorOf(first.current?.data) : cursor);
   const all = $derived.by(() => {
     const shown = first.current?.data ? rows(first.current.data) : [];
-    const known = new Set(shown.map(key));
+    const firstKeys = new Set(shown.map(key));
     // A row that was made meanwhile moves the others down: none is shown twice.
-    return [...shown, ...later.filter((row) => !known.has(key(row)))];
+    return [...shown, ...later.filter((row) => !firstKeys.has(key(row)))];
   });
 
   async function more(): Promise<void> {
-    const target = asked();
+    const target = request();
     if (busy || !next || !target) return;
     const asking = (running = new AbortController());
     busy = true;

@@ -5,15 +5,15 @@ import { watch } from "../api/cache.svelte";
 const APPROVALS = { query: { limit: 200 } };
 const TO_MEND = { query: { state: ["needs_reconnecting", "disconnected"] as ("needs_reconnecting" | "disconnected")[], limit: 200 } };
 
-export const asked = {
+export const WAITING = {
   approvals: ["/v1/automations/approvals", APPROVALS] as const,
   toMend: ["/app/connections", TO_MEND] as const,
 };
 
 /** Call it while a component is made. */
 export function watchWaiting(may: () => boolean) {
-  const approvals = watch(() => (may() ? [...asked.approvals] : null), { every: 30 });
-  const toMend = watch(() => (may() ? [...asked.toMend] : null), { every: 30 });
+  const approvals = watch(() => (may() ? [...WAITING.approvals] : null), { every: 30 });
+  const toMend = watch(() => (may() ? [...WAITING.toMend] : null), { every: 30 });
   return {
     get approvals() {
       return approvals.current;
@@ -22,10 +22,10 @@ export function watchWaiting(may: () => boolean) {
       return toMend.current;
     },
     count(page: string): { number: number; more: boolean } | null {
-      const found =
+      const records =
         page === "approvals" ? approvals.current?.data?.approvals : page === "connections" ? toMend.current?.data?.connections : null;
       const more = page === "approvals" && approvals.current?.data?.next_cursor != null;
-      return found?.length ? { number: found.length, more } : null;
+      return records?.length ? { number: records.length, more } : null;
     },
   };
 }

@@ -85,8 +85,8 @@ export type Calls = Readonly<Record<string, string | null>>;
 
 /** As the service takes them: a step without an import is left out, and so is one that is no longer there. */
 export function sentCalls(rows: readonly { step: string }[], chosen: Calls): Record<string, { import_id: string }> {
-  const known = new Set(rows.map(({ step }) => step));
-  return Object.fromEntries(Object.entries(chosen).flatMap(([step, id]) => (id && known.has(step) ? [[step, { import_id: id }]] : [])));
+  const steps = new Set(rows.map(({ step }) => step));
+  return Object.fromEntries(Object.entries(chosen).flatMap(([step, id]) => (id && steps.has(step) ? [[step, { import_id: id }]] : [])));
 }
 
 interface BindingWire {
@@ -96,10 +96,10 @@ interface BindingWire {
 
 /** The other steps of the same kind that have no connection yet; none while this one has none. */
 function others(rows: readonly ToBind[], chosen: Bindings, step: string): ToBind[] {
-  const own = rows.find((row) => row.step === step);
+  const current = rows.find((row) => row.step === step);
   if ((chosen[step]?.integration ?? null) === null) return [];
   const hosts = (row: ToBind | undefined) => JSON.stringify(row?.hosts ?? []);
-  return rows.filter((row) => row.step !== step && row.kind === own?.kind && hosts(row) === hosts(own) && (chosen[row.step]?.integration ?? null) === null);
+  return rows.filter((row) => row.step !== step && row.kind === current?.kind && hosts(row) === hosts(current) && (chosen[row.step]?.integration ?? null) === null);
 }
 
 /** The same connection for every step of its kind that has none yet; their targets stay open. */

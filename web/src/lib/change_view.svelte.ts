@@ -20,8 +20,8 @@ export class ChangeView {
   #writing: AbortController | undefined;
 
   constructor(query: URLSearchParams) {
-    const given = Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? ""]));
-    this.filter = { ...NO_FILTER, ...given, only: (given.only ?? "") as Only };
+    const values = Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? ""]));
+    this.filter = { ...NO_FILTER, ...values, only: (values.only ?? "") as Only };
     this.by = (query.get("sort") ?? "") as SortBy;
     this.down = query.get("down") === "1";
     this.open = query.get("change");

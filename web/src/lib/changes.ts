@@ -77,9 +77,9 @@ export function shortPair(before: string | null, after: string | null): [string 
 const DECIMAL = /^([+-]?)(\d{1,30})(?:\.(\d{1,20}))?$/;
 
 function decimal(value: unknown): { units: bigint; places: number } | null {
-  const found = typeof value === "number" || typeof value === "string" ? DECIMAL.exec(String(value).trim()) : null;
-  if (!found) return null;
-  const [, sign, whole, rest = ""] = found;
+  const match = typeof value === "number" || typeof value === "string" ? DECIMAL.exec(String(value).trim()) : null;
+  if (!match) return null;
+  const [, sign, whole, rest = ""] = match;
   const units = BigInt(`${whole}${rest}`);
   return { units: sign === "-" ? -units : units, places: rest.length };
 }
@@ -95,9 +95,9 @@ const differences = new WeakMap<FieldRecord, Difference | null>();
 
 /** How far a number or an amount moves, worked out without rounding; null for anything else. */
 export function differenceOf(field: FieldRecord): Difference | null {
-  let found = differences.get(field);
-  if (found === undefined) differences.set(field, (found = worked(field)));
-  return found;
+  let difference = differences.get(field);
+  if (difference === undefined) differences.set(field, (difference = worked(field)));
+  return difference;
 }
 
 function worked(field: FieldRecord): Difference | null {
@@ -125,12 +125,12 @@ export function percentWords(percent: number): string {
 
 /** The widest move of a change in percent, signed; null when none of its fields has one. */
 export function widest(change: ChangeRecord): number | null {
-  let found: number | null = null;
+  let largest: number | null = null;
   for (const field of change.fields) {
     const percent = differenceOf(field)?.percent ?? null;
-    if (percent !== null && (found === null || Math.abs(percent) > Math.abs(found))) found = percent;
+    if (percent !== null && (largest === null || Math.abs(percent) > Math.abs(largest))) largest = percent;
   }
-  return found;
+  return largest;
 }
 
 /** What the service warns of that can be told of one change: it cannot be undone, or moves a price far. */
@@ -162,7 +162,7 @@ export function isFiltered(filter: Filter): boolean {
 /** The changes a filter lets through, whole. It never changes what is approved. */
 export function filtered(changes: readonly ChangeRecord[], filter: Filter, leftOut: ReadonlySet<string>): readonly ChangeRecord[] {
   if (!isFiltered(filter)) return changes;
-  const wanted = filter.search.trim().toLocaleLowerCase();
+  const search = filter.search.trim().toLocaleLowerCase();
   const over = filter.over.trim() === "" ? null : Number(filter.over);
   const [from = NaN, to = NaN] = filter.between.split(":").map(Number);
   return changes.filter((change) => {
@@ -174,7 +174,7 @@ export function filtered(changes: readonly ChangeRecord[], filter: Filter, leftO
     if (filter.only === "left" && !leftOut.has(change.id)) return false;
     if (over !== null && !Number.isNaN(over) && !(Math.abs(widest(change) ?? -1) > over)) return false;
     if (filter.between && !isBetween(priceMove(change), from, to)) return false;
-    return !wanted || textOf(change).includes(wanted);
+    return !search || textOf(change).includes(search);
   });
 }
 
@@ -231,14 +231,14 @@ const COLLATE = new Intl.Collator("en", { numeric: true });
 
 /** How many of the changes do each action: "12 updates, 1 deletion" is put together from it. */
 export function countsBy<K extends string>(changes: readonly ChangeRecord[], of: (change: ChangeRecord) => K): Map<K, number> {
-  const found = new Map<K, number>();
-  for (const change of changes) found.set(of(change), (found.get(of(change)) ?? 0) + 1);
-  return found;
+  const counts = new Map<K, number>();
+  for (const change of changes) counts.set(of(change), (counts.get(of(change)) ?? 0) + 1);
+  return counts;
 }
 
 /** The fields that occur, as [key, label], in the order they first occur. */
 export function fieldsOf(changes: readonly ChangeRecord[]): [string, string][] {
-  const found = new Map<string, string>();
-  for (const change of changes) for (const { field, label } of change.fields) if (!found.has(field)) found.set(field, label);
-  return [...found];
+  const labels = new Map<string, string>();
+  for (const change of changes) for (const { field, label } of change.fields) if (!labels.has(field)) labels.set(field, label);
+  return [...labels];
 }

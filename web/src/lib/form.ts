@@ -23,9 +23,9 @@ export function sharedForm(): FormWorld {
 
 /** Puts the focus at the first field with a message; false when there is none. */
 export function focusFault(within: Element | undefined): boolean {
-  const found = within?.querySelector<HTMLElement>('[aria-invalid="true"], [data-fault]');
-  found?.focus();
-  return found !== null && found !== undefined;
+  const field = within?.querySelector<HTMLElement>('[aria-invalid="true"], [data-fault]');
+  field?.focus();
+  return field !== null && field !== undefined;
 }
 
 /** What was typed into a number's field; undefined for nothing, NaN for what is no number. */

@@ -60,17 +60,17 @@ function nameOf(character: string): string {
 
 /** The text in pieces, each either shown as it is or one invisible character with its name. */
 export function pieces(text: string): Piece[] {
-  const found: Piece[] = [];
+  const pieces: Piece[] = [];
   let from = 0;
   for (const match of text.matchAll(INVISIBLE)) {
-    const at = match.index;
-    if (match[0] === "\u200d" && isJoiner(text, at)) continue;
-    if (at > from) found.push({ text: text.slice(from, at), name: null });
-    found.push({ text: match[0], name: nameOf(match[0]) });
-    from = at + match[0].length;
+    const index = match.index;
+    if (match[0] === "\u200d" && isJoiner(text, index)) continue;
+    if (index > from) pieces.push({ text: text.slice(from, index), name: null });
+    pieces.push({ text: match[0], name: nameOf(match[0]) });
+    from = index + match[0].length;
   }
-  if (from < text.length) found.push({ text: text.slice(from), name: null });
-  return found;
+  if (from < text.length) pieces.push({ text: text.slice(from), name: null });
+  return pieces;
 }
 
 function isJoiner(text: string, at: number): boolean {

@@ -52,9 +52,9 @@ export function layered(plan: GraphPlan): Map<string, Spot> {
   for (const { from, to } of plan.edges) if (after.has(to)) after.get(from)?.push(to);
   const layers = new Map<string, number>();
   for (const name of forwards(plan, after)) {
-    const here = layers.get(name) ?? 0;
-    layers.set(name, here);
-    for (const next of after.get(name)!) layers.set(next, Math.max(layers.get(next) ?? 0, here + 1));
+    const depth = layers.get(name) ?? 0;
+    layers.set(name, depth);
+    for (const next of after.get(name)!) layers.set(next, Math.max(layers.get(next) ?? 0, depth + 1));
   }
   const places: number[] = [];
   const spots = new Map<string, Spot>();
@@ -80,15 +80,15 @@ function forwards(plan: GraphPlan, after: Map<string, string[]>): string[] {
     };
     enter(name);
     while (path.length) {
-      const here = path.at(-1)!;
-      const next = here.targets.shift();
+      const top = path.at(-1)!;
+      const next = top.targets.shift();
       if (next === undefined) {
-        state.set(here.name, "done");
-        after.set(here.name, here.kept);
-        order.push(here.name);
+        state.set(top.name, "done");
+        after.set(top.name, top.kept);
+        order.push(top.name);
         path.pop();
       } else if (state.get(next) !== "open") {
-        here.kept.push(next);
+        top.kept.push(next);
         if (!state.has(next)) enter(next);
       }
     }
@@ -98,10 +98,10 @@ function forwards(plan: GraphPlan, after: Map<string, string[]>): string[] {
 
 /** How a step stands, the worst first: what cannot run, what is switched off, what has no connection. */
 export function stateOf(name: string, supported: boolean, issues: readonly FindingRecord[], unbound: ReadonlySet<string>): StepState {
-  const own = issues.filter(({ step }) => step === name);
+  const stepIssues = issues.filter(({ step }) => step === name);
   // A step that is switched off, or never reached, keeps nothing from running.
-  if (own.some(({ code }) => code === "disabled_step")) return "disabled";
-  if (own.some(({ level }) => level === "error") || !supported) return "blocked";
+  if (stepIssues.some(({ code }) => code === "disabled_step")) return "disabled";
+  if (stepIssues.some(({ level }) => level === "error") || !supported) return "blocked";
   return unbound.has(name) ? "unbound" : "fine";
 }
 

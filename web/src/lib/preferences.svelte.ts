@@ -23,7 +23,7 @@ interface Choices {
 
 const FIRST: Choices = { zone: null, theme: "system", rows: "roomy", keys: true, calendar: null, dismissed: [], decides: [], seen: [] };
 
-function kept(): Choices {
+function storedChoices(): Choices {
   try {
     return { ...FIRST, ...(JSON.parse(localStorage.getItem(KEPT) ?? "{}") as Partial<Choices>) };
   } catch {
@@ -32,7 +32,7 @@ function kept(): Choices {
 }
 
 class Preferences {
-  #choices = $state.raw(kept());
+  #choices = $state.raw(storedChoices());
   #dark = matchMedia("(prefers-color-scheme: dark)");
 
   constructor() {
@@ -40,7 +40,7 @@ class Preferences {
     this.#dark.addEventListener("change", () => this.#show());
     addEventListener("storage", (event) => {
       if (event.key !== KEPT) return;
-      this.#choices = kept();
+      this.#choices = storedChoices();
       this.#show();
     });
   }

@@ -76,7 +76,7 @@ export function toggled(days: readonly number[] | null, day: number): number[] {
 
 /** "Every day at 08:00", as the service says it, without the zone. */
 export function scheduleWords(schedule: ScheduleRecord): string {
-  const at = `at ${schedule.run_at}`;
+  const atTime = `at ${schedule.run_at}`;
   switch (schedule.cadence) {
     case "manual":
       return "Only when run by hand";
@@ -85,15 +85,15 @@ export function scheduleWords(schedule: ScheduleRecord): string {
     case "every_6_hours":
       return "Every 6 hours, at 00:00, 06:00, 12:00 and 18:00";
     case "daily":
-      return `Every day ${at}`;
+      return `Every day ${atTime}`;
     case "weekdays":
-      return `Every ${daysWords(schedule.days ?? WORKING_DAYS)} ${at}`;
+      return `Every ${daysWords(schedule.days ?? WORKING_DAYS)} ${atTime}`;
     case "weekly":
-      return `Every ${weekday(schedule.day_of_week)} ${at}`;
+      return `Every ${weekday(schedule.day_of_week)} ${atTime}`;
     case "monthly":
-      return `${monthlyWords(schedule)} ${at}`;
+      return `${monthlyWords(schedule)} ${atTime}`;
     case "once":
-      return `Once, on ${dateWords(schedule.date ?? "")} ${at}`;
+      return `Once, on ${dateWords(schedule.date ?? "")} ${atTime}`;
     default:
       return "On a schedule this page does not know; reload it";
   }
@@ -123,9 +123,9 @@ function monthlyWords({ day_of_month, day_of_week, week_of_month }: ScheduleReco
 
 /** "Thursday 15 January 2026". */
 export function dateWords(date: string): string {
-  const at = new Date(`${date}T00:00Z`);
-  if (Number.isNaN(at.getTime())) return date;
-  return `${weekdayOf(date)} ${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]} ${at.getUTCFullYear()}`;
+  const midnight = new Date(`${date}T00:00Z`);
+  if (Number.isNaN(midnight.getTime())) return date;
+  return `${weekdayOf(date)} ${midnight.getUTCDate()} ${MONTHS[midnight.getUTCMonth()]} ${midnight.getUTCFullYear()}`;
 }
 
 /** "Thursday" of a wall time or date. */

@@ -48,12 +48,12 @@ const ID = "^[0-9A-HJKMNP-TV-Z]{26}$";
 /** `$ref`s followed, and what stands beside them laid over. */
 export function resolve(schema: Schema, root: Schema): { schema: Schema; named: string | null } {
   let named: string | null = null;
-  let found = schema;
-  for (let depth = 0; found.$ref && depth < 16; depth += 1) {
-    named = found.$ref.split("/").pop() ?? null;
-    found = { ...(root.$defs?.[named ?? ""] ?? {}), ...without(found, "$ref") };
+  let resolved = schema;
+  for (let depth = 0; resolved.$ref && depth < 16; depth += 1) {
+    named = resolved.$ref.split("/").pop() ?? null;
+    resolved = { ...(root.$defs?.[named ?? ""] ?? {}), ...without(resolved, "$ref") };
   }
-  return { schema: found, named };
+  return { schema: resolved, named };
 }
 
 function without(schema: Schema, ...names: (keyof Schema)[]): Schema {
@@ -148,15 +148,15 @@ function kindOf(schema: Schema, root: Schema): Kind {
 }
 
 function variantsOf(field: Field, several: Schema[], root: Schema): Field {
-  const made = several.map((one) => resolve(one, root).schema);
-  const constants = made.map((one) =>
+  const variants = several.map((one) => resolve(one, root).schema);
+  const constants = variants.map((one) =>
     Object.entries(one.properties ?? {}).find(([, property]) => resolve(property, root).schema.const !== undefined),
   );
   const by = constants[0]?.[0];
   if (by === undefined || !constants.every((constant) => constant?.[0] === by)) return field;
   field.kind = "variants";
   field.by = by;
-  field.variants = made.map((one, at) => ({
+  field.variants = variants.map((one, at) => ({
     value: String(resolve(constants[at]![1], root).schema.const),
     field: fieldOf("", one, root, true),
   }));
@@ -172,8 +172,8 @@ export function startOf(field: Field): unknown {
   if (["products", "connection", "place"].includes(field.kind)) return undefined;
   if (field.schema.default !== undefined) return structuredClone(field.schema.default);
   if (field.kind === "group") {
-    const made = field.fields.map((one) => [one.name, startOf(one)] as const).filter(([, value]) => value !== undefined);
-    return field.required || made.length ? Object.fromEntries(made) : undefined;
+    const members = field.fields.map((one) => [one.name, startOf(one)] as const).filter(([, value]) => value !== undefined);
+    return field.required || members.length ? Object.fromEntries(members) : undefined;
   }
   return field.nullable ? null : undefined;
 }
@@ -193,13 +193,13 @@ export function sent(field: Field, value: unknown): unknown {
   if (isLeft(field, value)) return undefined;
   if (Array.isArray(value)) return field.item ? value.map((one) => sent(field.item!, one)) : value;
   if (!field.fields.length || value === null || typeof value !== "object") return value;
-  const given = value as Record<string, unknown>;
-  if (given.all === true) return { all: true };
-  const { barred } = rulesOf(field.schema, given);
-  const kept = field.fields
+  const members = value as Record<string, unknown>;
+  if (members.all === true) return { all: true };
+  const { barred } = rulesOf(field.schema, members);
+  const entries = field.fields
     .filter((one) => !barred.has(one.name))
-    .map((one) => [one.name, sent(one, given[one.name])] as const);
-  return Object.fromEntries(kept.filter(([, part]) => part !== undefined));
+    .map((one) => [one.name, sent(one, members[one.name])] as const);
+  return Object.fromEntries(entries.filter(([, part]) => part !== undefined));
 }
 
 /** Pasted text as a list of words: split at commas and lines. */

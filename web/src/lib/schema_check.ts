@@ -7,12 +7,12 @@ import { patternWords } from "./schema_words";
 
 /** Messages by path, as the service words them: `inputs.<path>` is the prefix it answers with. */
 export function check(field: Field, value: unknown, path = "", required = field.required): Record<string, string[]> {
-  const found: Record<string, string[]> = {};
-  const add = (message: string) => (found[path] = [...(found[path] ?? []), message]);
-  if (value === null && field.nullable) return found;
+  const faults: Record<string, string[]> = {};
+  const add = (message: string) => (faults[path] = [...(faults[path] ?? []), message]);
+  if (value === null && field.nullable) return faults;
   if (isLeft(field, value) || value === null) {
     if (required) add("This field is required.");
-    return found;
+    return faults;
   }
   const { schema } = field;
   if (["whole", "number", "percent"].includes(field.kind) && typeof value !== "number") add("Give a number.");
@@ -22,44 +22,44 @@ export function check(field: Field, value: unknown, path = "", required = field.
   } else if (typeof value === "string") for (const words of textFaults(value, schema)) add(words);
   else if (Array.isArray(value)) {
     for (const words of listFaults(value, schema)) add(words);
-    value.forEach((one, at) => field.item && Object.assign(found, check(field.item, one, join(path, String(at)))));
+    value.forEach((one, at) => field.item && Object.assign(faults, check(field.item, one, join(path, String(at)))));
   } else if (field.kind === "map") {
-    for (const [name, one] of Object.entries(value as object)) Object.assign(found, pairFaults(field, name, one, join(path, name)));
+    for (const [name, one] of Object.entries(value as object)) Object.assign(faults, pairFaults(field, name, one, join(path, name)));
   } else if (field.kind === "variants") {
     const variant = field.variants.find((one) => one.value === String((value as Record<string, unknown>)[field.by ?? ""]));
-    if (variant) Object.assign(found, check(variant.field, value, path));
+    if (variant) Object.assign(faults, check(variant.field, value, path));
     else add("Choose one.");
   } else if (field.fields.length) {
-    const given = value as Record<string, unknown>;
-    for (const words of partFaults(field, given)) add(words);
-    const { needed, barred } = rulesOf(schema, given);
-    for (const one of field.fields) {
-      if (!barred.has(one.name)) Object.assign(found, check(one, given[one.name], join(path, one.name), needed.has(one.name)));
+    const members = value as Record<string, unknown>;
+    for (const words of partFaults(field, members)) add(words);
+    const { needed, barred } = rulesOf(schema, members);
+    for (const member of field.fields) {
+      if (!barred.has(member.name)) Object.assign(faults, check(member, members[member.name], join(path, member.name), needed.has(member.name)));
     }
   }
-  return found;
+  return faults;
 }
 
 /** What is missing of fields of which one at least is needed. */
-function* partFaults(field: Field, given: Record<string, unknown>): Generator<string> {
-  if (given.all === true) return;
+function* partFaults(field: Field, members: Record<string, unknown>): Generator<string> {
+  if (members.all === true) return;
   const labelOf = (name: string) => field.fields.find((one) => one.name === name)?.label ?? name;
   const isGiven = (name: string) => {
     const one = field.fields.find((part) => part.name === name);
-    return one !== undefined && !isLeft(one, given[name]);
+    return one !== undefined && !isLeft(one, members[name]);
   };
-  for (const names of rulesOf(field.schema, given).oneOf) {
+  for (const names of rulesOf(field.schema, members).oneOf) {
     if (!names.some(isGiven)) yield `Give at least one of these: ${names.map(labelOf).join(", ")}.`;
   }
-  if (field.kind === "products" && !Object.values(given).some((one) => Array.isArray(one) && one.length)) {
+  if (field.kind === "products" && !Object.values(members).some((one) => Array.isArray(one) && one.length)) {
     yield "Name at least one tag, vendor or type, or choose all products.";
   }
 }
 
 function pairFaults(field: Field, name: string, value: unknown, path: string): Record<string, string[]> {
-  const found = field.item ? check(field.item, value, path) : {};
+  const valueFaults = field.item ? check(field.item, value, path) : {};
   const faults = [...textFaults(name, field.schema.propertyNames ?? {})];
-  return faults.length ? { ...found, [path]: [...(found[path] ?? []), ...faults] } : found;
+  return faults.length ? { ...valueFaults, [path]: [...(valueFaults[path] ?? []), ...faults] } : valueFaults;
 }
 
 function join(path: string, name: string): string {
@@ -89,11 +89,11 @@ function* listFaults(value: unknown[], schema: Schema): Generator<string> {
 
 /** The bounds of a field in words, for its hint. */
 export function boundsInWords(schema: Schema): string {
-  const least = schema.minimum ?? schema.exclusiveMinimum;
-  const most = schema.maximum ?? schema.exclusiveMaximum;
-  if (least !== undefined && most !== undefined) return `${least} to ${most}`;
-  if (least !== undefined) return `${schema.minimum === undefined ? "more than" : "at least"} ${least}`;
-  return most === undefined ? "" : `${schema.maximum === undefined ? "less than" : "at most"} ${most}`;
+  const minimum = schema.minimum ?? schema.exclusiveMinimum;
+  const maximum = schema.maximum ?? schema.exclusiveMaximum;
+  if (minimum !== undefined && maximum !== undefined) return `${minimum} to ${maximum}`;
+  if (minimum !== undefined) return `${schema.minimum === undefined ? "more than" : "at least"} ${minimum}`;
+  return maximum === undefined ? "" : `${schema.maximum === undefined ? "less than" : "at most"} ${maximum}`;
 }
 
 /** The messages that no field of the form can show, such as those about several of its fields. */

@@ -22,8 +22,8 @@ const GO: readonly [string, PageName, string][] = [
 /** Moves the focus to the link or button of the next or previous row of a list. */
 function moveRow(by: number): void {
   const rows = [...document.querySelectorAll<HTMLElement>("main [data-row]")].filter((row) => row.offsetParent);
-  const at = rows.findIndex((row) => row.contains(document.activeElement));
-  const next = rows[at < 0 && by < 0 ? rows.length - 1 : step(at, by, rows.length)];
+  const index = rows.findIndex((row) => row.contains(document.activeElement));
+  const next = rows[index < 0 && by < 0 ? rows.length - 1 : step(index, by, rows.length)];
   (next?.querySelector<HTMLElement>("a, button, input") ?? next)?.focus();
 }
 
@@ -50,12 +50,12 @@ class Shortcuts {
   }
 
   /** Registers a screen's keys while its component is there; call it while the component is made. */
-  use(given: () => Shortcut[]): void {
+  use(keysOf: () => Shortcut[]): void {
     $effect(() => {
-      const own = given();
-      this.#screen = own;
+      const keys = keysOf();
+      this.#screen = keys;
       return () => {
-        if (this.#screen === own) this.#screen = [];
+        if (this.#screen === keys) this.#screen = [];
       };
     });
   }
@@ -71,10 +71,10 @@ class Shortcuts {
     if (isField(event.target) || document.querySelector("dialog[open], [popover]:popover-open")) return;
     const firsts = new Set(this.all.filter(({ keys }) => keys.includes(" ")).map(({ keys }) => keys.split(" ")[0]!));
     const typed = this.#typed.next(key, now(), firsts);
-    const found = this.all.find(({ keys }) => keys === typed);
-    if (!found) return;
+    const shortcut = this.all.find(({ keys }) => keys === typed);
+    if (!shortcut) return;
     event.preventDefault();
-    found.run(event);
+    shortcut.run(event);
   };
 }
 

@@ -13,7 +13,7 @@ export const TOO_LARGE = "A payload has at most 256 KiB. Send less.";
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-function at(payload: Payload, path: readonly string[]): unknown {
+function valueAt(payload: Payload, path: readonly string[]): unknown {
   return path.reduce<unknown>((value, key) => (isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined), payload);
 }
 
@@ -36,7 +36,7 @@ function shown(field: StartFieldRecord, value: unknown): string | string[] {
 
 /** What the fields show of a payload. */
 export function typedOf(fields: readonly StartFieldRecord[], payload: Payload): Typed {
-  return Object.fromEntries(fields.map((field) => [field.name, shown(field, at(payload, field.path))]));
+  return Object.fromEntries(fields.map((field) => [field.name, shown(field, valueAt(payload, field.path))]));
 }
 
 /** The value of what is in a field; undefined for nothing. Throws SyntaxError where JSON is asked for. */
@@ -51,7 +51,7 @@ function valueOf(field: StartFieldRecord, typed: string | string[]): unknown {
 export function payloadOf(fields: readonly StartFieldRecord[], typed: Typed, before: Payload): Payload {
   return fields.reduce((payload, field) => {
     const text = typed[field.name] ?? "";
-    if (JSON.stringify(text) === JSON.stringify(shown(field, at(before, field.path)))) return payload;
+    if (JSON.stringify(text) === JSON.stringify(shown(field, valueAt(before, field.path)))) return payload;
     return withValue(payload, field.path, valueOf(field, text));
   }, before);
 }
@@ -72,12 +72,12 @@ function faultOf(field: StartFieldRecord, typed: string | string[]): string | nu
 
 /** What is wrong with what was typed, by the field's name. */
 export function faultsOf(fields: readonly StartFieldRecord[], typed: Typed): Faults {
-  const found: Faults = {};
+  const faults: Faults = {};
   for (const field of fields) {
     const fault = faultOf(field, typed[field.name] ?? "");
-    if (fault) found[field.name] = [fault];
+    if (fault) faults[field.name] = [fault];
   }
-  return found;
+  return faults;
 }
 
 /** A payload from its text, or what is wrong with the text. */

@@ -33,8 +33,8 @@ export const MOST_ROWS = 80;
 export function windowOf(top: number, height: number, rowHeight: number, count: number): { from: number; to: number } {
   const tall = Math.max(1, rowHeight);
   const first = Math.min(Math.max(0, Math.floor(top / tall) - AROUND), Math.max(0, count - 1));
-  const wanted = Math.ceil(height / tall) + 2 * AROUND;
-  return { from: first, to: Math.min(count, first + Math.min(wanted, MOST_ROWS)) };
+  const inView = Math.ceil(height / tall) + 2 * AROUND;
+  return { from: first, to: Math.min(count, first + Math.min(inView, MOST_ROWS)) };
 }
 
 /** Rows sorted by what `of` gives for them; equal ones stay in their order. */

@@ -15,12 +15,12 @@ const formats = new Map<string, Intl.DateTimeFormat>();
 
 function format(zone: Zone, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   const key = zone + JSON.stringify(options);
-  let made = formats.get(key);
-  if (!made) {
-    made = new Intl.DateTimeFormat("en-GB", { timeZone: zone, numberingSystem: "latn", calendar: "gregory", ...options });
-    formats.set(key, made);
+  let formatter = formats.get(key);
+  if (!formatter) {
+    formatter = new Intl.DateTimeFormat("en-GB", { timeZone: zone, numberingSystem: "latn", calendar: "gregory", ...options });
+    formats.set(key, formatter);
   }
-  return made;
+  return formatter;
 }
 
 const FIELDS: Intl.DateTimeFormatOptions = {
@@ -45,9 +45,9 @@ export function wire(instant: number): string {
 
 /** The clock reading at an instant, as if it were one in UTC. */
 function reading(instant: number, zone: Zone): number {
-  const found: Record<string, number> = {};
-  for (const { type, value } of format(zone, FIELDS).formatToParts(instant)) found[type] = Number(value);
-  return Date.UTC(found.year!, found.month! - 1, found.day, found.hour, found.minute, found.second);
+  const parts: Record<string, number> = {};
+  for (const { type, value } of format(zone, FIELDS).formatToParts(instant)) parts[type] = Number(value);
+  return Date.UTC(parts.year!, parts.month! - 1, parts.day, parts.hour, parts.minute, parts.second);
 }
 
 /** How far the zone's clock is ahead of UTC at an instant, in minutes. */
@@ -125,10 +125,10 @@ export function relative(value: string | number, now: number): string | null {
 
 /** "3 days left", "3 h left", "12 min left"; "time is up" afterwards. */
 export function leftUntil(value: string | number, now: number): string {
-  const left = instantOf(value) - now;
-  if (left <= 0) return "time is up";
-  if (left >= 2 * DAY) return `${Math.floor(left / DAY)} days left`;
-  return left >= HOUR ? `${Math.floor(left / HOUR)} h left` : `${Math.max(1, Math.floor(left / MINUTE))} min left`;
+  const remaining = instantOf(value) - now;
+  if (remaining <= 0) return "time is up";
+  if (remaining >= 2 * DAY) return `${Math.floor(remaining / DAY)} days left`;
+  return remaining >= HOUR ? `${Math.floor(remaining / HOUR)} h left` : `${Math.max(1, Math.floor(remaining / MINUTE))} min left`;
 }
 
 /** "4 s", "2 min 10 s", "1 h 5 min". */

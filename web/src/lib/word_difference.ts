@@ -10,9 +10,9 @@ const MOST_MS = 300;
 /** The parts of both texts in order; two texts that are too far apart are told whole. */
 export async function wordDifference(before: string, after: string): Promise<Part[]> {
   const { diffWordsWithSpace } = await import("diff/lib/diff/word.js");
-  const found = diffWordsWithSpace(before, after, { timeout: MOST_MS });
-  if (!found) return whole(before, after);
-  return found.map(({ value, added, removed }) => ({ text: value, change: added ? "new" : removed ? "gone" : "same" }));
+  const parts = diffWordsWithSpace(before, after, { timeout: MOST_MS });
+  if (!parts) return whole(before, after);
+  return parts.map(({ value, added, removed }) => ({ text: value, change: added ? "new" : removed ? "gone" : "same" }));
 }
 
 /** Two lists: what stays, what goes, what comes. */

@@ -14,7 +14,7 @@ export function filtersOf(query: URLSearchParams) {
 }
 
 /** What waits, by these filters. */
-export function asked(query: URLSearchParams) {
+export function queueQuery(query: URLSearchParams) {
   return { query: filtersOf(query) };
 }
 
@@ -24,7 +24,7 @@ export function decidedOf(query: URLSearchParams) {
 }
 
 export function startQueue(place: Place): void {
-  prefetch("/v1/automations/approvals", asked(place.query));
+  prefetch("/v1/automations/approvals", queueQuery(place.query));
 }
 
 export function startApproval(place: Place): void {

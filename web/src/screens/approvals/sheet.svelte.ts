@@ -60,7 +60,7 @@ export class Sheet {
     this.complete = false;
     this.refused = undefined;
     try {
-      for (let left = TRIES; left > 0; left -= 1) {
+      for (let tries = TRIES; tries > 0; tries -= 1) {
         if (await this.#whole(loading.signal)) return;
         this.renewed = true;
       }
@@ -85,12 +85,12 @@ export class Sheet {
   }
 
   setLeft(ids: Iterable<string>, out: boolean): void {
-    const left = new Set(this.leftOut);
+    const leftOut = new Set(this.leftOut);
     for (const id of ids) {
-      if (out) left.add(id);
-      else left.delete(id);
+      if (out) leftOut.add(id);
+      else leftOut.delete(id);
     }
-    this.leftOut = left;
+    this.leftOut = leftOut;
   }
 
   /** Sends the decision about exactly what is on the page. Throws Refused; then it is loaded anew. */
@@ -101,8 +101,8 @@ export class Sheet {
     const said = { version: record.version, comment: comment.trim() || null };
     try {
       // In the order shown, which is the order hashed.
-      const left = this.changes.filter(({ id }) => this.leftOut.has(id)).map(({ id }) => id);
-      const body = { ...said, except: left, change_hash: record.change_hash, ...(this.writeNow ? { write_now: true } : {}) };
+      const except = this.changes.filter(({ id }) => this.leftOut.has(id)).map(({ id }) => id);
+      const body = { ...said, except, change_hash: record.change_hash, ...(this.writeNow ? { write_now: true } : {}) };
       const answer = rejects
         ? await call("post", "/v1/automations/approvals/{approval_id}/reject", { params, body: said })
         : await call("post", "/v1/automations/approvals/{approval_id}/approve", { params, body });

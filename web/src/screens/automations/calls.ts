@@ -7,7 +7,7 @@ import type { Place } from "../../router.svelte";
 export const SORTS: readonly Sort[] = ["-created_at", "created_at", "name", "next_run_at"];
 
 /** Every filter of the list; an empty state means all but the archived. */
-export function asked(query: URLSearchParams) {
+export function listQuery(query: URLSearchParams) {
   const sort = query.get("sort") as Sort;
   const store = Number(query.get("store"));
   return {
@@ -25,7 +25,7 @@ export function asked(query: URLSearchParams) {
 }
 
 export function startList(place: Place): void {
-  prefetch("/v1/automations", asked(place.query));
+  prefetch("/v1/automations", listQuery(place.query));
 }
 
 export function startOne(place: Place): void {

@@ -53,7 +53,7 @@ export function changeWords(runs: readonly RunRecord[], zone: Zone, now: number)
     ...(alone ? [`${figures(alone)} left alone`] : []),
     ...(failed ? [`${figures(failed)} failed or not known`] : []),
   ];
-  const most = all.reduce((best, one) => (one.made > best.made ? one : best));
-  const peak = most.made && runs.length > 1 ? ` Most in one run: ${figures(most.made)}, on ${dayOf(atOf(most.run), zone, now)}.` : "";
+  const largest = all.reduce((best, one) => (one.made > best.made ? one : best));
+  const peak = largest.made && runs.length > 1 ? ` Most in one run: ${figures(largest.made)}, on ${dayOf(atOf(largest.run), zone, now)}.` : "";
   return `${parts.join(", ")}.${peak}`;
 }

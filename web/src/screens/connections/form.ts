@@ -25,9 +25,9 @@ export function connectForm(kind: KindRecord, way: number): { form: Field; ways:
 
 /** What is sent: without what the other way needs; a spreadsheet's address as its id. */
 export function settingsOf(form: Field, value: unknown): Record<string, unknown> {
-  const given = (sent(form, value) ?? {}) as Record<string, unknown>;
-  const sheet = given.spreadsheet_id;
-  return typeof sheet === "string" ? { ...given, spreadsheet_id: spreadsheetIn(sheet) } : given;
+  const settings = (sent(form, value) ?? {}) as Record<string, unknown>;
+  const sheet = settings.spreadsheet_id;
+  return typeof sheet === "string" ? { ...settings, spreadsheet_id: spreadsheetIn(sheet) } : settings;
 }
 
 /** What is missing or wrong, by the path the service names. */
@@ -38,6 +38,6 @@ export function faultsOf(form: Field, value: unknown): Record<string, string[]> 
 
 /** Whether anything was typed. */
 export function isTyped(form: Field, value: unknown): boolean {
-  const given = (value ?? {}) as Record<string, unknown>;
-  return form.fields.some((field) => !isLeft(field, given[field.name]));
+  const settings = (value ?? {}) as Record<string, unknown>;
+  return form.fields.some((field) => !isLeft(field, settings[field.name]));
 }

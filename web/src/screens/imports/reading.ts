@@ -16,18 +16,18 @@ const CHECKSUM = /^[0-9a-f]{64}:/;
 export function guessed(text: string): Source | null {
   const start = text.trimStart();
   if (CHECKSUM.test(start)) return "store_flow";
-  const found = parsed(start);
-  if (found === null) return null;
-  if ("root" in found && "__metadata" in found) return "store_flow";
-  return "nodes" in found || "connections" in found ? "workflow_tool" : null;
+  const document = parsed(start);
+  if (document === null) return null;
+  if ("root" in document && "__metadata" in document) return "store_flow";
+  return "nodes" in document || "connections" in document ? "workflow_tool" : null;
 }
 
 /** A name to propose: the workflow's own, else the file's without its ending. */
 export function proposedName(text: string, file: string | null): string {
-  const found = parsed(text.trimStart().replace(CHECKSUM, ""));
-  const root = found?.root;
-  const own = [found?.name, isObject(root) ? root.workflow_name : null].find((one) => typeof one === "string" && one.trim()) as string | undefined;
-  return (own ?? file?.replace(/\.[A-Za-z0-9]{1,8}$/, "") ?? "").trim().slice(0, MOST_NAME);
+  const document = parsed(text.trimStart().replace(CHECKSUM, ""));
+  const root = document?.root;
+  const workflowName = [document?.name, isObject(root) ? root.workflow_name : null].find((one) => typeof one === "string" && one.trim()) as string | undefined;
+  return (workflowName ?? file?.replace(/\.[A-Za-z0-9]{1,8}$/, "") ?? "").trim().slice(0, MOST_NAME);
 }
 
 /** Why it cannot be sent as it is; null when it can. */

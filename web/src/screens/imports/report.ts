@@ -59,8 +59,8 @@ export function onStores(stores: readonly { name: string; faults: readonly Findi
 
 /** What a chosen store lacks: the errors that the import by itself does not have. */
 export function lackingOf(issues: readonly FindingRecord[], onStore: readonly FindingRecord[]): FindingRecord[] {
-  const known = new Set(issues.map((one) => JSON.stringify(one)));
-  return onStore.filter((one) => one.level === "error" && !known.has(JSON.stringify(one)));
+  const fromImport = new Set(issues.map((one) => JSON.stringify(one)));
+  return onStore.filter((one) => one.level === "error" && !fromImport.has(JSON.stringify(one)));
 }
 
 /** Why nothing can be made of it, naming the steps; null when something can. */

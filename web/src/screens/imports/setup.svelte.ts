@@ -104,11 +104,11 @@ export class SetUp {
   async make(): Promise<AutomationRecord> {
     const topics = this.trigger.kind === "event" ? { trigger: this.trigger } : {};
     const schedule = Object.fromEntries(Object.entries(this.schedule).filter(([, value]) => value !== null)) as { cadence: string };
-    const asked = { name: this.name.trim(), schedule, timezone: this.timezone, send_mode: this.sendMode, ...topics, ...this.#chosen() };
-    const text = JSON.stringify(asked);
+    const fields = { name: this.name.trim(), schedule, timezone: this.timezone, send_mode: this.sendMode, ...topics, ...this.#chosen() };
+    const text = JSON.stringify(fields);
     if (this.#sent && this.#sent !== text) this.#key = idempotencyKey();
     this.#sent = text;
-    const args = { params: { import_id: this.record.id }, body: { ...asked, idempotency_key: this.#key } };
+    const args = { params: { import_id: this.record.id }, body: { ...fields, idempotency_key: this.#key } };
     return (await call("post", "/v1/automations/imports/{import_id}/automations", args as never)).automation;
   }
 }

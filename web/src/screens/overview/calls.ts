@@ -1,10 +1,10 @@
 /** The overview's calls; what goes out before the screen is there is what it asks for. */
 
 import { prefetch } from "../../api/cache.svelte";
-import { asked as waiting } from "../../layout/waiting.svelte";
+import { WAITING as waiting } from "../../layout/waiting.svelte";
 import { preferences } from "../../lib/preferences.svelte";
 
-export function asked() {
+export function overviewCalls() {
   return {
     overview: ["/app/overview", { query: { timezone: preferences.zone } }] as const,
     paused: ["/v1/automations", { query: { state: ["paused"] as "paused"[], limit: 200 } }] as const,
@@ -13,7 +13,7 @@ export function asked() {
 }
 
 export function prefetchOverview(): void {
-  const { overview, paused, status } = asked();
+  const { overview, paused, status } = overviewCalls();
   prefetch(...waiting.approvals);
   prefetch(...overview);
   prefetch(...waiting.toMend);

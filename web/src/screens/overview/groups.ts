@@ -18,16 +18,16 @@ export interface Waiting {
 
 /** The waiting approvals by automation, the one that runs out first on top. */
 export function byAutomation(approvals: readonly ApprovalRecord[]): Waiting[] {
-  const found = new Map<string, Waiting>();
+  const groups = new Map<string, Waiting>();
   for (const approval of [...approvals].sort((a, b) => a.expires_at.localeCompare(b.expires_at))) {
     const { total = 0, irreversible = 0 } = approval.counts as { total?: number; irreversible?: number };
-    const group = found.get(approval.automation_id);
+    const group = groups.get(approval.automation_id);
     if (group) {
       group.approvals += 1;
       group.changes += total;
       group.irreversible += irreversible;
     } else {
-      found.set(approval.automation_id, {
+      groups.set(approval.automation_id, {
         automation: approval.automation_id,
         name: approval.automation_name,
         store: approval.store_label,
@@ -38,7 +38,7 @@ export function byAutomation(approvals: readonly ApprovalRecord[]): Waiting[] {
       });
     }
   }
-  return [...found.values()];
+  return [...groups.values()];
 }
 
 /** "Last 7 days: 168 runs, 165 succeeded, 3 failed · 412 changes made, 9 left alone". */
@@ -55,8 +55,8 @@ export function weekWords(days: readonly DayRecord[]): string {
     ...(stopped ? [`${figures(stopped)} not run or stopped`] : []),
   ];
   const alone = sum("left_alone");
-  const made = `${count(sum("changes_made"), "change")} made${alone ? `, ${figures(alone)} left alone` : ""}`;
-  return runs ? `${parts.join(", ")} · ${made}` : "no runs";
+  const changes = `${count(sum("changes_made"), "change")} made${alone ? `, ${figures(alone)} left alone` : ""}`;
+  return runs ? `${parts.join(", ")} · ${changes}` : "no runs";
 }
 
 const DAY = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" });

@@ -7,7 +7,7 @@ export function nameOf({ first_name, last_name, email }: PersonRecord): string {
 }
 
 /** Why a person's role or membership cannot be taken; null when it can. */
-export function kept(person: PersonRecord, people: readonly PersonRecord[], complete: boolean): string | null {
+export function lastOwnerReason(person: PersonRecord, people: readonly PersonRecord[], complete: boolean): string | null {
   if (person.role !== "owner" || person.state !== "active" || !complete) return null;
   const owners = people.filter(({ role, state }) => role === "owner" && state === "active");
   return owners.length > 1 ? null : "The last owner stays. Make somebody else an owner first.";

@@ -10,7 +10,7 @@ const DAY = /^\d{4}-\d\d-\d\d$/;
 const HOUR = /^([01]\d|2[0-3])$/;
 
 /** Days and hours are the viewer's; the last day counts whole. */
-export function asked(query: URLSearchParams) {
+export function runsQuery(query: URLSearchParams) {
   const day = (name: string) => (DAY.test(query.get(name) ?? "") ? query.get(name)! : null);
   const [from, to] = [day("from"), day("to")];
   // An hour is one of the first day; the last day then says nothing.
@@ -31,5 +31,5 @@ export function asked(query: URLSearchParams) {
 }
 
 export function startRuns(place: Place): void {
-  prefetch("/app/runs", asked(place.query));
+  prefetch("/app/runs", runsQuery(place.query));
 }

@@ -107,10 +107,10 @@ export class Following {
   }
 
   #take(run: RunRecord): void {
-    const found = (run.steps ?? []).filter(({ seq }) => seq > this.#seen);
-    if (found.length) {
-      this.steps = [...this.steps, ...found];
-      this.#seen = found.at(-1)!.seq;
+    const newSteps = (run.steps ?? []).filter(({ seq }) => seq > this.#seen);
+    if (newSteps.length) {
+      this.steps = [...this.steps, ...newSteps];
+      this.#seen = newSteps.at(-1)!.seq;
     }
     if (!this.#whole) this.first = this.steps.length;
     if (!run.more_steps) this.#whole = true;

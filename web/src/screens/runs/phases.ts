@@ -22,14 +22,14 @@ export function phasesOf(run: RunRecord, steps: readonly StepRecord[], now: numb
   if (run.started_at === null) return [];
   const end = run.finished_at === null ? now : instantOf(run.finished_at);
   const phases: Phase[] = [];
-  let at = instantOf(run.started_at);
+  let phaseStart = instantOf(run.started_at);
   let waits = false;
   const until = (kind: PhaseKind, to: number) => {
-    const ms = Math.max(0, Math.min(to, end) - at);
+    const ms = Math.max(0, Math.min(to, end) - phaseStart);
     const last = phases.at(-1);
     if (last?.kind === kind) last.ms += ms;
     else phases.push({ kind, ms });
-    at = Math.max(at, Math.min(to, end));
+    phaseStart = Math.max(phaseStart, Math.min(to, end));
   };
   for (const step of steps) {
     // A round of an approval may hold several steps; the first that goes on after it ends the waiting.

@@ -28,9 +28,9 @@ export function wordsOf(value: unknown): string {
 
 /** The fields of a result, those of the schema first and in its order. */
 export function shapesOf(result: Readonly<Record<string, unknown>>, schema: unknown): Shape[] {
-  const known = isRecord(schema) ? ((schema as Schema).properties ?? {}) : {};
-  const names = [...Object.keys(known).filter((name) => name in result), ...Object.keys(result).filter((name) => !(name in known))];
-  return names.filter((name) => result[name] !== null && result[name] !== undefined).map((name) => shapeOf(name, result[name], known[name]));
+  const properties = isRecord(schema) ? ((schema as Schema).properties ?? {}) : {};
+  const names = [...Object.keys(properties).filter((name) => name in result), ...Object.keys(result).filter((name) => !(name in properties))];
+  return names.filter((name) => result[name] !== null && result[name] !== undefined).map((name) => shapeOf(name, result[name], properties[name]));
 }
 
 /** Fields whose plain name would not say what they count. */
@@ -44,9 +44,9 @@ function shapeOf(key: string, value: unknown, schema: Schema | undefined): Shape
   if (Array.isArray(value) && value.every(isPlain)) return { kind: "list", name, values: value.map(wordsOf) };
   if (Array.isArray(value) && value.every(isRecord)) {
     const rows = value as Record<string, unknown>[];
-    const known = Object.keys(schema?.items?.properties ?? {});
-    const found = [...new Set([...known, ...rows.flatMap(Object.keys)])].filter((column) => rows.some((row) => row[column] !== undefined));
-    return { kind: "table", name, columns: found.map((column) => [column, schema?.items?.properties?.[column]?.title ?? plainName(column)]), rows };
+    const declared = Object.keys(schema?.items?.properties ?? {});
+    const columns = [...new Set([...declared, ...rows.flatMap(Object.keys)])].filter((column) => rows.some((row) => row[column] !== undefined));
+    return { kind: "table", name, columns: columns.map((column) => [column, schema?.items?.properties?.[column]?.title ?? plainName(column)]), rows };
   }
   return { kind: "tree", name, value };
 }

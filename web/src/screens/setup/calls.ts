@@ -4,19 +4,19 @@ import { prefetch } from "../../api/cache.svelte";
 import type { Place } from "../../router.svelte";
 
 const ALL = { query: { limit: 200 } };
-export const asked = {
+export const SETUP_CALLS = {
   templates: ["/v1/automations/templates", ALL] as const,
   stores: ["/v1/automations/stores", ALL] as const,
   connections: ["/v1/automations/connections", ALL] as const,
 };
 
 export function startGallery(): void {
-  prefetch(...asked.templates);
-  prefetch(...asked.stores);
+  prefetch(...SETUP_CALLS.templates);
+  prefetch(...SETUP_CALLS.stores);
 }
 
 export function startSetup({ params }: Place): void {
   prefetch("/v1/automations/templates/{template_id}", { params: { template_id: params.template! } });
-  prefetch(...asked.stores);
-  prefetch(...asked.connections);
+  prefetch(...SETUP_CALLS.stores);
+  prefetch(...SETUP_CALLS.connections);
 }

@@ -25,7 +25,7 @@ export interface Draft {
   at: number;
 }
 
-type Kept = Record<string, Draft>;
+type StoredDrafts = Record<string, Draft>;
 const MOST = 20;
 
 /** Drafts of one person in one organisation. */
@@ -36,9 +36,9 @@ export class Drafts {
     this.#place = `steward-drafts-${organization}-${person}`;
   }
 
-  all(): Kept {
+  all(): StoredDrafts {
     try {
-      return JSON.parse(localStorage.getItem(this.#place) ?? "{}") as Kept;
+      return JSON.parse(localStorage.getItem(this.#place) ?? "{}") as StoredDrafts;
     } catch {
       return {};
     }
@@ -50,17 +50,17 @@ export class Drafts {
 
   /** Keeps one; the oldest of too many goes. */
   keep(template: string, draft: Draft): void {
-    const kept = Object.entries({ ...this.all(), [template]: draft }).sort(([, a], [, b]) => b.at - a.at);
-    this.#write(Object.fromEntries(kept.slice(0, MOST)));
+    const newestFirst = Object.entries({ ...this.all(), [template]: draft }).sort(([, a], [, b]) => b.at - a.at);
+    this.#write(Object.fromEntries(newestFirst.slice(0, MOST)));
   }
 
   drop(template: string): void {
     this.#write(Object.fromEntries(Object.entries(this.all()).filter(([name]) => name !== template)));
   }
 
-  #write(kept: Kept): void {
+  #write(drafts: StoredDrafts): void {
     try {
-      localStorage.setItem(this.#place, JSON.stringify(kept));
+      localStorage.setItem(this.#place, JSON.stringify(drafts));
     } catch {
       // A browser that keeps nothing still lets one finish what is on the page.
     }

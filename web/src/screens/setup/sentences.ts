@@ -101,6 +101,6 @@ function tiers(value: unknown): string {
 
 /** The sentence of a template; null for one this app has no sentence for. */
 export function sentenceOf(template: string, inputs: unknown): Part[] | null {
-  const given = typeof inputs === "object" && inputs !== null ? (inputs as Inputs) : {};
-  return SAY[template]?.(given) ?? null;
+  const values = typeof inputs === "object" && inputs !== null ? (inputs as Inputs) : {};
+  return SAY[template]?.(values) ?? null;
 }

@@ -33,9 +33,9 @@ export function fits(need: NeedRecord, connection: ConnectionRecord): boolean {
 
 /** "2 to 10 stores", "1 spreadsheet". */
 export function needWords({ kind, min, max }: NeedRecord): string {
-  const one = KINDS[kind]?.one ?? kind;
-  const many = max > 1 ? `${one}s` : one;
-  return min === max ? `${min} ${many}` : `${min} to ${max} ${many}`;
+  const singular = KINDS[kind]?.one ?? kind;
+  const plural = max > 1 ? `${singular}s` : singular;
+  return min === max ? `${min} ${plural}` : `${min} to ${max} ${plural}`;
 }
 
 /** What is wrong with the second step, by the path the service names. */

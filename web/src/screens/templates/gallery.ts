@@ -3,7 +3,7 @@
 import type { StoreRecord, TemplateRecord } from "../../api/schema";
 import { CATEGORY, KINDS, list } from "../../lib/words";
 
-export interface Wanted {
+export interface TemplateFilter {
   q: string;
   category: string;
   /** The store it shall run on. */
@@ -12,7 +12,7 @@ export interface Wanted {
   quiet: boolean;
 }
 
-export function found(templates: readonly TemplateRecord[], { q, category, store, quiet }: Wanted): TemplateRecord[] {
+export function matching(templates: readonly TemplateRecord[], { q, category, store, quiet }: TemplateFilter): TemplateRecord[] {
   const words = q.trim().toLowerCase().split(/\s+/).filter(Boolean);
   return templates.filter((one) => {
     const text = `${one.name} ${one.description} ${one.steps.map(({ title }) => title).join(" ")}`.toLowerCase();
