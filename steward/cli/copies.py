@@ -1,27 +1,21 @@
-"""backup and restore of the SQLite database."""
+"""backup and restore of the SQLite database, and restored for a PostgreSQL that its own tools put back."""
 
 import asyncio
 import contextlib
 from collections.abc import Iterator
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import IO
 
 from steward.accounts.keys import open_ring
-from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, desk, option
 from steward.config import Settings
-from steward.database.accounts import audit, organizations
 from steward.database.engine import backup as copies
 from steward.database.engine.backup import Copy, NotACopy
-from steward.database.engine.base import Tx
 from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, migrations, sqlite_path
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import SqliteEngine, take_lock
-from steward.database.operator import restored as restored_rows
-from steward.model.ids import OrgId
-from steward.model.instants import wire_time
-from steward.model.json import JsonObject
+from steward.model.instants import read_time, wire_time
 from steward.platforms import operations
 from steward.runs import restored
 from steward.security.envelope import CannotOpen
@@ -89,30 +83,48 @@ async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: Copy) -
     await migrate(f"sqlite:///{fresh}", args.now())
     engine = SqliteEngine(fresh, clock=args.clock)
     try:
-        now, masters = args.now(), master_keys(settings)
-        await open_ring(engine, now, masters, issuer=settings.auth_url, audience=settings.base_url)
-        operations_by_name = operations(settings)
-        await engine.write(now, restored_rows.end_workers)
-        prepare = partial(_prepare_organization, operations=operations_by_name, taken_at=copy.taken_at)
-        return sum(
-            [
-                await engine.write(now, partial(prepare, org=org))
-                for org in await engine.read(now, organizations.every)
-            ]
-        )
+        masters = master_keys(settings)
+        await open_ring(engine, args.now(), masters, issuer=settings.auth_url, audience=settings.base_url)
+        return await restored.prepare(engine, args.clock, operations(settings), taken_at=copy.taken_at)
     finally:
         await engine.close()
 
 
-async def _prepare_organization(
-    tx: Tx, *, org: OrgId, operations: restored.Operations, taken_at: datetime
-) -> int:
-    """Has open writes looked up first, and writes the restore into the audit log; returns how many runs."""
-    detail: JsonObject = {"taken_at": wire_time(taken_at)}
-    entry = audit.Entry("operator", "restored", object_kind="organization", object_id=str(org), detail=detail)
-    runs = await restored.check_first(tx, org, operations)
-    await audit.record(tx, org, entry)
-    return runs
+async def prepare_restored(args: CliArgs) -> Facts:
+    """PostgreSQL was restored: what was to be written at that moment is looked up before going on."""
+    taken_at = _instant(args)
+    if is_sqlite(args.settings.database_url):
+        raise CommandFailed("not_postgresql", "This command is for PostgreSQL. Use: steward restore.")
+    async with desk(args) as open_desk:
+        engine = open_desk.engine
+        if hosts := await restored.living_workers(engine, args.now()):
+            raise CommandFailed(
+                "still_running",
+                f"Workers hold their lease on {', '.join(hosts)}. Stop every process of Steward and try"
+                f" again; a lease ends within {args.settings.lease_seconds} seconds.",
+            )
+        if taken_at is None:
+            await restored.accept(engine, args.now())
+            return {"nothing_lost": True}
+        await open_desk.ring()
+        writes = operations(args.settings)
+        to_check = await restored.prepare(engine, args.clock, writes, taken_at=taken_at)
+    return {"taken_at": wire_time(taken_at), "runs_to_check": to_check}
+
+
+def _instant(args: CliArgs) -> datetime | None:
+    """The instant of `--at`; None with `--nothing-lost`. Raises WrongUsage unless exactly one is given."""
+    text = args.options.at
+    if (text is None) is not args.options.nothing_lost:
+        raise WrongUsage("Give --at INSTANT after a restore, or --nothing-lost after a fail-over.")
+    if text is None:
+        return None
+    instant = read_time(text)
+    if instant is None:
+        raise WrongUsage("--at takes an instant with its offset, such as 2026-11-23T14:05:00Z.")
+    if instant > args.now():
+        raise WrongUsage(f"{text} is in the future.")
+    return instant
 
 
 def _file(settings: Settings, otherwise: str) -> Path:
@@ -196,6 +208,15 @@ COMMANDS = [
                 action="store_true",
                 help="replace existing data, which is kept beside the restored file",
             ),
+        ),
+    ),
+    Command(
+        "restored",
+        "prepare a restored PostgreSQL database for being served, with the service stopped",
+        prepare_restored,
+        (
+            option("--at", metavar="INSTANT", help="the moment it was restored to: 2026-11-23T14:05:00Z"),
+            option("--nothing-lost", action="store_true", help="it failed over and lost nothing"),
         ),
     ),
 ]

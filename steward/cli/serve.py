@@ -24,6 +24,7 @@ from steward.cli.supervision import SOCKET, supervised
 from steward.clock import SystemClock
 from steward.config import Settings
 from steward.database.engine.migrate import is_sqlite, migrate
+from steward.runs import restored
 from steward.startup import close_files
 from steward.telemetry.log import Log, take_over
 
@@ -68,6 +69,7 @@ async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> N
     await _refuse_pending(settings)
     listening = _listen(settings, options, descriptors)
     service = await app.build(settings, clock=SystemClock(), log=log)
+    await _refuse_restored(service)
     if options.handle is None:
         await log_missing_isolation(settings, service.worker_context.sandbox_pool, log)
     stop = stop_on_signals()
@@ -174,6 +176,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     await _refuse_pending(settings)
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
     service = await app.build(settings, clock=SystemClock(), serve=False, log=log)
+    await _refuse_restored(service)
     await log_missing_isolation(settings, service.worker_context.sandbox_pool, log)
     stop = stop_on_signals()
     service.share_hints(listens=True)
@@ -219,6 +222,14 @@ async def until(server: uvicorn.Server, bound: socket.socket, stop: asyncio.Even
     server.should_exit = True
     await serving
     waiting.cancel()
+
+
+async def _refuse_restored(service: app.Wired) -> None:
+    """Closes the service and raises CannotServe when its database was restored and is not prepared."""
+    why = await restored.why_not_served(service.engine, service.clock.now())
+    if why is not None:
+        await service.close()
+        raise CannotServe(why)
 
 
 async def _refuse_pending(settings: Settings) -> None:

@@ -17,7 +17,7 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "maintain": ("migrate",),
     "init": ("init",),
     "audit": ("audit",),
-    "copies": ("backup", "restore"),
+    "copies": ("backup", "restore", "restored"),
     "doctor": ("doctor",),
     "mail": ("mail",),
     "running": ("serve", "worker", "demo", "sandbox"),

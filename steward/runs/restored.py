@@ -5,34 +5,124 @@ stored as begun and reconciled by its idempotency class (docs/design/writes.md#a
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from typing import Any
 
+from steward.clock import Clock
 from steward.connectors.base.connector import WriteOperation
-from steward.database.accounts import connections
-from steward.database.engine.base import Tx
+from steward.database.accounts import audit, connections, organizations, sessions
+from steward.database.engine.base import Engine, Tx
 from steward.database.notifications import messages
 from steward.database.operator import restored
-from steward.database.runs import changes, write_ledger
+from steward.database.operator.restored import Preparation
+from steward.database.runs import changes, workers, write_ledger
 from steward.database.runs import records as runs
 from steward.database.runs.write_ledger import Intent
+from steward.failpoint import failpoint
 from steward.model.change import Change, Outcome, Part, batch_key, effect_key, request_hash
 from steward.model.ids import OrgId, RunId
+from steward.model.instants import wire_time
+from steward.model.refusals import WrongState
+from steward.runs import recover
 
 Operations = Mapping[str, Mapping[str, WriteOperation[Any]]]  # by kind of connection, by operation
 _TO_WRITE = (Outcome.APPROVED, Outcome.UNKNOWN)
+_BATCH = 100
+_OTHER_HISTORY = (
+    "The database is not as it was served last: it was restored, or it failed over while no worker ran."
+    " After a restore run `steward restored --at INSTANT`, with the instant that it was restored to. After a"
+    " fail-over that lost nothing run `steward restored --nothing-lost`."
+)
 
 
-async def check_first(tx: Tx, org: OrgId, operations: Operations) -> int:
-    """Marks what the organization's unfinished runs may have written since the backup, and ends messages
-    that may have been sent.
+async def why_not_served(engine: Engine, now: datetime) -> str | None:
+    """Says why a process must not serve the database yet and what to run; None when it may.
 
-    Returns how many such runs.
+    See docs/design/storage.md#backup-and-restore.
     """
-    await messages.forget_before_restore(tx, org)
-    unfinished_runs = await restored.going_on(tx, org)
+    standing = await engine.read(now, restored.standing)
+    if standing.preparation is not None:
+        return _unfinished(standing.preparation)
+    if standing.kept in (None, standing.present) or await living_workers(engine, now):
+        return None
+    return _OTHER_HISTORY
+
+
+async def living_workers(engine: Engine, now: datetime) -> list[str]:
+    """Returns the hosts of the workers that hold their lease, without those of this host that are gone."""
+    names = await engine.read(now, workers.living)
+    return sorted({name.partition("|")[0] for name in names if not recover.is_gone(name)})
+
+
+async def prepare(
+    engine: Engine, clock: Clock, operations: Operations, *, taken_at: datetime, batch: int = _BATCH
+) -> int:
+    """Prepares a database that was restored to `taken_at` for being served.
+
+    Ends leases and sessions, raises every run's epoch, has open writes checked first (see `_check_next`) and
+    keeps the server's history. Takes `batch` runs a transaction; called again it goes on where it stopped.
+    Returns how many runs have to check first. Raises WrongState when another call does the same meanwhile.
+    """
+    preparation = await engine.write(clock.now(), partial(_begin, taken_at=taken_at))
+    for org in await engine.read(clock.now(), organizations.every):
+        while not preparation.is_done(org):
+            check = partial(_check_next, org=org, operations=operations, before=preparation, batch=batch)
+            preparation = await engine.write(clock.now(), check, org=org)
+            failpoint("restored_batch")
+    await engine.write(clock.now(), restored.keep_history)
+    return preparation.runs
+
+
+async def accept(engine: Engine, now: datetime) -> None:
+    """Keeps the server's history as it is after a fail-over that lost nothing.
+
+    Raises WrongState while a restored database is not prepared to its end.
+    """
+    standing = await engine.read(now, restored.standing)
+    if standing.preparation is not None:
+        raise WrongState(_unfinished(standing.preparation))
+    await engine.write(now, restored.keep_history)
+
+
+def _unfinished(preparation: Preparation) -> str:
+    at = wire_time(preparation.taken_at)
+    return f"`steward restored --at {at}` has not ended. Run it again: it goes on where it stopped."
+
+
+async def _begin(tx: Tx, *, taken_at: datetime) -> Preparation:
+    await restored.end_workers(tx)
+    await sessions.end_all(tx)
+    return await restored.begin(tx, taken_at)
+
+
+async def _check_next(
+    tx: Tx, *, org: OrgId, operations: Operations, before: Preparation, batch: int
+) -> Preparation:
+    """Marks what the organization's next unfinished runs may have written since the backup.
+
+    At first it ends messages that may have been sent, at last it writes the restore into the audit log.
+    """
+    after = before.run if before.org == org else None
+    if after is None:
+        await messages.forget_before_restore(tx, org)
+        await restored.raise_epochs(tx, org)
+    unfinished_runs = await restored.going_on(tx, org, after=after, limit=batch)
     for run, epoch in unfinished_runs:
         await _check_run(tx, org, run, epoch=epoch, operations=operations)
-    return len(unfinished_runs)
+    last = unfinished_runs[-1][0] if len(unfinished_runs) == batch else None
+    if last is None:
+        await audit.record(tx, org, _entry(org, before.taken_at))
+    preparation = replace(before, org=org, run=last, runs=before.runs + len(unfinished_runs))
+    if not await restored.move_on(tx, before, preparation):
+        raise WrongState("Another `steward restored` prepares this database. Let it end.")
+    return preparation
+
+
+def _entry(org: OrgId, taken_at: datetime) -> audit.Entry:
+    detail = {"taken_at": wire_time(taken_at)}
+    return audit.Entry("operator", "restored", object_kind="organization", object_id=str(org), detail=detail)
 
 
 async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: Operations) -> None:

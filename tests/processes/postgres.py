@@ -45,11 +45,30 @@ def start_primary(*, options: str = "") -> Server:
 
 def follow(primary: Server) -> Server:
     """A standby that streams from `primary`."""
+    return _come_up(back_up(primary, "-R"), primary)
+
+
+def back_up(primary: Server, *more: str) -> Path:
+    """A base backup of `primary`; its folder holds it as `cluster`."""
     folder = make_place(os.getpid(), primary.password)
     source = primary.url("postgres")
     copy: list[str | Path] = [_programs() / "pg_basebackup", "-D", folder / "cluster", "-d", source]
-    run_program([*copy, "-R", "-X", "stream", "-c", "fast", "--no-sync"], folder=folder)
-    port = come_up(_programs(), folder, OPTIONS)
+    run_program([*copy, *more, "-X", "stream", "-c", "fast", "--no-sync"], folder=folder)
+    return folder
+
+
+def restore(backup: Path, primary: Server, *, to: str) -> Server:
+    """Stops `primary` and starts the backup with the primary's log up to the restore point `to`."""
+    programs, log = _programs(), Path(primary.folder) / "cluster/pg_wal"
+    stopping: list[str | Path] = [programs / "pg_ctl", "stop", "-w", "-m", "fast", "-D", log.parent]
+    run_program(stopping, folder=Path(primary.folder))
+    (backup / "cluster/recovery.signal").touch()
+    goal = f" -c recovery_target_name={to} -c recovery_target_action=promote"
+    return _come_up(backup, primary, f"{goal} -c restore_command='cp {log}/%f %p'")
+
+
+def _come_up(folder: Path, primary: Server, options: str = "") -> Server:
+    port = come_up(_programs(), folder, OPTIONS + options)
     return Server(port, primary.password, str(folder), pid_of(folder / "cluster"))
 
 

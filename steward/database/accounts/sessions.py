@@ -131,6 +131,11 @@ async def end(tx: Tx, session_hash: str) -> int:
     return await tx.execute("DELETE FROM sessions WHERE session_hash = :hash", {"hash": session_hash})
 
 
+async def end_all(tx: Tx) -> int:
+    """Ends every session of everybody."""
+    return await tx.execute("DELETE FROM sessions")
+
+
 async def end_of_person(tx: Tx, person: PersonId, *, but: str = "") -> int:
     """Ends a person's sessions, all or all but one."""
     return await tx.execute(

@@ -795,11 +795,14 @@ CREATE TABLE deferred_rows (
     PRIMARY KEY (task, key)
 ) {rowless};
 
+-- `server_history`: which history of which PostgreSQL server was served last. `restoring`: how far `steward restored` is.
 CREATE TABLE service_stats (
     singleton {int} NOT NULL PRIMARY KEY CHECK (singleton = 1),
     minutes {json} NOT NULL,
     oldest_due_at {ms},
-    written_at {ms} NOT NULL
+    written_at {ms} NOT NULL,
+    server_history {text},
+    restoring {json}
 ) {strict};
 
 -- Notifications -------------------------------------------------------------------------------------

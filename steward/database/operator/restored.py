@@ -1,7 +1,115 @@
-"""What a restored copy is told before it is served: no worker of it lives, and which runs were going on."""
+"""A restored database: the history of its server, how far its preparation is, and the rows it changes."""
 
-from steward.database.engine.base import Tx
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.database.engine.base import Both, Json, Tx, from_ms, ms
 from steward.model.ids import OrgId, RunId
+
+# A worker of the time before may have claimed a run again since the copy; its epochs stay below this.
+_EPOCHS_SINCE = 1_000_000
+# The server's identifier and timeline. Going back to a moment begins a new timeline, and so does a fail-over;
+# a dump that is loaded elsewhere is on another server. SQLite has neither: `steward restore` prepares it.
+_PRESENT_HISTORY = Both(
+    sqlite="CAST(NULL AS text)",
+    postgresql="(SELECT c.system_identifier FROM pg_control_system() AS c) || '/'"
+    " || ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint",
+)
+_BEGIN_ROW = (
+    "INSERT INTO service_stats (singleton, minutes, written_at) VALUES (1, '[]', {now})"
+    " ON CONFLICT (singleton) DO NOTHING"
+)
+
+
+def with_history(text: str) -> Both:
+    """Puts the expression of the server's present history in the place of `{history}`."""
+    return Both(*(text.replace("{history}", expression) for expression in _PRESENT_HISTORY))
+
+
+_READ_STANDING = with_history(
+    "SELECT s.server_history, s.restoring, {history} AS present"
+    " FROM (SELECT 1 AS one) AS o LEFT JOIN service_stats AS s ON s.singleton = o.one"
+)
+_KEEP_HISTORY = with_history(
+    "UPDATE service_stats SET server_history = {history}, restoring = NULL WHERE singleton = 1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """How far a restored database is prepared: the organization in hand and the last run looked at in it.
+
+    `run` is None once the organization is done. `runs` counts those that check their open writes first.
+    """
+
+    taken_at: datetime
+    org: OrgId
+    run: RunId | None
+    runs: int
+
+    def is_done(self, org: OrgId) -> bool:
+        """Whether an organization was prepared; they are taken by rising id."""
+        return org < self.org or (org == self.org and self.run is None)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStanding:
+    """The server history that was served last and the present one; None where it is not known."""
+
+    kept: str | None
+    present: str | None
+    preparation: Preparation | None
+
+
+async def standing(tx: Tx) -> ServerStanding:
+    """Returns which history of the server is kept, which it has, and a preparation that has not ended."""
+    row = await tx.first(_READ_STANDING)
+    assert row is not None
+    return ServerStanding(row["server_history"], row["present"], _preparation(row["restoring"]))
+
+
+async def begin(tx: Tx, taken_at: datetime) -> Preparation:
+    """Begins to prepare a database restored to `taken_at`, or returns how far that came before."""
+    await tx.execute(_BEGIN_ROW)
+    row = await tx.first("SELECT restoring FROM service_stats WHERE singleton = 1 {for_update}")
+    assert row is not None
+    begun = _preparation(row["restoring"])
+    if begun is not None and begun.taken_at == taken_at:
+        return begun
+    fresh = Preparation(taken_at, OrgId(0), None, 0)
+    await tx.execute(
+        "UPDATE service_stats SET restoring = :fresh WHERE singleton = 1", {"fresh": _stored(fresh)}
+    )
+    return fresh
+
+
+async def move_on(tx: Tx, before: Preparation, after: Preparation) -> bool:
+    """Stores how far the preparation is; False when somebody else moved it on."""
+    moved = await tx.execute(
+        "UPDATE service_stats SET restoring = :after WHERE singleton = 1 AND restoring = :before",
+        {"before": _stored(before), "after": _stored(after)},
+    )
+    return moved == 1
+
+
+async def keep_history(tx: Tx) -> None:
+    """Keeps the server's present history as the one that is served, and ends a preparation."""
+    await tx.execute(_BEGIN_ROW)
+    await tx.execute(_KEEP_HISTORY)
+
+
+def _stored(preparation: Preparation) -> Json:
+    at = ms(preparation.taken_at)
+    return Json({"taken_at": at, "org": preparation.org, "run": preparation.run, "runs": preparation.runs})
+
+
+def _preparation(stored: str | None) -> Preparation | None:
+    if stored is None:
+        return None
+    fields = json.loads(stored)
+    run = None if fields["run"] is None else RunId(fields["run"])
+    return Preparation(from_ms(fields["taken_at"]), OrgId(fields["org"]), run, fields["runs"])
 
 
 async def end_workers(tx: Tx) -> None:
@@ -9,12 +117,21 @@ async def end_workers(tx: Tx) -> None:
     await tx.execute("UPDATE workers SET lease_until = 0 WHERE state IN ('alive', 'stopping')")
 
 
-async def going_on(tx: Tx, org: OrgId) -> list[tuple[RunId, int]]:
-    """The organisation's live runs that had begun and not ended, each with its epoch."""
+async def raise_epochs(tx: Tx, org: OrgId) -> int:
+    """Fences every earlier lease of the organization's open runs; returns how many runs."""
+    return await tx.execute(
+        "UPDATE runs SET epoch = epoch + :since WHERE org_id = :org AND queue <> 'done'",
+        {"org": org, "since": _EPOCHS_SINCE},
+    )
+
+
+async def going_on(tx: Tx, org: OrgId, *, after: RunId | None, limit: int) -> list[tuple[RunId, int]]:
+    """The organization's live runs that had begun and not ended, each with its epoch, by rising id."""
     rows = await tx.all(
         "SELECT id, epoch FROM runs"
-        " WHERE org_id = :org AND mode = 'live' AND queue <> 'done' AND started_at IS NOT NULL ORDER BY id",
-        {"org": org},
+        " WHERE org_id = :org AND mode = 'live' AND queue <> 'done' AND started_at IS NOT NULL"
+        " AND id > :after ORDER BY id LIMIT :most",
+        {"org": org, "after": after or "", "most": limit},
     )
     return [(RunId(row["id"]), row["epoch"]) for row in rows]
 

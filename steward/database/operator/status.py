@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.engine.base import Json, Tx, from_ms, from_ms_or_none
+from steward.database.operator.restored import with_history
 from steward.model.ids import OrgId
 
 # Upper ends in seconds of the steps delays are counted in; the last step has none.
@@ -58,13 +59,19 @@ async def scheduler(tx: Tx) -> SchedulerStats | None:
     return SchedulerStats(minutes, from_ms_or_none(row["oldest_due_at"]), from_ms(row["written_at"]))
 
 
+_WRITE_SCHEDULER = with_history(
+    "INSERT INTO service_stats (singleton, minutes, oldest_due_at, written_at, server_history)"
+    " VALUES (1, :minutes, :oldest_due_at, :now, {history})"
+    " ON CONFLICT (singleton) DO UPDATE SET minutes = excluded.minutes,"
+    " oldest_due_at = excluded.oldest_due_at, written_at = excluded.written_at,"
+    " server_history = excluded.server_history"
+)
+
+
 async def write_scheduler(tx: Tx, minutes: Sequence[Minute], oldest_due_at: datetime | None) -> None:
-    """Writes how the scheduler goes."""
+    """Writes how the scheduler goes, and which history of the server is served."""
     await tx.execute(
-        "INSERT INTO service_stats (singleton, minutes, oldest_due_at, written_at)"
-        " VALUES (1, :minutes, :oldest_due_at, :now)"
-        " ON CONFLICT (singleton) DO UPDATE SET minutes = excluded.minutes,"
-        " oldest_due_at = excluded.oldest_due_at, written_at = excluded.written_at",
+        _WRITE_SCHEDULER,
         {
             "minutes": Json([[minute, list(steps)] for minute, steps in minutes]),
             "oldest_due_at": oldest_due_at,

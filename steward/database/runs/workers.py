@@ -63,6 +63,14 @@ async def others(tx: Tx, own_id: WorkerId | None) -> list[WorkerRow]:
     return [WorkerRow(WorkerId(row["worker_id"]), row["name"]) for row in rows]
 
 
+async def living(tx: Tx) -> list[str]:
+    """Returns the names of the workers that hold their lease."""
+    rows = await tx.all(
+        "SELECT name FROM workers WHERE state IN ('alive', 'stopping') AND lease_until >= {now} ORDER BY name"
+    )
+    return [row["name"] for row in rows]
+
+
 async def expired(tx: Tx, own_id: WorkerId, limit: int = 10) -> list[WorkerId]:
     """Returns other workers whose lease has expired."""
     rows = await tx.all(
