@@ -28,7 +28,7 @@ _OK = "ok"
 
 
 class OrganizationCounts(msgspec.Struct):
-    """The organization's counts."""
+    """The organization's counts, each to 10,000."""
 
     active: Count
     paused: Count

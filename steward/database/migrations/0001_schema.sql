@@ -946,6 +946,7 @@ CREATE TABLE notification_routes (
     CHECK ((channel = 'webhook') = (integration_id IS NULL)),
     CHECK ((old_secret IS NULL) = (old_secret_until IS NULL))
 ) {rowless};
+CREATE INDEX notification_routes_broken ON notification_routes (org_id) WHERE state = 'broken';
 
 -- After how many periods without a success people are told, and since when an automation is without one.
 CREATE TABLE automation_watch (

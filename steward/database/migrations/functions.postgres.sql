@@ -480,21 +480,29 @@ SET search_path = pg_catalog, public AS $$
                                    UNION ALL SELECT q.id FROM runs AS q WHERE q.status = 'queued') AS r)
 $$;
 
--- Gauges over all organizations: numbers only.
-CREATE OR REPLACE FUNCTION queue_gauges() RETURNS TABLE (queue text, many bigint, oldest_at bigint)
+-- Gauges over all organizations: numbers only, of at most `cap` rows in the order of their index.
+CREATE OR REPLACE FUNCTION queue_gauges(cap bigint) RETURNS TABLE (queue text, many bigint, oldest_at bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT 'ready', count(*), min(queued_at) FROM runs WHERE queue = 'ready'
-    UNION ALL SELECT 'leased', count(*), min(queued_at) FROM runs WHERE queue = 'leased'
-    UNION ALL SELECT 'sleeping', count(*), min(queued_at) FROM runs WHERE queue = 'sleeping'
-    UNION ALL SELECT 'parked', count(*), min(queued_at) FROM runs WHERE queue = 'parked'
-    UNION ALL SELECT 'blocked', count(*), min(queued_at) FROM runs
-        WHERE status = 'queued' AND queue = 'blocked'
+    SELECT 'ready', count(*), min(c.queued_at) FROM
+        (SELECT r.queued_at FROM runs AS r WHERE r.queue = 'ready' ORDER BY r.vt, r.id LIMIT cap) AS c
+    UNION ALL SELECT 'leased', count(*), min(c.queued_at) FROM
+        (SELECT r.queued_at FROM runs AS r WHERE r.queue = 'leased' ORDER BY r.worker_id LIMIT cap) AS c
+    UNION ALL SELECT 'sleeping', count(*), min(c.queued_at) FROM
+        (SELECT r.queued_at FROM runs AS r WHERE r.queue = 'sleeping' ORDER BY r.wake_at LIMIT cap) AS c
+    UNION ALL SELECT 'parked', count(*), min(c.queued_at) FROM
+        (SELECT r.queued_at FROM runs AS r WHERE r.queue = 'parked' ORDER BY r.expires_at LIMIT cap) AS c
+    UNION ALL SELECT 'blocked', count(*), min(c.queued_at) FROM
+        (SELECT r.queue, r.queued_at FROM runs AS r WHERE r.status = 'queued'
+         ORDER BY r.org_id, r.automation_id, r.queued_at, r.id LIMIT cap) AS c WHERE c.queue = 'blocked'
 $$;
 
-CREATE OR REPLACE FUNCTION queue_closed_gauges() RETURNS TABLE (held bigint, frozen bigint)
+CREATE OR REPLACE FUNCTION queue_closed_gauges(cap bigint) RETURNS TABLE (held bigint, frozen bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT (SELECT count(*) FROM runs AS r WHERE r.queue = 'sleeping' AND r.held_name IS NOT NULL),
-        (SELECT count(DISTINCT p.org_id) FROM closed_periods AS p WHERE p.kind = 'freeze' AND p.valid_until IS NULL)
+    SELECT (SELECT count(c.held_name) FROM
+            (SELECT r.held_name FROM runs AS r WHERE r.queue = 'sleeping' ORDER BY r.wake_at LIMIT cap) AS c),
+        (SELECT count(DISTINCT c.org_id) FROM
+            (SELECT p.org_id FROM closed_periods AS p WHERE p.kind = 'freeze' AND p.valid_until IS NULL
+             ORDER BY p.org_id LIMIT cap) AS c)
 $$;
 
 CREATE OR REPLACE FUNCTION queue_open_transactions()
@@ -515,9 +523,11 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
 $$;
 
-CREATE OR REPLACE FUNCTION queue_open_writes() RETURNS TABLE (state text, many bigint)
+CREATE OR REPLACE FUNCTION queue_open_writes(cap bigint) RETURNS TABLE (state text, many bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT e.state, count(*) FROM write_ledger AS e WHERE e.state IN ('intent', 'unknown') GROUP BY e.state
+    SELECT c.state, count(*) FROM
+        (SELECT e.state FROM write_ledger AS e WHERE e.state IN ('intent', 'unknown')
+         ORDER BY e.reconcile_after LIMIT cap) AS c GROUP BY c.state
 $$;
 
 CREATE OR REPLACE FUNCTION queue_poisoned_events() RETURNS bigint
@@ -584,27 +594,32 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT i.org_id, i.person_id, i.id FROM inbox AS i WHERE i.last_at < before ORDER BY i.last_at LIMIT max_rows
 $$;
 
--- Gauges of notifications over all organizations: numbers only.
-CREATE OR REPLACE FUNCTION queue_notice_gauges() RETURNS TABLE (oldest_new_at bigint, poison bigint, broken_routes bigint)
+-- Gauges of notifications over all organizations: numbers only, of at most `cap` rows each.
+CREATE OR REPLACE FUNCTION queue_notice_gauges(cap bigint)
+RETURNS TABLE (oldest_new_at bigint, poison bigint, broken_routes bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT (SELECT min(n.created_at) FROM notices AS n WHERE n.state = 'new'),
-           (SELECT count(*) FROM notices AS n WHERE n.state = 'poison'),
-           (SELECT count(*) FROM notification_routes AS r WHERE r.state = 'broken')
+    SELECT (SELECT min(c.created_at) FROM (SELECT n.created_at FROM notices AS n WHERE n.state = 'new'
+                ORDER BY n.not_before, n.id LIMIT cap) AS c),
+        (SELECT count(*) FROM (SELECT 1 FROM notices AS n WHERE n.state = 'poison' LIMIT cap) AS c),
+        (SELECT count(*) FROM (SELECT 1 FROM notification_routes AS r WHERE r.state = 'broken' LIMIT cap) AS c)
 $$;
 
--- The messages of each channel that are due and not delivered, and when the channel took one last.
-CREATE OR REPLACE FUNCTION queue_message_gauges()
-RETURNS TABLE (channel text, waiting bigint, oldest_due_at bigint, last_sent_at bigint)
+-- The messages of each channel that are due and not delivered.
+CREATE OR REPLACE FUNCTION queue_messages_waiting(cap bigint) RETURNS TABLE (channel text, waiting bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT c.channel,
-        (SELECT count(*) FROM messages AS m WHERE m.channel = c.channel AND m.state IN ('due', 'sending')
-            AND m.next_try_at IS NOT NULL),
-        (SELECT min(m.due_at) FROM messages AS m WHERE m.channel = c.channel AND m.state IN ('due', 'sending')
-            AND m.next_try_at IS NOT NULL),
-        (SELECT max(l.sent_at) FROM dir_orgs AS o CROSS JOIN LATERAL (
-            SELECT m.sent_at FROM messages AS m WHERE m.org_id = o.org_id AND m.channel = c.channel
-              AND m.sent_at IS NOT NULL ORDER BY m.sent_at DESC LIMIT 1) AS l)
+    SELECT c.channel, (SELECT count(*) FROM
+        (SELECT 1 FROM messages AS m WHERE m.channel = c.channel AND m.state IN ('due', 'sending')
+         ORDER BY m.next_try_at, m.id LIMIT cap) AS w)
     FROM (VALUES ('email'), ('push'), ('teams'), ('slack'), ('webhook')) AS c (channel)
+$$;
+
+-- Since when the oldest mail is due and not delivered, and when a mail was accepted last; for `steward doctor` alone.
+CREATE OR REPLACE FUNCTION queue_mail_times() RETURNS TABLE (oldest_due_at bigint, last_sent_at bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT (SELECT min(m.due_at) FROM messages AS m WHERE m.channel = 'email' AND m.state IN ('due', 'sending')),
+        (SELECT max(l.sent_at) FROM dir_orgs AS o CROSS JOIN LATERAL (
+            SELECT m.sent_at FROM messages AS m WHERE m.org_id = o.org_id AND m.channel = 'email'
+              AND m.sent_at IS NOT NULL ORDER BY m.sent_at DESC LIMIT 1) AS l)
 $$;
 
 -- Runs -------------------------------------------------------------------------------------------------------

@@ -6,20 +6,28 @@ from datetime import datetime
 from steward.database.engine.base import Both, Tx, from_ms_or_none
 from steward.model.notice import ChannelName
 
+MOST_COUNTED = 100_000  # as database/operator/gauges.py has it
 _NOTICES = Both(
-    "SELECT (SELECT min(created_at) FROM notices WHERE state = 'new') AS oldest_new_at,"
-    " (SELECT count(*) FROM notices WHERE state = 'poison') AS poison,"
-    " (SELECT count(*) FROM notification_routes WHERE state = 'broken') AS broken_routes",
-    "SELECT oldest_new_at, poison, broken_routes FROM queue_notice_gauges()",
+    "SELECT (SELECT min(created_at) FROM (SELECT created_at FROM notices WHERE state = 'new'"
+    " ORDER BY not_before, id LIMIT :cap)) AS oldest_new_at,"
+    " (SELECT count(*) FROM (SELECT 1 FROM notices WHERE state = 'poison' LIMIT :cap)) AS poison,"
+    " (SELECT count(*) FROM (SELECT 1 FROM notification_routes WHERE state = 'broken' LIMIT :cap))"
+    " AS broken_routes",
+    "SELECT oldest_new_at, poison, broken_routes FROM queue_notice_gauges(:cap)",
 )
-_DUE = "FROM messages AS m WHERE m.channel = c.value AND m.state IN ('due', 'sending')"
-_MESSAGES = Both(
-    f"SELECT c.value AS channel, (SELECT count(*) {_DUE}) AS waiting,"
-    f" (SELECT min(m.due_at) {_DUE}) AS oldest_due_at,"
-    " (SELECT max(m.sent_at) FROM dir_orgs AS o JOIN messages AS m ON m.org_id = o.org_id"
-    " AND m.channel = c.value AND m.sent_at IS NOT NULL) AS last_sent_at"
+_WAITING = Both(
+    "SELECT c.value AS channel, (SELECT count(*) FROM (SELECT 1 FROM messages AS m"
+    " WHERE m.channel = c.value AND m.state IN ('due', 'sending')"
+    " ORDER BY m.next_try_at, m.id LIMIT :cap)) AS waiting"
     ' FROM json_each(\'["email","push","teams","slack","webhook"]\') AS c',
-    "SELECT channel, waiting, oldest_due_at, last_sent_at FROM queue_message_gauges()",
+    "SELECT channel, waiting FROM queue_messages_waiting(:cap)",
+)
+_MAIL = Both(
+    "SELECT (SELECT min(due_at) FROM messages WHERE channel = 'email' AND state IN ('due', 'sending'))"
+    " AS oldest_due_at,"
+    " (SELECT max(m.sent_at) FROM dir_orgs AS o JOIN messages AS m ON m.org_id = o.org_id"
+    " AND m.channel = 'email' AND m.sent_at IS NOT NULL) AS last_sent_at",
+    "SELECT oldest_due_at, last_sent_at FROM queue_mail_times()",
 )
 
 
@@ -33,32 +41,30 @@ class NoticeGauges:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelGauges:
-    """Messages of a channel that are due and not delivered, and when it accepted one last."""
+class MailTimes:
+    """Since when the oldest mail is due and not delivered, and when the server accepted one last."""
 
-    channel: ChannelName
-    waiting: int
     oldest_due_at: datetime | None
     last_sent_at: datetime | None
 
 
-async def notices(tx: Tx) -> NoticeGauges:
-    """Returns the numbers of notices."""
-    row = await tx.first(_NOTICES)
+async def notices(tx: Tx, *, cap: int = MOST_COUNTED) -> NoticeGauges:
+    """Returns the numbers of notices and routes, each counted to `cap`."""
+    row = await tx.first(_NOTICES, {"cap": cap})
     if row is None:
         return NoticeGauges(None, 0, 0)
     return NoticeGauges(from_ms_or_none(row["oldest_new_at"]), row["poison"], row["broken_routes"])
 
 
-async def channels(tx: Tx) -> list[ChannelGauges]:
-    """Returns the numbers of every channel's messages."""
-    rows = await tx.all(_MESSAGES)
-    return [
-        ChannelGauges(
-            ChannelName(row["channel"]),
-            row["waiting"],
-            from_ms_or_none(row["oldest_due_at"]),
-            from_ms_or_none(row["last_sent_at"]),
-        )
-        for row in rows
-    ]
+async def waiting(tx: Tx, *, cap: int = MOST_COUNTED) -> dict[ChannelName, int]:
+    """Returns how many messages of each channel are due and not delivered, each counted to `cap`."""
+    rows = await tx.all(_WAITING, {"cap": cap})
+    return {ChannelName(row["channel"]): row["waiting"] for row in rows}
+
+
+async def mail(tx: Tx) -> MailTimes:
+    """Returns since when mail waits and when one was accepted last; looks into every organization."""
+    row = await tx.first(_MAIL)
+    if row is None:
+        return MailTimes(None, None)
+    return MailTimes(from_ms_or_none(row["oldest_due_at"]), from_ms_or_none(row["last_sent_at"]))

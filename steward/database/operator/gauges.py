@@ -5,52 +5,63 @@ from datetime import datetime
 
 from steward.database.engine.base import Both, Tx, from_ms_or_none
 
+# Counts end here: what is shown as this many is at least as many, and a scrape costs no more.
+MOST_COUNTED = 100_000
+
+_ORDERS = {
+    "ready": "queue = 'ready' ORDER BY vt, id",
+    "leased": "queue = 'leased' ORDER BY worker_id",
+    "sleeping": "queue = 'sleeping' ORDER BY wake_at",
+    "parked": "queue = 'parked' ORDER BY expires_at",
+    "blocked": "status = 'queued' ORDER BY org_id, automation_id, queued_at, id",
+}
 _FIGURES = Both(
-    "SELECT 'ready' AS queue, count(*) AS many, min(queued_at) AS oldest_at FROM runs WHERE queue = 'ready'"
-    " UNION ALL SELECT 'leased', count(*), min(queued_at) FROM runs WHERE queue = 'leased'"
-    " UNION ALL SELECT 'sleeping', count(*), min(queued_at) FROM runs WHERE queue = 'sleeping'"
-    " UNION ALL SELECT 'parked', count(*), min(queued_at) FROM runs WHERE queue = 'parked'"
-    " UNION ALL SELECT 'blocked', count(*), min(queued_at) FROM runs"
-    " WHERE status = 'queued' AND queue = 'blocked'",
-    "SELECT queue, many, oldest_at FROM queue_gauges()",
+    " UNION ALL ".join(
+        f"SELECT '{queue}' AS queue, count(*) AS many, min(queued_at) AS oldest_at"
+        f" FROM (SELECT queue, queued_at FROM runs WHERE {rows} LIMIT :cap) WHERE queue = '{queue}'"
+        for queue, rows in _ORDERS.items()
+    ),
+    "SELECT queue, many, oldest_at FROM queue_gauges(:cap)",
+)
+_OPEN_WRITES = Both(
+    "SELECT state, count(*) AS many FROM (SELECT state FROM write_ledger WHERE state IN ('intent', 'unknown')"
+    " ORDER BY reconcile_after LIMIT :cap) GROUP BY state",
+    "SELECT state, many FROM queue_open_writes(:cap)",
+)
+_CLOSED = Both(
+    "SELECT (SELECT count(held_name) FROM (SELECT held_name FROM runs WHERE queue = 'sleeping'"
+    " ORDER BY wake_at LIMIT :cap)) AS held,"
+    " (SELECT count(DISTINCT org_id) FROM (SELECT org_id FROM closed_periods"
+    " WHERE kind = 'freeze' AND valid_until IS NULL ORDER BY org_id LIMIT :cap)) AS frozen",
+    "SELECT held, frozen FROM queue_closed_gauges(:cap)",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many runs stand in one state of the queue, and since when the oldest."""
+    """How many runs stand in one state of the queue, and since when the oldest of those counted."""
 
     queue: str
     many: int
     oldest_at: datetime | None
 
 
-async def queues(tx: Tx) -> list[Waiting]:
-    """Every state of the queue but the finished runs."""
-    rows = await tx.all(_FIGURES)
+async def queues(tx: Tx, *, cap: int = MOST_COUNTED) -> list[Waiting]:
+    """Returns every state of the queue but the finished runs, each counted to `cap`.
+
+    Of more runs the oldest is told of those that are next in line: to be claimed, to wake, to expire.
+    """
+    rows = await tx.all(_FIGURES, {"cap": cap})
     return [Waiting(row["queue"], row["many"], from_ms_or_none(row["oldest_at"])) for row in rows]
 
 
-async def closed(tx: Tx) -> tuple[int, int]:
-    """How many runs a closed period holds, and in how many organizations changes are stopped."""
-    row = await tx.first(
-        Both(
-            "SELECT (SELECT count(*) FROM runs WHERE queue = 'sleeping' AND held_name IS NOT NULL) AS held,"
-            " (SELECT count(DISTINCT org_id) FROM closed_periods"
-            " WHERE kind = 'freeze' AND valid_until IS NULL) AS frozen",
-            "SELECT held, frozen FROM queue_closed_gauges()",
-        )
-    )
+async def closed(tx: Tx, *, cap: int = MOST_COUNTED) -> tuple[int, int]:
+    """Returns how many runs a closed period holds, and in how many organizations changes are stopped."""
+    row = await tx.first(_CLOSED, {"cap": cap})
     return (0, 0) if row is None else (row["held"], row["frozen"])
 
 
-async def open_effects(tx: Tx) -> dict[str, int]:
-    """Writes that are under way, and those whose outcome is not known."""
-    rows = await tx.all(
-        Both(
-            "SELECT state, count(*) AS many FROM write_ledger WHERE state IN ('intent', 'unknown') GROUP"
-            " BY state",
-            "SELECT state, many FROM queue_open_writes()",
-        )
-    )
+async def open_effects(tx: Tx, *, cap: int = MOST_COUNTED) -> dict[str, int]:
+    """Returns how many writes are under way, and of how many the outcome is not known."""
+    rows = await tx.all(_OPEN_WRITES, {"cap": cap})
     return {"intent": 0, "unknown": 0} | {row["state"]: row["many"] for row in rows}
