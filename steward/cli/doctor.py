@@ -67,6 +67,7 @@ class _Patient:
     engine: Engine | None
     clock: SystemClock
     why: str = ""
+    is_full: bool = False  # whether the whole SQLite file is read
 
     async def read(self, act: Act[T], org: OrgId | None = None) -> T:
         """One read. Raises Wrong without a database."""
@@ -85,11 +86,14 @@ async def _settings(patient: _Patient) -> str:
 async def _database(patient: _Patient) -> str:
     if patient.engine is None:
         raise Wrong(patient.why)
-    server_settings = await patient.read(health.settings_of_server)
     if patient.engine.dialect == "sqlite":
-        if server_settings["quick_check"] != "ok":
-            raise Wrong(f"The file is damaged ({server_settings['quick_check']}). Restore the last copy.")
+        if not patient.is_full:
+            return "SQLite; the file can be read. `steward doctor --full` checks all of it."
+        damage = await patient.read(health.damage_of_file)
+        if damage is not None:
+            raise Wrong(f"The file is damaged ({damage}). Restore the last copy.")
         return "SQLite; the file is sound."
+    server_settings = await patient.read(health.settings_of_server)
     off = [name for name, value in server_settings.items() if value == "off"]
     if off and patient.settings.env != "test":
         raise Wrong(f"The server may lose what it confirmed: set {' and '.join(off)} to on.")
@@ -432,7 +436,9 @@ async def doctor(args: CliArgs) -> Facts:
     settings = args.settings
     engine, why = await _opened(args, settings)
     try:
-        patient = _Patient(settings, args.now(), _masters(settings), engine, args.clock, why)
+        patient = _Patient(
+            settings, args.now(), _masters(settings), engine, args.clock, why, args.options.full
+        )
         checks = [await _checked(patient, name) for name in CHECKS]
     finally:
         if engine is not None:
@@ -483,4 +489,5 @@ def in_words(facts: Facts) -> str:
 
 # Handled before the command line is read (steward/__main__.py); named here so that `--help` lists it.
 _QUICK = option("--quick", action="store_true", help="only ask the process here whether it answers")
-COMMANDS = [Command("doctor", "check the installation and say what to do", doctor, (_QUICK,), in_words)]
+_FULL = option("--full", action="store_true", help="also read the whole SQLite file and check it")
+COMMANDS = [Command("doctor", "check the installation and say what to do", doctor, (_QUICK, _FULL), in_words)]

@@ -104,6 +104,27 @@ def test_a_sound_installation_passes_every_check(steward: Steward) -> None:
     assert "filter of system calls" in found(said)["confined"][1]  #: which walls stand
 
 
+def test_damage_of_the_file_is_found_by_the_full_form(steward: Steward, database_url: str) -> None:
+    """A page that belongs to nothing; the usual form does not look at every page."""
+    steward("org", "create", "--name", "Demo Shop")
+    said = steward("doctor", "--full")
+    assert wrong(said) == set()
+    if not is_sqlite(database_url):
+        return
+    assert found(said)["database"][1] == "SQLite; the file is sound."
+    with sqlite_path(database_url).open("r+b") as file:
+        header = file.read(32)
+        page_size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+        file.seek(28)
+        file.write((pages + 1).to_bytes(4, "big"))
+        file.seek(pages * page_size)
+        file.write(bytes(page_size))
+    assert wrong(steward("doctor")) == set()
+    said = steward("doctor", "--full")
+    assert wrong(said) == {"database"}
+    assert "The file is damaged (" in found(said)["database"][1]
+
+
 def test_several_servers_without_a_synchronous_standby_are_named(steward: Steward, database_url: str) -> None:
     """Such a fail-over loses writes; the servers that do not answer are no fault of the check."""
     if is_sqlite(database_url):

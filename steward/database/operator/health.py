@@ -40,12 +40,16 @@ class OpenTransaction:
     application: str
 
 
+async def damage_of_file(tx: Tx) -> str | None:
+    """Reads the whole SQLite file; returns the first damage that SQLite's own check finds, or None."""
+    await tx.first(f"PRAGMA cache_size = -{_CHECK_CACHE_KIB}")
+    row = await tx.first("PRAGMA quick_check(1)")
+    answer = "no answer" if row is None else str(row["quick_check"])
+    return None if answer == "ok" else answer
+
+
 async def settings_of_server(tx: Tx) -> dict[str, str]:
-    """What decides whether the server keeps what it confirmed; on SQLite what its own check says."""
-    if tx.dialect == "sqlite":
-        await tx.first(f"PRAGMA cache_size = -{_CHECK_CACHE_KIB}")
-        row = await tx.first("PRAGMA quick_check(1)")
-        return {"quick_check": "no answer" if row is None else str(row["quick_check"])}
+    """Returns what decides whether the PostgreSQL server keeps what it confirmed."""
     settings = {}
     for name in ("fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names"):
         row = await tx.first(f"SELECT current_setting('{name}') AS value")
