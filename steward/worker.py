@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from steward.closed_periods import bounds
@@ -113,7 +113,6 @@ class Worker:
     hints: Hints
     id: WorkerId
     poll: timedelta
-    started_at: datetime
     running: dict[RunId, "asyncio.Task[None]"] = field(default_factory=dict)
     full: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
@@ -140,7 +139,7 @@ async def register(
     """
     now = ctx.clock.now()
     await ctx.engine.write(now, recover.expire_own_host)
-    worker = Worker(ctx, hints, WorkerId(0), poll, now, notifications=notifications)
+    worker = Worker(ctx, hints, WorkerId(0), poll, notifications=notifications)
     await _register(worker)
     await recover.recover(ctx.engine, now, worker.id)
     await zone_change.follow_package(ctx.engine, now)
@@ -193,7 +192,7 @@ def periodic_tasks(
         _PeriodicTask("closings", 2 * second, lambda: _follow_closed_periods(worker), "closings"),
         _PeriodicTask("closing_bounds", minute, lambda: _raise_closing_bounds(worker)),
         _PeriodicTask("audit_logs", minute, lambda: _check_audit_logs(worker)),
-        _PeriodicTask("audit", minute, lambda: _audit_slots(worker)),
+        _PeriodicTask("audit", audit.PASS_EVERY, lambda: _audit_slots(worker)),
         _PeriodicTask("stats", 5 * second, lambda: _record_delays(worker)),
         _PeriodicTask("gauges", 15 * second, lambda: export_gauges(worker)),
         _PeriodicTask("wake", second, lambda: tasks.wake_sleeping(worker.ctx)),
@@ -376,12 +375,11 @@ async def dispatch_due(worker: Worker) -> bool:
 
 
 async def _audit_slots(worker: Worker) -> bool:
-    """Audits that every slot has its record: each automation once an hour, and all at the start."""
+    """Audits that every slot has its record."""
     ctx = worker.ctx
     return await audit.audit_slots(
         ctx.engine,
         ctx.clock.now(),
-        started=worker.started_at,
         late_limit=ctx.automation_rules.late_limit,
         log=ctx.log,
         metrics=ctx.metrics,

@@ -14,6 +14,7 @@ from steward.database.automations import records as automations
 from steward.database.automations.occurrences import Decided, StoredSlot
 from steward.database.engine.base import Engine, Tx
 from steward.database.notifications import facts
+from steward.database.operator import health
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId
 from steward.model.occurrence import OccurrenceState, SkipReason
@@ -24,6 +25,9 @@ from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 
 _EVERY = timedelta(hours=1)
+PASS_EVERY = timedelta(seconds=10)
+# All workers together: 1,000,000 automations an hour, so that each further million takes an hour more.
+MOST_A_PASS = 1_000_000 * PASS_EVERY // timedelta(hours=1)
 BATCH = 100
 QUIET_PERIODS = 3
 # Dispatch has this long beyond the late limit before a slot without a record is missing.
@@ -47,38 +51,38 @@ async def audit_slots(
     engine: Engine,
     now: datetime,
     *,
-    started: datetime,
     late_limit: timedelta,
     log: Log,
     metrics: Metrics,
     quiet_periods: int = QUIET_PERIODS,
+    every: timedelta = _EVERY,
+    max_rows: int = MOST_A_PASS,
 ) -> bool:
-    """Audits one batch of automations: each once an hour, and all after `started`, the process's start.
+    """Audits the automations whose last audit is longest ago, longer than `every`, in batches.
 
-    Those without a success in `quiet_periods` of their periods are told of. Returns True when there is more
-    to do at once.
+    All workers together audit `max_rows` in a pass. Automations without a success in `quiet_periods` of
+    their periods are told of. Returns False: what is left has time until the next pass.
     """
-    until = now - late_limit - _GRACE
-    before = max(until - _EVERY, min(until, started - late_limit - _GRACE))
-
-    keys = await engine.read(now, partial(slot_audits.due, before=before, until=until, max_rows=BATCH))
-    if not keys:
-        return False
-    automations_by_org: dict[OrgId, list[AutomationId]] = {}
-    for org, automation in keys:
-        automations_by_org.setdefault(org, []).append(automation)
-    findings = await engine.write(
-        now,
-        partial(
-            _audit,
-            automations_by_org=automations_by_org,
-            back=late_limit + _GRACE,
-            quiet_periods=quiet_periods,
-        ),
-        org=sorted(automations_by_org),
-    )
-    _report(findings, log, metrics)
-    return len(keys) == BATCH and findings.audited > 0
+    back = late_limit + _GRACE
+    until = now - back
+    workers = (await engine.read(now, health.leases)).alive
+    remaining = max(max_rows // max(workers, 1), 1)
+    round_time = every
+    while remaining > 0:
+        limit = min(BATCH, remaining)
+        due = partial(slot_audits.due, before=until - every, until=until, max_rows=limit)
+        keys, audited_until = await engine.read(now, due)
+        if audited_until is not None:
+            round_time = max(round_time, until - audited_until)
+        automations_by_org: dict[OrgId, list[AutomationId]] = {}
+        for org, automation in keys:
+            automations_by_org.setdefault(org, []).append(automation)
+        act = partial(_audit, automations_by_org=automations_by_org, back=back, quiet_periods=quiet_periods)
+        findings = await engine.write(now, act, org=sorted(automations_by_org)) if keys else _Findings()
+        _report(findings, log, metrics)
+        remaining = remaining - limit if findings.audited and len(keys) == limit else 0
+    metrics.set("steward_audit_round_seconds", round_time.total_seconds())
+    return False
 
 
 async def _audit(

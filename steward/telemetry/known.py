@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 DESCRIPTIONS: Mapping[str, str] = {
     "steward_audit_broken_total": "Audit logs that a check found altered or incomplete.",
+    "steward_audit_round_seconds": "How long the slot auditor takes to look at every automation once.",
     "steward_commit_batch_size": "Writes that shared one commit.",
     "steward_commit_batches_split_total": "Shared calls that failed and whose writes were done one by one.",
     "steward_connections": "Connections held now.",

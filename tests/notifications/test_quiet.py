@@ -44,7 +44,6 @@ async def _hours(world: World, made: Automation, hours: int, *, status: str = "f
         await audit_slots(
             world.engine,
             world.now,
-            started=world.now - timedelta(days=1),
             late_limit=timedelta(minutes=10),
             log=Log(world.lines.append, world.clock, Register()),
             metrics=Metrics(),

@@ -161,8 +161,9 @@ class Calendar(RuleBasedStateMachine):
     async def _audit(self) -> None:
         now = self.clock.now()
         log = Log(self.lines.append, self.clock, Register())
+        every = timedelta(0)
         await audit_slots(
-            self.engine, now, started=now, late_limit=10 * MINUTE, log=log, metrics=self.metrics
+            self.engine, now, late_limit=10 * MINUTE, log=log, metrics=self.metrics, every=every
         )
 
     @rule()

@@ -9,10 +9,11 @@ from steward.model.ids import AutomationId, OrgId
 from steward.model.json import JsonValue
 
 _DUE = Both(
-    sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
+    sqlite="SELECT s.org_id, s.automation_id, s.audited_until FROM schedules AS s"
     " WHERE s.audited_until < :before AND (s.due_at IS NULL OR s.due_at > :until)"
     " ORDER BY s.audited_until, s.automation_id LIMIT :most",
-    postgresql="SELECT org_id, automation_id FROM queue_slots_to_audit(:before, :until, :most)",
+    postgresql="SELECT org_id, automation_id, audited_until"
+    " FROM queue_slots_to_audit(:before, :until, :most)",
 )
 _ALL = Both(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
@@ -48,13 +49,17 @@ async def store_time_zone_data(tx: Tx, version: str) -> None:
     )
 
 
-async def due(tx: Tx, *, before: datetime, until: datetime, max_rows: int) -> list[Key]:
-    """Automations of all organisations audited up to less than `before`, longest ago first.
+async def due(
+    tx: Tx, *, before: datetime, until: datetime, max_rows: int
+) -> tuple[list[Key], datetime | None]:
+    """Returns automations of all organizations audited up to less than `before`, longest ago first.
 
-    Not those with a run due by `until`, which dispatch has yet to decide.
+    Beside them, up to when the first one is audited. Leaves out those with a run due by `until`, which
+    dispatch has yet to decide.
     """
     rows = await tx.all(_DUE, {"before": before, "until": until, "most": max_rows})
-    return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
+    keys = [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
+    return keys, from_ms(rows[0]["audited_until"]) if rows else None
 
 
 async def after(tx: Tx, key: Key, *, max_rows: int) -> list[Key]:

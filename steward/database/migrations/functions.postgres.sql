@@ -283,9 +283,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
 $$;
 
 CREATE OR REPLACE FUNCTION queue_slots_to_audit(before bigint, until bigint, max_rows bigint)
-RETURNS TABLE (org_id bigint, automation_id text)
+RETURNS TABLE (org_id bigint, automation_id text, audited_until bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT s.org_id, s.automation_id FROM schedules AS s
+    SELECT s.org_id, s.automation_id, s.audited_until FROM schedules AS s
     WHERE s.audited_until < before AND (s.due_at IS NULL OR s.due_at > until)
     ORDER BY s.audited_until, s.automation_id LIMIT max_rows
 $$;
