@@ -191,6 +191,7 @@ def periodic_tasks(
         _PeriodicTask("check_connections", half_minute, lambda: check_connections(worker)),
         _PeriodicTask("closings", 2 * second, lambda: _follow_closed_periods(worker), "closings"),
         _PeriodicTask("closing_bounds", minute, lambda: _raise_closing_bounds(worker)),
+        _PeriodicTask("failed_sign_ins", minute, lambda: tasks.record_failed_sign_ins(worker.ctx)),
         _PeriodicTask("audit_logs", minute, lambda: _check_audit_logs(worker)),
         _PeriodicTask("audit", audit.PASS_EVERY, lambda: _audit_slots(worker)),
         _PeriodicTask("stats", 5 * second, lambda: _record_delays(worker)),

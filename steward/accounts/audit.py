@@ -44,7 +44,8 @@ class ShownEntry:
     def words(self) -> str:
         """The entry as a sentence without its full stop."""
         fields = {**self.detail, "object": self.object_label or self.entry.object_id or ""}
-        phrase = ACTIONS.get(self.entry.action, self.entry.action)
+        action = ACTIONS.get(self.entry.action)
+        phrase = self.entry.action if action is None else action.words
         return f"{self.actor_name} {_FIELD.sub(lambda name: str(fields.get(name[1], '')), phrase)}".strip()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from steward.accounts import failed_sign_ins
 from steward.accounts.keys import KeyRing, refresh
 from steward.accounts.names import folded
 from steward.database.accounts import credentials, keys
@@ -59,7 +60,8 @@ class _Candidate:
 async def login(engine: Engine, now: datetime, ring: KeyRing, request: LoginRequest) -> LoggedIn:
     """Issues a token for the person. Raises InvalidCredentials, the same whichever value is wrong.
 
-    Each reading takes two queries, one HMAC and one comparison, whether or not its credential exists.
+    Each reading takes two queries, one HMAC and one comparison, whether or not its credential exists; a
+    failure is counted by one statement more, also for an unknown one.
     """
 
     async def look(tx: Tx) -> tuple[list[_Candidate], str | None]:
@@ -72,10 +74,9 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, request: LoginRequ
     if newest != ring.kid:
         await refresh(engine, now, ring)
     good = [candidate for candidate in candidates if _is_good(candidate, request, ring)]
-    if not good:
-        raise InvalidCredentials
-    chosen = good[0]
-    if chosen.org is None or chosen.record is None:
+    chosen = next(iter(good), None)
+    if chosen is None or chosen.org is None or chosen.record is None:
+        await _count_failure(engine, now, candidates)
         raise InvalidCredentials
     org, client_id = chosen.org, chosen.client_id
 
@@ -85,6 +86,13 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, request: LoginRequ
 
     issued_at = await engine.write(now, note, org=org)
     return _signed(chosen.record, ring, org=org, client_id=client_id, now=issued_at)
+
+
+async def _count_failure(engine: Engine, now: datetime, candidates: Sequence[_Candidate]) -> None:
+    """Counts a failure for the credential that one of the readings names, or for the first reading."""
+    known = next((candidate.client_id for candidate in candidates if candidate.org is not None), None)
+    key = known or candidates[0].client_id
+    await failed_sign_ins.count(engine, now, "credential", key, object_id=known)
 
 
 async def _candidate(tx: Tx, client_id: str, secret: str, email: str) -> _Candidate:

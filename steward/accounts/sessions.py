@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
+from steward.accounts import failed_sign_ins
 from steward.accounts.names import folded
 from steward.accounts.passwords import Hashing
 from steward.database.accounts import audit, people, sessions
@@ -84,7 +85,7 @@ class VerifiedPassword:
 async def verify(
     engine: Engine, now: datetime, hashing: Hashing, *, email: str, password: str
 ) -> VerifiedPassword:
-    """Compares a password outside any transaction, with the same work for an unknown person.
+    """Compares a password outside any transaction and counts a failure, which is the same work for anybody.
 
     Raises InvalidCredentials, and Unavailable when too many wait.
     """
@@ -97,6 +98,8 @@ async def verify(
     password_hash = account.password_hash if account is not None and account.person.active else None
     is_right = await hashing.verify(password, password_hash)
     if account is None or password_hash is None or not is_right:
+        object_id = None if account is None else str(account.person.id)
+        await failed_sign_ins.count(engine, now, "person", email_norm, object_id=object_id)
         raise InvalidCredentials
     new_hash = await hashing.hash(password) if hashing.is_outdated(password_hash) else None
     return VerifiedPassword(account.person, email_norm, password_hash, new_hash)

@@ -11,6 +11,7 @@ from steward.model.ids import OrgId
 from steward.model.json import digest
 
 ActorKind = Literal["person", "credential", "service", "operator"]
+Level = Literal["info", "attention"]
 FaultKind = Literal["altered", "missing", "doubled", "order", "head", "anchor"]
 
 # The first value of what is hashed: another form of entries gets another number.
@@ -18,52 +19,70 @@ _FORM = 2
 # The hash before the first entry.
 START = ""
 
-# Every action with its words, which follow the actor's name. `{object}` is the object's name, and the other
-# fields are those of the entry's detail.
-ACTIONS: Final[Mapping[str, str]] = {
-    "approved": "approved the changes of {object}",
-    "audit_exported": "exported the audit log",
-    "automations_switched_off": "switched all automations off",
-    "automations_switched_on": "switched all automations on",
-    "closed_period_changed": "changed the closed time {object}",
-    "closed_period_ended": "ended the closed time {object}",
-    "closed_period_made": "made the closed time {object}",
-    "connected": "connected {object}",
-    "credential_disabled": "switched the API credential {object} off",
-    "credential_enabled": "switched the API credential {object} on",
-    "credential_issued": "issued the API credential {object}",
-    "credential_rotated": "gave the API credential {object} a new secret",
-    "delivery_sent_again": "had a delivery of the route {object} sent again",
-    "disconnected": "disconnected {object}",
-    "encryption_rotated": "rotated the encryption keys",
-    "frozen": "stopped all changes ({object})",
-    "invitation_accepted": "accepted an invitation",
-    "member_activated": "let {object} in again",
-    "member_added": "added {object} as {role}",
-    "member_deactivated": "took access from {object}",
-    "organization_changed": "changed the settings of the organisation",
-    "organization_created": "created the organisation",
-    "organization_erased": "erased the data of the organisation",
-    "partly_approved": "approved the changes of {object} except {left_out}",
-    "password_changed": "changed their password",
-    "password_reset": "set a new password by a link sent by e-mail",
-    "password_set": "set a password for {object}",
-    "person_activated": "switched the account of {object} on",
-    "person_deactivated": "switched the account of {object} off",
-    "person_erased": "erased the personal data of {object}",
-    "person_invited": "invited {object} as {role}",
-    "reconnected": "gave {object} new access data",
-    "rejected": "rejected the changes of {object}",
-    "restored": "restored the database from a copy of {taken_at}",
-    "role_changed": "made {object} {role}",
-    "route_changed": "changed the route {object}",
-    "route_deleted": "deleted the route {object}",
-    "route_made": "made the route {object}",
-    "route_secret_rotated": "gave the route {object} a new secret",
-    "signed_in": "signed in",
-    "undo_started": "started to undo changes of {object}",
-    "unfrozen": "let changes go on ({object})",
+
+@dataclass(frozen=True, slots=True)
+class AuditAction:
+    """The words of an action, which follow the actor's name, and whether owners should look at its entries.
+
+    `{object}` is the object's name, and the other fields are those of the entry's detail. `attention` marks
+    refused sign-ins, acts that give somebody access, and acts that remove or replace data.
+    """
+
+    words: str
+    level: Level = "info"
+
+
+ACTIONS: Final[Mapping[str, AuditAction]] = {
+    "approved": AuditAction("approved the changes of {object}"),
+    "audit_exported": AuditAction("exported the audit log"),
+    "automations_switched_off": AuditAction("switched all automations off"),
+    "automations_switched_on": AuditAction("switched all automations on"),
+    "closed_period_changed": AuditAction("changed the closed time {object}"),
+    "closed_period_ended": AuditAction("ended the closed time {object}"),
+    "closed_period_made": AuditAction("made the closed time {object}"),
+    "connected": AuditAction("connected {object}"),
+    "credential_disabled": AuditAction("switched the API credential {object} off"),
+    "credential_enabled": AuditAction("switched the API credential {object} on", "attention"),
+    "credential_issued": AuditAction("issued the API credential {object}", "attention"),
+    "credential_rotated": AuditAction("gave the API credential {object} a new secret", "attention"),
+    "delivery_sent_again": AuditAction("had a delivery of the route {object} sent again"),
+    "disconnected": AuditAction("disconnected {object}"),
+    "encryption_rotated": AuditAction("rotated the encryption keys"),
+    "frozen": AuditAction("stopped all changes ({object})"),
+    "invitation_accepted": AuditAction("accepted an invitation"),
+    "login_failed": AuditAction("refused logins with the API credential {object} ({times})", "attention"),
+    "member_activated": AuditAction("let {object} in again", "attention"),
+    "member_added": AuditAction("added {object} as {role}", "attention"),
+    "member_deactivated": AuditAction("took access from {object}"),
+    "organization_changed": AuditAction("changed the settings of the organisation"),
+    "organization_created": AuditAction("created the organisation"),
+    "organization_erased": AuditAction("erased the data of the organisation", "attention"),
+    "partly_approved": AuditAction("approved the changes of {object} except {left_out}"),
+    "password_changed": AuditAction("changed their password"),
+    "password_reset": AuditAction("set a new password by a link sent by e-mail", "attention"),
+    "password_set": AuditAction("set a password for {object}", "attention"),
+    "person_activated": AuditAction("switched the account of {object} on", "attention"),
+    "person_deactivated": AuditAction("switched the account of {object} off"),
+    "person_erased": AuditAction("erased the personal data of {object}", "attention"),
+    "person_invited": AuditAction("invited {object} as {role}", "attention"),
+    "reconnected": AuditAction("gave {object} new access data"),
+    "rejected": AuditAction("rejected the changes of {object}"),
+    "restored": AuditAction("restored the database from a copy of {taken_at}", "attention"),
+    "role_changed": AuditAction("made {object} {role}", "attention"),
+    "route_changed": AuditAction("changed the route {object}"),
+    "route_deleted": AuditAction("deleted the route {object}"),
+    "route_made": AuditAction("made the route {object}"),
+    "route_secret_rotated": AuditAction("gave the route {object} a new secret"),
+    "sign_in_failed": AuditAction("refused sign-ins as {object} ({times})", "attention"),
+    "signed_in": AuditAction("signed in"),
+    "undo_started": AuditAction("started to undo changes of {object}"),
+    "unfrozen": AuditAction("let changes go on ({object})"),
 }
+
+
+def level_of(action: str) -> Level:
+    """Returns the level of an action; `info` for one that a later release has recorded."""
+    return ACTIONS[action].level if action in ACTIONS else "info"
 
 
 @dataclass(frozen=True, slots=True)

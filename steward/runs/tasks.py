@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from steward.accounts import audit_check
+from steward.accounts import audit_check, failed_sign_ins
 from steward.database import due_rows
 from steward.database.accounts import audit_heads
 from steward.database.automations import schedules
@@ -227,6 +227,11 @@ async def _export_open_transactions(tx: Tx, metrics: Metrics) -> None:
 def _age(now: datetime, since: datetime | None) -> float:
     """Returns the seconds since an instant; 0 for None and for an instant still to come."""
     return 0.0 if since is None else max((now - since).total_seconds(), 0.0)
+
+
+async def record_failed_sign_ins(ctx: TaskContext) -> bool:
+    """Writes failed sign-ins to the audit log; returns True when more are likely to wait."""
+    return await failed_sign_ins.record_ended(ctx.engine, ctx.clock.now())
 
 
 async def check_audit_logs(ctx: TaskContext, anchor_every: timedelta) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -24,8 +25,10 @@ from steward.database.engine.sqlite import SqliteEngine
 from steward.model.audit import ACTIONS, ChainCheck, ChainedEntry, Fault
 from steward.model.ids import OrgId
 from tests.fake_clock import FakeClock
+from tests.source import kept_files, name_of
 
 EDITS = 1_000
+_READS_THE_LOG = re.compile(r'\bactions\(|/app/audit|audit_log|audit\.after|"audit", "export"')
 DAY = timedelta(hours=24)
 
 
@@ -276,3 +279,16 @@ async def altered(engine: Engine, clock: FakeClock, statement: str) -> None:
         assert await tx.execute(statement) == 1
 
     await engine.write(clock.now(), act)
+
+
+def test_every_action_is_asserted_by_a_test_that_reads_the_log() -> None:
+    """An action of the table that nothing makes, or that no test has seen, fails here."""
+    recorded, asserted = set(), set()
+    for path in kept_files():
+        name, text = name_of(path), path.read_text("utf-8") if path.suffix == ".py" else ""
+        found = {action for action in ACTIONS if f'"{action}"' in text}
+        if name.startswith("steward/") and name != "steward/model/audit.py":
+            recorded |= found
+        elif name.startswith("tests/") and _READS_THE_LOG.search(text):
+            asserted |= found
+    assert recorded == asserted == set(ACTIONS)

@@ -97,7 +97,7 @@ async def test_the_page_tells_what_the_worker_found(whole: Whole) -> None:
 
 
 async def test_acts_on_runs_and_connections_are_told(whole: Whole) -> None:
-    """Approving in part, undoing and disconnecting, with the names of what they are about."""
+    """Connecting, approving, rejecting, undoing and disconnecting, with the names of what they are about."""
     owner = await whole.service.web("owner")
     store = whole.number("woocommerce")
     hide: dict[str, Any] = {"template_id": "hide-out-of-stock-products", "name": "Hide", "inputs": {}}
@@ -113,12 +113,19 @@ async def test_acts_on_runs_and_connections_are_told(whole: Whole) -> None:
     assert (await owner.post(f"{PREFIX}/runs/{run['id']}/undo", {"idempotency_key": "back"})).status == 201
     await whole.shop.drain()
     [waiting] = (await owner.get(f"{PREFIX}/approvals")).data["approvals"]
+    assert (await owner.post(f"{PREFIX}/approvals/{waiting['id']}/approve", {"version": 1})).status == 200
+    await whole.shop.drain()
+    assert (await owner.post(f"{PREFIX}/{made['id']}/runs", {"idempotency_key": "two"})).status == 201
+    await whole.shop.drain()
+    [waiting] = (await owner.get(f"{PREFIX}/approvals")).data["approvals"]
     assert (await owner.post(f"{PREFIX}/approvals/{waiting['id']}/reject", {"version": 1})).status == 200
     assert (await owner.post(f"/app/connections/{store}/disconnect")).status == 200
-    words = [entry["words"] for entry in (await owner.get(AUDIT, limit=4)).data["entries"]]
-    actions = [entry["action"] for entry in (await owner.get(AUDIT, limit=4)).data["entries"]]
-    assert actions == ["disconnected", "rejected", "undo_started", "partly_approved"]
+    words = [entry["words"] for entry in (await owner.get(AUDIT, limit=5)).data["entries"]]
+    actions = [entry["action"] for entry in (await owner.get(AUDIT, limit=5)).data["entries"]]
+    assert actions == ["disconnected", "rejected", "approved", "undo_started", "partly_approved"]
     assert words[1] == "Olga Owner rejected the changes of Hide"
-    assert words[2] == "Olga Owner started to undo changes of Hide"
-    assert words[3] == "Olga Owner approved the changes of Hide except 1"
-    assert (await owner.get(AUDIT, action="signed_in")).data["entries"] != []
+    assert words[2] == "Olga Owner approved the changes of Hide"
+    assert words[3] == "Olga Owner started to undo changes of Hide"
+    assert words[4] == "Olga Owner approved the changes of Hide except 1"
+    for action in ("signed_in", "connected"):
+        assert (await owner.get(AUDIT, action=action)).data["entries"] != []

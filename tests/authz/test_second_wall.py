@@ -27,6 +27,7 @@ DIRECTORY = {
     "people",
     "sessions",
     "login_attempts",
+    "failed_sign_ins",  # counted before it is known whose account was meant
     "rate_windows",
     "service_keys",
     "invitations",

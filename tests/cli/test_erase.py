@@ -119,7 +119,7 @@ async def test_a_person_is_erased_and_what_they_did_stays(
     assert (status, facts["user"]["id"]) == (0, person.id), facts
     after = await tables_of(database_url)
     assert holding(after, PLANTED) == []
-    gone = {"sessions", "login_attempts", "invitations", "inbox"}
+    gone = {"sessions", "login_attempts", "failed_sign_ins", "invitations", "inbox"}
     for table in before.keys() - gone - {"audit_log", "rate_windows"}:
         assert len(after[table]) == len(before[table]), table
     for table in ("sessions", "inbox"):

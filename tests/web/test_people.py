@@ -29,6 +29,7 @@ async def _reads_the_audit_log(owner: Seen, guest: Seen) -> None:
     await owner.open("/organization/audit")
     table = page.get_by_role("table", name="Audit log")
     await expect(table.get_by_text("A Guest accepted an invitation")).to_be_visible()
+    await expect(table.get_by_text("Worth a look").first).to_be_visible()
     await page.get_by_label("About").select_option("connection")
     await expect(table.get_by_text("A Guest accepted an invitation")).to_have_count(0)
     assert page.url.endswith("/organization/audit?about=connection")

@@ -17,6 +17,7 @@ from steward.database.accounts.audit import AuditFilter
 from steward.database.accounts.audit_heads import AuditHead
 from steward.database.engine.base import Tx, from_ms
 from steward.model.account import Role
+from steward.model.audit import Level, level_of
 from steward.model.instants import wire_time, wire_time_or_none
 
 MAX_ENTRIES = 10_000
@@ -69,13 +70,14 @@ class AuditObject(msgspec.Struct):
 
 
 class AuditRecord(msgspec.Struct):
-    """An entry; `words` says it as a sentence."""
+    """An entry; `words` says it as a sentence, and `level` whether owners should look at it."""
 
     seq: int
     id: str
     at: str
     actor: AuditActor
     action: str
+    level: Level
     words: str
     object: AuditObject | None
     detail: Mapping[str, Any]
@@ -176,6 +178,7 @@ def _record(line: ShownEntry) -> AuditRecord:
         at=wire_time(from_ms(entry.at)),
         actor=AuditActor(entry.actor_kind, entry.actor, line.actor_name),
         action=entry.action,
+        level=level_of(entry.action),
         words=line.words,
         object=about,
         detail=line.detail,

@@ -64,6 +64,16 @@ CREATE TABLE login_attempts (
 ) {rowless};
 CREATE INDEX login_attempts_ended ON login_attempts (ends_at);
 
+CREATE TABLE failed_sign_ins (
+    kind {text} NOT NULL CHECK (kind IN ('person', 'credential')),
+    key_hash {text} NOT NULL,
+    object_id {text},
+    times {int} NOT NULL,
+    began_at {ms} NOT NULL,
+    PRIMARY KEY (kind, key_hash)
+) {rowless};
+CREATE INDEX failed_sign_ins_began ON failed_sign_ins (began_at);
+
 CREATE TABLE service_keys (
     key_id {text} PRIMARY KEY,
     kind {text} NOT NULL CHECK (kind IN ('signing', 'pepper', 'cursor')),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from steward.database.accounts import failed_sign_ins
 from steward.database.engine.base import Tx
 from steward.model.ids import OrgId, PersonId
 
@@ -161,6 +162,7 @@ async def end_sign_ins(tx: Tx, person: PersonId, attempts_key: str) -> None:
     await tx.execute(
         "DELETE FROM login_attempts WHERE kind IN ('email', 'reset_email') AND key_hash = :key", args
     )
+    await failed_sign_ins.forget_person(tx, str(person), attempts_key)
 
 
 async def anonymise_account(tx: Tx, person: PersonId) -> None:
