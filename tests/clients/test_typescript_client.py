@@ -62,6 +62,8 @@ async def test_the_client_keeps_its_rules(whole: Whole) -> None:
     assert seen["live"] == "waiting_approval"
     assert seen["pages"] == [1, 1]
     assert seen["runs"] == RUNS
+    assert len(seen["keys"]) == 2 + RUNS
+    assert [key for key in seen["keys"] if re.fullmatch("01[0-9A-HJKMNP-TV-Z]{24}", key) is None] == []
     assert seen["unknown"] == ["OutcomeUnknown", "Another", True]
     assert seen["cancel"] == "NoAnswer"
     assert seen["wrong"] == ["ValidationFailed", "validation_failed", ["name"], "string"]

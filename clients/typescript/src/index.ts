@@ -12,6 +12,16 @@ const COMMAS = { array: { style: "form", explode: false } } as const;
 const FINAL = ["succeeded", "failed", "refused", "cancelled", "expired"];
 const JSON_HEADERS = { Accept: "application/json", "Content-Type": "application/json", "User-Agent": `steward-client/${VERSION}` };
 
+const DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/** A key: the time in milliseconds and 80 random bits. */
+function ulid(): string {
+  let [time, key] = [Date.now(), ""];
+  for (; key.length < 10; time = Math.floor(time / 32)) key = DIGITS[time % 32] + key;
+  for (const byte of crypto.getRandomValues(new Uint8Array(16))) key += DIGITS[byte % 32];
+  return key;
+}
+
 export interface Options extends Record<"clientId" | "clientSecret" | "username" | "email" | "organization", string> {
   authUrl?: string;  // address of the login where it is another one
   fetch?: typeof fetch;
@@ -87,7 +97,7 @@ export class Steward {
   async #plan(request: Request, path: string): Promise<void> {
     const kind = request.method === "GET" ? "yes" : (IDEMPOTENT[`${request.method} ${path}`] ?? "no");
     const body = JSON.parse((await request.clone().text()) || "{}") as { idempotency_key?: string };
-    if (kind === "by_key") body.idempotency_key ??= crypto.randomUUID();
+    if (kind === "by_key") body.idempotency_key ??= ulid();
     const hasVersion = "version" in body || "automation_version" in body;
     const mayRepeat = kind === "yes" || kind === "by_key" || (kind === "by_version" && hasVersion);
     const hasBody = !["GET", "DELETE"].includes(request.method);

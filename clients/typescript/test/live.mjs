@@ -13,12 +13,14 @@ async function sleep(milliseconds) {
 }
 
 const sent = {};
+const keys = new Set();
 let isLost = () => false;
 let count = 0;
 async function lossy(address, init) {
   const name = `${init.method} ${new URL(address).pathname.replace(/[0-9A-Z]{26}/, "{id}")}`;
   const number = count++;
   sent[name] = (sent[name] ?? 0) + 1;
+  if (name.endsWith("/runs") && init.method === "POST") keys.add(JSON.parse(init.body).idempotency_key);
   const response = await fetch(address, init);
   if (isLost(name, number)) throw new TypeError("the answer was lost");
   return response;
@@ -46,6 +48,7 @@ isLost = (name, number) => number % lost === 0;
 const ids = [];
 for (let number = 0; number < runs; number += 1) ids.push((await run("test")).run.id);
 seen.runs = new Set(ids).size;
+seen.keys = [...keys];
 
 isLost = (name) => name.startsWith("PATCH") && sent[name] === 1;
 const patch = (version) => call(steward.api.PATCH("/v1/automations/{automation_id}", { params: { path }, body: { version, name: "Another" } }));
