@@ -33,7 +33,7 @@ BUILT := steward/built.sha256
 WEB := steward/static/index.html
 NODE := web/node_modules/.installed
 TYPES := web/src/api/schema.d.ts
-WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) docs/guides/merchants.md web/index.html web/vite.config.ts web/svelte.config.js
+WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) docs/guides/merchants.md $(wildcard docs/guides/merchants/*.md) web/index.html web/vite.config.ts web/svelte.config.js
 
 # A test run starts some hundred processes: each reads what the first has compiled, also where the
 # surroundings say that nothing compiled is to be kept.

@@ -1,18 +1,20 @@
-/** The merchants' guide as blocks: the Markdown that docs/guides/merchants.md uses, and no more. */
+/** The merchants' guides as blocks: the Markdown that docs/guides/merchants.md and its tasks use, and no more. */
 
 export interface Run {
-  kind: "text" | "strong" | "emphasis" | "code" | "link";
+  kind: "text" | "strong" | "emphasis" | "code" | "link" | "section";
   text: string;
+  /** An address of another place, or the id of a section. */
   href?: string;
 }
 
 export type Block =
   | { kind: "heading"; level: number; id: string; runs: Run[] }
   | { kind: "text"; runs: Run[] }
-  | { kind: "list"; items: Run[][] }
+  | { kind: "list"; ordered: boolean; items: Run[][] }
   | { kind: "table"; head: Run[][]; rows: Run[][][] };
 
 const MARKS = /\*\*([^*]+)\*\*|\*([^*]+)\*|`([^`]+)`|\[([^\]]+)\]\(([^)\s]+)\)/g;
+const SECTION = /(?:merchants\.md#|merchants\/)([a-z-]+)(?:\.md)?$/;
 const PICTURE = /^!\[[^\]]*\]\([^)]*\)$/;
 
 /** "Undo a run" as the end of an address: "undo-a-run". */
@@ -20,7 +22,7 @@ export function anchor(title: string): string {
   return title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
 }
 
-/** A line's words; only addresses of other places stay links. */
+/** A line's words; links lead to other places, to a section of the guide or to a task. */
 export function runsOf(text: string): Run[] {
   const runs: Run[] = [];
   let from = 0;
@@ -30,7 +32,11 @@ export function runsOf(text: string): Run[] {
     if (strong) runs.push({ kind: "strong", text: strong });
     else if (emphasis) runs.push({ kind: "emphasis", text: emphasis });
     else if (code) runs.push({ kind: "code", text: code });
-    else runs.push(href?.startsWith("https:") ? { kind: "link", text: words!, href } : { kind: "text", text: words! });
+    else if (href?.startsWith("https:")) runs.push({ kind: "link", text: words!, href });
+    else {
+      const section = SECTION.exec(href ?? "")?.[1];
+      runs.push(section ? { kind: "section", text: words!, href: section } : { kind: "text", text: words! });
+    }
     from = match.index + whole.length;
   }
   if (from < text.length) runs.push({ kind: "text", text: text.slice(from) });
@@ -45,9 +51,10 @@ export function blocksOf(markdown: string): Block[] {
   return parts.map((part) => {
     const heading = /^(#{1,4}) (.+)$/.exec(part);
     if (heading) return { kind: "heading", level: heading[1]!.length, id: anchor(heading[2]!), runs: runsOf(heading[2]!) };
-    if (part.startsWith("- ")) {
-      const items = part.split(/\n(?=- )/).map((item) => runsOf(item.slice(2).replace(/\s*\n\s*/g, " ")));
-      return { kind: "list", items };
+    const mark = /^(?:- |\d\. )/;
+    if (mark.test(part)) {
+      const items = part.split(/\n(?=- |\d\. )/).map((item) => runsOf(item.replace(mark, "").replace(/\s*\n\s*/g, " ")));
+      return { kind: "list", ordered: !part.startsWith("-"), items };
     }
     if (part.startsWith("|")) {
       const [head, , ...rows] = part.split("\n");

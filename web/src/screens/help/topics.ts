@@ -1,6 +1,12 @@
-/** Which section of the guide explains a screen. */
+/** Which task or section of the guides explains a screen. */
 
 import type { PageName } from "../../router.svelte";
+
+/** The tasks of docs/guides/merchants, in the order of the help. */
+export const TASKS = [
+  "connect-a-shop", "make-a-first-automation", "approve-changes", "put-changes-back", "import-a-workflow", "keep-times-closed",
+  "choose-notifications",
+] as const;
 
 export const TOPICS: Readonly<Record<Exclude<PageName, "help">, string>> = {
   overview: "what-needs-you",
@@ -12,29 +18,29 @@ export const TOPICS: Readonly<Record<Exclude<PageName, "help">, string>> = {
   unsubscribe: "be-told",
   inbox: "be-told",
   account: "people",
-  "account-notifications": "be-told",
+  "account-notifications": "choose-notifications",
   automations: "set-up-an-automation",
-  "new-automation": "set-up-an-automation",
-  setup: "set-up-an-automation",
+  "new-automation": "make-a-first-automation",
+  setup: "make-a-first-automation",
   automation: "set-up-an-automation",
   "automation-tab": "set-up-an-automation",
   calendar: "the-calendar",
-  approvals: "approve-exactly-these-changes",
-  review: "approve-exactly-these-changes",
-  approval: "approve-exactly-these-changes",
+  approvals: "approve-changes",
+  review: "approve-changes",
+  approval: "approve-changes",
   runs: "follow-a-run",
   run: "follow-a-run",
-  imports: "workflows-from-elsewhere",
-  "new-import": "workflows-from-elsewhere",
+  imports: "import-a-workflow",
+  "new-import": "import-a-workflow",
   import: "workflows-from-elsewhere",
-  connections: "connect-a-store",
-  "new-connection": "connect-a-store",
+  connections: "connect-a-shop",
+  "new-connection": "connect-a-shop",
   connection: "connect-a-store",
   people: "people",
   organization: "the-organization",
   "audit-log": "the-organization",
   "api-access": "the-organization",
-  "closed-times": "closed-times-and-stopping-everything",
+  "closed-times": "keep-times-closed",
   routes: "be-told",
   "new-route": "be-told",
   route: "be-told",
