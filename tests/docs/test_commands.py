@@ -14,6 +14,35 @@ from tests.source import ROOT, kept_files, name_of
 PAGES = [path for path in kept_files() if re.fullmatch(r"README\.md|docs/guides/.*\.md", name_of(path))]
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
 _SETTING = re.compile(r"[A-Z_]+=\S+")
+# The lines that a test executes as they are printed, and the test.
+EXECUTED = {
+    "steward init": "tests/docs/test_examples.py",
+    "steward serve --env-file steward-data/steward.env": "tests/docs/test_examples.py",
+}
+# The lines that no test of a commit executes: why not, and where what they start is tested.
+NOT_EXECUTED = {
+    "uvx steward-automations demo": "needs the package in an index; tests/deploy/test_wheel.py installs it",
+    "cd steward": "says where the next line is run",
+    "make demo": "builds into the checkout; tests/docs/test_examples.py starts the same demo",
+    "make check": "is the first part of `make test`",
+    "make test": "is what runs these tests",
+    ".venv/bin/python -m pytest tests/scheduling -q": "a part of `make test`",
+    "STEWARD_DATABASE_URL=sqlite:////var/lib/steward/steward.db steward init --data-dir /etc/steward": (
+        "writes into the machine; tests/cli/test_init.py runs it in a folder of its own"
+    ),
+    "cp deploy/systemd/steward.service 'deploy/systemd/steward-backup.*' /etc/systemd/system/": (
+        "writes into the machine; tests/deploy/test_units.py checks the units"
+    ),
+    "systemctl enable --now steward.service steward-backup.timer": (
+        "needs systemd; tests/deploy/test_units.py checks the units"
+    ),
+    "podman compose -f deploy/compose/compose.sqlite.yaml run --rm steward init": (
+        "needs an image; tests/deploy/test_image.py runs the service by hand"
+    ),
+    "podman compose -f deploy/compose/compose.sqlite.yaml up --detach": (
+        "needs an image; tests/deploy/test_image.py runs the service by hand"
+    ),
+}
 # Programs of the machine: what they are given that belongs to Steward is checked.
 OF_THE_MACHINE = {"cd", "cp", "systemctl", "apt-get", "openssl", "chmod", "mkdir"}
 
@@ -79,3 +108,12 @@ def test_a_command_that_is_shown_exists(page: str, line: str) -> None:
     while _SETTING.fullmatch(words[0]):
         words.pop(0)
     check(words)
+
+
+def test_a_line_is_executed_or_says_why_not() -> None:
+    """Each line is in one of both tables, and the tests that these name exist."""
+    shown = {line for _, line in lines()}
+    assert not EXECUTED.keys() & NOT_EXECUTED.keys()
+    assert shown == EXECUTED.keys() | NOT_EXECUTED.keys()
+    named = {*EXECUTED.values(), *re.findall(r"tests/\S+\.py", " ".join(NOT_EXECUTED.values()))}
+    assert [path for path in named if not (ROOT / path).exists()] == []
