@@ -97,7 +97,7 @@ release: wheel client-python client-typescript ## dist/ with wheel, sources, cli
 	@cd dist && rm -f SHA256SUMS && sha256sum -- * >../.cache/SHA256SUMS && mv ../.cache/SHA256SUMS . && ls
 
 # The image holds the extras of IMAGE_EXTRAS. Wheels are those of BASE's Python and processor, each by its hash; pip
-# itself is this environment's. IMAGE_FLAGS go to buildah before its command, such as --storage-driver.
+# itself is this environment's. IMAGE_FLAGS go to buildah and podman before their command, such as --storage-driver.
 BASE := python:3.13-slim
 IMAGE_PYTHON := 3.13
 IMAGE_EXTRAS := files holidays
@@ -128,7 +128,7 @@ base-image: .cache/base-image/base.tar ## a base of Debian's packages, localhost
 
 image-test: $(DEV) base-image ## build the image on base-image, start it without a network, and follow it to its end
 	@$(MAKE) --silent image BASE=localhost/steward-base IMAGE_PYTHON=3.11
-	@IMAGE=localhost/steward $(PYTEST) -q -rs -p no:randomly tests/deploy/test_image.py
+	@IMAGE=localhost/steward IMAGE_FLAGS="$(IMAGE_FLAGS)" $(PYTEST) -q -rs -p no:randomly tests/deploy/test_image.py
 
 fuzz: $(DEV) postgres ## what no client sends: 200 examples an operation against /openapi.json (ARGS="-k runs")
 	@FUZZ_EXAMPLES=200 HOSTILE_MAILS=10000 HARMLESS_VALUES=10000 STEWARD_TEST_REQUIRE_POSTGRES=1 \

@@ -30,8 +30,13 @@ WALLS = (
     # A machine that runs tests may not raise the limits that podman sets by itself.
     *("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=1024:1024", "--no-healthcheck"),
 )
+# Where buildah has put the image, such as `--storage-driver vfs`.
+STORAGE = os.environ.get("IMAGE_FLAGS", "").split()
 # Ways to start a container; a kernel without the unified control groups needs the second.
-RUNTIMES = (("podman",), ("podman", "--runtime", "runc", "--cgroup-manager", "cgroupfs"))
+RUNTIMES = (
+    ("podman", *STORAGE),
+    ("podman", *STORAGE, "--runtime", "runc", "--cgroup-manager", "cgroupfs"),
+)
 
 pytestmark = pytest.mark.skipif(not IMAGE, reason="needs an image: make image-test")
 
@@ -48,7 +53,7 @@ def podman() -> tuple[str, ...]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,  # a storage without layers copies the image for each container
         )
         if tried.returncode == 0:
             return command
