@@ -40,7 +40,7 @@ from steward.scheduling import zones
 from steward.security.envelope import MasterKey
 from steward.security.passwords import PRODUCTION, SMALL
 from steward.startup import master_keys, open_engine, open_traces
-from steward.telemetry.log import Log, LogLevel
+from steward.telemetry.log import Log, LogLevel, LogOrigin, Process
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register, Secret
 from steward.version import __version__
@@ -223,14 +223,21 @@ def _space(settings: Settings) -> Space | None:
     return space
 
 
-def make_log(settings: Settings, clock: Clock, write: Callable[[str], object] = sys.stderr.write) -> Log:
+def make_log(
+    settings: Settings,
+    clock: Clock,
+    write: Callable[[str], object] = sys.stderr.write,
+    *,
+    process: Process = "cli",
+) -> Log:
     """Returns the log of a process; it knows the secrets among the settings."""
     register = Register()
     register.add(*_secrets(settings))
     level = LogLevel[settings.log_level.upper()]
+    origin = LogOrigin(process, is_traced=settings.traces_url is not None)
     if settings.log_format == "text":
-        return Log(write, clock, register, level=level, form="text")
-    return Log(write, clock, register, level=level)
+        return Log(write, clock, register, level=level, form="text", origin=origin)
+    return Log(write, clock, register, level=level, origin=origin)
 
 
 def _secrets(settings: Settings) -> list[str]:

@@ -71,7 +71,7 @@ async def demo(options: DemoOptions, *, ready: Ready) -> None:
     async with _sandbox(options) as sandbox:
         settings = _settings(options, sandbox)
         await migrate(settings.database_url, SystemClock().now())
-        service = await app.build(settings, clock=SystemClock(), log=serve.open_log(settings))
+        service = await app.build(settings, clock=SystemClock(), log=serve.open_log(settings, "api"))
         try:
             facts = await _world(service, options, sandbox)
             await serve.run_service(

@@ -26,7 +26,7 @@ from steward.config import Settings
 from steward.database.engine.migrate import is_sqlite, migrate
 from steward.runs import restored
 from steward.startup import close_files
-from steward.telemetry.log import Log, take_over
+from steward.telemetry.log import Log, Process, take_over
 
 _GRACE_SECONDS = 10
 _KEEP_ALIVE_SECONDS = 15
@@ -63,7 +63,7 @@ async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> N
     if is_sqlite(settings.database_url) and not options.with_worker:
         raise CannotServe("On SQLite one process serves the file: leave --no-worker out.")
     descriptors = share(raise_limit())
-    log = open_log(settings)
+    log = open_log(settings, "api")
     if descriptors.few:
         log.warning("few_descriptors", connections=descriptors.connections)
     await _refuse_pending(settings)
@@ -172,7 +172,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     if is_sqlite(settings.database_url):
         raise CannotServe("On SQLite `steward serve` runs the worker; there is nothing to start apart.")
     raise_limit()
-    log = open_log(settings)
+    log = open_log(settings, "worker")
     await _refuse_pending(settings)
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
     service = await app.build(settings, clock=SystemClock(), serve=False, log=log)
@@ -202,12 +202,12 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
         await service.close()
 
 
-def open_log(settings: Settings) -> Log:
+def open_log(settings: Settings, process: Process) -> Log:
     """The log of this process, which takes the lines of libraries and uncaught errors too.
 
     Closes the installation's files to others, and tells of those that stay open.
     """
-    log = app.make_log(settings, SystemClock())
+    log = app.make_log(settings, SystemClock(), process=process)
     take_over(log)
     for path in close_files(settings):
         log.warning("file_open_to_others", path=path)

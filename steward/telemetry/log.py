@@ -3,17 +3,21 @@
 import contextlib
 import json
 import logging
+import os
 import re
 import sys
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Literal
 
 from steward.clock import Clock
 from steward.telemetry.redact import REDACTED, Register, without_credentials
+from steward.telemetry.traces import current_run, current_trace, run_span, trace_words
+from steward.version import __version__
 
 _DENIED = re.compile(r"authorization|cookie|token|secret|key|password|signature", re.IGNORECASE)
 _LONGEST = 2_000
@@ -29,6 +33,28 @@ class LogLevel(IntEnum):
     ERROR = 40
 
 
+Process = Literal["api", "worker", "cli"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogOrigin:
+    """The process that writes lines: each names it, and the trace of its run or request if any is sent."""
+
+    process: Process
+    is_traced: bool = False
+    pid: int = field(default_factory=os.getpid)
+
+    def fields(self, run: object) -> dict[str, object]:
+        """Returns the fields of a line; `run` is the run it is about, if any."""
+        origin: dict[str, object] = {"release": __version__, "process": self.process, "pid": self.pid}
+        if self.is_traced:
+            about = run or current_run.get()
+            trace = current_trace.get() if about is None else run_span(str(about)).trace
+            if trace is not None:
+                origin["trace"] = trace_words(trace)
+        return origin
+
+
 class Log:
     """Writes lines to one sink; made once by app.py and passed down."""
 
@@ -40,12 +66,14 @@ class Log:
         *,
         level: LogLevel = LogLevel.INFO,
         form: Literal["json", "text"] = "json",
+        origin: LogOrigin | None = None,
     ) -> None:
         self._write = write
         self._clock = clock
         self.register = register
         self._level = level
         self._form = form
+        self._origin = origin
 
     def debug(self, action: str, /, **fields: object) -> None:
         """For debugging."""
@@ -88,6 +116,8 @@ class Log:
             "level": level.name.lower(),
             "action": action,
         }
+        if self._origin is not None:
+            entry |= self._origin.fields(fields.get("run"))
         for name, value in fields.items():
             entry[name] = REDACTED if _DENIED.search(name) else self._plain(name, value)
         self._write(self._text(entry) + "\n")

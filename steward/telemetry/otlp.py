@@ -1,18 +1,22 @@
 """Sends spans to a collector by OTLP over HTTP; needs the extra `traces`."""
 
 import asyncio
+import io
 import logging
 import os
 import queue
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
+import requests
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from requests.adapters import HTTPAdapter
 
 from steward.telemetry.traces import TRACE_BYTES, Span, SpanId, Traces
 from steward.version import __version__
@@ -20,11 +24,30 @@ from steward.version import __version__
 MAX_WAITING = 2_048
 BATCH = 512
 EVERY_SECONDS = 5.0
+MAX_ANSWER_BYTES = 64 * 1024
 _TIMEOUT_SECONDS = 5.0
 _LAST_SECONDS = 2.0
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 # A collector that is away is counted and told by `doctor`, not written to the log with every batch.
 logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
+
+
+class _ShortAnswers(HTTPAdapter):
+    """Reads the beginning of an answer alone and drops the connection: a collector may send without end."""
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
+        """Sends one request; the body of its answer is cut off at MAX_ANSWER_BYTES."""
+        response = super().send(request, **{**options, "stream": True})
+        with response.raw as raw:
+            response.raw = io.BytesIO(raw.read(MAX_ANSWER_BYTES, decode_content=False))
+        return response
+
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, _ShortAnswers())
+    return session
 
 
 class OtlpTraces(Traces):
@@ -37,7 +60,9 @@ class OtlpTraces(Traces):
     ) -> None:
         self._sampled_below: float = ratio * 2 ** (8 * TRACE_BYTES)
         self._on_drop = on_drop
-        self._exporter = OTLPSpanExporter(endpoint=url, headers=dict(headers), timeout=_TIMEOUT_SECONDS)
+        self._exporter = OTLPSpanExporter(
+            endpoint=url, headers=dict(headers), timeout=_TIMEOUT_SECONDS, session=_session()
+        )
         self._resource = Resource(
             {"service.name": "steward", "service.version": __version__, "process.pid": os.getpid()}
         )
@@ -73,9 +98,11 @@ class OtlpTraces(Traces):
         await asyncio.to_thread(self._thread.join, _LAST_SECONDS)
 
     def _send_all(self) -> None:
-        while not self._is_closing.is_set():
+        is_last = False
+        while not is_last:
             self._wake.wait(EVERY_SECONDS)
             self._wake.clear()
+            is_last = self._is_closing.is_set()
             while batch := self._next_batch():
                 self._send(batch)
 

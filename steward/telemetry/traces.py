@@ -69,6 +69,8 @@ NO_TRACES = Traces()
 
 # The run that the current task works on: its calls belong to the run's trace.
 current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
+# The trace of the request that the current task answers.
+current_trace: ContextVar[int | None] = ContextVar("current_trace", default=None)
 
 
 def run_span(run: str) -> SpanId:
@@ -91,6 +93,11 @@ def link_of(traceparent: bytes) -> SpanId | None:
     """The span that a caller's header names; None where it names none."""
     match = _TRACEPARENT.fullmatch(traceparent)
     return None if match is None else SpanId(int(match[1], 16), int(match[2], 16))
+
+
+def trace_words(trace: int) -> str:
+    """The id of a trace as collectors show it."""
+    return f"{trace:0{2 * TRACE_BYTES}x}"
 
 
 def _number(size: int, *parts: object) -> int:

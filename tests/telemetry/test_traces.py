@@ -1,11 +1,12 @@
 """Traces: real processes send them by OTLP over HTTP to a collector of the test, which decodes them."""
 
 import asyncio
+import contextlib
 import gzip
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from steward.config import SettingsError, read
-from steward.telemetry.otlp import MAX_WAITING, OtlpTraces
+from steward.telemetry.otlp import MAX_ANSWER_BYTES, MAX_WAITING, OtlpTraces
 from steward.telemetry.traces import Span, new_span, run_span
 from tests.processes.judging import assert_written_once, hiding, slow_writes
 from tests.processes.running import CLOCK, PASSWORD, environ, eventually, free_port, open_site
 
 CHANGES = 6
+ENDLESS_BYTES = 256 * 1024 * 1024  # more than the buffers of a connection hold
 HEADER = "collector-key-of-the-test"
 LINK = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7"
 ATTRIBUTES = {
@@ -157,6 +159,35 @@ async def test_a_collector_that_is_away_costs_spans_alone() -> None:
     assert sum(dropped) == 2 * MAX_WAITING
     chosen = sum(traces.is_sampled(new_span().trace) for _ in range(10_000))
     assert 4_500 < chosen < 5_500
+
+
+async def test_a_collector_that_answers_without_end_is_cut_off() -> None:
+    """At most MAX_ANSWER_BYTES of an answer are read, and the request counts as taken."""
+    sent = 0
+
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            nonlocal sent
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while sent < ENDLESS_BYTES:
+                    sent += self.wfile.write(bytes(MAX_ANSWER_BYTES))
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Says nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Endless)
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/v1/traces"
+    traces = OtlpTraces(url, headers={}, ratio=1, on_drop=lambda count: None)
+    assert await traces.is_answered()
+    await traces.close()
+    await asyncio.to_thread(thread.join)
+    server.server_close()
+    assert MAX_ANSWER_BYTES <= sent < ENDLESS_BYTES
 
 
 async def test_traces_without_the_extra_stop_the_start(sqlite_url: str, tmp_path: Path) -> None:

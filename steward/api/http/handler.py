@@ -38,7 +38,7 @@ from steward.model.refusals import (
 )
 from steward.model.sessions import Session
 from steward.security.tokens import TokenClaims
-from steward.telemetry.traces import Span, SpanKind, link_of, new_span
+from steward.telemetry.traces import Span, SpanId, SpanKind, current_trace, link_of, new_span
 
 T = TypeVar("T")
 Send = Callable[[Message], Awaitable[None]]
@@ -80,8 +80,9 @@ class RequestHandler:
         if scope["type"] != "http":
             raise LookupError(f"cannot serve {scope['type']}")
         request = ApiRequest(scope, receive, self._context)
-        traces = self._context.traces
-        began = self._context.clock.now() if traces.is_on else None
+        own = new_span() if self._context.traces.is_on else None
+        current_trace.set(None if own is None else own.trace)
+        began = self._context.clock.now() if own is not None else None
         try:
             reply = await self._answer(request)
         except Refusal as refusal:
@@ -100,12 +101,12 @@ class RequestHandler:
             self._context.log.error("request_failed", error, request=request.id, operation=request.operation)
             reply = envelope.defect(request.id)
         await self._send(request, reply, send)
-        if began is not None and request.operation:
-            self._trace(request, reply, began)
+        if began is not None and own is not None and request.operation:
+            self._trace(request, reply, began, own)
 
-    def _trace(self, request: ApiRequest, reply: Reply, began: datetime) -> None:
+    def _trace(self, request: ApiRequest, reply: Reply, began: datetime, own: SpanId) -> None:
         """Adds the request's span. A caller's `traceparent` is a link: a stranger does not choose our ids."""
-        traces, own = self._context.traces, new_span()
+        traces = self._context.traces
         if not traces.is_sampled(own.trace):
             return
         caller = None if request.call is None else request.call.caller
