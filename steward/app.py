@@ -101,6 +101,7 @@ async def build(
     zones.use_packaged_zones()
     log = log or make_log(settings, clock, write_log)
     metrics = Metrics()
+    metrics.set("steward_release", 1, release=__version__)
     engine = await _engine(settings, clock, metrics, log, serve=serve)
     space = _space(settings) if serve else None
     edge = engine if space is None else Spared(engine, space, finishes=False)

@@ -255,9 +255,10 @@ async def _leases(patient: _Patient) -> str:
             f"{interrupted} runs of the last day were given up: three workers were lost with each. Find out"
             " why the service crashes; the log's lines run_interrupted name the runs."
         )
+    releases = f" (release {', '.join(leases.releases)})" if leases.releases else ""
     if leases.expired:
-        return f"{leases.alive} workers hold their lease; {leases.expired} are being taken over."
-    return f"{leases.alive} workers hold their lease."
+        return f"{leases.alive} workers hold their lease{releases}; {leases.expired} are being taken over."
+    return f"{leases.alive} workers hold their lease{releases}."
 
 
 async def _private_hosts(patient: _Patient) -> str:

@@ -4,7 +4,7 @@ from contextlib import closing, nullcontext
 from typing import IO
 
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
-from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
+from steward.database.engine.migrate import is_sqlite, migrate, sqlite_path
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import take_lock
 from steward.startup import close_files
@@ -13,13 +13,10 @@ from steward.startup import close_files
 async def _run_migrations(args: CliArgs) -> Facts:
     """Applies pending migrations; with --check only looks, and fails when any is pending."""
     url, only_look = args.settings.database_url, args.options.check
-    try:
-        with stopped(url) if is_sqlite(url) and not only_look else nullcontext():
-            if not only_look:
-                close_files(args.settings)
-            done = await migrate(url, args.now(), only_look=only_look)
-    except SchemaDiffers as error:
-        raise CommandFailed("schema_differs", str(error)) from error
+    with stopped(url) if is_sqlite(url) and not only_look else nullcontext():
+        if not only_look:
+            close_files(args.settings)
+        done = await migrate(url, args.now(), only_look=only_look)
     if args.options.check and done.pending:
         names = ", ".join(done.pending)
         raise CommandFailed("migrations_pending", f"Migrations are pending ({names}): run steward migrate.")

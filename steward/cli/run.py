@@ -14,6 +14,7 @@ import uvloop
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage
 from steward.cli.table import commands
 from steward.config import Settings, SettingsError, read, read_env_file
+from steward.database.engine.migrate import SchemaDiffers
 from steward.database.engine.sqlite import AlreadyServed
 from steward.model.refusals import Refusal
 
@@ -65,6 +66,8 @@ async def _call(command: Command, args: CliArgs) -> Facts | None:
         return await command.run(args)
     except Refusal as refusal:
         raise CommandFailed(refusal.code, refusal.message) from refusal
+    except SchemaDiffers as error:
+        raise CommandFailed("schema_differs", str(error)) from error
     except AlreadyServed as error:
         raise CommandFailed("already_served", str(error)) from error
     except OSError as error:

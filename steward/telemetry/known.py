@@ -31,6 +31,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "steward_queue_oldest_seconds": "Age of the oldest run in a state of the queue.",
     "steward_queue_runs": "Runs in a state of the queue.",
     "steward_ready": "1 while database, migrations and keys are as /readyz requires, else 0.",
+    "steward_release": "1 for the release that this process is of.",
     "steward_request_seconds": "From a request's head to the end of its answer.",
     "steward_requests_total": "Requests answered, by status and operation.",
     "steward_routes_broken": "Routes of notices whose channel takes nothing any more.",

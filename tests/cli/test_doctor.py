@@ -192,6 +192,34 @@ def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, dat
     assert "migrations" in wrong(steward("doctor"))
 
 
+def test_the_releases_of_living_workers_are_told(steward: Steward, database_url: str) -> None:
+    """While one replaces the other there are two; a worker whose lease has ended counts no more."""
+    now = int(CLOCK.now().timestamp() * 1000)
+    hour = 3_600_000
+    rows = [("1.0", now + hour), ("1.1", now + hour), ("1.1", now + hour), ("0.9", now - hour)]
+    values = ", ".join(
+        f"('elsewhere|{pid}|1', '{release}', 'alive', {until}, 0, 1)"
+        for pid, (release, until) in enumerate(rows)
+    )
+    into(
+        database_url,
+        f"INSERT INTO workers (name, version, state, lease_until, started_at, slots) VALUES {values}",
+    )
+    expiring = "3 workers hold their lease (release 1.0, 1.1); 1 are being taken over."
+    assert found(steward("doctor"))["leases"] == (True, expiring)
+
+
+def test_a_database_of_the_release_after_next_is_refused(steward: Steward, database_url: str) -> None:
+    """One migrated by the next release is served; further than that no command touches it."""
+    columns = "INSERT INTO schema_version (version, applied_at, sha256, serves_from) VALUES"
+    into(database_url, f"{columns} (2, 0, 'next', 1)")
+    assert steward("org", "list").status == 0
+    into(database_url, f"{columns} (3, 0, 'after', 2)")
+    for words in (["org", "list"], ["migrate"]):
+        assert steward(*words).refused == (1, "schema_differs")
+    assert "migrated to 0003 by a later release" in found(steward("doctor"))["migrations"][1]
+
+
 def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> None:
     """Due for longer than the late limit and its grace."""
     steward("org", "create", "--name", "Demo Shop")

@@ -1,9 +1,9 @@
-"""Migrations: one schema, upgrades that apply what is pending, released functions that never change."""
+"""Migrations: one schema, upgrades beside those who work, and releases that are too old for a database."""
 
+import asyncio
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from steward.database.engine.base import Dialect
 from steward.database.engine.migrate import (
+    LockLimits,
     Migrated,
     SchemaDiffers,
     is_sqlite,
@@ -20,6 +21,7 @@ from steward.database.engine.migrate import (
     sqlite_path,
 )
 from steward.database.engine.sqlite import connect
+from steward.model.refusals import Unavailable
 from tests.fake_clock import FakeClock
 from tests.source import ROOT
 
@@ -27,34 +29,8 @@ FOLDER = ROOT / "steward/database/migrations"
 FUNCTIONS = FOLDER / "functions.postgres.sql"
 LAST = len(migrations("sqlite"))
 NEXT = f"{LAST + 1:04d}_made_up"  # the migration of a made-up later release
-# Signatures of released functions: `name(types of the arguments)`. They never change, since `migrate`
-# replaces functions while processes of the release before still call them.
-RELEASED: frozenset[str] = frozenset()
-# A statement that is not additive needs a line `-- reviewed: <why it is safe>` directly above it.
-NOT_ADDITIVE = re.compile(r"\b(DROP|RENAME|writable_schema)\b|\bALTER COLUMN \w+ (SET DATA )?TYPE\b", re.I)
 SIGNATURE = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)\((.*?)\)\s*RETURNS(.*?)AS \$\$", re.S | re.M)
 INLINED = {"steward_now"}  # calls functions of pg_catalog alone
-
-
-def signatures(text: str) -> dict[str, str]:
-    """Returns each function's signature with the part of its definition between arguments and body."""
-    heads: dict[str, str] = {}
-    names: set[str] = set()
-    for name, arguments, head in SIGNATURE.findall(text):
-        types = [argument.split(None, 1)[1] for argument in re.split(r",\s*", arguments) if argument]
-        assert name not in names, f"{name} is written twice"
-        names.add(name)
-        heads[f"{name}({', '.join(types)})"] = head
-    return heads
-
-
-def faults(name: str, text: str) -> Iterator[str]:
-    """Finds the statements of a migration that take something away without a review."""
-    lines = text.splitlines()
-    for number, line in enumerate(lines):
-        code = line.partition("--")[0]
-        if NOT_ADDITIVE.search(code) and not (number and lines[number - 1].startswith("-- reviewed: ")):
-            yield f"{name}:{number + 1}: {line.strip()}"
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
@@ -66,35 +42,13 @@ def test_migrations_are_numbered_without_gaps() -> None:
     assert names - set(common) <= {name.replace(".sql", f".{end}.sql") for name in common for end in ends}
 
 
-def test_migrations_after_the_first_only_add() -> None:
-    """Nothing is dropped, renamed or given another type without a reviewed reason above the line."""
-    later = [file for file in sorted(FOLDER.glob("0*.sql")) if not file.name.startswith("0001_")]
-    assert [fault for file in later for fault in faults(file.name, file.read_text("utf-8"))] == []
-
-
-def test_the_linter_finds_what_is_not_additive() -> None:
-    """A made-up migration is refused statement by statement, and a reviewed one passes."""
-    text = (
-        "ALTER TABLE runs RENAME TO jobs;\nALTER TABLE runs ALTER COLUMN mode TYPE text;\nDROP TABLE steps;\n"
-    )
-    assert [fault.split(":")[1] for fault in faults("0002_x.sql", text)] == ["1", "2", "3"]
-    assert list(faults("0002_x.sql", "-- reviewed: made by the line above\nDROP TABLE steps_old;\n")) == []
-    assert list(faults("0002_x.sql", "ALTER TABLE runs ADD COLUMN note text; -- no DROP TABLE\n")) == []
-
-
 def test_functions_have_a_fixed_search_path_and_stand_in_one_file() -> None:
     """A function finds only the tables of its own schema, whatever the caller's search_path."""
-    heads = signatures(FUNCTIONS.read_text("utf-8"))
+    heads = SIGNATURE.findall(FUNCTIONS.read_text("utf-8"))
     assert len(heads) > 30
-    unset = {signature.partition("(")[0] for signature, head in heads.items() if "search_path" not in head}
-    assert unset == INLINED
+    assert {name for name, _, head in heads if "search_path" not in head} == INLINED
     for file in FOLDER.glob("0*.sql"):
         assert not re.search(r"CREATE (OR REPLACE )?FUNCTION", file.read_text("utf-8")), file.name
-
-
-def test_the_signatures_of_released_functions_stay() -> None:
-    """A released function keeps its arguments; its changed form gets a new name beside it."""
-    assert set(signatures(FUNCTIONS.read_text("utf-8"))) >= RELEASED
 
 
 def test_the_text_of_each_engine_has_no_macro_left() -> None:
@@ -112,6 +66,7 @@ def upgraded(tmp_path: Path) -> Path:
     folder = tmp_path / "migrations"
     shutil.copytree(FOLDER, folder)
     (folder / f"{NEXT}.sql").write_text(
+        f"-- serves from: {LAST:04d}\n"
         "CREATE TABLE notes (\n    id {serial},\n    text {text} NOT NULL\n) {strict};\n"
         "ALTER TABLE workers ADD COLUMN host {text};\n"
     )
@@ -211,3 +166,68 @@ async def test_functions_are_applied_by_every_migrate(postgresql_url: str, clock
     # `migrate` applies the file without checking bodies, since a later migration may make their tables.
     await _execute(postgresql_url, "SET check_function_bodies = on;" + FUNCTIONS.read_text("utf-8"))
     assert await _rows(postgresql_url, described) == before
+
+
+async def test_a_release_serves_the_schema_of_the_next_one_and_not_the_one_after(
+    database_url: str, clock: FakeClock, upgraded: Path
+) -> None:
+    """Nothing is pending for it, and its functions stay; the second next is refused with words."""
+    await migrate(database_url, clock.now(), folder=upgraded)
+    beside = await migrate(database_url, clock.now(), only_look=True)
+    assert (beside.before, beside.pending) == (LAST + 1, ())
+    assert (await migrate(database_url, clock.now())).applied == ()
+    second = f"-- serves from: {LAST + 1:04d}\nALTER TABLE notes ADD COLUMN author {{text}};\n"
+    (upgraded / f"{LAST + 2:04d}_second.sql").write_text(second)
+    await migrate(database_url, clock.now(), folder=upgraded)
+    for only_look in (True, False):
+        with pytest.raises(SchemaDiffers, match="later release"):
+            await migrate(database_url, clock.now(), only_look=only_look)
+
+
+async def test_an_index_is_built_beside_writers_and_again_after_a_failure(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """On PostgreSQL outside a transaction; one that was left invalid is made anew."""
+    folder = tmp_path / "indexed"
+    shutil.copytree(FOLDER, folder)
+    index = "CREATE INDEX {concurrently} workers_named ON workers (name);\n"
+    (folder / f"{NEXT}.sql").write_text(f"-- serves from: {LAST:04d}\n{index}")
+    if is_sqlite(database_url):
+        await migrate(database_url, clock.now(), folder=folder)
+        assert await _rows(database_url, "SELECT 1 FROM sqlite_master WHERE name = 'workers_named'") == [(1,)]
+        return
+    await _execute(database_url, "CREATE INDEX workers_named ON workers (version)")
+    await _execute(
+        database_url,
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'workers_named'::regclass",
+    )
+    assert (await migrate(database_url, clock.now(), folder=folder)).applied == (NEXT,)
+    described = "SELECT indisvalid, pg_get_indexdef(indexrelid) FROM pg_index"
+    described += " WHERE indexrelid = 'workers_named'::regclass"
+    [(is_valid, definition)] = await _rows(database_url, described)
+    assert is_valid
+    assert definition.endswith("(name)")
+
+
+async def test_a_migration_gives_up_a_locked_table_and_comes_back(
+    postgresql_url: str, clock: FakeClock, upgraded: Path
+) -> None:
+    """Its waiting holds up others for a moment only; after the last try it says what to do."""
+    holder: Any = await asyncpg.connect(postgresql_url)
+    try:
+        await holder.execute("BEGIN; LOCK TABLE workers IN ACCESS SHARE MODE")
+        few = LockLimits(wait_ms=10, tries=2, pause_s=0)
+        with pytest.raises(Unavailable, match=r"2 tries of 0\.01 s"):
+            await migrate(postgresql_url, clock.now(), folder=upgraded, lock_limits=few)
+        assert (await migrate(postgresql_url, clock.now(), only_look=True)).before == LAST
+        patient = LockLimits(wait_ms=10, tries=1_000_000, pause_s=0)
+        migrating = asyncio.create_task(
+            migrate(postgresql_url, clock.now(), folder=upgraded, lock_limits=patient)
+        )
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'workers'::regclass"
+        while not await holder.fetchval(waiting):
+            assert not migrating.done()
+        await holder.execute("COMMIT")
+        assert (await migrating).after == LAST + 1
+    finally:
+        await holder.close()

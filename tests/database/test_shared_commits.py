@@ -81,7 +81,9 @@ async def test_an_act_the_database_refuses_leaves_nothing(engine: Engine, clock:
 
     async def twice(tx: Tx) -> None:
         await keep(tx, "first")
-        await tx.execute("INSERT INTO schema_version (version, applied_at, sha256) VALUES (1, 1, 'x')")
+        await tx.execute(
+            "INSERT INTO schema_version (version, applied_at, sha256, serves_from) VALUES (1, 1, 'x', 1)"
+        )
 
     with pytest.raises(Exception, match=r"(?i)unique|permission"):
         await engine.write(clock.now(), twice)

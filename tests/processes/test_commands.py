@@ -13,6 +13,9 @@ from typing import Any
 
 import httpx
 
+from steward.database.engine.migrate import sqlite_path
+from steward.database.engine.sqlite import connect
+from steward.version import __version__
 from tests.processes.running import LONGEST, PASSWORD, environ, eventually, open_site, start, steward
 
 
@@ -74,7 +77,10 @@ async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: 
 
 
 async def test_pending_migrations_and_a_taken_port_are_told(tmp_path: Path, sqlite_url: str) -> None:
-    """Serve refuses to start when migrations are pending. See docs/design/command-line.md#commands."""
+    """Serve refuses to start when migrations are pending, or when the database is too new for it.
+
+    See docs/design/command-line.md#commands.
+    """
     env = {
         "STEWARD_ENV": "test",
         "STEWARD_DATABASE_URL": f"sqlite:///{tmp_path / 'new.db'}",
@@ -88,6 +94,10 @@ async def test_pending_migrations_and_a_taken_port_are_told(tmp_path: Path, sqli
         port = str(taken.getsockname()[1])
         there = {**env, "STEWARD_DATABASE_URL": sqlite_url}
         assert await refused("serve", "--port", port, env=there) == (1, "cannot_serve")
+        newer = connect(sqlite_path(sqlite_url))
+        newer.execute("INSERT INTO schema_version VALUES (3, 0, 'of the release after next', 2)")
+        newer.close()
+        assert await refused("serve", "--port", port, env=there) == (1, "schema_differs")
         assert await refused("sandbox", "--port", port, env={}) == (1, "cannot_serve")
     assert await refused("sandbox", "--port", "0", env={"STEWARD_ENV": "production"}) == (1, "production")
 
@@ -116,6 +126,7 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
             async with httpx.AsyncClient() as scraper:
                 text = (await scraper.get(f"http://{figures}/metrics")).text
             assert "\nsteward_ready 1.0\n" in text
+            assert f'\nsteward_release{{release="{__version__}"}} 1.0\n' in text
             assert {worker.facts["concurrency"] for worker in workers} == {3}
             assert len({worker.facts["worker_id"] for worker in workers}) == 2
             assert (await site.reaches(run["id"], "succeeded", "failed"))["status"] == "succeeded"

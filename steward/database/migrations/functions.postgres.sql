@@ -1,6 +1,6 @@
 -- The roles and functions of PostgreSQL, each written once. `migrate` applies this file every time, before pending
 -- migrations and without checking function bodies, so that both may use each other's new objects. The signature of a
--- released function never changes: its changed form gets a new name beside it (tests/database/test_migrations.py).
+-- released function never changes: its changed form gets a new name beside it (tests/migration_rules.py).
 --
 -- `queue_…` functions run as the role steward_queue and see every organization: they return ids and numbers only.
 -- `steward_…` functions run as their caller, inside the tenant context.

@@ -24,6 +24,7 @@ class Leases:
     alive: int
     expired: int
     oldest_end: datetime | None
+    releases: tuple[str, ...]  # of those alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,16 @@ async def leases(tx: Tx) -> Leases:
         " FROM workers WHERE state IN ('alive', 'stopping')"
     )
     assert row is not None
-    return Leases(int(row["alive"]), int(row["expired"]), from_ms_or_none(row["oldest_end"]))
+    releases = await tx.all(
+        "SELECT DISTINCT version FROM workers"
+        " WHERE state IN ('alive', 'stopping') AND lease_until >= {now} ORDER BY version"
+    )
+    return Leases(
+        int(row["alive"]),
+        int(row["expired"]),
+        from_ms_or_none(row["oldest_end"]),
+        tuple(release["version"] for release in releases),
+    )
 
 
 async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
