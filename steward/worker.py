@@ -117,6 +117,7 @@ class Worker:
     full: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
     claiming: bool = False
+    swept_until: int = 0  # the last organization that retention has looked into
     notifications: NotificationContext | None = None
 
 
@@ -408,8 +409,11 @@ async def expire_unstarted(worker: Worker) -> bool:
 
 
 async def apply_retention(worker: Worker) -> bool:
-    """Deletes expired rows."""
-    return await tasks.apply_retention(worker.ctx, worker.ctx.retention)
+    """Deletes expired rows of the next organizations."""
+    again, worker.swept_until = await tasks.apply_retention(
+        worker.ctx, worker.ctx.retention, after=worker.swept_until
+    )
+    return again
 
 
 async def _run_periodically(worker: Worker, task: _PeriodicTask) -> None:

@@ -16,6 +16,7 @@ from steward.database.events import own_changes
 from steward.database.events import retention as events_kept
 from steward.database.notifications import retention as notices_kept
 from steward.database.operator import partitions, retention
+from steward.database.org_span import EVERY_ORG, OrgSpan, next_orgs
 from steward.database.runs import file_folder, run_files, workers
 from steward.model.ids import AutomationId, OrgId, PersonId, RunId
 
@@ -26,6 +27,7 @@ _VALUES_FOR = timedelta(days=30)
 FILES_FOR = timedelta(days=30)
 TEST_FILES_FOR = timedelta(hours=24)
 _INVITATIONS_FOR = timedelta(days=30)
+_DAY = timedelta(days=1)
 _FAILURES_FOR = timedelta(days=1)
 _EVENTS_FOR = timedelta(days=30)
 _BODIES_FOR = timedelta(days=7)
@@ -35,12 +37,16 @@ _INBOX_FOR = timedelta(days=90)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRules:
-    """The settings of retention, with their defaults; `file` is the SQLite database."""
+    """The settings of retention, with their defaults; `file` is the SQLite database.
+
+    `orgs` are the organizations that a pass looks into.
+    """
 
     history: timedelta = timedelta(days=400)
     session_idle: timedelta = timedelta(minutes=30)
     session_life: timedelta = timedelta(hours=12)
     file: Path | None = None
+    orgs: OrgSpan = EVERY_ORG
 
 
 Sweep = Callable[[Engine, datetime, RetentionRules], Awaitable[int]]
@@ -50,7 +56,7 @@ async def _sweep_runs(engine: Engine, now: datetime, keeping: RetentionRules) ->
     """Removes runs that finished longer ago than the history is kept, with everything they hold."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, RunId]]:
-        return await retention.runs_past(tx, tx.now - keeping.history, _RUNS)
+        return await retention.runs_past(tx, tx.now - keeping.history, _RUNS, keeping.orgs)
 
     return await _of_runs(engine, now, await engine.read(now, pick), retention.remove_runs)
 
@@ -59,7 +65,7 @@ async def _sweep_values(engine: Engine, now: datetime, keeping: RetentionRules) 
     """Removes step values thirty days after their run's end; by partition on PostgreSQL."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, RunId]]:
-        return await retention.values_past(tx, tx.now - _VALUES_FOR, _RUNS)
+        return await retention.values_past(tx, tx.now - _VALUES_FOR, _RUNS, keeping.orgs)
 
     return await _of_runs(engine, now, await engine.read(now, pick), retention.remove_values)
 
@@ -104,7 +110,7 @@ async def _sweep_slots(engine: Engine, now: datetime, keeping: RetentionRules) -
     """Removes decided slots older than the kept history."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, AutomationId, int]]:
-        return await retention.slots_past(tx, tx.now - keeping.history, ROWS)
+        return await retention.slots_past(tx, tx.now - keeping.history, ROWS, keeping.orgs)
 
     expired = await engine.read(now, pick)
 
@@ -147,7 +153,7 @@ async def _sweep_events(engine: Engine, now: datetime, keeping: RetentionRules) 
     """Removes store events after a month: none is matched or repeated that late."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
-        return await events_kept.past(tx, tx.now - _EVENTS_FOR, ROWS)
+        return await events_kept.past(tx, tx.now - _EVENTS_FOR, ROWS, keeping.orgs)
 
     return await _of_events(engine, now, await engine.read(now, pick), events_kept.remove)
 
@@ -156,7 +162,7 @@ async def _sweep_bodies(engine: Engine, now: datetime, keeping: RetentionRules) 
     """Removes bodies of store events after a week; by partition on PostgreSQL."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
-        return await events_kept.bodies_past(tx, tx.now - _BODIES_FOR, ROWS)
+        return await events_kept.bodies_past(tx, tx.now - _BODIES_FOR, ROWS, keeping.orgs)
 
     return await _of_events(engine, now, await engine.read(now, pick), events_kept.remove_bodies)
 
@@ -193,22 +199,27 @@ async def _sweep_own_changes(engine: Engine, now: datetime, keeping: RetentionRu
 
 async def _sweep_notices(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes notices after a month."""
-    return await _of_notifications(engine, now, notices_kept.notices_past, notices_kept.remove_notices)
+    return await _of_notifications(
+        engine, now, keeping, notices_kept.notices_past, notices_kept.remove_notices
+    )
 
 
 async def _sweep_messages(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Removes messages that have ended a month after they were begun."""
-    return await _of_notifications(engine, now, notices_kept.messages_past, notices_kept.remove_messages)
+    return await _of_notifications(
+        engine, now, keeping, notices_kept.messages_past, notices_kept.remove_messages
+    )
 
 
 async def _of_notifications(
     engine: Engine,
     now: datetime,
-    past: Callable[[Tx, datetime, int], Awaitable[list[tuple[OrgId, str]]]],
+    keeping: RetentionRules,
+    past: Callable[[Tx, datetime, int, OrgSpan], Awaitable[list[tuple[OrgId, str]]]],
     remove: Callable[..., Awaitable[int]],
 ) -> int:
     async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
-        return await past(tx, tx.now - _NOTICES_FOR, ROWS)
+        return await past(tx, tx.now - _NOTICES_FOR, ROWS, keeping.orgs)
 
     by_org: dict[OrgId, list[str]] = defaultdict(list)
     for org, key in await engine.read(now, pick):
@@ -282,10 +293,7 @@ async def rotate_partitions(engine: Engine, now: datetime) -> tuple[int, int]:
         return 0, 0
     created = await engine.write(now, partitions.make)
 
-    async def look(tx: Tx) -> tuple[datetime, RunId | None, RunId | None]:
-        return tx.now, *await partitions.oldest_runs(tx)
-
-    then, oldest, unfinished = await engine.read(now, look)
+    then, oldest, unfinished = await _oldest_runs(engine, now)
     dropped = 0
     for table, drop_before in (
         ("step_values", partitions.border(then - _VALUES_FOR, unfinished)),
@@ -295,3 +303,25 @@ async def rotate_partitions(engine: Engine, now: datetime) -> tuple[int, int]:
     ):
         dropped += await engine.write(now, partial(partitions.drop, table=table, before=drop_before))
     return created, dropped
+
+
+async def _oldest_runs(engine: Engine, now: datetime) -> tuple[datetime, str | None, str | None]:
+    """Returns the database's time and the least ids that runs need, read span by span of organizations."""
+    any_ids: list[str] = []
+    open_ids: list[str] = []
+    after = 0
+
+    async def look(tx: Tx) -> tuple[datetime, OrgSpan | None]:
+        span = await next_orgs(tx, after)
+        if span is not None:
+            since = tx.now - _VALUES_FOR + _DAY
+            any_id, open_id = await partitions.oldest_runs(tx, queued_before=since, orgs=span)
+            any_ids.extend([any_id] if any_id is not None else [])
+            open_ids.extend([open_id] if open_id is not None else [])
+        return tx.now, span
+
+    while True:
+        then, span = await engine.read(now, look)
+        if span is None:
+            return then, min(any_ids, default=None), min(open_ids, default=None)
+        after = span.last

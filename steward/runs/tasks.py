@@ -1,6 +1,7 @@
 """Periodic tasks: rows of runs that are due, each by itself; retention, partitions, disk space, gauges."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from steward.database.automations import schedules
 from steward.database.engine.base import Autocommit, Tx
 from steward.database.engine.disk_space import Space
 from steward.database.operator import gauges, health
+from steward.database.org_span import EVERY_ORG, ORGANIZATIONS, next_orgs
 from steward.database.runs import approvals, fairness, transitions, write_ledger
 from steward.database.runs import records as runs
 from steward.model.ids import ApprovalId, OrgId, RunId
@@ -131,9 +133,19 @@ async def note_progress(ctx: WriteContext) -> bool:
     return False
 
 
-async def apply_retention(ctx: TaskContext, rules: RetentionRules) -> bool:
-    """Deletes expired rows; returns True when a table had as many as are deleted at once."""
+async def apply_retention(
+    ctx: TaskContext, rules: RetentionRules, *, after: int = 0, most_orgs: int = ORGANIZATIONS
+) -> tuple[bool, int]:
+    """Deletes expired rows of the next `most_orgs` organizations behind the number `after`.
+
+    Returns whether a table had as many as are deleted at once, and the `after` of the next pass.
+    """
     full: set[str] = set()
+    now = ctx.clock.now()
+    orgs = await ctx.engine.read(now, partial(next_orgs, after=after, limit=most_orgs))
+    if orgs is None:  # none is left: from the first one again
+        orgs = await ctx.engine.read(now, partial(next_orgs, after=0, limit=most_orgs)) or EVERY_ORG
+    rules = replace(rules, orgs=orgs)
 
     async def sweep(org: OrgId, table: str) -> None:
         removed = await retention.SWEEPS[table](ctx.engine, ctx.clock.now(), rules)
@@ -146,7 +158,7 @@ async def apply_retention(ctx: TaskContext, rules: RetentionRules) -> bool:
     due = [(OrgId(0), table) for table in retention.SWEEPS if table not in late]
     await _process_rows(ctx, "retention", due, sweep)
     await retention.shrink(ctx.engine, ctx.clock.now(), rules)
-    return bool(full)
+    return bool(full), after if full else orgs.last
 
 
 async def rotate_partitions(ctx: TaskContext) -> bool:

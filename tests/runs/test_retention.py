@@ -19,9 +19,9 @@ from steward.database.engine.sqlite import SqliteEngine
 from steward.database.runs import steps
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, Run, RunStatus
-from steward.runs import retention
+from steward.runs import retention, tasks
 from tests.fake_clock import FakeClock
-from tests.runs.shop import Shop, connect_all, open_shop
+from tests.runs.shop import Shop, connect_all, neighbour, open_shop
 
 OF_A_RUN = ("runs", "steps", "step_values", "changes", "search_terms", "write_ledger", "idempotency_keys")
 HISTORY = timedelta(days=400)
@@ -197,6 +197,25 @@ async def slots_decided(tx: Tx, org: int) -> int:
     )
     assert row is not None
     return int(row["n"])
+
+
+async def test_a_pass_looks_into_some_organizations(shop: Shop) -> None:
+    """Each pass takes the next ones, at the limit and one past it, and begins again behind the last."""
+    shops = [shop, await neighbour(shop)]
+    for each in shops:
+        await each.drained(await each.hiding(), Mode.TEST)
+    orgs = [each.owner.org for each in shops]
+    ctx = (await shop.hired()).ctx
+    await shop.clock.advance((HISTORY + STORED).total_seconds())
+
+    async def swept(after: int, most: int) -> tuple[tuple[bool, int], list[bool]]:
+        passed = await tasks.apply_retention(ctx, ctx.retention, after=after, most_orgs=most)
+        left = [await each.read(partial(runs_left, org=each.owner.org)) for each in shops]
+        return passed, [runs == set() for runs in left]
+
+    assert await swept(orgs[0], 1) == ((False, orgs[1]), [False, True])
+    assert await swept(orgs[1], 1) == ((False, orgs[0]), [True, True])
+    assert await swept(0, 2) == ((False, orgs[1]), [True, True])
 
 
 async def test_months_are_made_ahead_and_dropped_behind(

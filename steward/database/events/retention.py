@@ -4,31 +4,34 @@ from collections.abc import Collection
 from datetime import datetime
 
 from steward.database.engine.base import Both, Tx
+from steward.database.org_span import OrgSpan
 from steward.model.ids import OrgId, first_id
 
 
-async def past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, str]]:
-    """The oldest events that arrived before an instant, of every organisation."""
+async def past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
+    """Returns the oldest events of organizations that arrived before an instant."""
     rows = await tx.all(
         Both(
             "SELECT o.org_id, e.id FROM dir_orgs AS o CROSS JOIN events AS e"
-            " WHERE e.org_id = o.org_id AND e.id < :border ORDER BY o.org_id, e.id LIMIT :most",
-            "SELECT org_id, id FROM queue_retain_events(:border, :most)",
+            " WHERE o.org_id BETWEEN :first_org AND :last_org AND e.org_id = +o.org_id AND e.id < :border"
+            " ORDER BY o.org_id, e.id LIMIT :most",
+            "SELECT org_id, id FROM queue_retain_events(:border, :most, :first_org, :last_org)",
         ),
-        {"border": first_id(before), "most": max_rows},
+        orgs.args(border=first_id(before), most=max_rows),
     )
     return [(OrgId(row["org_id"]), row["id"]) for row in rows]
 
 
-async def bodies_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, str]]:
-    """As `past`, events that still have their bodies; none where months hold them."""
+async def bodies_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
+    """Returns events as `past` does that still have their bodies; none on PostgreSQL: months hold them."""
     rows = await tx.all(
         Both(
             "SELECT o.org_id, b.event_id AS id FROM dir_orgs AS o CROSS JOIN event_bodies AS b"
-            " WHERE b.org_id = o.org_id AND b.event_id < :border LIMIT :most",
-            "SELECT org_id, id FROM queue_retain_events(:border, 0)",
+            " WHERE o.org_id BETWEEN :first_org AND :last_org AND b.org_id = +o.org_id"
+            " AND b.event_id < :border LIMIT :most",
+            "SELECT org_id, id FROM queue_retain_events(:border, 0, :first_org, :last_org)",
         ),
-        {"border": first_id(before), "most": max_rows},
+        orgs.args(border=first_id(before), most=max_rows),
     )
     return [(OrgId(row["org_id"]), row["id"]) for row in rows]
 

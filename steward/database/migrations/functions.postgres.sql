@@ -423,13 +423,14 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     ORDER BY c.next_at LIMIT max_rows
 $$;
 
-CREATE OR REPLACE FUNCTION queue_retain_runs(border text, before bigint, max_rows bigint)
+CREATE OR REPLACE FUNCTION queue_retain_runs(border text, before bigint, max_rows bigint, first_org bigint, last_org bigint)
 RETURNS TABLE (org_id bigint, id text) LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, public AS $$
     SELECT o.org_id, r.id FROM dir_orgs AS o
     CROSS JOIN LATERAL (SELECT q.id FROM runs AS q
                         WHERE q.org_id = o.org_id AND q.id < border AND q.finished_at < before
                         ORDER BY q.id LIMIT max_rows) AS r
+    WHERE o.org_id BETWEEN first_org AND last_org
     ORDER BY o.org_id, r.id LIMIT max_rows
 $$;
 
@@ -443,7 +444,7 @@ SET search_path = pg_catalog, public AS $$
     LIMIT max_rows
 $$;
 
-CREATE OR REPLACE FUNCTION queue_retain_slots(before bigint, max_rows bigint)
+CREATE OR REPLACE FUNCTION queue_retain_slots(before bigint, max_rows bigint, first_org bigint, last_org bigint)
 RETURNS TABLE (org_id bigint, automation_id text, slot_at bigint) LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, public AS $$
     SELECT o.org_id, r.automation_id, r.slot_at FROM dir_orgs AS o
@@ -451,14 +452,17 @@ SET search_path = pg_catalog, public AS $$
                         WHERE q.org_id = o.org_id AND q.run_at < before AND q.slot_at < before
                           AND q.state <> 'pending'
                         ORDER BY q.run_at LIMIT max_rows) AS r
+    WHERE o.org_id BETWEEN first_org AND last_org
     LIMIT max_rows
 $$;
 
-CREATE OR REPLACE FUNCTION queue_retain_events(border text, max_rows bigint) RETURNS TABLE (org_id bigint, id text)
+CREATE OR REPLACE FUNCTION queue_retain_events(border text, max_rows bigint, first_org bigint, last_org bigint)
+RETURNS TABLE (org_id bigint, id text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT o.org_id, r.id FROM dir_orgs AS o
     CROSS JOIN LATERAL (SELECT e.id FROM events AS e WHERE e.org_id = o.org_id AND e.id < border
                         ORDER BY e.id LIMIT max_rows) AS r
+    WHERE o.org_id BETWEEN first_org AND last_org
     ORDER BY o.org_id, r.id LIMIT max_rows
 $$;
 
@@ -467,17 +471,21 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT DISTINCT c.org_id FROM own_changes AS c WHERE c.applied_at < made_before
 $$;
 
--- The oldest run, and the oldest unfinished one: no partition with its id is dropped.
-CREATE OR REPLACE FUNCTION queue_oldest_runs() RETURNS TABLE (any_id text, open_id text) LANGUAGE sql STABLE SECURITY DEFINER
+-- The oldest run of some organizations, and the id of a day before their oldest unfinished one that was queued before an
+-- instant: no partition with such ids is dropped. An id can be a little older than `queued_at`.
+CREATE OR REPLACE FUNCTION queue_oldest_runs(kinds bigint[], queued_before bigint, first_org bigint, last_org bigint)
+RETURNS TABLE (any_id text, open_id text) LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, public AS $$
     SELECT (SELECT min(r.id) FROM dir_orgs AS o
             CROSS JOIN LATERAL (SELECT q.id FROM runs AS q WHERE q.org_id = o.org_id
-                                ORDER BY q.id LIMIT 1) AS r),
-           (SELECT min(r.id) FROM (SELECT q.id FROM runs AS q WHERE q.queue = 'ready'
-                                   UNION ALL SELECT q.id FROM runs AS q WHERE q.queue = 'leased'
-                                   UNION ALL SELECT q.id FROM runs AS q WHERE q.queue = 'sleeping'
-                                   UNION ALL SELECT q.id FROM runs AS q WHERE q.queue = 'parked'
-                                   UNION ALL SELECT q.id FROM runs AS q WHERE q.status = 'queued') AS r)
+                                ORDER BY q.id LIMIT 1) AS r
+            WHERE o.org_id BETWEEN first_org AND last_org),
+           (SELECT steward_id_floor(min(r.queued_at) - 86400000) FROM dir_orgs AS o
+            CROSS JOIN unnest(kinds) AS k (kind)
+            CROSS JOIN LATERAL (SELECT q.queued_at FROM runs AS q
+                                WHERE q.org_id = o.org_id AND q.kind = k.kind AND q.queued_at < queued_before
+                                ORDER BY q.queued_at LIMIT 1) AS r
+            WHERE o.org_id BETWEEN first_org AND last_org)
 $$;
 
 -- Gauges over all organizations: numbers only, of at most `cap` rows in the order of their index.
@@ -571,20 +579,24 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     ORDER BY a.warn_at, a.id LIMIT max_rows
 $$;
 
-CREATE OR REPLACE FUNCTION queue_retain_notices(border text, max_rows bigint) RETURNS TABLE (org_id bigint, id text)
+CREATE OR REPLACE FUNCTION queue_retain_notices(border text, max_rows bigint, first_org bigint, last_org bigint)
+RETURNS TABLE (org_id bigint, id text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT o.org_id, r.id FROM dir_orgs AS o
     CROSS JOIN LATERAL (SELECT n.id FROM notices AS n WHERE n.org_id = o.org_id AND n.id < border
                         ORDER BY n.id LIMIT max_rows) AS r
+    WHERE o.org_id BETWEEN first_org AND last_org
     ORDER BY o.org_id, r.id LIMIT max_rows
 $$;
 
-CREATE OR REPLACE FUNCTION queue_retain_messages(border text, max_rows bigint) RETURNS TABLE (org_id bigint, id text)
+CREATE OR REPLACE FUNCTION queue_retain_messages(border text, max_rows bigint, first_org bigint, last_org bigint)
+RETURNS TABLE (org_id bigint, id text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT o.org_id, r.id FROM dir_orgs AS o
     CROSS JOIN LATERAL (SELECT m.id FROM messages AS m
                         WHERE m.org_id = o.org_id AND m.id < border AND m.next_try_at IS NULL
                         ORDER BY m.id LIMIT max_rows) AS r
+    WHERE o.org_id BETWEEN first_org AND last_org
     ORDER BY o.org_id, r.id LIMIT max_rows
 $$;
 

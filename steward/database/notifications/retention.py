@@ -4,18 +4,20 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from steward.database.engine.base import Both, Tx
+from steward.database.org_span import OrgSpan
 from steward.model.ids import OrgId, PersonId, first_id
 
 
-async def notices_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, str]]:
-    """Returns the oldest notices made before an instant, of every organization."""
+async def notices_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
+    """Returns the oldest notices of organizations made before an instant."""
     rows = await tx.all(
         Both(
             "SELECT o.org_id, n.id FROM dir_orgs AS o CROSS JOIN notices AS n"
-            " WHERE n.org_id = o.org_id AND n.id < :border ORDER BY o.org_id, n.id LIMIT :most",
-            "SELECT org_id, id FROM queue_retain_notices(:border, :most)",
+            " WHERE o.org_id BETWEEN :first_org AND :last_org AND n.org_id = +o.org_id AND n.id < :border"
+            " ORDER BY o.org_id, n.id LIMIT :most",
+            "SELECT org_id, id FROM queue_retain_notices(:border, :most, :first_org, :last_org)",
         ),
-        {"border": first_id(before), "most": max_rows},
+        orgs.args(border=first_id(before), most=max_rows),
     )
     return [(OrgId(row["org_id"]), row["id"]) for row in rows]
 
@@ -27,16 +29,17 @@ async def remove_notices(tx: Tx, org: OrgId, keys: Sequence[str]) -> int:
     )
 
 
-async def messages_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, str]]:
-    """Returns the oldest messages made before an instant that have ended, of every organization."""
+async def messages_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
+    """Returns the oldest messages of organizations made before an instant that have ended."""
     rows = await tx.all(
         Both(
             "SELECT o.org_id, m.id FROM dir_orgs AS o CROSS JOIN messages AS m"
-            " WHERE m.org_id = o.org_id AND m.id < :border AND m.next_try_at IS NULL"
+            " WHERE o.org_id BETWEEN :first_org AND :last_org AND m.org_id = +o.org_id AND m.id < :border"
+            " AND m.next_try_at IS NULL"
             " ORDER BY o.org_id, m.id LIMIT :most",
-            "SELECT org_id, id FROM queue_retain_messages(:border, :most)",
+            "SELECT org_id, id FROM queue_retain_messages(:border, :most, :first_org, :last_org)",
         ),
-        {"border": first_id(before), "most": max_rows},
+        orgs.args(border=first_id(before), most=max_rows),
     )
     return [(OrgId(row["org_id"]), row["id"]) for row in rows]
 

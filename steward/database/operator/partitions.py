@@ -3,9 +3,12 @@
 from datetime import datetime
 
 from steward.database.engine.base import Tx
-from steward.model.ids import RunId, first_id
+from steward.database.org_span import OrgSpan
+from steward.model.ids import first_id
+from steward.model.run import TERMINAL, RunStatus, kinds
 
 _AHEAD = 4
+_UNFINISHED = frozenset(RunStatus) - TERMINAL
 
 
 async def make(tx: Tx) -> int:
@@ -14,12 +17,16 @@ async def make(tx: Tx) -> int:
     return int(row["made"]) if row else 0
 
 
-async def oldest_runs(tx: Tx) -> tuple[RunId | None, RunId | None]:
-    """The oldest run there is, and the oldest unfinished one, of every organisation."""
-    row = await tx.first("SELECT any_id, open_id FROM queue_oldest_runs()")
-    if row is None:
-        return None, None
-    return row["any_id"], row["open_id"]
+async def oldest_runs(tx: Tx, *, queued_before: datetime, orgs: OrgSpan) -> tuple[str | None, str | None]:
+    """Returns the least ids that runs of organizations need to stay: of any run, and of an unfinished one.
+
+    Unfinished ones count that were queued before an instant.
+    """
+    row = await tx.first(
+        "SELECT any_id, open_id FROM queue_oldest_runs(:kinds, :queued_before, :first_org, :last_org)",
+        orgs.args(kinds=kinds(_UNFINISHED), queued_before=queued_before),
+    )
+    return (None, None) if row is None else (row["any_id"], row["open_id"])
 
 
 async def drop(tx: Tx, table: str, before: str) -> int:
@@ -30,7 +37,7 @@ async def drop(tx: Tx, table: str, before: str) -> int:
     return int(row["dropped"]) if row else 0
 
 
-def border(instant: datetime, oldest: RunId | None) -> str:
+def border(instant: datetime, oldest: str | None) -> str:
     """The least id that must stay: of the instant, or of the oldest run that needs it."""
     earliest = first_id(instant)
-    return earliest if oldest is None else min(earliest, str(oldest))
+    return earliest if oldest is None else min(earliest, oldest)

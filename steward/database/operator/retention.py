@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from steward.database.engine.base import Both, Tx
+from steward.database.org_span import OrgSpan
 from steward.model.ids import AutomationId, OrgId, RunId, first_id
 
 # On PostgreSQL the months are dropped (months.py); row by row goes only what lies in none of them.
@@ -57,16 +58,19 @@ _BARE_OF_ROWS = (
 )
 
 
-async def runs_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, RunId]]:
-    """The oldest runs that finished before an instant, of every organisation."""
+_IN_SPAN = "o.org_id BETWEEN :first_org AND :last_org"
+
+
+async def runs_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, RunId]]:
+    """Returns the oldest runs of organizations that finished before an instant."""
     rows = await tx.all(
         Both(
             "SELECT o.org_id, r.id FROM dir_orgs AS o CROSS JOIN runs AS r"
-            " WHERE r.org_id = o.org_id AND r.id < :border AND r.finished_at < :before"
+            f" WHERE {_IN_SPAN} AND r.org_id = +o.org_id AND r.id < :border AND r.finished_at < :before"
             " ORDER BY o.org_id, r.id LIMIT :most",
-            "SELECT org_id, id FROM queue_retain_runs(:border, :before, :most)",
+            "SELECT org_id, id FROM queue_retain_runs(:border, :before, :most, :first_org, :last_org)",
         ),
-        {"border": first_id(before), "before": before, "most": max_rows},
+        orgs.args(border=first_id(before), before=before, most=max_rows),
     )
     return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
 
@@ -101,17 +105,20 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: in
     return await tx.execute("DELETE FROM runs WHERE org_id = :org AND id IN (:runs)", bare)
 
 
-async def values_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, RunId]]:
-    """Runs that finished before an instant and still hold values of steps; none where months hold them."""
+async def values_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, RunId]]:
+    """Returns runs that finished before an instant and still hold values of steps; none on PostgreSQL.
+
+    There months hold the values.
+    """
     rows = await tx.all(
         Both(
             "SELECT DISTINCT o.org_id, v.run_id FROM dir_orgs AS o CROSS JOIN step_values AS v"
             " CROSS JOIN runs AS r"
-            " WHERE v.org_id = o.org_id AND v.run_id < :border AND r.org_id = v.org_id AND r.id = v.run_id"
-            " AND r.finished_at < :before LIMIT :most",
-            "SELECT org_id, id AS run_id FROM queue_retain_runs(:border, :before, 0)",
+            f" WHERE {_IN_SPAN} AND v.org_id = +o.org_id AND v.run_id < :border AND r.org_id = v.org_id"
+            " AND r.id = v.run_id AND r.finished_at < :before LIMIT :most",
+            "SELECT org_id, id AS run_id FROM queue_retain_runs(:border, :before, 0, :first_org, :last_org)",
         ),
-        {"border": first_id(before), "before": before, "most": max_rows},
+        orgs.args(border=first_id(before), before=before, most=max_rows),
     )
     return [(OrgId(row["org_id"]), RunId(row["run_id"])) for row in rows]
 
@@ -125,16 +132,19 @@ async def remove_values(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: 
     return removed
 
 
-async def slots_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, AutomationId, int]]:
-    """Decided slots before an instant, of every organisation: each with its automation, in milliseconds."""
+async def slots_past(
+    tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan
+) -> list[tuple[OrgId, AutomationId, int]]:
+    """Returns decided slots before an instant, each with its automation, in milliseconds."""
     rows = await tx.all(
         Both(
             "SELECT o.org_id, s.automation_id, s.slot_at FROM dir_orgs AS o CROSS JOIN occurrences AS s"
-            " WHERE s.org_id = o.org_id AND s.run_at < :before AND s.slot_at < :before"
+            f" WHERE {_IN_SPAN} AND s.org_id = +o.org_id AND s.run_at < :before AND s.slot_at < :before"
             " AND s.state <> 'pending' LIMIT :most",
-            "SELECT org_id, automation_id, slot_at FROM queue_retain_slots(:before, :most)",
+            "SELECT org_id, automation_id, slot_at"
+            " FROM queue_retain_slots(:before, :most, :first_org, :last_org)",
         ),
-        {"before": before, "most": max_rows},
+        orgs.args(before=before, most=max_rows),
     )
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"]), row["slot_at"]) for row in rows]
 

@@ -1,0 +1,37 @@
+"""Spans of organizations: a periodic task that looks into every one takes a bounded number at a time.
+
+Statements for SQLite join the owned table by `= +o.org_id`: otherwise SQLite bounds that table by the span
+too, and reads an organization's whole history.
+"""
+
+from dataclasses import dataclass
+
+from steward.database.engine.base import Tx
+
+# How many organizations one pass looks into.
+ORGANIZATIONS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class OrgSpan:
+    """The organizations that one pass looks into: those whose numbers lie from `first` to `last`."""
+
+    first: int
+    last: int
+
+    def args(self, **more: object) -> dict[str, object]:
+        """Returns the arguments of a statement that looks into them."""
+        return {"first_org": self.first, "last_org": self.last, **more}
+
+
+EVERY_ORG = OrgSpan(0, 2**62)
+
+
+async def next_orgs(tx: Tx, after: int, *, limit: int = ORGANIZATIONS) -> OrgSpan | None:
+    """Returns the next organizations behind the number `after`; None when there is none."""
+    row = await tx.first(
+        "SELECT max(o.org_id) AS last FROM"
+        " (SELECT org_id FROM dir_orgs WHERE org_id > :after ORDER BY org_id LIMIT :limit) AS o",
+        {"after": after, "limit": limit},
+    )
+    return None if row is None or row["last"] is None else OrgSpan(after + 1, row["last"])
