@@ -181,7 +181,12 @@ async def test_values_that_a_run_set_twice_are_put_back_to_the_first(
     left = [each for each in await here.shop.changes(undo_run) if each.outcome is not Outcome.APPLIED]
     assert left == []
     assert _tables(here.store, targets) == _tables(before, targets)
-    await undone(here.shop, undo_run)
+    redo_run = await undone(here.shop, undo_run)
     redone = _tables(here.store, targets)
-    assert {name for name in after if redone[name] != after[name]} <= {"redirect /old-pot"}
+    assert {name for name in after if redone[name] != after[name]} == {"redirect /old-pot"}
+    left = [each for each in await here.shop.changes(redo_run) if each.outcome is not Outcome.APPLIED]
+    assert [(each.outcome, each.proposal.parts[0].target) for each in left] == [
+        (Outcome.CONFLICT, "/old-pot")
+    ]
+    assert redone["redirect /old-pot"]["target"] == "/products/pot-1"
     await here.shop.service.close()
