@@ -8,6 +8,8 @@ from typing import TypeAlias
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
 
 def canonical(value: JsonValue) -> bytes:
     """`value` as canonical JSON: UTF-8, keys sorted by code point, no spaces.
@@ -15,8 +17,7 @@ def canonical(value: JsonValue) -> bytes:
     Raises ValueError on a fraction: in hashed values a fraction is decimal text.
     """
     _refuse_fractions(value)
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("utf-8")
+    return _ENCODER.encode(value).encode("utf-8")
 
 
 def digest(value: JsonValue) -> str:
@@ -27,9 +28,7 @@ def digest(value: JsonValue) -> str:
 def _refuse_fractions(value: JsonValue) -> None:
     if isinstance(value, float):
         raise ValueError("a fraction must be decimal text before it is hashed")
-    if isinstance(value, Mapping):
-        for item in value.values():
-            _refuse_fractions(item)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for item in value:
-            _refuse_fractions(item)
+    if isinstance(value, dict | list | tuple):  # nothing else is encoded, and checks of ABCs take much longer
+        for item in value.values() if isinstance(value, dict) else value:
+            if not isinstance(item, str):
+                _refuse_fractions(item)

@@ -1,7 +1,6 @@
 """How operations say what puts them back: the mirrored part, and reasons that several share."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from steward.model.change import Part
 from steward.model.json import JsonObject
@@ -16,12 +15,8 @@ NOT_LOOKED_UP = "It cannot be looked up in this account."
 
 def mirrored(part: Part, arguments: JsonObject, operation: str | None = None) -> Part:
     """Returns the part that sets the value before again, compared with the value after."""
-    return replace(
-        part,
-        operation=operation or part.operation,
-        arguments=arguments,
-        before=part.after,
-        after=part.before,
+    return Part(
+        operation or part.operation, part.integration_id, part.target, arguments, part.after, part.before
     )
 
 
