@@ -39,6 +39,30 @@ def cluster() -> Iterator[tuple[str, Path] | None]:
         postgres_server.stop(Path(server.folder))
 
 
+async def server_cpu(url: str) -> float:
+    """The CPU seconds that a server on this Linux machine has used, with its ended and present backends."""
+    connection: Any = await asyncpg.connect(url)
+    backend: int = await connection.fetchval("SELECT pg_backend_pid()")
+    seconds = _seconds_of_tree(int(_stat(backend)[1]))
+    await connection.close()
+    return seconds
+
+
+def _seconds_of_tree(parent: int) -> float:
+    """The CPU seconds of a process and its children, ended ones included."""
+    ticks = sum(map(int, _stat(parent)[11:15]))
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = _stat(int(folder.name))
+            ticks += sum(map(int, fields[11:13])) if int(fields[1]) == parent else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(process: int) -> list[str]:
+    """Its fields behind the name: state, parent, …; times of its own in 11 and 12, of ended children then."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+
+
 @contextlib.asynccontextmanager
 async def fresh_database(server: str) -> AsyncIterator[str]:
     """The address of a database with pgbench's table alone, dropped at the end."""

@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
 from bench.cases.five_steps import AUTOMATIONS, CALLERS, five_steps_round
-from bench.postgres import fresh_database
-from bench.rounds import Case, Figure, Opened, Place, Round
+from bench.postgres import fresh_database, server_cpu
+from bench.rounds import Case, Figure, Opened, Place
 from bench.service import House, open_house
 from steward import worker
 from steward.accounts import people
@@ -18,6 +20,8 @@ from steward.database.engine.base import Tx
 from steward.database.notifications import notices
 from steward.model.account import Role
 from steward.model.notice import Notice, Topic, facts_of
+
+Database = Callable[[Path], AbstractAsyncContextManager[str]]  # a fresh one, in the folder if it is a file
 
 PEOPLE = 1000
 # Longer than any round: no mail is held back for the end of a window.
@@ -45,36 +49,37 @@ class MailSink:
         writer.close()
 
 
-@contextlib.asynccontextmanager
-async def _runs(url: str, other: str, place: Place) -> AsyncIterator[Opened]:
-    """Runs that end well, by a worker with the tasks of notifications and, on `other`, by one without."""
+def _runs(place: Place, database: Database) -> Opened:
+    """Runs that end well, by a worker with the tasks of notifications and, as the reference, without them.
+
+    Each round has a database and a worker of its own: what another one does would count in both.
+    """
+
+    async def reference() -> Mapping[str, float]:
+        rates = await _runs_round(place, database, notifies=False)
+        return {f"{name} without notifications": rate for name, rate in rates.items()}
+
+    return Opened(partial(_runs_round, place, database, notifies=True), reference)
+
+
+async def _runs_round(place: Place, database: Database, *, notifies: bool) -> Mapping[str, float]:
     count = place.size(1500, 300)
-    async with (
-        _busy(url, _folder(place, "with"), count, notifies=True) as own,
-        _busy(other, _folder(place, "without"), count, notifies=False) as without,
-    ):
-
-        async def reference() -> Mapping[str, float]:
-            return {"without notifications": (await without())["runs"]}
-
-        yield Opened(own, reference)
-
-
-def _folder(place: Place, name: str) -> Path:
-    folder = place.folder / name
-    folder.mkdir()
-    return folder
+    with tempfile.TemporaryDirectory(dir=place.folder) as name:
+        folder = Path(name)
+        async with database(folder) as url:
+            house = await open_house(url, folder, **_SETTINGS)
+            automations = await house.automations(AUTOMATIONS)
+            async with _working(house, notifies=notifies):
+                cpu = await _server_cpu(url)
+                figures = await five_steps_round(house, automations, count, CALLERS)
+                server = await _server_cpu(url) - cpu
+            await house.service.close()
+    rates = {"runs": figures["runs"], "per_cpu": 1e6 / figures["cpu"]}
+    return rates | ({"per_server_cpu": count / server} if server else {})
 
 
-@contextlib.asynccontextmanager
-async def _busy(url: str, folder: Path, count: int, *, notifies: bool) -> AsyncIterator[Round]:
-    house = await open_house(url, folder, **_SETTINGS)
-    automations = await house.automations(AUTOMATIONS)
-    try:
-        async with _working(house, notifies=notifies):
-            yield partial(five_steps_round, house, automations, count, CALLERS)
-    finally:
-        await house.service.close()
+async def _server_cpu(url: str) -> float:
+    return await server_cpu(url) if url.startswith("postgresql:") else 0.0
 
 
 @contextlib.asynccontextmanager
@@ -142,27 +147,22 @@ async def _told_round(house: House, sink: MailSink, count: int, number: int) -> 
     }
 
 
-def _on_sqlite(place: Place, name: str = "steward") -> str:
-    return f"sqlite:///{place.folder}/{name}.db"
+def _on_sqlite(place: Place) -> str:
+    return f"sqlite:///{place.folder}/steward.db"
 
 
 @contextlib.asynccontextmanager
 async def runs_on_sqlite(place: Place) -> AsyncIterator[Opened]:
     """Runs on SQLite."""
-    async with _runs(_on_sqlite(place), _on_sqlite(place, "without"), place) as opened:
-        yield opened
+    yield _runs(place, lambda folder: contextlib.nullcontext(f"sqlite:///{folder}/steward.db"))
 
 
 @contextlib.asynccontextmanager
 async def runs_on_postgres(place: Place) -> AsyncIterator[Opened]:
     """Runs on PostgreSQL."""
     assert place.postgres is not None
-    async with (
-        fresh_database(place.postgres) as url,
-        fresh_database(place.postgres) as other,
-        _runs(url, other, place) as opened,
-    ):
-        yield opened
+    server = place.postgres
+    yield _runs(place, lambda _: fresh_database(server))
 
 
 @contextlib.asynccontextmanager
@@ -180,11 +180,20 @@ async def told_on_postgres(place: Place) -> AsyncIterator[Opened]:
         yield opened
 
 
-_RUNS = (Figure("runs", "runs/s", "without notifications", ratio=0.98),)
+_RUNS = (
+    Figure("runs", "runs/s", "runs without notifications", ratio=0.98),
+    Figure("per_cpu", "runs/s of CPU of the process", "per_cpu without notifications", ratio=0.98),
+)
+_RUNS_ON_SERVER = (
+    *_RUNS,
+    Figure(
+        "per_server_cpu", "runs/s of CPU of the server", "per_server_cpu without notifications", ratio=0.98
+    ),
+)
 _TOLD = (Figure("p50", "s", most=1), Figure("p99", "s", most=5), Figure("cpu", "µs of the process a mail"))
 CASES = (
     Case("notices_runs_sqlite", _RUNS, runs_on_sqlite),
-    Case("notices_runs_postgres", _RUNS, runs_on_postgres, needs_postgres=True),
+    Case("notices_runs_postgres", _RUNS_ON_SERVER, runs_on_postgres, needs_postgres=True),
     Case("notices_told_sqlite", _TOLD, told_on_sqlite),
     Case("notices_told_postgres", _TOLD, told_on_postgres, needs_postgres=True),
 )
