@@ -298,11 +298,16 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     ORDER BY s.org_id, s.automation_id LIMIT max_rows
 $$;
 
+-- Organizations with `cap` or more leased runs. There is none where all workers together hold fewer runs than that: then
+-- nothing is counted, for while a transaction stays open the index keeps an entry of every run that was leased since.
 CREATE OR REPLACE FUNCTION queue_full_orgs(cap bigint) RETURNS TABLE (org_id bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
+    IF (SELECT coalesce(sum(w.slots), 0) FROM workers AS w WHERE w.state IN ('alive', 'stopping')) < cap THEN
+        RETURN;
+    END IF;
     RETURN QUERY SELECT r.org_id FROM runs AS r WHERE r.queue = 'leased' GROUP BY r.org_id HAVING count(*) >= cap;
 END $$;
 

@@ -88,7 +88,7 @@ async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> li
 
 
 async def full(tx: Tx, cap: int) -> list[OrgId]:
-    """Returns the organizations with `cap` or more leased runs."""
+    """Returns the organizations with `cap` or more leased runs, where the workers can hold that many."""
     rows = await tx.all(
         Both(
             "SELECT org_id FROM runs WHERE queue = 'leased' GROUP BY org_id HAVING count(*) >= :cap",
