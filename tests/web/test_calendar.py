@@ -121,7 +121,7 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
 
 
 async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look, web: WebSite) -> None:
-    """Arrows between days, m opens what the mouse does; s skips.
+    """Arrows between days; m picks up, arrows carry, Enter asks what a drop of the mouse asks; s skips.
 
     See docs/design/web.md#tests.
     """
@@ -136,14 +136,26 @@ async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look,
     await page.keyboard.press("ArrowRight")
     focused = page.locator("[data-run]:focus")
     await expect(focused).to_have_attribute("data-day", str(day))
+    chip = page.locator(f"[data-run='{key_of(rows[1])}']")
+    before = local(rows[1]["run_at"], "Europe/Berlin")
     await page.keyboard.press("m")
+    for steps in (1, 2, 3, 4):
+        await page.keyboard.press("ArrowDown")
+        await expect(chip).to_contain_text(f"{before + timedelta(minutes=15 * steps):%H:%M}")
+    await page.keyboard.press("Shift+ArrowUp")
+    await expect(chip).to_contain_text(f"{before + timedelta(minutes=59):%H:%M}")
+    # Put back: nothing was asked and nothing sent.
+    await page.keyboard.press("Escape")
+    await expect(chip).to_contain_text(f"{before:%H:%M}")
     dialog = page.get_by_role("dialog", name="By keys")
+    await expect(chip).to_be_focused()
+    await page.keyboard.press("m")
+    await page.keyboard.press("Enter")
     await expect(dialog.get_by_label("Date")).to_be_focused()
     move = dialog.get_by_role("button", name="Move this run")
     await expect(move).to_have_attribute("aria-disabled", "true")
     await dialog.get_by_label("Time").fill("11:45")
     await move.press("Enter")
-    chip = page.locator(f"[data-run='{key_of(rows[1])}']")
     await expect(chip).to_contain_text("11:45")
     await expect(dialog).to_be_hidden()
     await becomes(web, rows[1], moved_from=rows[1]["run_at"])

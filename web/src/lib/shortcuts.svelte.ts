@@ -7,6 +7,8 @@ import { preferences } from "./preferences.svelte";
 
 export interface Shortcut extends Key {
   run: (event: KeyboardEvent) => void;
+  /** Whether it means anything now; else the key stays the browser's. */
+  when?: () => boolean;
 }
 
 const GO: readonly [string, PageName, string][] = [
@@ -71,7 +73,7 @@ class Shortcuts {
     if (isField(event.target) || document.querySelector("dialog[open], [popover]:popover-open")) return;
     const firsts = new Set(this.all.filter(({ keys }) => keys.includes(" ")).map(({ keys }) => keys.split(" ")[0]!));
     const typed = this.#typed.next(key, now(), firsts);
-    const shortcut = this.all.find(({ keys }) => keys === typed);
+    const shortcut = this.all.find(({ keys, when }) => keys === typed && when?.() !== false);
     if (!shortcut) return;
     event.preventDefault();
     shortcut.run(event);

@@ -1,4 +1,4 @@
-/** The calendar's keys: between days, views and times, and skipping what has the focus. */
+/** The calendar's keys: between days, views and times, carrying and skipping the run that has the focus. */
 
 import type { Shortcut } from "../../lib/shortcuts.svelte";
 import { addDays } from "../../lib/time";
@@ -8,11 +8,15 @@ export interface Ways {
   view: View;
   day: string;
   span: Span;
+  /** Whether a run is carried. */
+  carries: boolean;
   show: (change: { view?: View; day?: string }) => void;
   step: (by: number) => void;
   today: () => void;
   skip: (key: string) => void;
   move: (key: string) => void;
+  carry: (arrow: string, fine: boolean) => void;
+  putDown: (moves: boolean) => void;
 }
 
 function focused(name: "run" | "day"): string | undefined {
@@ -21,20 +25,65 @@ function focused(name: "run" | "day"): string | undefined {
   return held?.dataset[name];
 }
 
-/** Focuses the first run of the next day that has one; the view goes on where it ends. */
+/** The first run of a day; in a month, the day itself where it has none. */
+function firstOf(day: string): HTMLElement | null {
+  return document.querySelector(`main [data-day="${day}"]:not(.day)`) ?? document.querySelector(`main .day[data-day="${day}"]`);
+}
+
+/** Focuses the next day there is something of; the view goes on where it ends, and so does the focus in a month. */
 function toDay(ways: Ways, by: number): void {
   let day = addDays(focused("day") ?? addDays(ways.day, -Math.sign(by)), by);
-  for (; day >= ways.span.from && day < ways.span.to; day = addDays(day, Math.sign(by))) {
-    const found = document.querySelector<HTMLElement>(`main [data-day="${day}"]`);
-    if (found) return found.focus();
+  for (; day >= ways.span.from && day < ways.span.to; day = addDays(day, by)) {
+    const first = firstOf(day);
+    if (first) return first.focus();
   }
-  ways.step(Math.sign(by));
+  if (ways.view !== "month") return ways.step(Math.sign(by));
+  ways.show({ day });
+  focusSoon(day);
+}
+
+/** Once the days of the other month are drawn, unless a key is pressed before. */
+function focusSoon(day: string): void {
+  const look = () => {
+    if (!document.querySelector(`main .day[data-day="${day}"]`)) return;
+    watching.disconnect();
+    firstOf(day)?.focus();
+  };
+  const watching = new MutationObserver(look);
+  watching.observe(document.querySelector("main")!, { subtree: true, childList: true });
+  addEventListener("keydown", () => watching.disconnect(), { once: true, capture: true });
+  look();
+}
+
+/** Focuses the run before or after among those of the focused one's day. */
+function withinDay(by: number): void {
+  const all = [...document.querySelectorAll<HTMLElement>(`main .chip[data-day="${focused("day")}"]`)];
+  const rising = all.sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top);
+  rising[rising.indexOf(document.activeElement as HTMLElement) + by]?.focus();
+}
+
+function carried(ways: () => Ways): Shortcut[] {
+  const arrow = (keys: string, words: string): Shortcut => ({ keys, words, run: (event) => ways().carry(keys, event.shiftKey) });
+  const month = ways().view === "month";
+  return [
+    arrow("ArrowLeft", "A day earlier"),
+    arrow("ArrowRight", "A day later"),
+    arrow("ArrowUp", month ? "A week earlier" : "15 minutes earlier (with Shift 1)"),
+    arrow("ArrowDown", month ? "A week later" : "15 minutes later (with Shift 1)"),
+    { keys: "Enter", words: "Go on to the question what to move", run: () => ways().putDown(true) },
+    { keys: "Escape", words: "Put the run back", run: () => ways().putDown(false) },
+  ];
 }
 
 export function calendarKeys(ways: () => Ways): Shortcut[] {
+  if (ways().carries) return carried(ways);
+  const month = ways().view === "month";
+  const held = () => focused("day") !== undefined;
   return [
     { keys: "ArrowLeft", words: "Day before", run: () => toDay(ways(), -1) },
     { keys: "ArrowRight", words: "Next day", run: () => toDay(ways(), 1) },
+    { keys: "ArrowUp", words: month ? "Week before" : "Run before", when: held, run: () => (month ? toDay(ways(), -7) : withinDay(-1)) },
+    { keys: "ArrowDown", words: month ? "Next week" : "Next run", when: held, run: () => (month ? toDay(ways(), 7) : withinDay(1)) },
     { keys: "[", words: "Earlier", run: () => ways().step(-1) },
     { keys: "]", words: "Later", run: () => ways().step(1) },
     { keys: "t", words: "Today", run: () => ways().today() },
