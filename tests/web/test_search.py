@@ -65,6 +65,21 @@ async def test_everything_is_found_by_typing_and_opened_with_the_keyboard(
     await expect(page.get_by_text("No run matches the filters.")).to_be_visible()
 
 
+async def test_a_phone_shows_the_whole_names_of_what_was_found(looking: Look, web: WebSite) -> None:
+    """Name above state, and no name is cut."""
+    name = "Found by its name, which is so long that a phone needs three lines to show the whole of it"
+    await web.automation(name)
+    seen = await looking("member", size="phone")
+    page = seen.page
+    await seen.open("/")
+    await page.get_by_role("button", name="Search").tap()
+    await page.get_by_role("combobox", name="Search").fill("Found by")
+    option = page.get_by_role("option").filter(has_text=name)
+    await expect(option).to_be_visible()
+    cut = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+    assert await option.locator("span").evaluate_all(cut) == []
+
+
 async def test_the_search_fills_a_phone_and_is_used_by_touch(looking: Look, web: WebSite) -> None:
     """From the bar at the top; the screen's whole size; a screen is opened."""
     seen = await looking("member", size="phone")

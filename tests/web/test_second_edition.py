@@ -19,6 +19,8 @@ async def test_help_opens_at_what_explains_the_screen(looking: Look, size: Size)
     seen = await looking("member", size=size)
     page = seen.page
     await seen.open("/approvals")
+    if size == "phone":
+        await page.get_by_role("button", name="Account: The Member").click()
     await page.get_by_role("link", name="Help").click()
     task = page.get_by_role("heading", name="Approve changes")
     await expect(task).to_be_focused()
