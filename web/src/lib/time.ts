@@ -127,7 +127,8 @@ export function relative(value: string | number, now: number): string | null {
 export function leftUntil(value: string | number, now: number): string {
   const remaining = instantOf(value) - now;
   if (remaining <= 0) return "time is up";
-  if (remaining >= 2 * DAY) return `${Math.floor(remaining / DAY)} days left`;
+  // By whole hours, so that the three days of a new approval are three.
+  if (remaining >= 2 * DAY) return `${Math.floor(Math.round(remaining / HOUR) / 24)} days left`;
   return remaining >= HOUR ? `${Math.floor(remaining / HOUR)} h left` : `${Math.max(1, Math.floor(remaining / MINUTE))} min left`;
 }
 

@@ -190,7 +190,7 @@ export const FAILED: Readonly<Record<string, string>> = {
 
 /** What a state means, and what to do about it. */
 export const MEANS: Readonly<Record<string, string>> = {
-  connected: "Steward reaches it. It is looked at every six hours.",
+  connected: "Steward can reach it, and checks that every six hours.",
   needs_reconnecting: "The account refuses the key. Automations that need it do not run until it is reconnected.",
   disconnected: "Its keys are erased. Automations that need it are paused; after reconnecting they are switched on one by one.",
 };
