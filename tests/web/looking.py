@@ -69,7 +69,7 @@ class Seen:
         await self.page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
 
     async def audit(self, *, colours: bool = False) -> list[str]:
-        """What axe finds serious or critical in the page as it is; `colours`: contrast alone.
+        """What axe finds serious or critical, or outside of landmarks (D22); `colours`: contrast alone.
 
         See docs/design/web.md#accessibility.
         """
@@ -81,7 +81,7 @@ class Seen:
         return [
             f"{fault['id']}: {node['html'][:160]} {node['failureSummary']}"
             for fault in found["violations"]
-            if fault["impact"] in ("serious", "critical")
+            if fault["impact"] in ("serious", "critical") or fault["id"] == "region"
             for node in fault["nodes"]
         ]
 
@@ -105,15 +105,21 @@ class Seen:
         """
         # Colours that are still fading are nobody's.
         await self.page.emulate_media(reduced_motion="reduce")
-        found = [f"{name}: {fault}" for fault in await self.layout_faults()]
+        faults = [f"{name}: {fault}" for fault in await self.layout_faults()]
+        return faults + await self.audited(name, pictures=True)
+
+    async def audited(self, name: str, *, pictures: bool = False) -> list[str]:
+        """What axe finds in the page at the size it has, light and then dark."""
+        faults: list[str] = []
         turn = "(on) => document.documentElement.classList.toggle('dark', on)"
         for theme in ("light", "dark"):
             await self.page.evaluate(turn, theme == "dark")
-            faults = await self.audit(colours=theme == "dark" and not LONG)
-            found += [f"{name}, {theme}: {fault}" for fault in faults]
-            await self._picture(f"{name}-{theme}")
+            audit = await self.audit(colours=theme == "dark" and not LONG)
+            faults += [f"{name}, {theme}: {fault}" for fault in audit]
+            if pictures:
+                await self._picture(f"{name}-{theme}")
         await self.page.evaluate(turn, False)
-        return found
+        return faults
 
     async def _picture(self, name: str) -> None:
         if folder := os.environ.get("SCREENSHOTS"):

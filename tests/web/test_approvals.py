@@ -126,7 +126,7 @@ _SCROLLERS = """() => [...document.querySelectorAll('main *')]
 
 
 async def test_a_phone_shows_eight_changes_and_approves_within_reach(looking: Look, web: WebSite) -> None:
-    """One line of values a change, the page alone scrolls, hostile names widen nothing; three taps decide.
+    """D6 and D19: a line of values a change, the page alone scrolls, hostile names widen nothing; 3 taps.
 
     See docs/design/web.md#approvals.
     """

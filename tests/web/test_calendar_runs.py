@@ -16,7 +16,7 @@ from tests.web.site import WebSite
 async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_list(
     looking: Look, web: WebSite
 ) -> None:
-    """A run by hand leads to itself; many runs a day are one strip; each automation has its colour."""
+    """D5: a run by hand leads to itself; many runs a day are one strip; each automation has its colour."""
     by_hand = await web.automation("Started by me", schedule={"cadence": "daily", "run_at": "04:00"})
     run = await web.run(by_hand["id"], "in-the-calendar")
     hourly = await web.automation("Each hour", schedule={"cadence": "hourly"})
@@ -55,7 +55,7 @@ async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_li
 
 
 async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSite) -> None:
-    """Dots a day, the chosen day's runs beneath, a week of three days from today; nothing is cut off."""
+    """D14: dots a day, the chosen day's runs beneath, a week of three days from today; nothing is cut off."""
     made = await web.automation("On the phone", schedule={"cadence": "daily", "run_at": "23:55"})
     await web.automation("Hourly too", schedule={"cadence": "hourly"})
     await web.run(made["id"], "on-the-phone")

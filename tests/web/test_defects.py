@@ -1,10 +1,11 @@
 """Defects of the first edition: each stands where it was, and stays mended.
 
-Those of other screens are in the tests of these screens.
+Those of other screens are in the tests of these screens, which name them.
 """
 
 from playwright.async_api import expect
 
+from tests.web.calendars import in_minutes
 from tests.web.conftest import Look
 from tests.web.shops import hiding
 from tests.web.site import WebSite
@@ -74,3 +75,57 @@ async def test_a_record_that_is_not_there_is_no_dead_end(looking: Look) -> None:
         await seen.open(path)
         await expect(page.get_by_text("belongs to another organisation")).to_be_visible()
         await expect(page.get_by_role("main").get_by_role("link", name=f"All {name}")).to_be_visible()
+
+
+# Words that are no longer than these fit beside each other at every width of a desk.
+_WRAPPED = """() => [...document.querySelectorAll('main td')].flatMap((cell) => {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    const wrapped = [];
+    while (texts.nextNode()) {
+        const words = texts.currentNode.textContent.trim();
+        if (words.length > 12 || texts.currentNode.parentElement.closest('.hidden-words')) continue;
+        const range = document.createRange();
+        range.selectNodeContents(texts.currentNode);
+        const boxes = [...range.getClientRects()].filter(({ width }) => width);
+        const tops = boxes.map(({ top }) => Math.round(top));
+        if (new Set(tops).size > 1) wrapped.push(words);
+    }
+    return wrapped;
+})"""
+
+
+async def test_short_words_of_a_table_stay_on_one_line(looking: Look, web: WebSite) -> None:
+    """D11: lengths and stores do not wrap, so that rows do not grow."""
+    made = await web.automation("Wraps nothing", **await in_minutes(web))
+    await web.run(made["id"], "wraps-nothing", mode="test")
+    seen = await looking("member")
+    page = seen.page
+    for path, table, words in (
+        ("/", "Next runs", "The shop"),
+        ("/runs", "Runs", " s"),
+        ("/automations", "Automations", "On"),
+    ):
+        await seen.open(path)
+        row = page.get_by_role("table", name=table).get_by_role("row").filter(has_text="Wraps nothing")
+        await expect(row.first).to_contain_text(words)
+        await seen.settled()
+        for width in (1024, 1280, 1440):
+            await page.set_viewport_size({"width": width, "height": 900})
+            assert await page.evaluate(_WRAPPED) == [], (path, width)
+
+
+async def test_a_phones_bar_shows_the_organisation_and_its_menu_the_rest(looking: Look) -> None:
+    """The bell and the brake beside it cut nothing off its name; help, zone and brake are in the menu."""
+    seen = await looking("owner", size="phone")
+    page = seen.page
+    await seen.open("/")
+    await expect(page.get_by_role("button", name="Notices")).to_be_visible()
+    name = page.get_by_role("banner").get_by_text("Test Shop", exact=True)
+    box = "(one) => [one.scrollWidth - one.clientWidth, one.scrollHeight - one.clientHeight]"
+    assert await name.locator("..").evaluate(box) == [0, 0]
+    await page.get_by_role("button", name="Account: The Owner").tap()
+    await expect(page.get_by_text("Times in Europe/Berlin").last).to_be_visible()
+    await expect(page.get_by_role("link", name="Help")).to_be_visible()
+    await page.get_by_role("button", name="Stop all changes").tap()
+    await page.get_by_role("dialog", name="Stop all changes?").get_by_role("button", name="Cancel").tap()
+    await expect(page.get_by_role("dialog")).to_be_hidden()

@@ -8,7 +8,7 @@ from tests.web.site import WebSite
 
 
 async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -> None:
-    """The run now dialog, names of Skip, the region of notes, choosing several, a copy."""
+    """D9 and D22: the run now dialog, the region of notes; choosing several, a copy."""
     made = await web.automation("To detail", **await in_minutes(web))
     seen = await looking("owner")
     page = seen.page
@@ -36,7 +36,7 @@ async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -
 
 
 async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, web: WebSite) -> None:
-    """Not with This and later either; every cell of the lists shows all it holds at three widths."""
+    """D15: not with This and later either; every cell of the lists shows all it holds at three widths."""
     await web.automation("To stay where it is", schedule={"cadence": "daily", "run_at": "03:00"})
     seen = await looking("owner")
     page = seen.page
@@ -60,7 +60,7 @@ async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, 
 
 
 async def test_one_button_starts_an_import_and_a_network_that_returns_mends_a_screen(looking: Look) -> None:
-    """An organization without imports; a screen whose code could not be fetched."""
+    """D18 and D20: an organization without imports; a screen whose code could not be fetched."""
     seen = await looking("keeper")
     page = seen.page
     await seen.open("/imports")
@@ -74,7 +74,7 @@ async def test_one_button_starts_an_import_and_a_network_that_returns_mends_a_sc
 
 
 async def test_a_wrong_password_is_heard_as_it_is_shown(looking: Look) -> None:
-    """The live region and the form say one sentence."""
+    """D12: the live region and the form say one sentence."""
     seen = await looking(None)
     page = seen.page
     await seen.open("/sign-in")

@@ -176,7 +176,7 @@ async def test_the_verdict_says_how_many_steps_run_and_from_where(
 
 
 async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: Look, web: WebSite) -> None:
-    """A step without a counterpart in a store is named beside that store.
+    """D4: a step without a counterpart in a store is named beside that store.
 
     See docs/design/web.md#imports and docs/design/imports-verdict.md#verdict.
     """

@@ -4,6 +4,7 @@ See docs/design/web.md#accessibility.
 """
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from playwright.async_api import expect
 
@@ -81,13 +82,28 @@ STATES: tuple[tuple[str, Callable[[Seen], Awaitable[None]]], ...] = (
 )
 
 
+# What merchants use on the way; the forms beside it are looked at from 360 px on above.
+ON_A_PHONE = (
+    "overview", "approvals", "approval", "review", "runs", "run", "run-changes", "automations", "automation",
+    "calendar-month", "calendar-week", "calendar-list", "inbox",
+)  # fmt: skip
+
+
+async def _looked_at(web: WebSite) -> dict[str, Any]:
+    """A run that waits, beside strips of many runs and runs of another zone."""
+    await web.automation("Looked at each hour", schedule={"cadence": "hourly"})
+    daily = {"cadence": "daily", "run_at": "05:00"}
+    await web.automation("Looked at elsewhere", schedule=daily, timezone="America/New_York")
+    made = await web.automation("Looked at")
+    return await web.run(made["id"], f"look-{made['id']}")
+
+
 async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite) -> None:
     """Axe, serious and critical: 0; from 360 px without sideways scrolling.
 
     See docs/design/web.md#accessibility and docs/design/web.md#small-screens.
     """
-    made = await web.automation("Looked at")
-    run = await web.run(made["id"], "look")
+    run = await _looked_at(web)
     faults: list[str] = []
     nobody = await looking(None)
     for name, path in OPEN:
@@ -101,6 +117,23 @@ async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite)
     for name, reach in STATES:
         await reach(seen)
         faults += await seen.judged(name)
+    assert faults == []
+
+
+async def test_main_screens_are_sound_on_a_phone(looking: Look, web: WebSite) -> None:
+    """Axe, serious and critical: 0, light and dark, by touch and at a phone's size.
+
+    See docs/design/web.md#accessibility.
+    """
+    run = await _looked_at(web)
+    seen = await looking("approver", size="phone")
+    await seen.page.emulate_media(reduced_motion="reduce")
+    faults: list[str] = []
+    paths = dict(SCREENS)
+    for name in ON_A_PHONE:
+        await seen.open(paths[name].format(**run))
+        await seen.settled()
+        faults += await seen.audited(f"{name}-phone")
     assert faults == []
 
 

@@ -38,7 +38,7 @@ _COUNT_CALLS = """() => {
 
 
 async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, web: WebSite) -> None:
-    """With rows and without any; the card of the first steps asks afterwards.
+    """D23: with rows and without any; the card of the first steps asks afterwards.
 
     See docs/design/web.md#speed.
     """
@@ -57,7 +57,10 @@ async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, we
 
 
 async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSite) -> None:
-    """A quiet note with Undo. See docs/design/web.md#rules-for-every-screen."""
+    """D13: each Skip names its automation; a quiet note with Undo.
+
+    See docs/design/web.md#rules-for-every-screen.
+    """
     made = await web.automation("To skip", **await in_minutes(web))
     [row, *_] = await coming(web, made["id"])
     seen = await looking("member")

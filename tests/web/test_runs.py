@@ -72,7 +72,7 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
 
 
 async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebSite) -> None:
-    """Approver and number, no step that still waits, outcomes uncut, the run before beside it.
+    """D1 and D8: approver and number, no step still waits, outcomes uncut, the run before beside it.
 
     See docs/design/web.md#run.
     """
@@ -114,7 +114,10 @@ async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebS
 
 
 async def test_a_failed_run_says_why_and_what_to_do(looking: Look, web: WebSite) -> None:
-    """Account, answer, tries, what was changed, what to do, with its buttons. See docs/design/web.md#run."""
+    """D7: account, answer, tries, what was changed, what to do, with its buttons.
+
+    See docs/design/web.md#run.
+    """
     made = await hiding(web, "Fails", ["Fails a"])
     words = {"code": "wp_die", "message": "There has been a critical error."}
     await web.site.fault(method="GET", path="/wp-json/**", kind="status", status=501, count=1, body=words)
