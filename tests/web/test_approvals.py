@@ -243,7 +243,7 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     await seen.open(f"/approvals?automation={made['id']}")
     row = page.get_by_role("table", name="Waiting").get_by_role("row").filter(has_text="Queue one")
     await expect(row).to_contain_text("2 to hide")
-    await expect(row).to_contain_text("h left")
+    await expect(row).to_contain_text("3 days left")
     await expect(row.get_by_role("link", name="Review")).to_be_visible()
     await seen.open("/approvals/review")
     # What other tests left waiting is put aside; these two are what is decided here.

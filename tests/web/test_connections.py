@@ -119,7 +119,9 @@ async def test_a_bucket_takes_the_right_key_alone_and_the_same_bucket_again(
     await expect(page.locator("[aria-invalid=true]").first).to_be_focused()
     await page.get_by_label("Bucket", exact=True).fill(bucket["bucket"])
     await page.get_by_role("button", name="Check and reconnect").click()
-    await expect(page.get_by_text("Supplier files is connected again")).to_be_visible()
+    await expect(
+        page.get_by_role("region", name="Notes").get_by_text("Supplier files is connected")
+    ).to_be_visible()
     await expect(page.get_by_text("Connected", exact=True)).to_be_visible()
     assert not await heard.holds(bucket["secret_access_key"])
 
