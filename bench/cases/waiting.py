@@ -53,7 +53,7 @@ async def _waiting(url: str, place: Place) -> AsyncIterator[Opened]:
     stop = asyncio.Event()
     working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
     try:
-        await house.service.clock.sleep(SECONDS)  # what the start looks at once: every slot's record
+        await house.service.clock.sleep(SECONDS)  # what a start does at once
         yield Opened(partial(_idle, house, each, place.size(int(SECONDS), 3)))
     finally:
         stop.set()
