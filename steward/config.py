@@ -438,6 +438,12 @@ def spec_of(setting: "Field[Any]") -> SettingSpec:
     return spec
 
 
+def default_of(name: str) -> Any:
+    """Returns the default of a setting, for rules that are made without Settings."""
+    spec: SettingSpec = Settings.__dataclass_fields__[name].metadata["spec"]
+    return None if spec.default is None else spec.form.read(spec.default)
+
+
 def variable(name: str) -> str:
     """Returns the variable that gives a field its value."""
     return PREFIX + name.upper()
@@ -574,26 +580,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def read_env_file(path: Path) -> dict[str, str]:
-    """The variables of a file of NAME=value lines; `#` begins a comment line, quotes around a value go.
-
-    Raises SettingsError naming file and line.
-    """
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([f"{path} must be a readable text file."]) from error
-    variables: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        match = re.fullmatch(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*", line)
-        if match is None or match[1] in variables:
-            raise SettingsError([f"{path}, line {number}: must be NAME=value, each name once."])
-        value = match[2]
-        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
-            value = value[1:-1]
-        variables[match[1]] = value
-    return variables

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 from steward.closed_periods import bounds
+from steward.config import default_of
 from steward.connections import health
 from steward.connections.health import ConnectionChecks
 from steward.database.engine.base import Autocommit, Tx
@@ -67,11 +68,11 @@ class Hints:
 class WorkerRules:
     """The settings of a worker process, with their defaults."""
 
-    lease: timedelta = timedelta(seconds=30)
-    queue_limit: timedelta = timedelta(hours=24)
-    concurrency: int = 20
-    organization_concurrency: int = 50
-    audit_anchor: timedelta = timedelta(hours=24)
+    lease: timedelta = timedelta(seconds=default_of("lease_seconds"))
+    queue_limit: timedelta = timedelta(hours=default_of("queue_limit_hours"))
+    concurrency: int = default_of("worker_concurrency")
+    organization_concurrency: int = default_of("organization_concurrency")
+    audit_anchor: timedelta = timedelta(hours=default_of("audit_anchor_hours"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

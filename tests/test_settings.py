@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from steward.cli.command import read_env_file
 from steward.cli.settings_page import settings_page
 from steward.config import (
     Environment,
@@ -14,7 +15,6 @@ from steward.config import (
     Settings,
     SettingsError,
     read,
-    read_env_file,
 )
 
 KEY = base64.b64encode(bytes(range(32))).decode()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
+from steward.config import default_of
 from steward.model.connection import Connection
 from steward.templates.base import Template
 
@@ -26,8 +27,8 @@ class AutomationRules:
 
     templates: Templates
     connectors: Mapping[str, Tells] = field(default_factory=dict)
-    late_limit: timedelta = timedelta(minutes=10)
-    spread_max: int = 9
+    late_limit: timedelta = timedelta(minutes=default_of("late_limit_minutes"))
+    spread_max: int = default_of("spread_max")
 
     def topics_of(self, store: Connection) -> frozenset[str]:
         """The topics a store can send: none when its deliveries could not be verified."""

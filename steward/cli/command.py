@@ -2,16 +2,18 @@
 
 import argparse
 import getpass
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from steward.accounts.keys import KeyRing, open_ring
 from steward.clock import SystemClock
-from steward.config import Settings
+from steward.config import Settings, SettingsError
 from steward.database.engine.base import Act, Engine, T
 from steward.database.engine.migrate import migrate
 from steward.model.ids import OrgId
@@ -142,3 +144,26 @@ def password(args: CliArgs) -> str:
     if getpass.getpass("Once more: ") != first:
         raise CommandFailed("passwords_differ", "The two passwords differ.")
     return first
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The variables of a file of NAME=value lines; `#` begins a comment line, quotes around a value go.
+
+    Raises SettingsError naming file and line.
+    """
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{path} must be a readable text file."]) from error
+    variables: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = re.fullmatch(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*", line)
+        if match is None or match[1] in variables:
+            raise SettingsError([f"{path}, line {number}: must be NAME=value, each name once."])
+        value = match[2]
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+            value = value[1:-1]
+        variables[match[1]] = value
+    return variables

@@ -11,9 +11,19 @@ from pathlib import Path
 from steward.accounts import invitations, organizations, setup
 from steward.accounts.organizations import CreateOrganization
 from steward.accounts.setup import FirstOwner, SetUpOffer
-from steward.cli.command import CliArgs, Command, CommandFailed, Desk, Facts, WrongUsage, desk, option
+from steward.cli.command import (
+    CliArgs,
+    Command,
+    CommandFailed,
+    Desk,
+    Facts,
+    WrongUsage,
+    desk,
+    option,
+    read_env_file,
+)
 from steward.cli.maintain import stopped
-from steward.config import PREFIX, Settings, read, read_env_file
+from steward.config import PREFIX, Settings, read
 from steward.database.engine.migrate import is_sqlite, migrate
 from steward.database.engine.private_files import make_folder
 from steward.model.instants import wire_time

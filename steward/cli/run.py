@@ -11,9 +11,9 @@ from typing import NoReturn, TextIO
 
 import uvloop
 
-from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, read_env_file
 from steward.cli.table import commands
-from steward.config import Settings, SettingsError, read, read_env_file
+from steward.config import Settings, SettingsError, read
 from steward.database.engine.migrate import SchemaDiffers
 from steward.database.engine.sqlite import AlreadyServed
 from steward.model.refusals import Refusal

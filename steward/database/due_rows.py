@@ -5,7 +5,7 @@ from collections.abc import Collection
 from steward.database.engine.base import Tx
 
 _MESSAGE_CHARACTERS = 500
-_LONGEST_MINUTES = 60
+MAX_DEFERRED_MINUTES = 60
 _MINUTE_MS = 60_000
 
 
@@ -24,7 +24,7 @@ _PUT_OFF = (
     "INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)"
     f" VALUES (:tick, :key, 1, {{now}} + {_MINUTE_MS}, :message, :now)"
     " ON CONFLICT (task, key) DO UPDATE SET failures = deferred_rows.failures + 1,"
-    f" not_before = {{now}} + ({_LONGER} ELSE {_LONGEST_MINUTES} END) * {_MINUTE_MS},"
+    f" not_before = {{now}} + ({_LONGER} ELSE {MAX_DEFERRED_MINUTES} END) * {_MINUTE_MS},"
     " message = excluded.message, last_failed_at = excluded.last_failed_at"
     " WHERE deferred_rows.not_before <= {now} RETURNING failures"
 )

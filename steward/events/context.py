@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from steward.automations.rules import AutomationRules
+from steward.config import default_of
 from steward.connections.vault import Vault
 from steward.runs.run_context import TaskContext
 
@@ -12,8 +13,8 @@ from steward.runs.run_context import TaskContext
 class EventRules:
     """The settings of events, with their defaults."""
 
-    max_waiting: int = 200
-    catch_up: timedelta = timedelta(minutes=15)
+    max_waiting: int = default_of("max_waiting_events")
+    catch_up: timedelta = timedelta(minutes=default_of("catch_up_minutes"))
     base_url: str = ""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from steward.model.json import JsonObject, JsonValue
 
+MAX_STEPS = 1_000  # of one export
 _MAX_VALUES = 200_000
 _MAX_DEPTH = 64
 _LARGEST = sys.float_info.max

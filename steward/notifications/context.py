@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from steward.clock import Clock
+from steward.config import default_of
 from steward.database.engine.base import Engine, Tx
 from steward.model.ids import OrgId, RouteId
 from steward.model.notice import ChannelName
@@ -23,9 +24,9 @@ class NotificationRules:
     `fan_out_pairs` limits the number of notices times people in one transaction.
     """
 
-    window: timedelta = timedelta(minutes=15)
-    quiet_periods: int = 3
-    mail_per_day: int = 5000
+    window: timedelta = timedelta(minutes=default_of("notify_window_minutes"))
+    quiet_periods: int = default_of("quiet_periods")
+    mail_per_day: int = default_of("mail_per_day")
     fan_out_pairs: int = 20_000
 
 

@@ -41,7 +41,7 @@ from steward.outbound.transport import (
     Target,
     throttled,
 )
-from steward.outbound.web import WebReadClient, WebWriteClient
+from steward.outbound.web import MAX_REDIRECTS, WebReadClient, WebWriteClient
 from steward.telemetry.redact import Secret
 
 _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
@@ -50,7 +50,6 @@ _GATEWAY_TIMEOUTS = frozenset({504, 524})
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _RETRY_BACKOFF_S = (1.0, 4.0)
 _MAX_NAMED_WAIT_S = 60.0
-_MAX_REDIRECTS = 3
 # A large result may take as long as all other reads of a run.
 _RESULT_TIMEOUT_S = 600.0
 _WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -190,7 +189,7 @@ class ReadClient:
         """
         if method not in ("GET", "HEAD") and not content:
             raise CallRefused("a read is a GET or HEAD")
-        for _ in range(_MAX_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             response = await self._fetch_once(method, url, headers, content)
             location = response.headers.get("location")
             if response.status not in _REDIRECT_STATUSES or location is None or content:
@@ -287,12 +286,12 @@ class ReadClient:
 
     async def _read(self, request: OutboundRequest) -> PlatformResponse:
         is_secret = isinstance(self._target.endpoint.credentials, SecretUrl)
-        for hop in range(_MAX_REDIRECTS + 1):
+        for hop in range(MAX_REDIRECTS + 1):
             response = await self._send_with_retries(request)
             if response.status not in _REDIRECT_STATUSES:
                 return response
             target = response.headers.get("location")
-            if target is None or is_secret or hop == _MAX_REDIRECTS:
+            if target is None or is_secret or hop == MAX_REDIRECTS:
                 break
             request = replace(request, url=self._redirect_target(request.url, target))
         raise WrongResponder("The address leads elsewhere. Check the address of the account.")

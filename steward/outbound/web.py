@@ -32,7 +32,7 @@ NO_CONNECTION = IntegrationId(0)
 KIND = "web_request"
 _RATE_LIMIT = RateLimit(max_concurrency=4)
 _TIMEOUTS = Timeouts()
-_MAX_REDIRECTS = 3
+MAX_REDIRECTS = 3
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _RETRY_BACKOFF_S = (1.0, 4.0)
@@ -87,7 +87,7 @@ class WebReadClient:
         """
         if method not in ("GET", "HEAD"):
             raise CallRefused("a read is a GET or HEAD")
-        for _ in range(_MAX_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             request = OutboundRequest(
                 method,
                 url,

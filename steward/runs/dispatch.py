@@ -20,6 +20,7 @@ from steward.database.engine.base import Autocommit, Dialect, Engine, Tx, ms
 from steward.database.operator import status as stats
 from steward.failpoint import failpoint
 from steward.model.ids import AutomationId, OrgId
+from steward.model.limits import FAILURES_TO_PAUSE
 from steward.model.refusals import Unavailable
 from steward.telemetry.log import Log
 
@@ -33,7 +34,6 @@ READ_LIMIT = {"sqlite": 6_000, "postgresql": 800}
 # have the largest number of slots.
 _SLOTS_PER_AUTOMATION = 100
 SLOW_PATH_BATCH = 50
-_FAILURES_TO_PAUSE = 5
 
 Key = tuple[OrgId, AutomationId]
 
@@ -242,7 +242,7 @@ async def _one_by_one(
         defer = partial(due_rows.defer, tick=lifecycle.DISPATCH, key=automation, message=message)
         failures = await engine.write(now, defer)
         log.error("dispatch_failed", outcome, org=org, automation=automation, failures=failures)
-        if failures >= _FAILURES_TO_PAUSE:
+        if failures >= FAILURES_TO_PAUSE:
             pause = partial(lifecycle.pause_broken, org=org, automation=automation)
             await engine.write(now, pause, org=org)
     return decided

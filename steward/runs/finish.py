@@ -18,6 +18,7 @@ from steward.database.runs.transitions import Lease
 from steward.model.change import Outcome
 from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.limits import FAILURES_TO_PAUSE, MAX_RESULT_BYTES
 from steward.model.run import Counts, Mode, RunStatus
 from steward.run_queue import queue as run_queue
 from steward.runs import change_outcomes
@@ -25,8 +26,6 @@ from steward.runs.run_context import LeaseLost
 
 # What a run that succeeded writes besides, in the transaction that ends it.
 EndWrites: TypeAlias = Callable[[Tx], Awaitable[None]]
-_FAILURES_TO_PAUSE = 5
-_RESULT_BYTES = 65_536
 # The code of a run whose workers were lost too often: the service failed, and not the automation.
 INTERRUPTED = "interrupted"
 
@@ -185,14 +184,14 @@ async def _streak(
         await streaks.succeeded(tx, lease.org, automation)
     elif end.status is RunStatus.FAILED and end.code != INTERRUPTED:
         failures = await streaks.failed(tx, lease.org, automation)
-        if failures >= _FAILURES_TO_PAUSE:
+        if failures >= FAILURES_TO_PAUSE:
             reason = f"{failures} runs failed in a row. The last one: {end.message}"
             await lifecycle.pause_by_service(tx, lease.org, automation, reason=reason, rules=rules)
 
 
 def shrink_result(result: JsonObject | None) -> JsonObject | None:
     """Returns a result of at most 64 KiB: its longest list is halved until it fits."""
-    while result is not None and len((transitions.json_text(result) or "").encode()) > _RESULT_BYTES:
+    while result is not None and len((transitions.json_text(result) or "").encode()) > MAX_RESULT_BYTES:
         lists = {key: value for key, value in result.items() if _is_list(value)}
         longest = max(lists, key=lambda key: len(_items(lists[key])), default=None)
         if longest is None or not _items(lists[longest]):

@@ -15,6 +15,7 @@ from steward.failpoint import failpoint
 from steward.model.change import Change, Outcome, Proposal
 from steward.model.ids import ApprovalId, ChangeId, RisingIds
 from steward.model.json import JsonObject, JsonValue
+from steward.model.limits import MAX_CHANGES
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Mode
 from steward.model.undo import Undoability, undoability
@@ -29,7 +30,6 @@ from steward.steps.base import MemoryWrite, StepResult, TooManyChanges
 from steward.steps.workflow.handed_on import DoneChange, HandedOn
 from steward.steps.workflow.items import encode_outputs
 
-_MAX_CHANGES = 5000
 _DID = (Outcome.APPLIED, Outcome.UNCHANGED)
 _WAITING = (Outcome.PROPOSED,)
 _TO_APPLY = (Outcome.APPROVED, Outcome.UNKNOWN)
@@ -101,8 +101,8 @@ async def propose(
     `asks`: a send waits for approval as a change does (`send_mode: ask`). `iteration` tells the executions of
     a workflow's step apart. Raises TooManyChanges, LeaseLost, CancelRequested, MustWait.
     """
-    if await walk.proposed_so_far() + len(produced.proposals) > _MAX_CHANGES:
-        raise TooManyChanges(len(produced.proposals), _MAX_CHANGES)
+    if await walk.proposed_so_far() + len(produced.proposals) > MAX_CHANGES:
+        raise TooManyChanges(len(produced.proposals), MAX_CHANGES)
     if len(produced.known) == len(produced.proposals):
         await _list_known(walk, step, produced, started_at, iteration)
     elif walk.run.mode is Mode.TEST:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
+from steward.config import default_of
 from steward.connections.vault import Vault
 from steward.connectors.base.connector import Reader, WriteOperation
 from steward.connectors.base.writing import WriteOutcome
@@ -39,9 +40,9 @@ from steward.telemetry.traces import NO_TRACES, Traces, current_run
 class RunRules:
     """The settings of one run, with their defaults."""
 
-    approval: timedelta = timedelta(hours=72)
-    time_limit: timedelta = timedelta(hours=1)
-    settle_quiet: timedelta = timedelta(seconds=120)
+    approval: timedelta = timedelta(hours=default_of("approval_hours"))
+    time_limit: timedelta = timedelta(seconds=default_of("run_time_limit_seconds"))
+    settle_quiet: timedelta = timedelta(seconds=default_of("settle_quiet_seconds"))
     write_timeout: timedelta = timedelta(seconds=60)
 
 

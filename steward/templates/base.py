@@ -13,6 +13,7 @@ from steward.model.change import Action, FieldKind, Outcome
 from steward.model.connection import Auth, Connection, Readiness
 from steward.model.ids import AutomationId, IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.limits import MAX_RESULT_BYTES
 from steward.model.plan import Plan, PlanStep, StepKind, in_line
 from steward.model.refusals import FieldErrors
 from steward.model.run import Counts, Mode
@@ -24,7 +25,6 @@ from steward.templates.parts.messages import STORES, accepted_kinds, names_chann
 from steward.templates.parts.results import RESULT_ENTRIES
 
 _SUMMARY_LENGTH = 500
-_RESULT_BYTES = 64 * 1024
 T = TypeVar("T")
 R = TypeVar("R", bound=JsonRecord)
 
@@ -332,7 +332,7 @@ def run_summary(text: str, result: Mapping[str, object]) -> RunSummary:
         for name, value in plain_json(result).items()
     }
     lists = [value for value in fitting.values() if isinstance(value, list)]
-    while len(json.dumps(fitting, ensure_ascii=False).encode("utf-8")) > _RESULT_BYTES and any(lists):
+    while len(json.dumps(fitting, ensure_ascii=False).encode("utf-8")) > MAX_RESULT_BYTES and any(lists):
         longest = max(lists, key=len)
         del longest[len(longest) * 3 // 4 :]
     return RunSummary(text, fitting)

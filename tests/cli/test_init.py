@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from steward.cli.command import read_env_file
 from steward.cli.run import run
-from steward.config import read_env_file
 from tests.cli.test_operator import Said, Steward, steward
 
 __all__ = ["steward"]

@@ -10,8 +10,8 @@ import pytest
 from steward.connectors.base.queries import FILE, FILES, FileQuery, FilesQuery
 from steward.connectors.base.settings import BadSettings
 from steward.connectors.cloud_s3.answers import listed
-from steward.connectors.cloud_s3.connector import FILE_BYTES
 from steward.connectors.cloud_s3.signing import canonical_query, signed_headers
+from steward.model.limits import MAX_FILE_BYTES
 from steward.outbound.errors import (
     MissingRight,
     RemoteNotFound,
@@ -80,9 +80,9 @@ async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connecti
     assert (same.body, same.file) == (None, read.file)
     [odd] = await bucket.all(FILE, FileQuery("old/0007 ä&.csv"))
     assert odd.body == b"x"
-    store.put("supplier", "large.csv", b"x" * FILE_BYTES)
-    assert (await bucket.all(FILE, FileQuery("large.csv")))[0].body == b"x" * FILE_BYTES
-    store.put("supplier", "larger.csv", b"x" * (FILE_BYTES + 1))
+    store.put("supplier", "large.csv", b"x" * MAX_FILE_BYTES)
+    assert (await bucket.all(FILE, FileQuery("large.csv")))[0].body == b"x" * MAX_FILE_BYTES
+    store.put("supplier", "larger.csv", b"x" * (MAX_FILE_BYTES + 1))
     with pytest.raises(UnusableResponse, match="20 MiB"):
         await bucket.all(FILE, FileQuery("larger.csv"))
     assert world.written() == []

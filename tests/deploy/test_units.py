@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from steward.cli.command import read_env_file
 from steward.cli.table import commands
-from steward.config import read, read_env_file
+from steward.config import read
 
 UNITS = Path(__file__).resolve().parents[2] / "deploy/systemd"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))

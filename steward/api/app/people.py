@@ -20,7 +20,7 @@ from steward.api.http.operation import (
     Operation,
     ServiceContext,
 )
-from steward.api.schema.fields import FromJson, NameText, PageQuery, RequestBody, Text, wrong
+from steward.api.schema.fields import FromJson, NameText, PageQuery, PasswordText, RequestBody, Text, wrong
 from steward.database.accounts import members as rows
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx, from_ms, ms
@@ -32,7 +32,6 @@ from steward.model.refusals import NotFound, WrongState
 from steward.notifications import account_mails
 
 _LONGEST_EMAIL = 320
-_LONGEST_PASSWORD = 1024
 # The page of the web app that accepts; the token stands in the fragment, which no server is sent.
 
 
@@ -43,7 +42,6 @@ def _email(value: str) -> str:
 
 
 EmailText = Annotated[Text, Field(max_length=_LONGEST_EMAIL), AfterValidator(_email)]
-PasswordText = Annotated[Text, Field(min_length=1, max_length=_LONGEST_PASSWORD)]
 
 
 class InviteBody(RequestBody):

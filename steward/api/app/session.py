@@ -27,7 +27,7 @@ from steward.api.http.operation import (
     Operation,
     ServiceContext,
 )
-from steward.api.schema.fields import Positive, RequestBody, Text
+from steward.api.schema.fields import PasswordText, Positive, RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx
 from steward.model.account import Membership, Scope
@@ -36,14 +36,12 @@ from steward.model.instants import wire_time
 from steward.model.refusals import InvalidCredentials, NotFound, RateLimited, Unauthenticated, Unavailable
 from steward.model.sessions import Session
 
-_LONGEST_PASSWORD = 1024
-
 
 class SignInBody(RequestBody):
     """Who signs in."""
 
     email: Annotated[Text, Field(min_length=1, max_length=320)]
-    password: Annotated[Text, Field(min_length=1, max_length=_LONGEST_PASSWORD)]
+    password: PasswordText
 
 
 class ChooseBody(RequestBody):

@@ -14,6 +14,7 @@ from steward.accounts.passwords import Hashing
 from steward.api.schema.fields import EmptyBody, QueryParameters, RequestBody
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
+from steward.config import default_of
 from steward.connections.destinations import DestinationCache
 from steward.connections.sign_in import SignInApps
 from steward.connections.vault import Vault
@@ -40,21 +41,21 @@ class Rules:
     web_origin: str
     service_version: str
     api_access: bool = True
-    limit_person: int = 600
-    limit_organization: int = 3000
-    limit_web: int = 1200
-    limit_login: int = 10
+    limit_person: int = default_of("limit_person")
+    limit_organization: int = default_of("limit_organization")
+    limit_web: int = default_of("limit_web")
+    limit_login: int = default_of("limit_login")
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
-    session_idle_minutes: int = 30
-    session_hours: int = 12
+    session_idle_minutes: int = default_of("session_idle_minutes")
+    session_hours: int = default_of("session_hours")
     approver_not_starter: bool = False
-    max_waiting_hand: int = 1000
-    undo_for: timedelta = timedelta(days=365)
-    settle_quiet: timedelta = timedelta(seconds=120)
-    imports_kept: int = 100
+    max_waiting_hand: int = default_of("max_waiting_hand")
+    undo_for: timedelta = timedelta(days=default_of("undo_days"))
+    settle_quiet: timedelta = timedelta(seconds=default_of("settle_quiet_seconds"))
+    imports_kept: int = default_of("imports_kept")
     sign_in: SignInApps = field(default_factory=SignInApps)
     mail: bool = False
-    quiet_periods: int = 3
+    quiet_periods: int = default_of("quiet_periods")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ from steward.model.account import Scope
 from steward.model.approval import Approval, ApprovalStatus
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId
 from steward.model.instants import read_time, wire_time, wire_time_or_none
+from steward.model.limits import MAX_CHANGES
 from steward.model.refusals import Forbidden, StaleVersion, WrongState
 from steward.runs import approval as deciding
 from steward.runs.approval import ApproveCommand, DecidedApproval, RejectCommand
@@ -109,7 +110,9 @@ class ApproveBody(RequestBody):
     """A decision to approve; changes named in `except` are left out."""
 
     version: Positive
-    except_: Annotated[list[IdText], Field(max_length=5000), Unique] = Field(default=[], alias="except")
+    except_: Annotated[list[IdText], Field(max_length=MAX_CHANGES), Unique] = Field(
+        default=[], alias="except"
+    )
     change_hash: Text | None = None
     comment: CommentText | None = None
     write_now: bool = False

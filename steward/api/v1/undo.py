@@ -10,11 +10,10 @@ from steward.api.schema.answers import Count, Instant, UlidStr
 from steward.api.schema.fields import FromJson, IdempotencyKey, IdText, RequestBody, Unique
 from steward.database.engine.base import Tx
 from steward.model.instants import wire_time_or_none
+from steward.model.limits import MAX_CHANGES
 from steward.model.run import Mode, Run
 from steward.runs import undo as undoing
 from steward.runs.undo import UndoRules
-
-_MAX_CHANGES = 5000
 
 
 class UndoRecord(msgspec.Struct):
@@ -34,7 +33,7 @@ class UndoBody(RequestBody):
     """Undo a run: the named changes, or all that can be undone."""
 
     idempotency_key: IdempotencyKey
-    changes: Annotated[list[IdText], Field(min_length=1, max_length=_MAX_CHANGES), Unique] | None = None
+    changes: Annotated[list[IdText], Field(min_length=1, max_length=MAX_CHANGES), Unique] | None = None
     mode: Annotated[Mode, FromJson] = Mode.LIVE
 
 

@@ -20,6 +20,8 @@ from steward.connectors.base.records import (
 )
 from steward.model.json import JsonValue
 
+MAX_STOCK = 1_000_000  # of one variant at one location
+
 
 class Keep(StrEnum):
     """Leaves a value as it is, where null means clearing it."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from steward.connectors.base.connector import ItemProblem, PlannedChanges
-from steward.connectors.base.send_once import SendOnceOperation
+from steward.connectors.base.send_once import LABEL_CHARACTERS, SendOnceOperation, text_fields
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.answer import WriteAnswer
-from steward.model.change import FieldChange, FieldKind, ObjectRef, Part, Proposal
+from steward.model.change import FieldChange, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import PlatformUnavailable, Unauthorized
@@ -24,8 +24,6 @@ from steward.outbound.mail_message import (
 )
 from steward.outbound.mail_server import MailOutcome, MailResult
 
-_LABEL = 200
-_TEXT = 8192
 # Any sender and time: a message that can be composed with these can be composed with the account's.
 _ANYBODY = Mailbox("sender@mail.invalid")
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -71,7 +69,7 @@ class SendMailOperation(SendOnceOperation):
             except InvalidMail as error:
                 problems.append(ItemProblem("mail", "invalid", str(error), error.field))
                 continue
-            label = command.subject.strip()[:_LABEL] or "Message without a subject"
+            label = command.subject.strip()[:LABEL_CHARACTERS] or "Message without a subject"
             part = Part(self.name, integration_id, "mail", arguments, None, None)
             ref = ObjectRef("mail", None, label)
             fields = tuple(_fields(command))
@@ -187,9 +185,7 @@ def _fields(command: SendMail) -> list[FieldChange]:
         ("files", "Files", ", ".join(map(_shown, command.attachments))),
         ("options", "Options", json.dumps(command.options, ensure_ascii=False) if command.options else ""),
     )
-    return [
-        FieldChange(name, label, None, text[:_TEXT], FieldKind.TEXT) for name, label, text in shown if text
-    ]
+    return text_fields(shown)
 
 
 def _shown(attachment: MailAttachment) -> str:
@@ -202,4 +198,6 @@ def _shown(attachment: MailAttachment) -> str:
 
 
 def _list(mailboxes: Sequence[Mailbox]) -> str:
-    return ", ".join(f"{each.name} <{each.address}>" if each.name else each.address for each in mailboxes)
+    return ", ".join(
+        f"{each.name} <{each.address}>" if each.name else each.address for each in mailboxes
+    )

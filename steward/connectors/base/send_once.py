@@ -1,14 +1,26 @@
 """What can be sent and not be read back: its operation, and the reader of a connection that only sends."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from steward.connectors.base.connector import CurrentValue, Guard
 from steward.connectors.base.undoing import NO_MESSAGE_BACK, NOT_LOOKED_UP
 from steward.connectors.base.writing import WriteOutcome, WriteState
-from steward.model.change import Action, Part, Recovery
+from steward.model.change import Action, FieldChange, FieldKind, Part, Recovery
 from steward.model.json import JsonObject, JsonValue
 from steward.model.undo import Inverse, Sought
+
+LABEL_CHARACTERS = 200
+_FIELD_CHARACTERS = 8192
+
+
+def text_fields(rows: Iterable[tuple[str, str, str]]) -> list[FieldChange]:
+    """Returns the fields an approver reads from rows of name, label and text; empty texts are left out."""
+    return [
+        FieldChange(name, label, None, text[:_FIELD_CHARACTERS], FieldKind.TEXT)
+        for name, label, text in rows
+        if text
+    ]
 
 
 class SendOnceOperation:

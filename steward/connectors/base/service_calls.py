@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steward.connectors.base.connector import PlannedChanges
-from steward.connectors.base.send_once import SendOnceOperation
-from steward.model.change import FieldChange, FieldKind, ObjectRef, Part, Proposal
+from steward.connectors.base.send_once import LABEL_CHARACTERS, SendOnceOperation, text_fields
+from steward.model.change import FieldChange, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 
-_LABEL = 200
-_TEXT = 8192
 _FILE_TEXT = 1024
 _BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]+={0,2}\s*")
 
@@ -80,8 +78,8 @@ class SendCallOperation(SendOnceOperation):
                 file |= {"field": command.file.field, "name": command.file.name}
             arguments = {**arguments, "file": file}
         target = command.recipient or command.path
-        part = Part(self.name, integration_id, target[:_LABEL], arguments, None, None)
-        label = (command.text.strip().partition("\n")[0] or target)[:_LABEL]
+        part = Part(self.name, integration_id, target[:LABEL_CHARACTERS], arguments, None, None)
+        label = (command.text.strip().partition("\n")[0] or target)[:LABEL_CHARACTERS]
         ref = ObjectRef(self.subject, None, label)
         return Proposal(ref, self.action, tuple(_fields(command)), (part,), integration_id, command.message)
 
@@ -98,9 +96,7 @@ def _fields(command: SendCall) -> list[FieldChange]:
     rest = {name: value for name, value in command.body.items() if not _is_among(value, words)}
     if rest:
         shown.append(("body", "Body", json.dumps(_without_files(rest), ensure_ascii=False, indent=1)))
-    return [
-        FieldChange(name, label, None, text[:_TEXT], FieldKind.TEXT) for name, label, text in shown if text
-    ]
+    return text_fields(shown)
 
 
 def _without_files(value: JsonValue) -> JsonValue:

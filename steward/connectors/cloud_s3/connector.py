@@ -31,6 +31,7 @@ from steward.connectors.cloud_s3.signing import signed_headers
 from steward.model.change import Part
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
+from steward.model.limits import MAX_FILE_BYTES
 from steward.model.undo import Sought
 from steward.outbound.address import UrlOrigin, looks_like_address, origin_of
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
@@ -50,7 +51,6 @@ from steward.telemetry.redact import Secret
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
-FILE_BYTES = 20 * 1024 * 1024
 _FILE_S = 120.0
 _PACE = RateLimit(max_concurrency=4, failure_backoff_s=(2.0, 8.0, 30.0))
 _NAMES = ("endpoint_url", "region", "bucket", "access_key_id", "secret_access_key")
@@ -140,13 +140,13 @@ class CloudS3Reader:
         if query.unless_etag == head.etag:
             yield RecordPage((FileContent(head, None),), total=1)
             return
-        if head.size > FILE_BYTES:
-            raise ResponseTooLarge(f"the file is larger than {FILE_BYTES // (1024 * 1024)} MiB")
+        if head.size > MAX_FILE_BYTES:
+            raise ResponseTooLarge(f"the file is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB")
         answer = await self._http.get(
             path,
             operation="file",
             headers={"if-match": head.etag, "accept-encoding": "identity"},
-            max_bytes=FILE_BYTES,
+            max_bytes=MAX_FILE_BYTES,
             timeout_s=_FILE_S,
         )
         if not answer.ok:

@@ -17,12 +17,12 @@ from steward.connectors.base.service_connector import (
 )
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.model.json import JsonObject
+from steward.model.limits import MAX_FILE_BYTES
 from steward.outbound.client import WriteClient
 from steward.outbound.errors import CallError, Throttled, UnusableResponse
 from steward.outbound.response import Decoded, PlatformResponse
 
 _SCOPES = "https://www.googleapis.com/auth/drive"
-_FILE_BYTES = 20 * 1024 * 1024
 _WAIT_S = 2.0
 
 
@@ -42,7 +42,7 @@ class GoogleDriveConnector(GoogleServiceConnector):
     def file_bytes(self, query: PathQuery) -> int:
         """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
         is_file = ("alt", "media") in query.query or query.path.endswith("/export")
-        return _FILE_BYTES if is_file else 0
+        return MAX_FILE_BYTES if is_file else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "GoogleDriveWriter":
         """Returns a writer that makes one call, with a file where it has one."""

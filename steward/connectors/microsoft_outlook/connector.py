@@ -14,6 +14,7 @@ from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.microsoft_outlook.messages import message_of
 from steward.model.change import Batch
 from steward.model.json import JsonObject
+from steward.model.limits import MAX_FILE_BYTES
 from steward.outbound.client import WriteClient
 from steward.outbound.errors import Invalid, UnusableResponse, WriteFailed
 from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent
@@ -21,7 +22,6 @@ from steward.outbound.response import Decoded
 
 _GRAPH = "https://graph.microsoft.com"
 _SCOPES = f"offline_access {_GRAPH}/Mail.ReadWrite {_GRAPH}/Mail.Send {_GRAPH}/User.Read"
-_FILE_BYTES = 20 * 1024 * 1024
 # What the options of a message say about how it is sent; everything else of them is a property of it.
 _SAVES, _QUOTES = "saveToSentItems", "quotes"
 
@@ -55,7 +55,7 @@ class OutlookConnector(SignedInServiceConnector):
 
     def file_bytes(self, query: PathQuery) -> int:
         """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
-        return _FILE_BYTES if query.path.endswith("/$value") else 0
+        return MAX_FILE_BYTES if query.path.endswith("/$value") else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "OutlookWriter":
         """Returns a writer that sends as the person who signed in."""

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeVar
 
-from steward.connectors.base.commands import Keep, SetPrice, SetPublished, SetStatus, SetStock, SetTags
+from steward.connectors.base.commands import (
+    MAX_STOCK,
+    Keep,
+    SetPrice,
+    SetPublished,
+    SetStatus,
+    SetStock,
+    SetTags,
+)
 from steward.connectors.base.connector import Guard, ItemProblem
 from steward.connectors.base.records import Product, Variant, currency_decimals
 from steward.connectors.base.store_operation import StoreOperation
@@ -22,7 +30,6 @@ from steward.model.undo import Inverse, PutBack
 
 A = TypeVar("A", contravariant=True)
 _MAX_PARTS = 250
-_MAX_STOCK = 1_000_000
 NOT_A_TAG = "A tag has 1 to 255 characters, no comma and no blanks around it."
 _STATUSES = ("active", "draft", "archived", "unlisted")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
@@ -348,9 +355,9 @@ def _stock_problem(command: SetStock) -> ItemProblem | None:
         return ItemProblem(variant.id, "location_needed", words, "stock")
     if variant.stock is None:
         return ItemProblem(variant.id, "not_stocked", "It is not stocked at this location.", "stock")
-    if isinstance(command.quantity, bool) or not 0 <= command.quantity <= _MAX_STOCK:
+    if isinstance(command.quantity, bool) or not 0 <= command.quantity <= MAX_STOCK:
         code = "negative" if command.quantity < 0 else "out_of_range"
-        return ItemProblem(variant.id, code, f"A stock is written from 0 to {_MAX_STOCK}.", "stock")
+        return ItemProblem(variant.id, code, f"A stock is written from 0 to {MAX_STOCK}.", "stock")
     return None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TypeVar
 
-from steward.connectors.base.commands import Keep, SetPrice, SetStock, SetTags, SetVisible
+from steward.connectors.base.commands import MAX_STOCK, Keep, SetPrice, SetStock, SetTags, SetVisible
 from steward.connectors.base.connector import ItemProblem, PlannedChanges
 from steward.connectors.base.records import Variant, currency_decimals
 from steward.connectors.base.store_operation import StoreOperation
@@ -18,7 +18,6 @@ from steward.model.undo import Inverse, Nothing, PutBack
 
 A = TypeVar("A", contravariant=True)
 BATCH = 100
-_MAX_STOCK = 1_000_000
 _VISIBLE_WORDS = ("visible", "catalog", "search")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
@@ -113,8 +112,8 @@ class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
         if not variant.tracked or variant.stock is None:
             words = "Its stock is not tracked, so a number would be ignored."
             return ItemProblem(variant.id, "not_tracked", words, "stock_quantity")
-        if isinstance(command.quantity, bool) or not 0 <= command.quantity <= _MAX_STOCK:
-            words = f"A stock is written from 0 to {_MAX_STOCK}."
+        if isinstance(command.quantity, bool) or not 0 <= command.quantity <= MAX_STOCK:
+            words = f"A stock is written from 0 to {MAX_STOCK}."
             return ItemProblem(
                 variant.id, "negative" if command.quantity < 0 else "out_of_range", words, "stock_quantity"
             )

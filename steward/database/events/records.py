@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from steward.database.due_rows import MAX_DEFERRED_MINUTES
 from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 
 _FAILURES_TO_POISON = 5
-_LONGEST_MINUTES = 60
 _LEVEL = 1  # bodies are small and come fast
 
 _KEEP = Both(
@@ -182,7 +182,7 @@ async def failed(tx: Tx, org: OrgId, event: str) -> bool:
         return False
     tries = int(row["tries"]) + 1
     is_poison = tries >= _FAILURES_TO_POISON
-    minutes = min(2 ** (tries - 1), _LONGEST_MINUTES)
+    minutes = min(2 ** (tries - 1), MAX_DEFERRED_MINUTES)
     await tx.execute(
         "UPDATE events SET tries = :tries, state = :state, not_before = :later"
         " WHERE org_id = :org AND id = :event",

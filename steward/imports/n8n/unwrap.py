@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from steward.imports.content import Unreadable
+from steward.imports.content import MAX_STEPS, Unreadable
 from steward.model.json import JsonObject, JsonValue
 
-_MAX_STEPS = 1000
 MAX_EDGES = 10_000
 MAX_NAME = 120
 MAX_TITLE = 200
@@ -90,8 +89,8 @@ def _step_nodes(raw_workflow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     nodes = [node for node in raw_workflow["nodes"] if is_step_node(node)]
     if not nodes:
         raise Unreadable("This export has no steps. Add one in n8n and export the workflow again.")
-    if len(nodes) > _MAX_STEPS:
-        raise Unreadable(f"This export has {len(nodes)} steps; at most {_MAX_STEPS} can be imported.")
+    if len(nodes) > MAX_STEPS:
+        raise Unreadable(f"This export has {len(nodes)} steps; at most {MAX_STEPS} can be imported.")
     return nodes
 
 

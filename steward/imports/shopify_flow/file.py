@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from steward.imports.content import Unreadable
+from steward.imports.content import MAX_STEPS, Unreadable
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched
 
-_MAX_STEPS = 1000
 _MAX_LINKS = 10_000
 _MAX_DEPTH = 150  # of JSON within a text
 VERSION = 0.1  # the only one seen, of files and of tasks
@@ -88,8 +87,8 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
     """
     root = root_of(value)
     raw = [row for row in root["steps"] if isinstance(row, Mapping)]
-    if len(raw) > _MAX_STEPS:
-        raise Unreadable(f"This export has {len(raw)} steps; at most {_MAX_STEPS} can be imported.")
+    if len(raw) > MAX_STEPS:
+        raise Unreadable(f"This export has {len(raw)} steps; at most {MAX_STEPS} can be imported.")
     trigger, tasks = _trigger_and_tasks([_task(row, number) for number, row in enumerate(raw, 1)])
     flow = Flow(
         name=plain(_text(root.get("workflow_name"))),

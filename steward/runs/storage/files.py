@@ -18,12 +18,12 @@ from steward.database.runs import file_folder, run_files
 from steward.database.runs.run_files import StoredFile
 from steward.failpoint import failpoint
 from steward.model.ids import OrgId, RunId
+from steward.model.limits import MAX_FILE_BYTES
 from steward.runs.run_context import FileFolder
 from steward.security.envelope import SealContext, open_sealed, seal
 from steward.steps.base import FileRefused
 
 T = TypeVar("T")
-_FILE_BYTES = 20 * 1024 * 1024
 RUN_BYTES = 100 * 1024 * 1024
 _INLINE_BYTES = 64 * 1024  # a smaller file is hashed and sealed at once, without a thread
 GONE = "The file is no longer stored. Run the workflow again from its start."
@@ -46,7 +46,7 @@ class StoredRunFiles:
         On SQLite its content is written before the row: a kill in between leaves a file that a periodic task
         removes.
         """
-        if len(content) > _FILE_BYTES:
+        if len(content) > MAX_FILE_BYTES:
             raise FileRefused("The file is larger than 20 MiB. Use a smaller one, or split it.")
         sha256 = await _beside(len(content), lambda: hashlib.sha256(content).hexdigest())
         reserve = partial(self._reserve, sha256=sha256, size=len(content))

@@ -21,7 +21,6 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-FILE_BYTES = 20 * 1024 * 1024
 _FILE_NAME = re.compile(r"filename\*?=(?:UTF-8'[^']*')?(?:\"([^\"]*)\"|([^;\s]+))", re.IGNORECASE)
 
 

@@ -31,7 +31,7 @@ _SAME_AT_MOST = 5
 _PAGINATION = "options.pagination.pagination"
 _MODES = ("off", "updateAParameterInEachRequest", "responseContainsNextURL")
 _ENDS = ("responseIsEmpty", "receiveSpecificStatusCodes", "other")
-_LONGEST_PAUSE_MS = 60_000
+MAX_PAUSE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ async def all_pages(call: StepCall, index: int, web: WebAccess, first: PageReque
     options: Any = call.step.config.get("options", {})
     pages = _Pages(call, index, web, first, params, options["pagination"]["pagination"])
     max_pages = _max_pages(params)
-    pause = min(max(js.number(params.get(f"{_PAGINATION}.requestInterval", 0)), 0), _LONGEST_PAUSE_MS)
+    pause = min(max(js.number(params.get(f"{_PAGINATION}.requestInterval", 0)), 0), MAX_PAUSE_MS)
     while (request := await pages.request()) is not None:
         try:
             answer = await web.read(request.method, request.address(), request.headers, request.body)

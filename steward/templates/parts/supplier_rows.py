@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from steward.connectors.base.commands import Keep, SetPrice, SetStock
+from steward.connectors.base.commands import MAX_STOCK, Keep, SetPrice, SetStock
 from steward.connectors.base.connector import ItemProblem, PlannedChanges, merge_proposals
 from steward.connectors.base.records import Variant
 from steward.model.change import Action, ObjectRef, Proposal
@@ -13,8 +13,6 @@ from steward.steps.rows import StoredCell, cell_from_json, is_blank
 from steward.steps.skus import RowRefused, display_text, key_of
 from steward.templates.parts.numbers import money_text, read_number, read_price
 from steward.templates.parts.sku_rows import SkuRow
-
-_MAX_STOCK = 1_000_000
 
 
 class FeedRow(SkuRow, frozen=True):
@@ -80,8 +78,8 @@ class FeedRules:
         number = read_number(cell, form=self.number_format, currency=None)
         if number != number.to_integral_value():
             raise RowRefused("not_whole", f"{display_text(cell)} is not a whole number.")
-        if number > _MAX_STOCK:
-            raise RowRefused("out_of_range", f"{display_text(cell)} is more than {_MAX_STOCK}.")
+        if number > MAX_STOCK:
+            raise RowRefused("out_of_range", f"{display_text(cell)} is more than {MAX_STOCK}.")
         note = f"{display_text(cell)} in the file, read as 0." if number < 0 else ""
         return max(int(number), 0), note
 

@@ -7,12 +7,13 @@ from typing import Any
 from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer
 from steward.model.json import JsonObject
+from steward.model.limits import MAX_FILE_BYTES
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.http_bodies import BodyFile, body_files, body_of, body_problems
-from steward.steps.n8n.http_files import FILE_BYTES, asks_file, file_problems, read_files
-from steward.steps.n8n.http_pages import PageRequest, all_pages, asks_pages, pages_problems
+from steward.steps.n8n.http_files import asks_file, file_problems, read_files
+from steward.steps.n8n.http_pages import MAX_PAUSE_MS, PageRequest, all_pages, asks_pages, pages_problems
 from steward.steps.n8n.http_sign_in import (
     account_to_bind,
     authentication_problems,
@@ -87,7 +88,6 @@ _SENT_IN_READS = (
     *("url", "queryParameters", "queryParametersUi", "jsonQuery", "queryParametersJson"),
     *("headerParameters", "headerParametersUi", "jsonHeaders", "headerParametersJson"),
 )
-_LONGEST_PAUSE_MS = 60_000
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 
 
@@ -347,7 +347,7 @@ async def _file_reads(call: StepCall, web: WebAccess) -> NodeResult:
                 first.address(),
                 {**first.headers, "accept": "*/*"},
                 first.body,
-                max_bytes=FILE_BYTES,
+                max_bytes=MAX_FILE_BYTES,
             )
         except CallError as error:
             raise as_item_failure(error) from error
@@ -363,4 +363,4 @@ async def _pause_between_batches(call: StepCall, index: int, params: Params) -> 
     pause_ms = js.number(params.get(f"{batching}.batchInterval", 1000 if call.version < 3 else 0))
     has_batches = params.get(f"{batching}.batchInterval") is not None
     if has_batches and index and size >= 1 and index % int(size) == 0 and pause_ms > 0:
-        await call.sleep(min(pause_ms, _LONGEST_PAUSE_MS) / 1000)
+        await call.sleep(min(pause_ms, MAX_PAUSE_MS) / 1000)

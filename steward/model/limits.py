@@ -1,0 +1,10 @@
+"""Limits that several parts of the service keep to; a limit of one part stands with that part."""
+
+# Changes that one run proposes, and that one request names.
+MAX_CHANGES = 5_000
+# Bytes of a file that a step reads, makes or hands on.
+MAX_FILE_BYTES = 20 * 1024 * 1024
+# Bytes of a run's result as JSON.
+MAX_RESULT_BYTES = 64 * 1024
+# Live runs in a row that fail before the service pauses their automation.
+FAILURES_TO_PAUSE = 5
