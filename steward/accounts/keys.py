@@ -114,9 +114,9 @@ async def open_ring(
     """Returns the key ring of this process; creates missing keys. Raises CannotOpen."""
 
     async def make(tx: Tx) -> None:
-        there = {key.kind for key in await keys.every(tx) if key.retires_at is None}
+        current_kinds = {key.kind for key in await keys.every(tx) if key.retires_at is None}
         for kind in ("signing", "pepper", "cursor"):
-            if kind not in there:
+            if kind not in current_kinds:
                 await add(tx, masters, kind)
 
     await engine.write(now, make)

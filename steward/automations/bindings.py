@@ -78,8 +78,8 @@ def check_bound(
     """The connections of all steps as kept, of both fields; faults are named by field and step."""
     for name in bindings.keys() & accounts.keys():
         faults.add(f"accounts.{name}", "This step is bound by bindings. Name it in one of the two.")
-    kept = _check_bindings(faults, plan, bindings, connections_by_id)
-    return {**kept, **_check_accounts(faults, plan, accounts, connections_by_id)}
+    checked_bindings = _check_bindings(faults, plan, bindings, connections_by_id)
+    return {**checked_bindings, **_check_accounts(faults, plan, accounts, connections_by_id)}
 
 
 def _is_account(bound: JsonValue) -> bool:

@@ -39,12 +39,16 @@ async def choose(
         import_id = _import_id(requested[path])
         words = _why_refused(plan, path, import_id, own_import, chosen)
         if words is None and import_id is not None:
-            found = before.get(path)
-            if found is None or found.import_id != import_id:
-                found = await _plan_of(tx, org, import_id)
-            words = None if found is not None else "This organisation has no such import of n8n that can run."
-            if found is not None:
-                chosen[path] = found
+            called_plan = before.get(path)
+            if called_plan is None or called_plan.import_id != import_id:
+                called_plan = await _plan_of(tx, org, import_id)
+            words = (
+                None
+                if called_plan is not None
+                else "This organisation has no such import of n8n that can run."
+            )
+            if called_plan is not None:
+                chosen[path] = called_plan
         if words is not None:
             faults.add(f"{_FIELD}.{path}", words)
     for path, words in _refused(plan, chosen).items():
@@ -106,22 +110,26 @@ async def callable_steps(tx: Tx, org: OrgId, stored: JsonObject) -> list[JsonObj
     paths = list(chosen_calls(plan))
     if not paths:
         return []
-    kept = await imports.listed(tx, org, source=_SOURCE, supported=True, after=None, limit=_MAX_LISTED)
-    shown: list[JsonObject] = []
+    stored_imports = await imports.listed(
+        tx, org, source=_SOURCE, supported=True, after=None, limit=_MAX_LISTED
+    )
+    steps: list[JsonObject] = []
     for path in paths:
-        wanted = called_name(_step_at(plan, path))
-        fitting = [record.id for record in kept if record.name.casefold() == wanted.casefold()]
+        requested_name = called_name(_step_at(plan, path))
+        fitting = [
+            record.id for record in stored_imports if record.name.casefold() == requested_name.casefold()
+        ]
         part = chosen.get(path)
-        shown.append(
+        steps.append(
             {
                 "step": path,
-                "workflow": wanted,
+                "workflow": requested_name,
                 "import_id": None if part is None else part.import_id,
                 "name": None if part is None else part.name,
                 "proposed": fitting[0] if len(fitting) == 1 else None,
             }
         )
-    return shown
+    return steps
 
 
 def _step_at(plan: Plan, path: str) -> PlanStep:

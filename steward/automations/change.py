@@ -355,8 +355,8 @@ def _untouched(command: UpdateCommand, before: Automation) -> JsonObject:
     if command.bindings is None:
         untouched = {**untouched, **bindings_of(before.bindings)}
     if command.accounts is None:
-        kept = accounts_of(before.bindings)
-        untouched = {**untouched, **{name: before.bindings[name] for name in kept}}
+        accounts = accounts_of(before.bindings)
+        untouched = {**untouched, **{name: before.bindings[name] for name in accounts}}
     return untouched
 
 

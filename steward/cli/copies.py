@@ -147,9 +147,9 @@ def _refuse_full(settings: Settings, target: Path, source: Path) -> None:
     expected_names = {*_UNTOUCHED, target.name + ".lock"}
     sources = {source.resolve(), copies.beside(source).resolve()}
     folder = settings.data_dir
-    there = [*folder.iterdir()] if folder.exists() else []
+    entries = [*folder.iterdir()] if folder.exists() else []
     other_files = [
-        path for path in there if path.name not in expected_names and path.resolve() not in sources
+        path for path in entries if path.name not in expected_names and path.resolve() not in sources
     ]
     if other_files or target.exists():
         raise CommandFailed(

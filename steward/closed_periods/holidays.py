@@ -102,21 +102,21 @@ async def accept(tx: Tx, actor: Actor, command: AcceptHolidays) -> list[StoredPe
     Raises Forbidden, ValidationFailed (`days.N` for a day that is no holiday), WrongState.
     """
     errors: dict[str, list[str]] = {}
-    made = []
+    accepted = []
     for number, text in enumerate(command.days):
         name = _holiday_on(command.region, text)
         if name is None:
             errors[f"days.{number}"] = ["This is no public holiday there. Take a date of the list."]
             continue
         try:
-            made.append(await change.make(tx, actor, _of_day(command, date.fromisoformat(text), name)))
+            accepted.append(await change.make(tx, actor, _of_day(command, date.fromisoformat(text), name)))
         except ValidationFailed as refused:
             if not any(field.startswith("when.") for field in refused.errors or {}):
                 raise
             errors[f"days.{number}"] = ["This day is over. Leave it out."]
     if errors:
         raise ValidationFailed(errors=errors)
-    return made
+    return accepted
 
 
 async def settle(tx: Tx, actor: Actor, period_id: str, *, version: int, takes_over: bool) -> StoredPeriod:

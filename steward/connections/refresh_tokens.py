@@ -111,9 +111,9 @@ class KeptRefreshTokens:
         lease, ends_at = secrets.token_hex(12), self.clock.now() + LEASE
         while True:
             take = partial(_take, vault=self.vault, org=org, integration=integration, lease=lease)
-            taken = await self.engine.write(self.clock.now(), take, org=org)
-            if taken is not None:
-                version, token = taken
+            holds_lease = await self.engine.write(self.clock.now(), take, org=org)
+            if holds_lease is not None:
+                version, token = holds_lease
                 return _HeldToken(self, org, integration, lease, version, token)
             if self.clock.now() > ends_at + timedelta(seconds=_AGAIN_S):
                 raise PlatformUnavailable("Another process is refreshing the sign-in of this account.")

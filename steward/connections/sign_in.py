@@ -248,8 +248,8 @@ class SignInExchange:
         if not isinstance(access, str) or not access or not (has_refresh or lasts):
             raise UnusableResponse("the sign-in gave no lasting token")
         self.vault.register.add(access, *([str(refresh)] if has_refresh else []))
-        kept = Secret(str(refresh)) if has_refresh else None
-        return _Tokens(Secret(access), kept, _address(fields.get("id_token")))
+        refresh_token = Secret(str(refresh)) if has_refresh else None
+        return _Tokens(Secret(access), refresh_token, _address(fields.get("id_token")))
 
     async def _tried(self, actor: Actor, begun: _Begun, tokens: _Tokens) -> CheckedSettings:
         row, connector = begun.row, self.vault.connectors[begun.row.kind]

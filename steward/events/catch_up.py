@@ -149,14 +149,14 @@ async def _fill(ctx: EventContext, reading: _StoreReading, reader: Reader) -> No
     now, kind, source = ctx.clock.now(), reading.row.object_type, reading.connector.events
     since = now - _ORDERS_SINCE if kind == "order" else None
     async for page in reader.read(CHANGED, ChangedQuery(kind, since)):
-        seen = [
+        snapshots = [
             ObjectSnapshot(event.object_type, event.object_id, fields, event.modified_at)
             for event in page.items
             if source is not None
             and event.object_id is not None
             and (fields := source.initial_snapshot(event)) is not None
         ]
-        by_key = {(snapshot.object_type, snapshot.object_id): snapshot for snapshot in seen}
+        by_key = {(snapshot.object_type, snapshot.object_id): snapshot for snapshot in snapshots}
         keep = partial(
             last_seen.fill, org=reading.org, integration=reading.integration, seen=list(by_key.values())
         )
@@ -217,12 +217,12 @@ async def _enter(
         return 0
     keys = {(event.object_type, event.object_id) for event in changed if event.object_id is not None}
     look = partial(last_seen.of, org=reading.org, integration=reading.integration, keys=keys)
-    seen = await ctx.engine.read(ctx.clock.now(), look, org=reading.org) if keys else {}
+    snapshots_by_key = await ctx.engine.read(ctx.clock.now(), look, org=reading.org) if keys else {}
     new = []
     for event in changed:
         if event.modified_at is None or event.modified_at > now - _SETTLED:
             continue
-        snapshot = seen.get((event.object_type, event.object_id or ""))
+        snapshot = snapshots_by_key.get((event.object_type, event.object_id or ""))
         if _starts_runs(reading, source, event, snapshot):
             body = json.dumps(event.payload, separators=(",", ":"))
             new.append(_polled(reading, event, body, now=now, modified_at=event.modified_at))

@@ -43,11 +43,11 @@ class AccountMail:
     def words(self) -> MailWords:
         """Returns subject and bodies."""
         paragraphs = [*self.paragraphs, *([self.link] if self.link else [])]
-        shown = [f"<p>{html.escape(text)}</p>" for text in self.paragraphs]
+        html_paragraphs = [f"<p>{html.escape(text)}</p>" for text in self.paragraphs]
         if self.link:
             link = html.escape(self.link)
-            shown.append(f'<p><a href="{link}">{link}</a></p>')
-        body = f"<!doctype html><html><body>{''.join(shown)}</body></html>\n"
+            html_paragraphs.append(f'<p><a href="{link}">{link}</a></p>')
+        body = f"<!doctype html><html><body>{''.join(html_paragraphs)}</body></html>\n"
         return MailWords(one_line(self.subject)[:MAX_SUBJECT], "\n\n".join(paragraphs) + "\n", body)
 
 

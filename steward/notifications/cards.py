@@ -18,8 +18,8 @@ def _card_of(message: NoticeMessage, *, web_origin: str) -> NoticeCard:
     lines = tuple(_line(message, number) for number in range(len(message.notices)))
     if len(lines) == 1:
         return NoticeCard(lines[0], (), f"{web_origin}{page_of(message)}")
-    told = sum(stored.notice.count for stored in message.notices)
-    more = f"and {message.count - told:,} more" if message.count > told else ""
+    notice_count = sum(stored.notice.count for stored in message.notices)
+    more = f"and {message.count - notice_count:,} more" if message.count > notice_count else ""
     return NoticeCard(f"{message.count:,} notices", lines, f"{web_origin}{INBOX_PAGE}", more=more)
 
 

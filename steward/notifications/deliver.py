@@ -212,7 +212,7 @@ async def _loaded(
     single = await messages.notices_of(tx, org, unlisted)
     by_message = {message: single.get(message, []) if ids is None else ids for message, ids in listed.items()}
     all_ids = {notice for ids in by_message.values() for notice in ids}
-    told = {stored.id: stored for stored in await notices.get_many(tx, org, sorted(all_ids))}
+    notices_by_id = {stored.id: stored for stored in await notices.get_many(tx, org, sorted(all_ids))}
     return {
         message.id: NoticeMessage(
             org,
@@ -225,7 +225,7 @@ async def _loaded(
             message.attempt + 1,
             message.count,
             message.envelope,
-            tuple(told[notice] for notice in by_message[message.id] if notice in told),
+            tuple(notices_by_id[notice] for notice in by_message[message.id] if notice in notices_by_id),
             None if message.receiver.person is None else addresses.get(message.receiver.person),
             message.sealed,
         )

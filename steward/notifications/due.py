@@ -75,25 +75,25 @@ def next_digest(now: datetime, digest: Digest, zone: ZoneInfo) -> datetime:
     """Returns the first digest time after `now`; a digest without days is sent every day."""
     day = now.astimezone(zone).date() - _DAY
     while True:
-        at, _ = instant_of(day, digest.at, zone)
-        if at > now and (not digest.days or day.weekday() in digest.days):
-            return at
+        digest_at, _ = instant_of(day, digest.at, zone)
+        if digest_at > now and (not digest.days or day.weekday() in digest.days):
+            return digest_at
         day += _DAY
 
 
-def end_of_quiet(at: datetime, quiet: QuietHours, zone: ZoneInfo) -> datetime:
+def end_of_quiet(moment: datetime, quiet: QuietHours, zone: ZoneInfo) -> datetime:
     """Returns `at`, or the end of the quiet hours that contain it; adjoining quiet hours count as one.
 
     Quiet hours with equal start and end are empty.
     """
     if quiet.start == quiet.end:
-        return at
-    day = at.astimezone(zone).date() - 2 * _DAY
+        return moment
+    day = moment.astimezone(zone).date() - 2 * _DAY
     for offset in range(11):  # the quiet hours of nine days ahead
         start, end = _quiet_of(day + offset * _DAY, quiet, zone)
-        if (day + offset * _DAY).weekday() in quiet.days and start <= at < end:
-            at = end
-    return at
+        if (day + offset * _DAY).weekday() in quiet.days and start <= moment < end:
+            moment = end
+    return moment
 
 
 def _quiet_of(day: date, quiet: QuietHours, zone: ZoneInfo) -> tuple[datetime, datetime]:

@@ -49,19 +49,19 @@ class EmailChannel:
         """Returns the mail as it is sent. Raises InvalidMail."""
         if message.kind is MessageKind.TRANSACTIONAL and self.open_account_mail is not None:
             mail = await self.open_account_mail(message)
-            said = mail.words()
+            words = mail.words()
             to = Mailbox(mail.to)
         else:
-            said = mail_words(message, web_origin=self.web_origin)
+            words = mail_words(message, web_origin=self.web_origin)
             to = Mailbox(message.address or "")
         content = MailContent(
             sender=self.sender,
             to=[to],
-            subject=said.subject,
+            subject=words.subject,
             message_id=message.id,
             date=message.closed_at,
-            text=said.text,
-            html=said.html,
+            text=words.text,
+            html=words.html,
             headers={**_AUTOMATIC, **self._further_headers(message)},
         )
         return compose(content)

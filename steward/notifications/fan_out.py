@@ -126,15 +126,15 @@ def _is_muted(person: PersonToTell, stored: StoredNotice) -> bool:
     return stored.notice.automation in person.preferences.muted
 
 
-def _to_send(told: Iterable[StoredNotice]) -> list[StoredNotice]:
+def _to_send(stored_notices: Iterable[StoredNotice]) -> list[StoredNotice]:
     """Leaves out notices that may have been sent before the database was restored from a backup."""
-    return [stored for stored in told if not stored.inbox_only]
+    return [stored for stored in stored_notices if not stored.inbox_only]
 
 
-def _inbox_groups(told: Iterable[StoredNotice]) -> list[InboxGroup]:
+def _inbox_groups(stored_notices: Iterable[StoredNotice]) -> list[InboxGroup]:
     """Groups notices by topic and subject, or by topic alone where that makes too many groups."""
     by_topic: dict[Topic, dict[str, list[StoredNotice]]] = defaultdict(lambda: defaultdict(list))
-    for stored in told:
+    for stored in stored_notices:
         by_topic[stored.notice.topic][_subject(stored)].append(stored)
     groups: list[InboxGroup] = []
     for topic, subjects in by_topic.items():
@@ -168,13 +168,13 @@ async def _mail(
     ctx: NotificationContext,
 ) -> None:
     """Adds notices to people's open messages, immediate ones or digests as each person prefers."""
-    people = [person.person for person, told in mails if told]
+    people = [person.person for person, stored_notices in mails if stored_notices]
     last_closed = await collecting.last_closed_of_all(tx, org, people, ChannelName.EMAIL)
     collected: list[Collected] = []
-    for person, told in mails:
+    for person, stored_notices in mails:
         preferences = person.preferences
         by_choice: dict[MailChoice, list[StoredNotice]] = defaultdict(list)
-        for stored in told:
+        for stored in stored_notices:
             by_choice[preferences.email[GROUPS[stored.notice.topic]]].append(stored)
         for choice, kind in _KIND.items():
             if choice in by_choice:
@@ -192,12 +192,14 @@ async def _mail(
     await collecting.collect_many(tx, org, collected)
 
 
-def _collected(tx: Tx, receiver: Receiver, told: Sequence[StoredNotice], rules: DueRules) -> Collected:
-    due = due_at(tx.now, rules, _approvals_of(told))
-    return Collected(receiver, [stored.id for stored in told], due)
+def _collected(
+    tx: Tx, receiver: Receiver, stored_notices: Sequence[StoredNotice], rules: DueRules
+) -> Collected:
+    due = due_at(tx.now, rules, _approvals_of(stored_notices))
+    return Collected(receiver, [stored.id for stored in stored_notices], due)
 
 
-def _approvals_of(told: Iterable[StoredNotice]) -> list[ApprovalSpan]:
+def _approvals_of(stored_notices: Iterable[StoredNotice]) -> list[ApprovalSpan]:
     """Returns the spans of the approvals in notices about a pending decision."""
     return [
         ApprovalSpan(
@@ -205,7 +207,7 @@ def _approvals_of(told: Iterable[StoredNotice]) -> list[ApprovalSpan]:
             datetime.fromisoformat(str(stored.notice.facts["asked_at"])),
             datetime.fromisoformat(str(stored.notice.facts["expires_at"])),
         )
-        for stored in told
+        for stored in stored_notices
         if stored.notice.topic in WAITING_TOPICS
     ]
 

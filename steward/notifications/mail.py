@@ -130,9 +130,11 @@ def _text(heading: str, lines: Sequence[_Line], rest: _Line | None, footer: str)
 
 def _html(heading: str, lines: Sequence[_Line], rest: _Line | None, footer: str) -> str:
     """Returns one column with inline styles; every text is escaped, and nothing is loaded from elsewhere."""
-    shown = [f"<p {_LINE}><strong>{html.escape(heading)}.</strong></p>"] if len(lines) != 1 or rest else []
+    paragraphs = (
+        [f"<p {_LINE}><strong>{html.escape(heading)}.</strong></p>"] if len(lines) != 1 or rest else []
+    )
     for line in [*lines, *([rest] if rest else [])]:
         link = html.escape(line.link)
-        shown.append(f'<p {_LINE}>{html.escape(line.text)}<br><a href="{link}">{link}</a></p>')
-    shown.append(f"<p {_SMALL}>{html.escape(footer)}</p>")
-    return f"<!doctype html><html><body {_BODY}>{''.join(shown)}</body></html>\n"
+        paragraphs.append(f'<p {_LINE}>{html.escape(line.text)}<br><a href="{link}">{link}</a></p>')
+    paragraphs.append(f"<p {_SMALL}>{html.escape(footer)}</p>")
+    return f"<!doctype html><html><body {_BODY}>{''.join(paragraphs)}</body></html>\n"

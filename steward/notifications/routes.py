@@ -162,8 +162,10 @@ async def open_webhook(tx: Tx, vault: Vault, route: NotificationRoute) -> Opened
         raise LookupError("only a webhook has an address")
 
     async def opened(field: str, value: bytes) -> str:
-        place = route_field(route.id, field)
-        return await vaults.open_text(tx, vault, route.org, field=place, key_no=sealed.key_no, sealed=value)
+        encrypted_field = route_field(route.id, field)
+        return await vaults.open_text(
+            tx, vault, route.org, field=encrypted_field, key_no=sealed.key_no, sealed=value
+        )
 
     secrets = [await opened("secret", sealed.secret)]
     until = sealed.old_secret_until

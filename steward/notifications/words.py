@@ -103,8 +103,8 @@ def sentence(topic: Topic, facts: JsonObject, *, count: int = 1, automations: in
 
     `facts` are those of the latest of them.
     """
-    one, several, many = _SENTENCES[topic]
-    text = one if count == 1 else several if automations == 1 else many
+    singular, several, many = _SENTENCES[topic]
+    text = singular if count == 1 else several if automations == 1 else many
     return text.format(
         automation=_quoted(facts, "automation", "An automation") + _store(facts),
         connection=_quoted(facts, "connection", "of a store"),
@@ -162,6 +162,6 @@ def _amount(facts: JsonObject) -> str:
     return _number(facts.get("changes"), "message" if facts.get("kind") == "sends" else "change")
 
 
-def _number(value: object, one: str) -> str:
+def _number(value: object, singular: str) -> str:
     number = value if isinstance(value, int) else 0
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+    return f"{number:,} {singular}" if number == 1 else f"{number:,} {singular}s"

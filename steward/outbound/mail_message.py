@@ -162,7 +162,7 @@ def mailboxes_of(text: str) -> list[Mailbox]:
 def mail_address(text: str) -> str:
     """Returns an address with its domain in ASCII. Raises InvalidMail."""
     address = text.strip()
-    local, at, domain = address.rpartition("@")
+    local, separator, domain = address.rpartition("@")
     if not domain.isascii():
         try:
             domain = domain.encode("idna").decode("ascii")
@@ -170,15 +170,15 @@ def mail_address(text: str) -> str:
             domain = ""
     address = f"{local}@{domain}"
     is_valid = (
-        at
+        separator
         and len(address) <= _MAX_ADDRESS
         and len(local) <= 64
         and _LOCAL_PART.fullmatch(local)
         and all(_DOMAIN_LABEL.fullmatch(label) for label in domain.split("."))
     )
     if not is_valid:
-        shown = clean_name(text)[:80] or "An empty text"
-        raise InvalidMail("address", f"“{shown}” is not an e-mail address.")
+        quoted_name = clean_name(text)[:80] or "An empty text"
+        raise InvalidMail("address", f"“{quoted_name}” is not an e-mail address.")
     return address
 
 

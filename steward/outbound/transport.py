@@ -249,8 +249,8 @@ class HttpTransport:
         """Adds the call's span, which belongs to the run that makes it; never host, path, query or body."""
         run = current_run.get()
         parent = None if run is None else run_span(run)
-        own = new_span(None if parent is None else parent.trace)
-        if not self.traces.is_sampled(own.trace):
+        span_id = new_span(None if parent is None else parent.trace)
+        if not self.traces.is_sampled(span_id.trace):
             return
         attributes: dict[str, str | int] = {
             "steward.org": target.org,
@@ -267,7 +267,7 @@ class HttpTransport:
         now = self.clock.now()
         began = now - timedelta(seconds=seconds)
         self.traces.add(
-            Span("call", own, began, now, attributes, parent, kind=SpanKind.CLIENT, is_error=is_error)
+            Span("call", span_id, began, now, attributes, parent, kind=SpanKind.CLIENT, is_error=is_error)
         )
 
     async def _wait_for_turn(self, target: Target, request: OutboundRequest) -> None:
@@ -514,12 +514,12 @@ async def _timed(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[
         yield piece
 
 
-async def _discard(pieces: AsyncIterator[bytes], most: int) -> None:
-    """Reads the pieces of a body until there are no more or `most` bytes were read."""
+async def _discard(pieces: AsyncIterator[bytes], max_bytes: int) -> None:
+    """Reads the pieces of a body until there are no more or `max_bytes` bytes were read."""
     size = 0
     async for piece in pieces:
         size += len(piece)
-        if size > most:
+        if size > max_bytes:
             return
 
 

@@ -27,14 +27,14 @@ async def add_finished(
     if not traces.is_on:
         return
     try:
-        row, wires, asked = await engine.read(now, partial(_rows, org=org, run=run), org=org)
+        row, wires, past_approvals = await engine.read(now, partial(_rows, org=org, run=run), org=org)
     except Refusal:
         return  # the run was removed or the database is away; a missing trace is no failure
     if row.status not in TERMINAL or row.finished_at is None:
         return
     if row.status is RunStatus.SUCCEEDED and not traces.is_sampled(run_span(run).trace):
         return
-    for span in _spans(row, wires, asked, row.finished_at, attempt):
+    for span in _spans(row, wires, past_approvals, row.finished_at, attempt):
         traces.add(span)
 
 
@@ -47,7 +47,11 @@ async def _rows(tx: Tx, org: OrgId, run: RunId) -> tuple[Run, list[str], list[Pa
 
 
 def _spans(
-    run: Run, wires: Sequence[str], asked: Sequence[PastApproval], finished_at: datetime, attempt: int
+    run: Run,
+    wires: Sequence[str],
+    past_approvals: Sequence[PastApproval],
+    finished_at: datetime,
+    attempt: int,
 ) -> Iterator[Span]:
     root = run_span(run.id)
     is_error = run.status in _FAILED
@@ -71,7 +75,7 @@ def _spans(
             parent=root,
             is_error=step["status"] == "failed",
         )
-    for past in asked:
+    for past in past_approvals:
         approval = past.approval
         yield Span(
             "wait",

@@ -196,9 +196,9 @@ async def outcomes_of(tx: Tx, org: OrgId, run: RunId) -> tuple[dict[str, list[Ou
     """Returns the outcomes of a run's changes by execution, and which executions sent at their step."""
     outcomes: dict[str, list[Outcome]] = {}
     sends: set[str] = set()
-    asked: set[str] = set()
+    steps_with_approval: set[str] = set()
     for change in await changes.outcomes(tx, org, run):
         execution = execution_key(change.name, change.iteration)
         outcomes.setdefault(execution, []).append(change.outcome)
-        (sends if change.round == NO_APPROVAL_ROUND else asked).add(execution)
-    return outcomes, sends - asked
+        (sends if change.round == NO_APPROVAL_ROUND else steps_with_approval).add(execution)
+    return outcomes, sends - steps_with_approval

@@ -116,7 +116,7 @@ async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
     connection = applying.connections[pieces[0].part.integration_id]
     try:
         reader = await ctx.access.reader(lease.org, connection, urgency=Urgency.WRITE)
-        seen = await reader.current([piece.part for piece in pieces])
+        current_values = await reader.current([piece.part for piece in pieces])
     except NotConnected as refusal:
         await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, refusal.message) for piece in pieces])
         return []
@@ -125,7 +125,7 @@ async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
         return []
     applying.max_parts, applying.unavailable = None, 0
     going, settled = [], []
-    for piece, current in zip(pieces, seen, strict=True):
+    for piece, current in zip(pieces, current_values, strict=True):
         applying.modified[piece.key] = current.modified_at
         verdict = _verdict(operation, piece.part, current)
         if verdict is None:

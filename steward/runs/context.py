@@ -198,7 +198,7 @@ class StoredUndoSource:
 
     async def original_run(self) -> OriginalRun:
         """Returns the original run with the chosen changes, read in pages."""
-        found: list[Change] = []
+        changes: list[Change] = []
         after = (0, -1)
         org = self.run.org
         while True:
@@ -206,12 +206,12 @@ class StoredUndoSource:
             page = await self.engine.read(self.clock.now(), look, org=org)
             if not page:
                 break
-            found += page
+            changes += page
             after = page[-1].seq, page[-1].position
-        complete = partial(self._completed, found=found)
+        complete = partial(self._completed, changes=changes)
         return await self.engine.read(self.clock.now(), complete, org=org)
 
-    async def _completed(self, tx: Tx, found: Sequence[Change]) -> OriginalRun:
+    async def _completed(self, tx: Tx, changes: Sequence[Change]) -> OriginalRun:
         """Returns the run with the changes' written parts and what they made the automation remember."""
         org, of_run = self.run.org, self.of_run
         original_run = await runs.get(tx, org, of_run)
@@ -225,7 +225,7 @@ class StoredUndoSource:
                 tuple(numbers.get(change.id, ())),
                 memory_by_change.get((change.name, change.iteration, change.position), ()),
             )
-            for change in found
+            for change in changes
             if chosen is None or change.id in chosen
         )
         began = _people_time(original_run.started_at or original_run.queued_at, self.timezone)

@@ -293,16 +293,16 @@ async def recorded_answers(
 ) -> dict[ChangeId, WriteAnswer]:
     """Returns the recorded answer of each change that has one: that of its last part with one."""
     answers: dict[ChangeId, WriteAnswer] = {}
-    for kept in await write_ledger.answers_of(tx, lease.org, lease.run, [item.id for item in items]):
+    for stored_answer in await write_ledger.answers_of(tx, lease.org, lease.run, [item.id for item in items]):
         text = await vaults.open_text(
             tx,
             vault,
             lease.org,
-            field=_answer_field(kept.key),
-            key_no=kept.key_no,
-            sealed=kept.sealed,
+            field=_answer_field(stored_answer.key),
+            key_no=stored_answer.key_no,
+            sealed=stored_answer.sealed,
         )
-        answers[kept.change] = WriteAnswer.from_text(text)
+        answers[stored_answer.change] = WriteAnswer.from_text(text)
     return answers
 
 

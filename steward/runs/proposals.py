@@ -366,8 +366,8 @@ async def _verified(walk: Walk, items: Sequence[Change]) -> str:
         return ""
     if walk.verified is None or walk.verified.approval != walk.run.approval_id:
         walk.verified = await _verified_set(walk, walk.run.approval_id)
-    asked = [item for item in items if item.round != NO_APPROVAL_ROUND]
-    if any(walk.verified.hashes.get(item.id) != item.proposal.item_hash() for item in asked):
+    approved_items = [item for item in items if item.round != NO_APPROVAL_ROUND]
+    if any(walk.verified.hashes.get(item.id) != item.proposal.item_hash() for item in approved_items):
         raise ApprovalMismatch
     return walk.verified.change_hash
 

@@ -209,11 +209,11 @@ async def _read_back_page(
         return []
     try:
         reader = await ctx.access.reader(org, connection, urgency=Urgency.WRITE)
-        seen = await reader.current([ledger.part(effect) for effect in page])
+        current_values = await reader.current([ledger.part(effect) for effect in page])
     except (CallError, NotConnected):
         return []
     operation = ctx.access.changes(connection.kind)[ledger.part(first).operation]
-    pairs = zip(page, seen, strict=True)
+    pairs = zip(page, current_values, strict=True)
     return [_read_back(effect, read_back(operation, current), ledger.now) for effect, current in pairs]
 
 
@@ -241,19 +241,19 @@ async def _find_out(ctx: WriteContext, org: OrgId, ledger: OpenLedger, effect: E
         reader = await ctx.access.reader(org, connection, urgency=Urgency.WRITE)
         if effect.recovery is Recovery.MARKED:
             return await _search(effect, await reader.find_marker(part, effect.key), now)
-        seen = await reader.confirm(part)
+        outcome = await reader.confirm(part)
     except (CallError, NotConnected):
         return _retry_later(effect, now)
-    return _read_back(effect, seen, now)
+    return _read_back(effect, outcome, now)
 
 
-def _read_back(effect: Effect, seen: WriteOutcome, now: datetime) -> Verdict:
-    if seen.state is WriteState.APPLIED:
+def _read_back(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
+    if outcome.state is WriteState.APPLIED:
         return Verdict(effect, EffectState.DONE)
-    if seen.state is WriteState.NOT_SENT:
+    if outcome.state is WriteState.NOT_SENT:
         return Verdict(effect, EffectState.NOT_SENT)
-    if seen.state is WriteState.CONFLICT:
-        return Verdict(effect, EffectState.CONFLICT, message=seen.reason)
+    if outcome.state is WriteState.CONFLICT:
+        return Verdict(effect, EffectState.CONFLICT, message=outcome.reason)
     return _retry_later(effect, now)
 
 

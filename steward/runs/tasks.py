@@ -232,7 +232,9 @@ async def _export_open_transactions(tx: Tx, metrics: Metrics) -> None:
         if kind == "session" and not await health.sees_sessions(tx):
             metrics.remove("steward_oldest_transaction_seconds", kind=kind)
             continue
-        oldest = min((each.since for each in transactions if each.kind == kind), default=None)
+        oldest = min(
+            (transaction.since for transaction in transactions if transaction.kind == kind), default=None
+        )
         metrics.set("steward_oldest_transaction_seconds", round(_age(tx.now, oldest), 1), kind=kind)
 
 

@@ -72,8 +72,8 @@ async def facts_of(tx: Tx, run: Run, rules: UndoRules) -> UndoFacts | None:
         why = "It is still being found out what became of some of its changes. Try again in a few minutes."
     if why is None and undo_runs.open_run is not None:
         why = "Another undo of this run is going on."
-    shown = undo_runs.runs[: undos.SHOWN_RUNS]
-    return UndoFacts(why, counts, until if counts.undoable else None, undo_runs.open_run, shown)
+    listed_runs = undo_runs.runs[: undos.SHOWN_RUNS]
+    return UndoFacts(why, counts, until if counts.undoable else None, undo_runs.open_run, listed_runs)
 
 
 def _why_never(tx: Tx, counts: UndoCounts, until: datetime, rules: UndoRules) -> str | None:

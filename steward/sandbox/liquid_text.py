@@ -36,14 +36,14 @@ class _ListMemberContext(RenderContext):
     def _members(self, items: list[Any], key: str) -> Any:
         if key in ("first", "last"):
             return items[0 if key == "first" else -1] if items else None
-        found: list[Any] = []
+        members: list[Any] = []
         for item in items:
             try:
                 value = self.get_item(item, key)
             except (KeyError, TypeError):
                 continue
-            found += value if isinstance(value, list) else [value]
-        return found
+            members += value if isinstance(value, list) else [value]
+        return members
 
 
 class _LiquidTemplate(BoundTemplate):

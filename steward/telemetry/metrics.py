@@ -115,7 +115,7 @@ class _Counts:
         name, description, labels = _described(self._name, dict.fromkeys(self._places, ""))
         family = CounterMetricFamily(name, description, labels=labels)
         for key, count in sorted(self._counts.items()):
-            family.add_metric([str(key[place]) for place in self._places.values()], count)
+            family.add_metric([str(key[position]) for position in self._places.values()], count)
         yield family
 
 

@@ -85,8 +85,8 @@ def span_within(run: str, *parts: object) -> SpanId:
 
 def new_span(trace: int | None = None) -> SpanId:
     """A span with a random id, in a trace of its own unless one is given."""
-    own = int.from_bytes(secrets.token_bytes(TRACE_BYTES)) if trace is None else trace
-    return SpanId(own, int.from_bytes(secrets.token_bytes(_SPAN_BYTES)))
+    trace_id = int.from_bytes(secrets.token_bytes(TRACE_BYTES)) if trace is None else trace
+    return SpanId(trace_id, int.from_bytes(secrets.token_bytes(_SPAN_BYTES)))
 
 
 def link_of(traceparent: bytes) -> SpanId | None:

@@ -59,12 +59,12 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
 
 async def _answer(tx: Tx, call: ApiCall, automation: AutomationId) -> AlertsAnswer:
     watch = await watches.get(tx, call.actor.org, automation)
-    own = await own_preferences.get(tx, call.actor.org, call.actor.person)
+    preferences = await own_preferences.get(tx, call.actor.org, call.actor.person)
     return AlertsAnswer(
         quiet_after=watch.quiet_after,
         default_quiet_after=call.context.rules.quiet_periods,
         quiet_since=wire_time_or_none(watch.quiet_since),
-        muted=automation in own.muted,
+        muted=automation in preferences.muted,
     )
 
 

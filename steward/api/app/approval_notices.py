@@ -33,11 +33,11 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
     """Answers `GET /app/approvals/{approvalId}/notices`."""
     org, approval = call.actor.org, ApprovalId(call.ids["approval_id"])
     await approvals.get(tx, org, approval)
-    told = await approval_notices.receivers(tx, org, approval)
+    receivers = await approval_notices.receivers(tx, org, approval)
     return ApprovalNoticesAnswer(
-        people=told.people,
-        routes=[ToldRouteRecord(route.name, route.channel) for route in told.routes],
-        told_at=wire_time_or_none(told.told_at),
+        people=receivers.people,
+        routes=[ToldRouteRecord(route.name, route.channel) for route in receivers.routes],
+        told_at=wire_time_or_none(receivers.told_at),
         reminder_at=wire_time_or_none(await approval_notices.reminder_at(tx, org, approval)),
     )
 

@@ -301,8 +301,10 @@ def _make(call: ApiCall) -> MakePeriod:
 
 
 async def _effect(tx: Tx, stored: StoredPeriod) -> EffectRecord:
-    told = await effect.effect_of(tx, stored.period)
-    return EffectRecord(told.slots_closed, told.automations, told.runs_waiting, list(told.never_open))
+    affected = await effect.effect_of(tx, stored.period)
+    return EffectRecord(
+        affected.slots_closed, affected.automations, affected.runs_waiting, list(affected.never_open)
+    )
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:

@@ -144,16 +144,19 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 async def countries(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/holidays/countries`."""
     accepted = await holidays.accepted(tx, call.actor)
-    stored = await records_of(tx, call.actor.org, [each.stored for each in accepted.differences])
+    stored = await records_of(tx, call.actor.org, [difference.stored for difference in accepted.differences])
     return HolidayCountriesAnswer(
         holiday_library.NAME,
         holiday_library.version(),
         holiday_library.countries(),
         accepted.next_year,
-        [HolidayRegionRecord(each.country, each.subdivision) for each in accepted.regions_without_next_year],
         [
-            HolidayDifferenceRecord(period, None if each.date is None else each.date.isoformat())
-            for period, each in zip(stored, accepted.differences, strict=True)
+            HolidayRegionRecord(difference.country, difference.subdivision)
+            for difference in accepted.regions_without_next_year
+        ],
+        [
+            HolidayDifferenceRecord(period, None if difference.date is None else difference.date.isoformat())
+            for period, difference in zip(stored, accepted.differences, strict=True)
         ],
     )
 
@@ -163,8 +166,8 @@ async def accept(tx: Tx, call: ApiCall) -> Answer:
     body: AcceptHolidaysBody = call.body
     region = HolidayRegion(body.country, body.subdivision)
     command = AcceptHolidays(region, body.days, scope_of(body.scope), body.stops, body.timezone)
-    made = await holidays.accept(tx, call.actor, command)
-    return AcceptedHolidaysAnswer(await records_of(tx, call.actor.org, made))
+    accepted = await holidays.accept(tx, call.actor, command)
+    return AcceptedHolidaysAnswer(await records_of(tx, call.actor.org, accepted))
 
 
 async def settle(tx: Tx, call: ApiCall) -> Answer:

@@ -147,20 +147,23 @@ class PreferencesAnswer(msgspec.Struct):
     mail_test: MailTestRecord | None
 
 
-def record(own: OwnPreferences) -> PreferencesRecord:
+def record(preferences: OwnPreferences) -> PreferencesRecord:
     """The preferences as answered; 1 is Monday."""
-    stored = own.preferences
+    stored = preferences.preferences
     quiet = stored.quiet_hours
     return PreferencesRecord(
         email=EmailRecord(**{str(group): stored.email[group].value for group in NoticeGroup}),
-        automations=own.automations.value,
-        muted=[MutedRecord(id_, name) for id_, name in sorted(own.muted.items(), key=lambda item: item[1])],
+        automations=preferences.automations.value,
+        muted=[
+            MutedRecord(id_, name)
+            for id_, name in sorted(preferences.muted.items(), key=lambda item: item[1])
+        ],
         quiet_hours=None
         if quiet is None
         else QuietHoursRecord(f"{quiet.start:%H:%M}", f"{quiet.end:%H:%M}", _wire_days(quiet.days)),
         wake_for_expiry=stored.wake_for_expiry,
         digest=DigestRecord(f"{stored.digest.at:%H:%M}", _wire_days(stored.digest.days)),
-        timezone=own.timezone,
+        timezone=preferences.timezone,
     )
 
 
@@ -185,25 +188,27 @@ async def send_test(tx: Tx, call: ApiCall) -> Answer:
     return EmptyAnswer()
 
 
-async def _answer(tx: Tx, call: ApiCall, own: OwnPreferences) -> PreferencesAnswer:
+async def _answer(tx: Tx, call: ApiCall, preferences: OwnPreferences) -> PreferencesAnswer:
     test = await own_mail.last_test(tx, call.actor)
     tested = None
     if test is not None:
         tested = MailTestRecord(_TEST_STATES.get(test.state, "failed"), test.error, wire_time(test.at))
-    return PreferencesAnswer(record(own), call.context.rules.mail, tested)
+    return PreferencesAnswer(record(preferences), call.context.rules.mail, tested)
 
 
 def _changed(before: Preferences, body: PreferencesBody) -> Preferences:
-    given = body.model_fields_set
+    sent_fields = body.model_fields_set
     groups = {group: getattr(body.email, group) or before.email[group] for group in NoticeGroup}
     return Preferences(
         email=groups,
-        automations=body.automations if "automations" in given else before.automations,
-        muted=frozenset(map(AutomationId, body.muted)) if "muted" in given else before.muted,
-        quiet_hours=_quiet_hours(body.quiet_hours) if "quiet_hours" in given else before.quiet_hours,
-        wake_for_expiry=body.wake_for_expiry if "wake_for_expiry" in given else before.wake_for_expiry,
-        digest=Digest(body.digest.at, _stored_days(body.digest.days)) if "digest" in given else before.digest,
-        timezone=body.timezone if "timezone" in given else before.timezone,
+        automations=body.automations if "automations" in sent_fields else before.automations,
+        muted=frozenset(map(AutomationId, body.muted)) if "muted" in sent_fields else before.muted,
+        quiet_hours=_quiet_hours(body.quiet_hours) if "quiet_hours" in sent_fields else before.quiet_hours,
+        wake_for_expiry=body.wake_for_expiry if "wake_for_expiry" in sent_fields else before.wake_for_expiry,
+        digest=Digest(body.digest.at, _stored_days(body.digest.days))
+        if "digest" in sent_fields
+        else before.digest,
+        timezone=body.timezone if "timezone" in sent_fields else before.timezone,
     )
 
 

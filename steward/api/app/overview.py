@@ -190,12 +190,12 @@ async def _next(tx: Tx, org: OrgId, tz: ZoneInfo) -> tuple[list[NextRunRecord], 
     for row in page.rows:
         by_automation.setdefault(row.automation_id, []).append(row)
     soonest = list(by_automation.items())[:_MAX_NEXT]
-    there = await automations.among(tx, org, [automation for automation, _ in soonest])
+    automations_by_id = await automations.among(tx, org, [automation for automation, _ in soonest])
     records = [
         NextRunRecord(
             occurrence_record(rows[0]),
-            there[automation].store_label,
-            there[automation].schedule.cadence.value,
+            automations_by_id[automation].store_label,
+            automations_by_id[automation].schedule.cadence.value,
             None if page.has_more else _later_that_day(rows, tz, tx.now),
         )
         for automation, rows in soonest
@@ -212,13 +212,15 @@ async def strips(tx: Tx, call: ApiCall) -> Answer:
     """Answers `GET /app/automations/strips`; ids of other organizations are left out."""
     query: StripsQuery = call.query
     org = call.actor.org
-    there = await automations.among(tx, org, [AutomationId(id_) for id_ in query.automation_ids])
-    runs = await latest.strips(tx, org, list(there))
+    automations_by_id = await automations.among(tx, org, [AutomationId(id_) for id_ in query.automation_ids])
+    runs = await latest.strips(tx, org, list(automations_by_id))
     since = tx.now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=_CHANGES_DAYS)
-    made = await totals.changes_made(tx, org, list(there), since=since)
+    changes_by_automation = await totals.changes_made(tx, org, list(automations_by_id), since=since)
     records = [
-        StripRecord(automation, [_strip_run(run) for run in runs[automation]], made[automation])
-        for automation in there
+        StripRecord(
+            automation, [_strip_run(run) for run in runs[automation]], changes_by_automation[automation]
+        )
+        for automation in automations_by_id
     ]
     return StripsAnswer(records, wire_time(since), bool(call.prepared))
 

@@ -53,11 +53,11 @@ async def _searched(
     before = RunId(str(key[0])) if key else _first_run(query.until, _CLOCKS)
     oldest = _first_run(query.since, -_CLOCKS)
     rows: list[Row] = []
-    most = query.limit + 1
+    limit = query.limit + 1
     for _ in range(_MAX_READS):
-        runs, before = await _candidates(tx, call.actor.org, query.q or "", before, most)
+        runs, before = await _candidates(tx, call.actor.org, query.q or "", before, limit)
         rows += await _first_of(tx, call.actor.org, filters, runs, limit=query.limit + 1 - len(rows))
-        most = MAX_RUNS
+        limit = MAX_RUNS
         if before is None or (oldest is not None and before < oldest):
             return rows, None
         if len(rows) > query.limit:
@@ -82,17 +82,17 @@ async def _first_of(
 
 
 async def _candidates(
-    tx: Tx, org: OrgId, text: str, before: RunId | None, most: int
+    tx: Tx, org: OrgId, text: str, before: RunId | None, limit: int
 ) -> tuple[Sequence[RunId], RunId | None]:
     """Returns runs before `before` that the text means, and how far back they were read; None: to the end."""
     beginning, words = id_beginning(text), query_words(text)
     if beginning is not None:
-        runs = await search_hits.by_id(tx, org, beginning, before=before, limit=most)
+        runs = await search_hits.by_id(tx, org, beginning, before=before, limit=limit)
         if runs:
-            return runs, runs[-1] if len(runs) == most else None
+            return runs, runs[-1] if len(runs) == limit else None
     if not words:
         return [], None
-    matches = await search_terms.matches(tx, org, words, before=before, most=most)
+    matches = await search_terms.matches(tx, org, words, before=before, limit=limit)
     return list(matches.places_by_run), matches.read_to
 
 

@@ -59,7 +59,7 @@ async def answer(tx: Tx, call: ApiCall) -> Answer:
         sample.changes,
         sample.is_complete,
         list(sample.steps),
-        [SampledRecord(each.label, each.message) for each in sample.objects],
+        [SampledRecord(sampled.label, sampled.message) for sampled in sample.objects],
         sample.message,
     )
 

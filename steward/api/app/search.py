@@ -141,11 +141,13 @@ async def _changes(
 ) -> list[RunHit]:
     """Returns a hit for each run, with the object that has the most of the words."""
     objects = await search_terms.objects(
-        tx, org, {place for places in places_by_run.values() for place in places}
+        tx, org, {word_place for places in places_by_run.values() for word_place in places}
     )
     rows = await search_hits.runs_of(tx, org, list(places_by_run))
     return [
-        _run_hit(rows[run], _best([objects[place] for place in places if place in objects], words))
+        _run_hit(
+            rows[run], _best([objects[word_place] for word_place in places if word_place in objects], words)
+        )
         for run, places in places_by_run.items()
         if run in rows
     ]
@@ -154,13 +156,13 @@ async def _changes(
 def _best(objects: Collection[tuple[str, str]], words: Sequence[str]) -> tuple[str, str] | None:
     return max(
         objects,
-        key=lambda shown: sum(begins_words_of(shown[1], [word]) for word in words),
+        key=lambda label_and_text: sum(begins_words_of(label_and_text[1], [word]) for word in words),
         default=None,
     )
 
 
-def _run_hit(row: Row, shown: tuple[str, str] | None) -> RunHit:
-    object_type, label = shown or (None, None)
+def _run_hit(row: Row, label_and_text: tuple[str, str] | None) -> RunHit:
+    object_type, label = label_and_text or (None, None)
     return RunHit(
         row["id"],
         row["automation_name"],

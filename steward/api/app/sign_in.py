@@ -62,7 +62,7 @@ class CallbackQuery(QueryParameters):
 
 def kinds_with_sign_in(connectors: Mapping[str, Connector]) -> tuple[str, ...]:
     """Returns the kinds that a person can connect by signing in."""
-    return tuple(kind for kind, each in connectors.items() if each.facts.capabilities.sign_in)
+    return tuple(kind for kind, connector in connectors.items() if connector.facts.capabilities.sign_in)
 
 
 async def start(tx: Tx, call: ApiCall) -> Answer:

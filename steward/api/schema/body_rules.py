@@ -40,9 +40,9 @@ def _required_not_null(*names: str) -> Json:
     return {"required": list(names), "properties": {name: {"not": {"type": "null"}} for name in names}}
 
 
-def _when(cadences: tuple[str, ...], then: Json, otherwise: Json | None = None) -> Json:
+def _when(cadences: tuple[str, ...], requirement: Json, otherwise: Json | None = None) -> Json:
     of_these = {"required": ["cadence"], "properties": {"cadence": {"enum": list(cadences)}}}
-    return {"if": of_these, "then": then} | ({"else": otherwise} if otherwise else {})
+    return {"if": of_these, "then": requirement} | ({"else": otherwise} if otherwise else {})
 
 
 _IN_WEEK: Json = {

@@ -100,7 +100,7 @@ def _joined(schema: Json) -> Json:
     kinds = schema.get("anyOf", [])
     if len(kinds) != 2 or _NULL not in kinds:
         return schema
-    kind = _typed(next(one for one in kinds if one != _NULL))
+    kind = _typed(next(schema for schema in kinds if schema != _NULL))
     if not isinstance(kind.get("type"), str):
         return schema
     rest = {name: value for name, value in schema.items() if name != "anyOf"}

@@ -78,10 +78,10 @@ def _refusal(
     required: Sequence[str] = (),
     **more: Json,
 ) -> Json:
-    known = ", ".join(f"`{code}`" for code in sorted(statuses))
+    code_list = ", ".join(f"`{code}`" for code in sorted(statuses))
     code: Json = {
         "type": "string",
-        "description": f"Stable, to act on. More may be added; act on the status then. Known: {known}.",
+        "description": f"Stable, to act on. More may be added; act on the status then. Known: {code_list}.",
         "x-codes": sorted(statuses),
     }
     if codes:

@@ -108,12 +108,12 @@ async def _periods(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> tuple
     automation = AutomationId(body.automation_id) if "automation_id" in sent_fields else None
     integration = IntegrationId(body.integration_id) if "integration_id" in sent_fields else None
     if automation is not None:
-        known = (await automations.among(tx, call.actor.org, [automation])).get(automation)
-        if known is None:
+        stored_automation = (await automations.among(tx, call.actor.org, [automation])).get(automation)
+        if stored_automation is None:
             words = "There is no such automation. Take an id of the list of automations."
             errors["automation_id"] = [words]
         elif integration is None:
-            integration = known.integration_id
+            integration = stored_automation.integration_id
     return (await acting.read(tx, call.actor.org, since=tx.now)).on_runs_of(automation, integration)
 
 

@@ -384,13 +384,16 @@ def merge_proposals(proposals: Sequence[Proposal], *, action: Action, message: s
     Raises ValueError when they are not of one object and connection.
     """
     first = proposals[0]
-    if any((each.object, each.integration_id) != (first.object, first.integration_id) for each in proposals):
+    if any(
+        (proposal.object, proposal.integration_id) != (first.object, first.integration_id)
+        for proposal in proposals
+    ):
         raise ValueError("only changes of one object can stand together")
     return Proposal(
         object=first.object,
         action=action,
-        fields=tuple(field for each in proposals for field in each.fields),
-        parts=tuple(part for each in proposals for part in each.parts),
+        fields=tuple(field for proposal in proposals for field in proposal.fields),
+        parts=tuple(part for proposal in proposals for part in proposal.parts),
         integration_id=first.integration_id,
         message=message or first.message,
     )

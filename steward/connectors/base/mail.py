@@ -151,11 +151,11 @@ def _arguments(command: SendMail) -> JsonObject:
     if command.attachments:
         arguments["attachments"] = [
             {
-                "name": each.file_name,
-                "type": each.media_type,
-                "content": base64.b64encode(each.content).decode("ascii"),
+                "name": attachment.file_name,
+                "type": attachment.media_type,
+                "content": base64.b64encode(attachment.content).decode("ascii"),
             }
-            for each in command.attachments
+            for attachment in command.attachments
         ]
     return arguments | {"thread": command.thread, "options": command.options}
 
@@ -174,7 +174,7 @@ def _text(arguments: JsonObject, name: str) -> str | None:
 
 def _fields(command: SendMail) -> list[FieldChange]:
     """Returns what the approver sees."""
-    shown = (
+    rows = (
         ("to", "To", _list(command.to)),
         ("cc", "Cc", _list(command.cc)),
         ("bcc", "Bcc", _list(command.bcc)),
@@ -185,7 +185,7 @@ def _fields(command: SendMail) -> list[FieldChange]:
         ("files", "Files", ", ".join(map(_shown, command.attachments))),
         ("options", "Options", json.dumps(command.options, ensure_ascii=False) if command.options else ""),
     )
-    return text_fields(shown)
+    return text_fields(rows)
 
 
 def _shown(attachment: MailAttachment) -> str:
@@ -199,5 +199,5 @@ def _shown(attachment: MailAttachment) -> str:
 
 def _list(mailboxes: Sequence[Mailbox]) -> str:
     return ", ".join(
-        f"{each.name} <{each.address}>" if each.name else each.address for each in mailboxes
+        f"{mailbox.name} <{mailbox.address}>" if mailbox.name else mailbox.address for mailbox in mailboxes
     )

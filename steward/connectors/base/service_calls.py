@@ -86,7 +86,7 @@ class SendCallOperation(SendOnceOperation):
 
 def _fields(command: SendCall) -> list[FieldChange]:
     """Returns what the approver sees: recipient, text, the call, and the rest of its body."""
-    shown = [
+    rows = [
         ("recipient", "To", command.recipient),
         ("text", "Text", command.text),
         ("file", "File", command.file.shown if command.file is not None else ""),
@@ -95,8 +95,8 @@ def _fields(command: SendCall) -> list[FieldChange]:
     words = {command.recipient, command.text} - {""}
     rest = {name: value for name, value in command.body.items() if not _is_among(value, words)}
     if rest:
-        shown.append(("body", "Body", json.dumps(_without_files(rest), ensure_ascii=False, indent=1)))
-    return text_fields(shown)
+        rows.append(("body", "Body", json.dumps(_without_files(rest), ensure_ascii=False, indent=1)))
+    return text_fields(rows)
 
 
 def _without_files(value: JsonValue) -> JsonValue:

@@ -20,7 +20,7 @@ def message_of(content: MailContent, options: JsonObject) -> dict[str, Any]:
         "ccRecipients": recipients(content.cc),
         "bccRecipients": recipients(content.bcc),
         "replyTo": recipients(content.reply_to),
-        "attachments": [file_attachment(each) for each in content.attachments],
+        "attachments": [file_attachment(attachment) for attachment in content.attachments],
     }
     always = ("subject", "body", "toRecipients", *options)
     return {name: value for name, value in message.items() if value or name in always}
@@ -29,8 +29,8 @@ def message_of(content: MailContent, options: JsonObject) -> dict[str, Any]:
 def recipients(mailboxes: Sequence[Mailbox]) -> list[dict[str, Any]]:
     """Returns addresses as Graph writes them."""
     return [
-        {"emailAddress": {"address": each.address, **({"name": each.name} if each.name else {})}}
-        for each in mailboxes
+        {"emailAddress": {"address": mailbox.address, **({"name": mailbox.name} if mailbox.name else {})}}
+        for mailbox in mailboxes
     ]
 
 

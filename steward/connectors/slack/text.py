@@ -23,10 +23,13 @@ def message(card: PostCard) -> JsonObject:
     link = ""
     if card.link is not None and card.link[1].startswith("https://") and "|" not in card.link[1]:
         link = f"<{escaped(card.link[1])}|{escaped(card.link[0])}>"
-    kept = len(lines)
-    while kept and len(_text(head, lines[:kept], _more(card, len(lines) - kept), link)) > TEXT_CHARACTERS:
-        kept -= 1
-    text = _text(head[:TEXT_CHARACTERS], lines[:kept], _more(card, len(lines) - kept), link)
+    line_count = len(lines)
+    while (
+        line_count
+        and len(_text(head, lines[:line_count], _more(card, len(lines) - line_count), link)) > TEXT_CHARACTERS
+    ):
+        line_count -= 1
+    text = _text(head[:TEXT_CHARACTERS], lines[:line_count], _more(card, len(lines) - line_count), link)
     # Link names stay plain text: a product called @channel calls nobody.
     return {"text": text, "link_names": False, "unfurl_links": False}
 

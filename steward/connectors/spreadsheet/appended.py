@@ -30,9 +30,9 @@ class AppendedRows:
         positions = [position for row in written if (position := self._taken(row)) is not None]
         if not positions:
             return CHANGED_SINCE
-        left = len(written) - len(positions)
-        rows = "row was" if left == 1 else "rows were"
-        note = f"{left} {rows} changed or taken out since, and left as it is." if left else None
+        remaining = len(written) - len(positions)
+        rows = "row was" if remaining == 1 else "rows were"
+        note = f"{remaining} {rows} changed or taken out since, and left as it is." if remaining else None
         return Found(tuple(self._deletions(part, positions)), note)
 
     def _taken(self, written: JsonValue) -> int | None:

@@ -79,14 +79,14 @@ class SpreadsheetReader:
                 WriteState.UNKNOWN, reason="Appended rows without a key cannot be looked for."
             )
         try:
-            seen = await self._value(part)
+            value_now = await self._value(part)
         except CallError as error:
             return WriteOutcome.of_error(WriteState.UNKNOWN, error)
-        if op.same(part.after, seen):
-            return WriteOutcome(WriteState.APPLIED, seen=seen)
-        if op.same(part.before, seen) or (part.before is None and seen is None):
-            return WriteOutcome(WriteState.NOT_SENT, seen=seen)
-        return WriteOutcome(WriteState.CONFLICT, seen=seen, reason="It has another value now.")
+        if op.same(part.after, value_now):
+            return WriteOutcome(WriteState.APPLIED, seen=value_now)
+        if op.same(part.before, value_now) or (part.before is None and value_now is None):
+            return WriteOutcome(WriteState.NOT_SENT, seen=value_now)
+        return WriteOutcome(WriteState.CONFLICT, seen=value_now, reason="It has another value now.")
 
     async def find_marker(self, part: Part, key: str) -> bool:
         """Returns whether every key of an append is in its column. Raises CallError."""

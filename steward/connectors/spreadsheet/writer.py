@@ -155,7 +155,7 @@ def _compared_cells(part: Part, answered: dict[str, Decoded]) -> WriteOutcome:
         return WriteOutcome(WriteState.APPLIED)  # Raw values are stored as sent; no copy came back.
     if isinstance(data, dict):
         rows = read_rows(data.get("values"))
-        seen: JsonValue = {"rows": [[stored_cell(cell) for cell in row] for row in rows]}
-        if same_rows(part.after, seen):
-            return WriteOutcome(WriteState.APPLIED, seen=seen)
+        stored_cells: JsonValue = {"rows": [[stored_cell(cell) for cell in row] for row in rows]}
+        if same_rows(part.after, stored_cells):
+            return WriteOutcome(WriteState.APPLIED, seen=stored_cells)
     return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet did not answer with the values sent.")

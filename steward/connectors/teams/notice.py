@@ -23,10 +23,10 @@ def _encoded(body: JsonObject) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
-def _more(card: NoticeCard, shown: int) -> str:
-    if shown == len(card.lines):
+def _more(card: NoticeCard, shown_count: int) -> str:
+    if shown_count == len(card.lines):
         return card.more
-    return f"and {len(card.lines) - shown} more lines that do not fit. {card.more}".strip()
+    return f"and {len(card.lines) - shown_count} more lines that do not fit. {card.more}".strip()
 
 
 def _message(card: NoticeCard, lines: tuple[str, ...], more: str) -> JsonObject:

@@ -205,17 +205,19 @@ class WooCommerceReader:
         return [NOT_LOOKED_UP for _ in parts]
 
     async def _products(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
-        seen = 0
+        read_count = 0
         is_whole = not any(
             narrowing is not None for narrowing in (query.ids, query.skus, query.tagged, query.modified_after)
         )
         variations = VariationReader(self._pages, listed=self._lists_variations, whole=is_whole)
         async for rows, total in self._product_rows(query):
-            seen += len(rows)
+            read_count += len(rows)
             async for _ in variations.load(rows):
                 yield RecordPage((), total=total)
             products = await self._with_variations(rows, variations)
-            yield RecordPage(tuple(products), next=str(seen) if seen < (total or 0) else None, total=total)
+            yield RecordPage(
+                tuple(products), next=str(read_count) if read_count < (total or 0) else None, total=total
+            )
 
     async def _product(self, query: ById) -> AsyncIterator[RecordPage[Product]]:
         row = await self._pages.fetch_one(f"/products/{number_of(query.id)}", PRODUCT_FIELDS, "product")

@@ -212,12 +212,12 @@ def _refunds(row: Mapping[str, JsonValue]) -> list[JsonValue]:
 
 def _has_fresh(current: JsonValue, before: JsonValue) -> bool:
     """Returns whether a refund is newer than all stored ones; a removed refund makes no old one new."""
-    seen = (
+    seen_version = (
         [refund_id for refund_id in before if isinstance(refund_id, int)]
         if isinstance(before, list | tuple)
         else []
     )
-    newest = max(seen, default=0)
+    newest = max(seen_version, default=0)
     return isinstance(current, list | tuple) and any(
         isinstance(refund_id, int) and refund_id > newest for refund_id in current
     )

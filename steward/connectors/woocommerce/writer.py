@@ -145,27 +145,27 @@ class WooCommerceWriter:
             [(name, number)] = names_of({"tags": [row_of(answer)]}, "tags")
         except CallError as error:
             return WriteOutcome.of_error(WriteState.UNKNOWN, error)
-        seen: JsonValue = {"name": name, "id": number}
-        if self._changes[part.operation].same(part.after, seen):
-            return WriteOutcome(WriteState.APPLIED, seen=seen)
+        value_now: JsonValue = {"name": name, "id": number}
+        if self._changes[part.operation].same(part.after, value_now):
+            return WriteOutcome(WriteState.APPLIED, seen=value_now)
         words = f"The shop made “{name[:80]}” of the tag “{part.target[:80]}”. Choose another tag."
-        return WriteOutcome(WriteState.REFUSED, seen=seen, reason=words, error=Invalid.kind)
+        return WriteOutcome(WriteState.REFUSED, seen=value_now, reason=words, error=Invalid.kind)
 
     def _echo(self, part: Part, row: Row) -> WriteOutcome:
         """Returns applied only when the shop's answer has the expected value.
 
         See `docs/design/writes.md#reading-the-answer`.
         """
-        seen = value_of(part.operation, row)
-        if self._changes[part.operation].same(part.after, seen):
+        value_now = value_of(part.operation, row)
+        if self._changes[part.operation].same(part.after, value_now):
             return WriteOutcome(
                 WriteState.APPLIED,
-                seen=seen,
+                seen=value_now,
                 modified_at=instant_of(row),
                 answer_maker=lambda: WriteAnswer.of_value(raw_object(row)),
             )
         words = "The shop answered with another value than the one sent."
-        return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason=words, modified_at=instant_of(row))
+        return WriteOutcome(WriteState.UNKNOWN, seen=value_now, reason=words, modified_at=instant_of(row))
 
 
 def _term(tag: str, number: JsonValue) -> JsonValue:

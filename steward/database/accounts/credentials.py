@@ -48,7 +48,7 @@ def _credential(row: Row) -> Credential:
     )
 
 
-_STANDING = Both(
+_STATE_OF_KEY = Both(
     sqlite=(
         "SELECT c.enabled AND c.epoch = :epoch AND m.active AND m.account_active"
         " AND :now < :until * 1000 AND :since * 1000 <= :now AS good,"
@@ -87,7 +87,7 @@ async def standing(
     the call (`most_person` 0: not); SQLite counts in memory.
     """
     row = await tx.first(
-        _STANDING,
+        _STATE_OF_KEY,
         {
             "org": org,
             "person": person,

@@ -47,11 +47,11 @@ def take(source: Path, target: Path, now: datetime) -> Copy:
         making.unlink()
     make_file(making)
     try:
-        with contextlib.closing(connect(source, read_only=True)) as here, _opened(making) as there:
-            here.backup(there)
-            there.execute("PRAGMA journal_mode = DELETE")  # so that the copy is a single file
-            there.execute(_BACKUP_TABLE)
-            there.execute("INSERT INTO backup (singleton, taken_at) VALUES (1, ?)", (ms(now),))
+        with contextlib.closing(connect(source, read_only=True)) as source_file, _opened(making) as copy_file:
+            source_file.backup(copy_file)
+            copy_file.execute("PRAGMA journal_mode = DELETE")  # so that the copy is a single file
+            copy_file.execute(_BACKUP_TABLE)
+            copy_file.execute("INSERT INTO backup (singleton, taken_at) VALUES (1, ?)", (ms(now),))
         integrity = look(making)
         _flush(making)
         making.rename(target)
@@ -82,10 +82,10 @@ def look(copy: Path) -> Copy:
     if beside(copy).exists() and beside(copy).read_text().split()[0] != digest.hexdigest():
         raise NotACopy(f"{copy.name} is not what was written: its SHA-256 differs from {beside(copy).name}.")
     try:
-        with _opened(copy) as there:
-            [sound] = there.execute("PRAGMA integrity_check(1)").fetchone()
-            [version] = there.execute("SELECT max(version) FROM schema_version").fetchone()
-            [taken_at] = there.execute("SELECT taken_at FROM backup").fetchone()
+        with _opened(copy) as copy_file:
+            [sound] = copy_file.execute("PRAGMA integrity_check(1)").fetchone()
+            [version] = copy_file.execute("SELECT max(version) FROM schema_version").fetchone()
+            [taken_at] = copy_file.execute("SELECT taken_at FROM backup").fetchone()
     except (sqlite3.DatabaseError, TypeError) as error:
         raise NotACopy(f"{copy.name} is no copy made by `steward backup`: {error}.") from error
     if sound != "ok":
@@ -102,8 +102,8 @@ def lay_out(copy: Path, target: Path) -> None:
     with os.fdopen(handle, "wb") as out, copy.open("rb") as file:
         while block := file.read(_BLOCK):
             out.write(block)
-    with _opened(target) as there:
-        there.execute("DROP TABLE backup")
+    with _opened(target) as target_file:
+        target_file.execute("DROP TABLE backup")
 
 
 def put_in_place(fresh: Path, target: Path, aside: str) -> None:

@@ -142,9 +142,11 @@ class Hosts:
 def split(url: str) -> list[str]:
     """Returns one URL for each server that `url` names; a URL without a host counts as one server."""
     parts = urlsplit(url)
-    user, at, hosts = parts.netloc.rpartition("@")
+    user, separator, hosts = parts.netloc.rpartition("@")
     names = hosts.split(",")
     if len(names) == 1:
         return [url]
     query = {"target_session_attrs": "read-write", **dict(parse_qsl(parts.query))}
-    return [parts._replace(netloc=f"{user}{at}{name}", query=urlencode(query)).geturl() for name in names]
+    return [
+        parts._replace(netloc=f"{user}{separator}{name}", query=urlencode(query)).geturl() for name in names
+    ]

@@ -142,7 +142,7 @@ def _merged(
     latest_first: bool = False,
 ) -> Both:
     """Returns a list's statement: each status is read from an index in its order, and they are merged."""
-    way, sign = (" DESC", "<") if latest_first else ("", ">")
+    direction, sign = (" DESC", "<") if latest_first else ("", ">")
     conditions = _LISTED
     conditions += "" if automation is None else " AND a.automation_id = :automation"
     conditions += "" if integration is None else " AND a.integration_id = :integration"
@@ -151,10 +151,12 @@ def _merged(
         f"{_KEYS} AND a.status = '{status}'{'' if status is ApprovalStatus.PENDING else _DECIDED}{conditions}"
         for status in sorted(set(statuses))
     ]
-    last = f"ORDER BY expires_at{way}, id{way} LIMIT :limit"
+    last = f"ORDER BY expires_at{direction}, id{direction} LIMIT :limit"
     apart = " UNION ALL ".join(f"({part} {last})" for part in parts)
     page = Both(f"{' UNION ALL '.join(parts)} {last}", f"SELECT * FROM ({apart}) AS listed {last}")
-    of_page = f"WHERE a.org_id = :org AND a.id = page.id ORDER BY page.expires_at{way}, page.id{way}"
+    of_page = (
+        f"WHERE a.org_id = :org AND a.id = page.id ORDER BY page.expires_at{direction}, page.id{direction}"
+    )
     return Both(
         *(f"{columns} FROM ({keys}) AS page CROSS JOIN approvals AS a {_JOINED} {of_page}" for keys in page)
     )

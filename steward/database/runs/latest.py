@@ -72,7 +72,7 @@ async def strips(
     runs: dict[AutomationId, list[StripRun]] = {automation: [] for automation in automations}
     if tx.dialect == "sqlite":
         filters = [RunFilter(automation=automation, mode=Mode.LIVE) for automation in automations]
-        lists = [await find(tx, org, each, limit=_MAX_STRIP, after=None) for each in filters]
+        lists = [await find(tx, org, run_filter, limit=_MAX_STRIP, after=None) for run_filter in filters]
         rows = [row for rows_of_one in lists for row in rows_of_one]
     else:
         args = {"org": org, "automations": list(automations), "limit": _MAX_STRIP}

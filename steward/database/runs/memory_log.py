@@ -64,9 +64,11 @@ async def of_run(tx: Tx, org: OrgId, run: RunId) -> dict[tuple[str, str, int], t
     )
     by_change: dict[tuple[str, str, int], tuple[Remembered, ...]] = {}
     for row in rows:
-        place = (row["name"], row["iteration"], row["position"])
-        each = Remembered(row["space"], row["key"], _value(row["before_value"]), _value(row["after_value"]))
-        by_change[place] = (*by_change.get(place, ()), each)
+        change_key = (row["name"], row["iteration"], row["position"])
+        remembered = Remembered(
+            row["space"], row["key"], _value(row["before_value"]), _value(row["after_value"])
+        )
+        by_change[change_key] = (*by_change.get(change_key, ()), remembered)
     return by_change
 
 

@@ -102,7 +102,7 @@ async def insert(
     while some := list(islice(pending, _AT_ONCE)):
         places = [(first_changes[term].seq, first_changes[term].position) for term in some]
         if tx.dialect == "sqlite":
-            rows = [(org, term, run, *place) for term, place in zip(some, places, strict=True)]
+            rows = [(org, term, run, *word_place) for term, word_place in zip(some, places, strict=True)]
             await tx.many(_INSERT_ONE, rows)
         else:
             seqs, positions = map(list, zip(*places, strict=True))
@@ -111,19 +111,19 @@ async def insert(
 
 
 async def matches(
-    tx: Tx, org: OrgId, words: Sequence[str], *, before: RunId | None, most: int = MAX_RUNS
+    tx: Tx, org: OrgId, words: Sequence[str], *, before: RunId | None, limit: int = MAX_RUNS
 ) -> RunMatches:
     """Returns the newest runs, before `before`, in which a term begins with each of `words`.
 
-    Reads at least the `most` newest runs of the word that the fewest rows begin with, and looks for the
+    Reads at least the `limit` newest runs of the word that the fewest rows begin with, and looks for the
     others in them.
     """
     rarest, *others = await _rarest_first(tx, org, words)
     term_rows = await tx.all(_TERMS, _range(org, rarest) | {"most": MAX_TERMS})
-    places_by_term, read_to = await _newest(tx, org, [row["term"] for row in term_rows], before, most)
+    places_by_term, read_to = await _newest(tx, org, [row["term"] for row in term_rows], before, limit)
     places: dict[RunId, list[WordPlace]] = {}
-    for place in chain.from_iterable(places_by_term):
-        places.setdefault(place.run, []).append(place)
+    for word_place in chain.from_iterable(places_by_term):
+        places.setdefault(word_place.run, []).append(word_place)
     runs = sorted((run for run in places if read_to is None or run >= read_to), reverse=True)
     for word in others:
         runs = await _with_word(tx, org, runs, word, places)
@@ -131,23 +131,25 @@ async def matches(
 
 
 async def _newest(
-    tx: Tx, org: OrgId, terms: Sequence[str], before: RunId | None, most: int
+    tx: Tx, org: OrgId, terms: Sequence[str], before: RunId | None, limit: int
 ) -> tuple[Collection[Sequence[WordPlace]], RunId | None]:
     """Returns the places of each term, newest first, and how far back all runs are known; None: to the end.
 
-    The `most` newest runs of all terms are known, or all there are.
+    The `limit` newest runs of all terms are known, or all there are.
     """
-    few = min(_FIRST_ROWS // max(len(terms), 1), most)
+    few = min(_FIRST_ROWS // max(len(terms), 1), limit)
     places_by_term = await _newest_of_each(tx, org, terms, before, few)
     lasts = {term: places[-1].run for term, places in places_by_term.items() if len(places) == few}
-    newest = sorted({place.run for places in places_by_term.values() for place in places}, reverse=True)
+    newest = sorted(
+        {word_place.run for places in places_by_term.values() for word_place in places}, reverse=True
+    )
     # Only a term whose last read run is newer than this one can have another of the newest.
-    enough = newest[most - 1] if len(newest) >= most else ""
+    enough = newest[limit - 1] if len(newest) >= limit else ""
     if unfinished := [term for term, last in lasts.items() if last > enough]:
-        again = await _newest_of_each(tx, org, unfinished, before, most)
+        again = await _newest_of_each(tx, org, unfinished, before, limit)
         places_by_term |= again
         for term, places in again.items():
-            if len(places) == most:
+            if len(places) == limit:
                 lasts[term] = places[-1].run
             else:
                 del lasts[term]
@@ -155,14 +157,14 @@ async def _newest(
 
 
 async def _newest_of_each(
-    tx: Tx, org: OrgId, terms: Sequence[str], before: RunId | None, most: int
+    tx: Tx, org: OrgId, terms: Sequence[str], before: RunId | None, limit: int
 ) -> dict[str, list[WordPlace]]:
-    """Returns the newest places of each term, at most `most`, newest first."""
-    args = {"org": org, "terms": list(terms), "before": before or _LAST, "most": most}
+    """Returns the newest places of each term, at most `limit`, newest first."""
+    args = {"org": org, "terms": list(terms), "before": before or _LAST, "most": limit}
     places_by_term: dict[str, list[WordPlace]] = {}
     for row in await tx.all(_RUNS, args):
-        place = WordPlace(RunId(row["run_id"]), row["seq"], row["position"])
-        places_by_term.setdefault(row["term"], []).append(place)
+        word_place = WordPlace(RunId(row["run_id"]), row["seq"], row["position"])
+        places_by_term.setdefault(row["term"], []).append(word_place)
     for places in places_by_term.values():
         places.sort(reverse=True)
     return places_by_term
@@ -199,12 +201,12 @@ async def objects(tx: Tx, org: OrgId, places: Collection[WordPlace]) -> dict[Wor
     """Returns type and label of the object of each of these changes."""
     args: dict[str, object] = {"org": org}
     if tx.dialect == "sqlite":
-        args["rows"] = Json([list(place) for place in places])
+        args["rows"] = Json([list(word_place) for word_place in places])
     else:
         args |= {
-            "runs": [place.run for place in places],
-            "seqs": [place.seq for place in places],
-            "positions": [place.position for place in places],
+            "runs": [word_place.run for word_place in places],
+            "seqs": [word_place.seq for word_place in places],
+            "positions": [word_place.position for word_place in places],
         }
     object_by_place = {}
     for row in await tx.all(_CHANGES, args):

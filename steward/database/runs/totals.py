@@ -233,16 +233,16 @@ async def changes_made(
     tx: Tx, org: OrgId, automations: Collection[AutomationId], *, since: datetime
 ) -> dict[AutomationId, int]:
     """Returns how many changes each automation made in runs queued since the start of a day of UTC."""
-    made: dict[AutomationId, int] = dict.fromkeys(automations, 0)
+    changes_by_automation: dict[AutomationId, int] = dict.fromkeys(automations, 0)
     rows = await tx.all(
         "SELECT automation_id, sum(applied) AS applied FROM run_totals WHERE org_id = :org"
         " AND automation_id IN (:automations) AND starts_at >= :since GROUP BY automation_id",
         {"org": org, "automations": list(automations), "since": since},
     )
     for row in rows:
-        made[AutomationId(row["automation_id"])] += int(row["applied"])
+        changes_by_automation[AutomationId(row["automation_id"])] += int(row["applied"])
     for row in await _uncounted(tx, org, since):
         automation = AutomationId(row["automation_id"])
-        if automation in made:
-            made[automation] += _totals_of(row)[0].applied
-    return made
+        if automation in changes_by_automation:
+            changes_by_automation[automation] += _totals_of(row)[0].applied
+    return changes_by_automation

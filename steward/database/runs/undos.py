@@ -59,7 +59,9 @@ async def get(tx: Tx, org: OrgId, run: RunId) -> StoredUndo:
         "SELECT of_run_id, chosen FROM undos WHERE org_id = :org AND run_id = :run", {"org": org, "run": run}
     )
     assert row is not None
-    chosen = None if row["chosen"] is None else tuple(ChangeId(each) for each in json.loads(row["chosen"]))
+    chosen = (
+        None if row["chosen"] is None else tuple(ChangeId(change) for change in json.loads(row["chosen"]))
+    )
     return StoredUndo(RunId(row["of_run_id"]), chosen)
 
 

@@ -34,11 +34,11 @@ def find(shop: FakeShop, kind: str, term_id: int) -> Row:
 
 def counts(shop: FakeShop, kind: str) -> Counter[int]:
     """Counts the published products of each term."""
-    seen: Counter[int] = Counter()
+    product_counts: Counter[int] = Counter()
     for product in shop.products.values():
         if product["status"] == "publish":
-            seen.update(term["id"] for term in product[kind])
-    return seen
+            product_counts.update(term["id"] for term in product[kind])
+    return product_counts
 
 
 def show(shop: FakeShop, kind: str, term: Row, count: int) -> Row:
@@ -69,13 +69,13 @@ def listed(shop: FakeShop, kind: str, query: Row) -> RouteResult:
 
 def _filtered(shop: FakeShop, kind: str, arguments: Row) -> Iterator[Row]:
     """Yields the terms that pass the list's filters, with their counts."""
-    seen = counts(shop, kind)
+    product_counts = counts(shop, kind)
     listed_ids = set(shop.terms[kind])
     if "product" in arguments:
         product = shop.products.get(arguments["product"], {})
         listed_ids &= {term["id"] for term in product.get(kind, [])}
     for term_id, term in shop.terms[kind].items():
-        row = {**term, "count": seen[term_id]}
+        row = {**term, "count": product_counts[term_id]}
         if term_id in listed_ids and _is_selected(row, arguments):
             yield row
 

@@ -89,11 +89,11 @@ def _plain(markup: str) -> str:
 
 def _addresses(texts: Iterable[str]) -> dict[str, Any]:
     pairs = [(_decoded(name), address) for name, address in getaddresses(list(texts)) if address or name]
-    shown = [f'"{name}" <{address}>' if name else address for name, address in pairs]
+    addresses = [f'"{name}" <{address}>' if name else address for name, address in pairs]
     return {
         "value": [{"address": address, "name": name} for name, address in pairs],
         "html": ", ".join(_address_html(name, address) for name, address in pairs),
-        "text": ", ".join(shown),
+        "text": ", ".join(addresses),
     }
 
 

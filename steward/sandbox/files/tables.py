@@ -43,9 +43,9 @@ def read_csv(content: bytes, options: dict[str, Any]) -> object:
 
 def _rows_of(reader: Any, options: dict[str, Any]) -> list[Row]:
     rows: list[Row] = []
-    most = options.get("max_rows")
+    max_rows = options.get("max_rows")
     skipped = 0
-    while most is None or len(rows) < most:
+    while max_rows is None or len(rows) < max_rows:
         try:
             row = next(reader, None)
             if row is None:
@@ -194,20 +194,20 @@ def write_xlsx(rows: Any, options: dict[str, Any]) -> bytes:
     except xlsxwriter.exceptions.XlsxWriterException as error:
         raise FileProblem(f"The sheet cannot have this name: {error}") from error
     for number, row in enumerate(rows):
-        for place, cell in enumerate(row):
-            _write_cell(sheet, number, place, cell)
+        for column, cell in enumerate(row):
+            _write_cell(sheet, number, column, cell)
     workbook.close()
     return out.getvalue()
 
 
-def _write_cell(sheet: Any, number: int, place: int, cell: Any) -> None:
+def _write_cell(sheet: Any, number: int, column: int, cell: Any) -> None:
     status = 0
     if isinstance(cell, bool):
-        status = sheet.write_boolean(number, place, cell)
+        status = sheet.write_boolean(number, column, cell)
     elif isinstance(cell, int | float):
-        status = sheet.write_number(number, place, cell)
+        status = sheet.write_number(number, column, cell)
     elif cell is not None:
-        status = sheet.write_string(number, place, str(cell))
+        status = sheet.write_string(number, column, str(cell))
     if status == -2:
         raise FileProblem("A cell has more than 32,767 characters. Shorten it, or write CSV.")
     if status:

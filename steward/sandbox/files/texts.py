@@ -99,8 +99,8 @@ def read_pdf(content: bytes, options: dict[str, Any]) -> object:
         reader = pypdf.PdfReader(io.BytesIO(content), password=options.get("password") or None)
         if reader.is_encrypted and reader.decrypt(options.get("password") or "") == 0:
             raise FileProblem("The PDF file has a password. Give it in the step's options.")
-        most = int(options.get("pages") or 0)
-        chosen = reader.pages[:most] if most > 0 else reader.pages
+        max_pages = int(options.get("pages") or 0)
+        chosen = reader.pages[:max_pages] if max_pages > 0 else reader.pages
         pages = [page.extract_text() for page in chosen]
         info = {name.removeprefix("/"): str(value) for name, value in (reader.metadata or {}).items()}
         count = len(reader.pages)
