@@ -1,4 +1,4 @@
-"""Who changed an automation, what and when: the lines of its history; reading them is store/history.py's."""
+"""The lines of an automation's history: who changed what, and when."""
 
 from collections.abc import Mapping, Sequence
 

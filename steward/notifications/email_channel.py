@@ -16,7 +16,7 @@ from steward.outbound.mail_server import MailOutcome, MailResult, MailServer
 
 _MAX_WAIT_S: Final = 60.0
 _AUTOMATIC: Final = {"Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
-# Answers that are about the server as a whole, and not about one message.
+# Answers that concern the server as a whole and not one message.
 _SERVER_CODES: Final = frozenset((421, 454, 530, 534, 535, 538))
 
 
@@ -37,7 +37,7 @@ class EmailChannel:
     max_wait_s: float = field(default=_MAX_WAIT_S)
 
     async def deliver(self, message: NoticeMessage) -> DeliveryOutcome:
-        """Sends one mail. The bytes of a repeat are those of the first, for the message is fixed."""
+        """Sends one mail. A repeat has the bytes of the first one, because the stored message is fixed."""
         try:
             mail = await self.composed(message)
         except InvalidMail as error:

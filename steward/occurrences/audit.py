@@ -60,8 +60,8 @@ async def audit_slots(
 ) -> bool:
     """Audits the automations whose last audit is longest ago, longer than `every`, in batches.
 
-    All workers together audit `max_rows` in a pass. Automations without a success in `quiet_periods` of
-    their periods are told of. Returns False: what is left has time until the next pass.
+    All workers together audit `max_rows` in a pass. Sends a notice of automations without a success in
+    `quiet_periods` of their own periods. Returns False: what is left has time until the next pass.
     """
     back = late_limit + _GRACE
     until = now - back

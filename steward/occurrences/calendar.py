@@ -73,7 +73,7 @@ class _Slots:
         start = self.coming.next_slot_at
         if start is None or start > self.until:
             return None
-        if start >= since:  # already worked out when the automation was written last
+        if start >= since:  # computed when the automation was last written
             return start
         self._stream = self._after(since - _INSTANT)
         return self.following(since)
@@ -127,7 +127,7 @@ async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
     rows: list[Occurrence] = []
     after, has_more = query.after, True
     while has_more and len(rows) <= query.limit:
-        # A pending row that a period leaves out counts as skipped: which rows are of a state is known late.
+        # A pending row that a closed period leaves out counts as skipped, so its state is known late.
         some, has_more = await _rows(
             tx, org, replace(query, after=after), periods, states=states, since=since, until=until
         )
@@ -269,7 +269,9 @@ async def _checked(tx: Tx, org: OrgId, query: CalendarPageQuery) -> tuple[dateti
     """Returns the range, checked together with the filters; that of a later page unchecked."""
     since = tx.now if query.since is None else query.since
     until = query.until
-    if until is None:  # the last days of the calendar have no fourteen behind them, nor even an instant
+    if (
+        until is None
+    ):  # in the last days of the calendar fourteen days later is no date, and may be no instant
         until = since + _USUAL_RANGE if since <= tx.now + _FARTHEST else since
     errors = {} if query.after is not None else _range_faults(since, until, tx.now)
     if query.automation is not None and not await automations.among(tx, org, [query.automation]):

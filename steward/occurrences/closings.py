@@ -16,7 +16,7 @@ BATCH = 500
 async def follow_changes(engine: Engine, now: datetime) -> bool:
     """Rewrites one batch of automations of each organization concerned; returns True when there is more.
 
-    Dispatch, the calendar and the preview read the periods themselves and are right before this.
+    Dispatch, the calendar and the preview read the periods themselves and need not wait for this.
     """
     orgs = await engine.read(now, partial(records.orgs_with_work, limit=_ORGS))
     more = [await engine.write(now, partial(_rewrite, org=org), org=org) for org in orgs]

@@ -55,7 +55,7 @@ async def move(tx: Tx, actor: Actor, command: MoveCommand, *, rules: AutomationR
     _need_pending(slot)
     if command.scope is MoveScope.THIS:
         return await _move_this(tx, actor, slot, command)
-    if slot.row.run_at <= tx.now:  # decided by the change's own transaction
+    if slot.row.run_at <= tx.now:  # the slot was decided in this transaction
         raise WrongState("This run's time has come. Read it again to see what became of it.")
     return await move_later(tx, actor, slot, run_at=command.run_at, rules=rules)
 
@@ -140,7 +140,7 @@ async def _store(
 
 
 def _need_person(slot: LockedSlot, actor: Actor, closing: Closing) -> None:
-    """Raises WrongState unless a person in the web app lets a run through that is near enough."""
+    """Raises WrongState unless a person of the web app moves a run that is near enough to be let through."""
     if slot.is_projected:
         raise WrongState("This run is too far ahead to be let through. Do it once it has come closer.")
     if actor.via is not Via.UI:

@@ -9,14 +9,14 @@ from steward.scheduling.slots import next_slot, next_slots
 _NEAR = timedelta(days=14)
 _MAX_NEAR = 50
 
-# Fifty slots take at least and at most this long, whatever clocks of a zone do: full hours are 30 to
+# Bounds of the time that fifty slots span, whatever the clocks of a zone do: full hours are 30 to
 # 90 minutes apart, six-hourly slots at least four hours.
 _FIFTY_LEAST = {Cadence.HOURLY: timedelta(hours=24), Cadence.EVERY_6_HOURS: timedelta(days=8)}
 _FIFTY_MOST = {Cadence.HOURLY: timedelta(days=4)}
 
 
 class Nearness:
-    """Tells for one instant which slots are projected; computes the fiftieth slot of a schedule only once."""
+    """Decides which slots are projected at one instant; computes a schedule's fiftieth slot only once."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""Tells of automations that had no success in several of their own periods.
+"""Sends notices of automations that had no success in several of their own periods.
 
 See docs/design/notifications.md#no-success.
 """

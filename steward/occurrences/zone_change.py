@@ -1,4 +1,4 @@
-"""Adapts coming runs to a newer time zone package, so that none is lost or made twice."""
+"""Adapts coming runs to a newer time zone package, so that none is lost or created twice."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -84,7 +84,7 @@ def _slot_now(locked: Locked, row: StoredSlot) -> datetime | None:
     """Returns where the slot of a row lies now; None when the schedule no longer has it."""
     automation = locked.automation
     automation_zone, spread = zone_of(automation), timedelta(minutes=automation.spread_minutes)
-    if row.kept and row.moved_from is None:  # of the schedule before the present one
+    if row.kept and row.moved_from is None:  # of a former schedule
         return key_instant(automation.schedule.cadence, automation_zone, row.local_key) + spread
     slot = slot_of_key(
         automation.schedule,

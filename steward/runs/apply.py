@@ -39,7 +39,7 @@ class MustWait(Exception):
     """The account asks for a pause longer than a worker should hold: the run sleeps until it is over.
 
     `reading` names the execution whose read failed, because retries of a read are bounded in time;
-    `current_step` is what the run shows while it sleeps; `held` is the closed period that forbids to write.
+    `current_step` is what the run shows while it sleeps; `held` is the closed period that forbids writing.
     """
 
     def __init__(
@@ -191,8 +191,8 @@ async def _send(
     ctx, lease = applying.ctx, applying.lease
     await ctx.wait_for_lease(lease)
     if ctx.clock.monotonic() - reread_at > _REREAD_AFTER.total_seconds():
-        # What was read is too old to be written on. Where not even the first request was in time, that is an
-        # attempt: the account is too slow to be read.
+        # The values read are too old to write on. If not even the first request was in time, that counts as
+        # an attempt: the account is too slow to be read.
         await _fail_unreachable(applying, _count_attempt(applying, pieces) if is_first else [])
         return 0.0
     keys = tuple(piece.key for piece in pieces)

@@ -117,7 +117,7 @@ def following_steps(plan: Plan, held: Collection[str], *, asks: Callable[[PlanSt
 
 
 def _is_shown(step: PlanStep) -> bool:
-    """Whether the step stands in the merchant's own plan and is switched on."""
+    """Whether the step is in the merchant's own plan and switched on."""
     return step.origin is None or not (step.origin.disabled or step.origin.source_type.startswith("@"))
 
 

@@ -9,7 +9,7 @@ from steward.model.refusals import WrongState
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.run_queue import ending
 
-# A run moves on under a cancel at most so often: it is taken, it parks, it is decided.
+# A run can change its state this often during a cancel: it is claimed, it parks, its approval is decided.
 _TRIES = 4
 
 

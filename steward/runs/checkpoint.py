@@ -40,7 +40,7 @@ class Ended(NamedTuple):  # as a checkpoint below
     changes_total: int = 0
 
 
-class Checkpoint(NamedTuple):  # one is made for each step: half of what a frozen dataclass costs
+class Checkpoint(NamedTuple):  # not frozen, which would double the cost: one is made for each step
     """Everything one checkpoint writes; without `ended` no public row is written (a send being prepared)."""
 
     lease: Lease

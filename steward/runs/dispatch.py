@@ -76,7 +76,7 @@ async def dispatch_due(
     if not remaining:
         failpoint("after_dispatch")
         return more
-    # As many as one round of the fast path: the larger read limit must not make a task of minutes.
+    # One round of the fast path: with the larger read limit this task would take minutes.
     limit = BATCH[engine.dialect] * _CONCURRENCY[engine.dialect]
     more = more or len(remaining) > limit
     decided = await _slow_path(engine, now, remaining[:limit], rules=rules, log=log)

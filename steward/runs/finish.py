@@ -24,7 +24,7 @@ from steward.run_queue import queue as run_queue
 from steward.runs import change_outcomes
 from steward.runs.run_context import LeaseLost
 
-# What a run that succeeded writes besides, in the transaction that ends it.
+# What a run that succeeded also writes, in the transaction that ends it.
 EndWrites: TypeAlias = Callable[[Tx], Awaitable[None]]
 # The code of a run whose workers were lost too often: the service failed, and not the automation.
 INTERRUPTED = "interrupted"
@@ -53,7 +53,7 @@ async def finish(
 ) -> None:
     """Ends the run under its queue's lock and promotes the next. Raises LeaseLost.
 
-    The end of an undo says nothing of the automation: its failures are not counted.
+    The end of an undo says nothing about the automation, so its failures are not counted.
     """
     org = lease.org
     await active_run.lock(tx, org, [automation])
@@ -87,7 +87,7 @@ class FinishRequest:
     automation: AutomationId
     mode: Mode
     rules: AutomationRules
-    on_success: EndWrites | None = None  # what a run that succeeded writes besides
+    on_success: EndWrites | None = None  # what a run that succeeded also writes
     is_undo: bool = False
 
     @property

@@ -214,7 +214,7 @@ async def _check_open(
 
 
 async def check_repeat(tx: Tx, *, access: ConnectionAccess, lease: Lease, connection: Connection) -> None:
-    """Raises WritesClosed when a closed period forbids to repeat a write to the connection, and LeaseLost."""
+    """Raises WritesClosed when a closed period forbids repeating a write to the connection, and LeaseLost."""
     writer = await held.read_writer(tx, lease)
     if writer is None:
         raise LeaseLost(lease)
@@ -366,7 +366,7 @@ async def settle_unsent(applying: Applying, verdicts: Sequence[UnsentOutcome]) -
 
 
 async def settle_known(applying: Applying) -> None:
-    """Stores the outcome of changes whose parts the ledger knows all, as after a crash. Raises LeaseLost."""
+    """Stores the outcome of changes whose parts are all settled, as after a crash. Raises LeaseLost."""
 
     async def store(tx: Tx) -> None:
         is_held, _ = await transitions.lock_lease(tx, applying.lease)

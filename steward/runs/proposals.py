@@ -82,7 +82,7 @@ class HeldStep:
         return {**self.output, "out": [remaining_items, *rest]}
 
 
-# Works out what a workflow's step hands on once its changes are done; None: what was planned for those made.
+# Returns what a workflow's step hands on once its changes are done; None hands on what was planned for them.
 HandOn = Callable[[HeldStep, Sequence[DoneChange]], HandedOn | None]
 
 
@@ -117,7 +117,7 @@ async def propose(
 async def _list_known(
     walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime, iteration: str
 ) -> None:
-    """Records proposals whose outcome is known: nothing is asked and nothing is written."""
+    """Records proposals whose outcome is known: they need no approval and no write."""
     items = _changes(walk, step, produced, Outcome.UNCHANGED, iteration)
     outcomes = {item.position: item.outcome for item in items}
     ended = Ended(
@@ -255,7 +255,7 @@ def _changes(
 
 
 def _round(walk: Walk, produced: StepResult, position: int, round_: int | None) -> int:
-    """Returns the round in which a proposal is asked for; what is known already is asked in none."""
+    """Returns the approval round of a proposal; one whose outcome is known already belongs to no round."""
     if position in produced.known:
         return NO_APPROVAL_ROUND
     return walk.round if round_ is None else round_

@@ -10,8 +10,8 @@ from steward.runs.apply import MustWait
 from steward.runs.run_context import Progress
 from steward.runs.state import Walk
 
-# A read that is asked to wait is tried again for an hour from the execution's first failure. An event comes
-# once, so its run tries again without being asked to, too.
+# A read that the account asks to repeat later is retried for an hour after the execution's first failure. An
+# event comes only once, so its run also retries without being asked to.
 _WHEN_ASKED = timedelta(hours=1)
 _OF_EVENTS = timedelta(minutes=15)
 # How much of a platform's answer a failure message quotes.

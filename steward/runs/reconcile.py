@@ -31,7 +31,7 @@ from steward.runs.run_context import LeaseLost, WriteContext
 _GIVE_UP = timedelta(hours=24)
 _READ_BACK_PAGE = 100
 _SECOND_SEARCH_AFTER = timedelta(seconds=60)
-# An account remembers a key for 24 h; 4 h before that nothing is asked again under it .
+# An account remembers a key for 24 h. Nothing is repeated under it in the last four of these hours.
 _KEY_TRUSTED = timedelta(hours=20)
 # An account that denies access now gives no information about earlier writes.
 _SAYS_NOTHING = frozenset(
@@ -138,7 +138,7 @@ def _first_retry(verdicts: Sequence[Verdict]) -> datetime | None:
 
 
 def _is_unsettled(effect: Effect) -> bool:
-    """Whether more can be learned: an at-most-once write known as unknown stays unknown."""
+    """Whether more can be learned: an at-most-once write that is recorded as unknown stays unknown."""
     if effect.state not in OPEN:
         return False
     return not (effect.state is EffectState.UNKNOWN and effect.recovery is Recovery.AT_MOST_ONCE)
@@ -161,7 +161,7 @@ async def _repeat_batch(ctx: WriteContext, lease: Lease, ledger: OpenLedger, eff
         outcomes = await apply.repeat(ctx, lease, connection, parts=parts, effects_of_batch=batch)
     except NotConnected:
         return []
-    except WritesClosed as closed:  # open until it may be asked again, or is too old to be
+    except WritesClosed as closed:  # open until it may be repeated, or is too old for that
         again = now + timedelta(seconds=closed.seconds)
         return [Verdict(member, None, retry_at=again) for member in batch if _is_unsettled(member)]
     return [] if outcomes is None else _verdicts_of_batch(batch, outcomes, now)
@@ -198,7 +198,7 @@ async def _read_back_page(
     """Reads a page of objects back from a store after a lost batch: the first of `remaining` and others like
     it.
 
-    Returns nothing when there are no others or they cannot be read so: then the first is read on its own.
+    Returns nothing when there are no others or they cannot be read together: then the first is read alone.
     """
     first = remaining[0]
     connection = ledger.connected(first)

@@ -1,4 +1,4 @@
-"""After a restore: looks up what was about to be written when the backup was made before sending anything.
+"""After a restore, looks up the writes that were under way at the backup before anything is sent.
 
 The backup may be older than what reached stores. So every part of a decided change of an unfinished run is
 stored as begun and reconciled by its idempotency class (docs/design/writes.md#after-a-restore).

@@ -129,7 +129,7 @@ class Walk:
         )
 
     async def on_success(self) -> EndWrites | None:
-        """Returns what the end of the run writes besides if it succeeds."""
+        """Returns what the end of the run also writes if it succeeds."""
         if self.static_data is None:
             return None
         return await static_data.writes_at_end(self.ctx.vault, self.run, self.static_data)
@@ -165,7 +165,7 @@ class Walk:
     ) -> FinishRequest | None:
         """Writes the last row of a run and, in the same commit, its `end` when it succeeded.
 
-        Returns it, if so.
+        Returns that end if it was written.
 
         Raises LeaseLost, CancelRequested, TooMuchData.
         """

@@ -55,7 +55,7 @@ async def expire_approvals(ctx: TaskContext) -> bool:
 
 
 async def warn_of_approvals(ctx: TaskContext) -> bool:
-    """Tells of approvals whose time is passing; returns True when more are likely to wait."""
+    """Sends notices of approvals that are about to expire; returns True when more are likely to wait."""
     rows = await ctx.engine.read(ctx.clock.now(), approvals.to_warn)
 
     async def warn(tx: Tx, *, org: OrgId, key: ApprovalId) -> None:
@@ -102,7 +102,7 @@ async def _process_rows(
     rows: Sequence[tuple[OrgId, Any]],
     act: Callable[[OrgId, Any], Awaitable[None]],
 ) -> int:
-    """Acts on every row and returns on how many; one that raises is deferred and stops no other."""
+    """Acts on every row and returns how many there were; a row that raises is deferred and stops no other."""
     done = 0
     for org, key in rows:
         try:

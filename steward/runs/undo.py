@@ -51,7 +51,7 @@ class UndoCommand:
 
 @dataclass(frozen=True, slots=True)
 class UndoFacts:
-    """Whether a finished live run can be undone now, and what of it was undone; `why` it cannot."""
+    """Whether a finished live run can be undone now (`why` not), and what of it was undone."""
 
     why: str | None
     counts: UndoCounts

@@ -79,7 +79,7 @@ async def work(ctx: RunContext, lease: Lease) -> None:
         ctx.log.info("run_released", run=lease.run, org=lease.org)
     except Unavailable as error:  # the database, not the run: its lease is given up (worker.give_up)
         ctx.log.warning("run_abandoned", run=lease.run, org=lease.org, reason=error.message)
-    except MemoryError as error:  # this process, not the run: another may have the room (worker.give_up)
+    except MemoryError as error:  # this process, not the run: another may have the memory (worker.give_up)
         ctx.log.error("run_abandoned", error, run=lease.run, org=lease.org, reason="out of memory")
     except Exception as error:
         ctx.log.error("run_crashed", error, run=lease.run, org=lease.org)
@@ -272,7 +272,7 @@ async def _produce(walk: Walk, step: PlanStep) -> StepResult:
     """Returns what the step's function gives within what is left of the run's time. Raises RunTimedOut."""
     try:
         async with asyncio.timeout(None) as bound:
-            # Most steps do not wait, and a clock set for nothing costs as much as their checkpoint's row.
+            # Most steps never wait, and setting up a timeout costs as much as the row of their checkpoint.
             loop = asyncio.get_running_loop()
             until = loop.call_soon(bound.reschedule, loop.time() + walk.seconds_left())
             try:

@@ -213,7 +213,7 @@ class Rows:
         if value.state is ValueState.HELD:
             return await self._undecided(execution)
         if output.get("held"):
-            # As it was when it ran, also where applying it failed: what was approved beside it is still due.
+            # As it was when it ran, even if applying it failed: others of its round are still to be applied.
             return ExecutionHold.HELD
         if value.state is ValueState.FAILED:
             return self._outcome(execution)
@@ -276,7 +276,7 @@ class Rows:
         result = done.result
         if result is not None and result.proposals:
             if execution.step.kind not in (StepKind.CHANGE, StepKind.SEND):
-                # Nobody would be asked: whether a step asks was settled by its class when it was imported.
+                # No approval would be requested: a step's class decides that when the workflow is imported.
                 words = "This step only reads, and would have changed something. Nothing was sent."
                 await self.fail(execution, "step_failed", words)
                 return SettledExecution(None, words, "step_failed")
@@ -373,7 +373,7 @@ class Rows:
         value = self.walk.journal[self.key(execution)]
         if value.state is ValueState.FAILED:
             code, words = self.walk.step_messages.get(self.key(execution), (None, None))
-            # One that failed by itself, not by what it sent, has kept no output and ended the run.
+            # One that failed on its own, not because of what it sent, stored no output and ended the run.
             stops = value.output is None or origin_of(execution.step).on_error is OnError.STOP
             stops = stops or code == "outcome_unknown"
             return SettledExecution(None if stops else [], words, code)
@@ -423,7 +423,7 @@ class Rows:
             await self.fail(self.current, "too_much_data", words)
 
     async def skip(self, step: PlanStep, code: str, words: str) -> None:
-        """Writes the row of a step that did not run, because its inputs never came or are not known."""
+        """Writes the row of a step that did not run because its inputs never arrived or are not known."""
         if step.name in self.walk.step_messages:
             return
         ended = Ended(

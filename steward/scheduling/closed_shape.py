@@ -1,4 +1,4 @@
-"""The times of a closed period as they were sent become a ClosedWhen, or every field that is wrong."""
+"""Turns the times of a closed period as they were sent into a ClosedWhen, or into errors by field."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""When closed periods close: their stretches as instants, and the slots that stay open; pure.
+"""When closed periods close: their closings as instants, and the slots that stay open; pure.
 
 The rules are numbered in docs/design/closed-periods.md#rules-of-time.
 """
@@ -15,7 +15,7 @@ from steward.model.schedule import SlotNote
 from steward.scheduling.nominal import LAST_DAY, clock_time, day_of_year
 from steward.scheduling.zones import FIRST, LAST, instant_of, zone
 
-# How often a search may jump from the end of one closing into the next before it says never.
+# How many adjoining closings a search passes before it gives up and answers that there is no open time.
 MAX_JUMPS = 2_000
 
 _DAY = timedelta(days=1)
@@ -188,7 +188,7 @@ def _yearly(when: ClosedWhen, tz: ZoneInfo, since: date) -> Iterator[tuple[datet
     for year in range(max(since.year - 2, 1), LAST_DAY.year):
         first = day_of_year(when.first, year)
         last = day_of_year(when.last, year)
-        if last < first:  # it passes New Year
+        if last < first:  # it spans New Year
             last = day_of_year(when.last, year + 1)
         yield first_instant(first, tz), first_instant(last + _DAY, tz)
 

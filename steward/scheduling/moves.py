@@ -1,4 +1,4 @@
-"""Moving one run, or one and all later: limits and the changed schedule; rows are written elsewhere."""
+"""Computes the limits of moving one run, and the schedule that moving all later ones gives."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from steward.model.schedule import MONDAY_TO_FRIDAY, SEVERAL_A_DAY, Cadence, Sch
 from steward.scheduling.slots import key_instant, slot_after, slot_before
 from steward.scheduling.words import local_words
 
-DAYS_AHEAD = 366  # schedule.md 8.2 and 8.3
+DAYS_AHEAD = 366  # docs/design/schedule.md#moving-one-run
 
 _FAR = timedelta(days=DAYS_AHEAD)
 _WEEK = 7
@@ -18,9 +18,9 @@ _WEEK = 7
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What `this_and_later` makes of a schedule: it holds for slots after `slots_after` (R15).
+    """The schedule after a `this_and_later` move, which applies to slots after `slots_after` (R15).
 
-    `local_key` is the chosen row's from now on.
+    The moved row gets `local_key`.
     """
 
     schedule: Schedule
@@ -36,7 +36,7 @@ def whole_seconds(instant: datetime) -> datetime:
 def check_this(
     new_run_at: datetime, *, now: datetime, present_run_at: datetime, occupied: Container[datetime]
 ) -> datetime:
-    """Where a `this` move takes the run; equal to `present_run_at` when nothing is to be changed.
+    """Returns the new time of a run moved by `this`; `present_run_at` when nothing changes.
 
     `taken` holds the `run_at` of the automation's other pending runs near it. Raises ValidationFailed on
     `run_at`.
@@ -103,7 +103,10 @@ def _neighbours(
 
 
 def _on_date(schedule: Schedule, old: date, new: date) -> Schedule:
-    """The schedule with its date, weekday or day of the month following (table of schedule.md 8.3)."""
+    """The schedule with its date, weekday or day of the month following.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     if new == old and schedule.cadence is not Cadence.ONCE:
         return schedule
     weekday = new.isoweekday()
@@ -131,7 +134,7 @@ def _week_of_month(day: date, *, is_counted_from_end: bool) -> int:
 
 
 def _check_range(run_at: datetime, now: datetime) -> None:
-    if run_at <= now:  # interface 4.2 rule 3
+    if run_at <= now:
         raise _refused("run_at", "This time has already passed. Choose a later one.")
     if run_at - now > _FAR:
         raise _refused("run_at", f"This is too far ahead. Choose a time within the next {DAYS_AHEAD} days.")

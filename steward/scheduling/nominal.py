@@ -1,4 +1,4 @@
-"""Which local dates and times a schedule names, before any clock change is looked at; no zones here."""
+"""The local dates and times that a schedule names; zones and clock changes are left to `slots.py`."""
 
 from calendar import monthrange
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def clock_time(text: str) -> time:
 
 
 def dates_of(schedule: Schedule, since: date) -> Iterator[date]:
-    """The dates the schedule names, rising, from `since` on; `once` has its one, wherever it lies.
+    """The dates the schedule names, rising, from `since` on; `once` yields its only date even before `since`.
 
     Not for `hourly` and `manual`, which name no dates.
     """

@@ -51,7 +51,7 @@ def preview_open(
 ) -> ClosedPreview:
     """The next three runs after `after` outside every closed period, with spread 0.
 
-    The search ends after `_MAX_CLOSED` runs that are left out.
+    The search ends once `_MAX_CLOSED` runs were left out.
     """
     runs: list[PreviewRun] = []
     closed: list[tuple[PreviewRun, str]] = []

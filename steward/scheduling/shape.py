@@ -1,4 +1,4 @@
-"""A schedule as it was sent becomes a Schedule, or every field that is wrong; finds no zones itself."""
+"""Turns a schedule as it was sent into a Schedule, or into one error for each wrong field."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 FieldErrors = dict[str, list[str]]
 
-_DAYS_AHEAD = 1_826  # five years: schedule.md 3, `date`
+_DAYS_AHEAD = 1_826  # five years (docs/design/schedule.md#shape)
 
 _TIME_OF_DAY = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -114,13 +114,13 @@ def has_passed(schedule: Schedule, zone: ZoneInfo, now: datetime) -> bool:
     if schedule.cadence is not Cadence.ONCE or schedule.date is None or schedule.time_of_day is None:
         return False
     day = date.fromisoformat(schedule.date)
-    if not FIRST.date() < day <= LAST_DAY:  # where no zone can work the instant out
+    if not FIRST.date() < day <= LAST_DAY:  # no zone turns such a date into an instant
         return day <= FIRST.date()
     return instant_of(day, clock_time(schedule.time_of_day), zone)[0] <= now
 
 
 def _check_needs(reading: _Reading, cadence: Cadence) -> None:
-    """What the cadence cannot do without."""
+    """Adds an error for each field that the cadence needs and that is missing."""
     if cadence in _TIMED:
         reading.need("run_at", _TIME_WORDS)
     if cadence is Cadence.ONCE:
@@ -138,7 +138,7 @@ def _check_needs(reading: _Reading, cadence: Cadence) -> None:
 
 
 def _check_once(reading: _Reading, schedule: Schedule, zone: ZoneInfo, now: datetime) -> None:
-    """That the one day is neither over nor too far ahead."""
+    """Adds an error if the day of `once` is over or too far ahead."""
     if not reading.is_right("date") or schedule.date is None:
         return
     today = min(now, LAST).astimezone(zone).date()

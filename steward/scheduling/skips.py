@@ -1,4 +1,4 @@
-"""Where a person's skips go when a schedule changes under them; which rows are skipped is read elsewhere."""
+"""Computes which slots stay skipped after a schedule changed; the caller reads and writes the rows."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Each cadence as a bounded stream of slots, spread included; stored rows are not looked at here."""
+"""Computes the slots of each cadence as a bounded stream, spread included; stored rows play no part."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from steward.scheduling.zones import FIRST, LAST, at_seconds, instant_of, offset
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 
-# How far back the slot before an instant can lie: the longest pause of the cadence, and two days for
+# How far back the slot before an instant can be: the longest pause of the cadence, and two days for
 # clock changes of up to a day.
 _LOOK_BACK = {
     Cadence.HOURLY: timedelta(hours=3),
@@ -136,7 +136,7 @@ def slot_after(
 
 
 def key_instant(cadence: Cadence, zone: ZoneInfo, local_key: str) -> datetime:
-    """The nominal instant a local key stands for, also that of a slot an earlier schedule made."""
+    """The nominal instant of a local key, also of a slot that an earlier schedule produced."""
     day, local_time = date.fromisoformat(local_key[:10]), clock_time(local_key[11:])
     if cadence is Cadence.HOURLY:
         return at_seconds(

@@ -1,4 +1,4 @@
-"""The fixed offset of an automation's slots; when it is worked out and kept is automations/setup.py's."""
+"""The fixed offset of an automation's slots; `automations/setup.py` computes and stores it."""
 
 from hashlib import sha256
 

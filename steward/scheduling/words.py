@@ -1,4 +1,4 @@
-"""A schedule, and the odd slot of it, in plain words; the web page has the same phrases in its own file."""
+"""A schedule, and slots that a clock change affects, in plain words; the web app has the same phrases."""
 
 from datetime import date, datetime
 from zoneinfo import ZoneInfo

@@ -52,10 +52,10 @@ def tzdata_version() -> str:
     return metadata.version("tzdata")
 
 
-# Slots of many automations fall on one local time; working one out anew costs five times a look-up.
+# Slots of many automations fall on one local time; computing one anew costs five times a look-up.
 @lru_cache(maxsize=65_536)
 def instant_of(day: date, local_time: time, tz: ZoneInfo) -> tuple[datetime, SlotNote | None]:
-    """The instant a local date and time stand for, with a note when the clock changes there.
+    """The instant of a local date and time, with a note when the clock changes there.
 
     A time shown twice is its first pass (R3); one never shown is later by the gap's length (R4): both
     are what `fold=0` means.

@@ -37,7 +37,7 @@ _DUE = Both(
     " ORDER BY not_before, id LIMIT :most",
     "SELECT org_id, id FROM queue_events(:most, :test_now)",
 )
-# One call for PostgreSQL; SQLite walks the table when it is asked so (store/schedules.py).
+# One call of a function on PostgreSQL; SQLite would walk the whole table for such a statement.
 _MATCHED = Both(
     "UPDATE events SET state = 'matched', pointer = :pointer WHERE org_id = :org AND id = :event",
     "UPDATE events SET state = 'matched', pointer = r.value ->> 1"

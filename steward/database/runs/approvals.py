@@ -13,7 +13,7 @@ from steward.model.refusals import NotFound
 
 EXPIRED_BATCH = 100
 WARN_BATCH = 100
-# When people are first told again, as a share of an approval's time.
+# When people get the first reminder, as a share of the time an approval has.
 FIRST_WARNING = 0.5
 _COLUMNS = (
     "SELECT a.org_id, a.id, a.run_id, a.automation_id, a.round, a.kind, a.version, a.status, a.change_hash,"
@@ -261,9 +261,9 @@ async def to_warn(tx: Tx) -> list[tuple[OrgId, ApprovalId]]:
 
 
 async def warned(tx: Tx, org: OrgId, approval: ApprovalId, *, step: int, next_at: datetime | None) -> bool:
-    """Notes that people are told for the `step`-th time; returns False when they need not be.
+    """Records reminder number `step`; returns False when none is to be sent.
 
-    They need not when it was decided, has expired, or somebody else tells them.
+    None is sent when the approval was decided or has expired, or when another process sends it.
     """
     touched = await tx.execute(
         "UPDATE approvals SET warn_at = :next, warned = :step"
@@ -271,7 +271,7 @@ async def warned(tx: Tx, org: OrgId, approval: ApprovalId, *, step: int, next_at
         " AND warned < :step AND expires_at > {now}",
         {"org": org, "approval": approval, "step": step, "next": next_at},
     )
-    if not touched:  # its end is near: the task that expires it says the rest
+    if not touched:  # its end is near: the task that expires it sends the next notice
         await tx.execute(
             "UPDATE approvals SET warn_at = NULL"
             " WHERE org_id = :org AND id = :approval AND warn_at <= {now} AND expires_at <= {now}",

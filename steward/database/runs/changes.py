@@ -276,7 +276,10 @@ _NO_WORDS = "''"
 
 
 def _appended(words: str) -> str:
-    """SQL: the step's message of its change, then `words` (an SQL text) once; words of doubt are removed."""
+    """Returns SQL for a change's message with `words` (an SQL text) added once.
+
+    The text that the outcome is unknown is removed.
+    """
     earlier_message = f"trim(replace(replace(coalesce(message, ''), :open, ''), {words}, ''))"
     return f"nullif(trim({earlier_message} || ' ' || {words}), '')"
 

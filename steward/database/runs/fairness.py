@@ -28,9 +28,9 @@ async def present(tx: Tx) -> int:
 
 
 async def advance(tx: Tx, vt: int) -> None:
-    """Moves the present up to the largest claimed stamp.
+    """Advances the current stamp to the largest claimed one.
 
-    It does not wait for another claimer that does so at this moment: its stamp serves as well.
+    It does not wait for another claimer that is doing so at this moment: either stamp will do.
     """
     await tx.execute(
         "UPDATE fairness_clock SET vt = :vt WHERE singleton IN"

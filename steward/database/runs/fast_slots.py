@@ -14,8 +14,8 @@ from steward.database.runs.active_run import LIVE
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 
 _LOCKED = Both(
-    # SQLite has one writer: reading within it is the lock. CROSS JOIN keeps the order of the keys given: an
-    # object, whose members json_each need not look into once more as it would into pairs.
+    # SQLite has one writer, so reading in its transaction is the lock. CROSS JOIN keeps the order of the
+    # keys. They are the members of one object, because json_each would parse each pair of an array once more.
     sqlite="SELECT s.org_id, s.automation_id AS id, s.next_slot_at, s.slots_after, a.version, a.kind,"
     " a.template_id, a.template_version, a.integration_id, a.name, a.state, a.inputs, a.schedule, a.timezone,"
     " a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on, o.closed_from,"

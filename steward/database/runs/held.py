@@ -19,7 +19,7 @@ class WriterLock:
 
 
 async def release(tx: Tx, org: OrgId) -> None:
-    """Lets the runs that a closed period holds look again at once."""
+    """Makes the runs that a closed period holds check again at once."""
     await tx.execute(
         "UPDATE runs SET wake_at = :now WHERE org_id = :org AND queue = 'sleeping' AND held_name IS NOT NULL"
         " AND wake_at > :now",
@@ -28,7 +28,7 @@ async def release(tx: Tx, org: OrgId) -> None:
 
 
 async def open_queue(tx: Tx, org: OrgId, automation: AutomationId, at: datetime) -> None:
-    """Lets the queue limit of the automation's runs count from an instant on."""
+    """Makes the queue limit of the automation's runs count from an instant on."""
     await tx.execute(
         "UPDATE schedules SET queue_opened_at = :at WHERE org_id = :org AND automation_id = :automation",
         {"org": org, "automation": automation, "at": at},

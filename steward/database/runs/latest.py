@@ -1,4 +1,4 @@
-"""The newest runs of many automations at once: strips of a list, and failures that nothing has mended."""
+"""The newest runs of many automations at once: the strips of a list, and failures without a later success."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

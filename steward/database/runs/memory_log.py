@@ -1,4 +1,4 @@
-"""What an automation remembered before a change of a run made it remember something else."""
+"""The values that a run's changes replaced in the memory of its automation."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a search answers beside the words of changes: automations by name, runs by id or by what waits."""
+"""What a search finds besides words of changes: automations by name, runs by id, and waiting approvals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ MAX_TERMS = 64
 MAX_RUNS = 200
 # Rows read first, the same number of each term: of many terms, few have more of the newest runs than these.
 _FIRST_ROWS = 1_024
-# After every text that begins so: no text holds a greater character.
+# Sorts after every text with the same beginning: no text holds a greater character.
 _LAST = "\U0010ffff"
 
 _INTO = "INSERT INTO search_terms (org_id, term, run_id, seq, position)"

@@ -68,8 +68,8 @@ class TooMuchData(Exception):
     """A step's output is over 8 MiB, or a run's over 64 MiB."""
 
 
-# Below this, compressing costs more than it saves. What is kept plain is told from zlib by its first byte:
-# no JSON text begins with 0x78.
+# Below this, compressing costs more than it saves. A plain value is told from a compressed one by its first
+# byte: no JSON text begins with 0x78.
 PLAIN_BYTES = 1024
 _ZLIB = 0x78
 

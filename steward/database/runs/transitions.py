@@ -43,9 +43,11 @@ class RunState:
     is_undo: bool
 
 
-# Losses of a run that lie further apart have nothing to do with each other.
+# Losses of a run that are further apart than this are counted separately.
 _LOSSES_APART = timedelta(hours=1)
-_text = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make one each time
+_text = json.JSONEncoder(
+    ensure_ascii=False
+).encode  # made once: `json.dumps` would make an encoder at every call
 _FENCE = " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'"
 
 
@@ -58,7 +60,7 @@ async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> li
 
     Returns them with stamps.
 
-    On PostgreSQL the present of `fairness.py` moves with it.
+    On PostgreSQL the claim also advances the current stamp of `fairness.py`.
     """
     rows = await tx.all(
         Both(
@@ -273,8 +275,9 @@ async def requeue(
 ) -> bool:
     """Takes a run from a worker that holds it under this epoch and makes it ready.
 
-    `lost` uses up an attempt; a release does not. Attempts are counted anew when the previous loss lies more
-    than an hour back: the run then continues at its second attempt, because what was begun has to be settled.
+    `lost` uses up an attempt; a release does not. Attempts are counted anew when the previous loss is more
+    than an hour old: the run then continues at its second attempt, because writes that were begun have to be
+    settled.
     """
     touched = await tx.execute(
         "UPDATE runs SET queue = 'ready', status = 'queued', worker_id = NULL, epoch = epoch + 1,"

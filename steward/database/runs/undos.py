@@ -1,4 +1,4 @@
-"""Undo runs: which run each puts back, what was written of it, and what was put back already."""
+"""Undo runs: which run each puts back, what that run wrote, and what was put back already."""
 
 import json
 from collections.abc import Sequence

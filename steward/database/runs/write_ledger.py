@@ -12,7 +12,7 @@ from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 
 
 class EffectState(StrEnum):
-    """The state of an effect; `not_sent`: nothing left, a new attempt may follow."""
+    """The state of an effect; `not_sent`: nothing was sent, and a new attempt may follow."""
 
     INTENT = "intent"
     DONE = "done"
