@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from steward.database.engine.base import Engine
 from steward.database.engine.migrate import is_sqlite, sqlite_path
@@ -23,6 +24,10 @@ from tests.service import approver, member, nobody, owner, service, stranger
 from tests.shared_sandbox import shared_sandbox
 
 __all__ = ["approver", "member", "nobody", "owner", "service", "stranger"]  # fixtures for every test
+
+# A property is judged by what it computes and never by how fast the machine is.
+settings.register_profile("steward", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steward")
 
 _SESSION = pytest.StashKey[dict[str, str]]()
 _SKIPPED = "SKIPPED LOUDLY"
