@@ -13,7 +13,6 @@ import re
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from tests.processes.ports import free_port
 
 PROGRAMS = ("initdb", "pg_ctl", "postgres")
 OLDEST = 14
@@ -168,14 +169,6 @@ def run_program(command: list[str | Path], *, folder: Path) -> None:
         raise NoPostgres(f"{Path(command[0]).name} failed:\n{tail}")
 
 
-def _free_port() -> int:
-    """A loopback port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def temporary_folder() -> str:
     """The folder for what a session throws away: in memory where there is room, else the system's."""
     memory = Path("/dev/shm")
@@ -231,7 +224,7 @@ def start(*, starter: int, options: str = _SERVER_OPTIONS) -> Server:
 def come_up(programs: Path, folder: Path, server_options: str) -> int:
     """Starts the server on a free port, once more should somebody take the port meanwhile."""
     for attempt in (1, 2, 3):
-        port = _free_port()
+        port = free_port()
         options = f"{server_options} -p {port}"
         try:
             run_program(

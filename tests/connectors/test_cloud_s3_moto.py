@@ -1,7 +1,6 @@
 """Storage of others: the connector over sockets against the server of `moto`, whose signer is not ours."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from steward.outbound.errors import MissingRight, RemoteNotFound, Stale, Unautho
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
+from tests.processes.ports import free_port
 from tests.processes.running import eventually
 
 SERVER = Path(__file__).resolve().parents[2] / ".cache" / "moto" / "bin" / "moto_server"
@@ -108,9 +108,7 @@ def _somebody(service: str) -> dict[str, str]:
 @pytest.fixture
 async def storage() -> AsyncIterator[Storage]:
     """A fresh server, which from here on judges every signature and right."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     quiet = asyncio.subprocess.DEVNULL
     server = await asyncio.create_subprocess_exec(
         str(SERVER), "-H", "127.0.0.1", "-p", str(port), stdout=quiet, stderr=quiet

@@ -17,7 +17,8 @@ import httpx
 import pytest
 
 from steward.clock import SystemClock
-from tests.processes.running import PASSWORD, eventually, free_port
+from tests.processes.ports import free_port
+from tests.processes.running import PASSWORD, eventually
 from tests.source import ROOT
 
 IMAGE = os.environ.get("IMAGE", "")

@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from tests.outbound.test_transport import certificate
-from tests.processes.running import eventually, free_port, start
+from tests.processes.ports import free_port
+from tests.processes.running import eventually, start
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "deploy" / "proxy"

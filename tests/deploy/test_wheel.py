@@ -16,8 +16,8 @@ import pytest
 
 from release_build import bundled_packages
 from steward.built import differences
+from tests.processes.ports import free_port
 from tests.processes.running import eventually, start
-from tests.processes.test_commands import free_port
 from tests.source import ROOT
 
 COMMIT_TIME = "1790000000"
@@ -118,7 +118,7 @@ async def test_an_installed_wheel_runs_the_demo_without_node(dist: Path, tmp_pat
     assert not differences(packages / "steward")
     assert shutil.which("node", path=environment / "bin") is None
     demo = await start(
-        *("demo", "--port", str(free_port())),
+        *("demo", "--port", str(free_port(2))),
         env={"PATH": str(environment / "bin")},
         program=(str(environment / "bin/steward-automations"),),
         folder=tmp_path,

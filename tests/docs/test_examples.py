@@ -19,8 +19,8 @@ import pytest
 
 from steward.cli.demo import in_words
 from tests.clients.test_typescript_client import needs_build
+from tests.processes.ports import free_port
 from tests.processes.running import LONGEST, Running, environ, eventually, start
-from tests.processes.test_commands import free_port
 from tests.source import ROOT
 
 # What `steward init` asks on a terminal, and the answers.
@@ -31,7 +31,7 @@ _CURL = re.compile(r"^  (TOKEN=|RUN=|curl )", re.M)
 @pytest.fixture
 async def demo(tmp_path: Path) -> AsyncIterator[Running]:
     """The demo, as its command starts it."""
-    running = await start("demo", "--port", str(free_port()), env={}, folder=tmp_path)
+    running = await start("demo", "--port", str(free_port(2)), env={}, folder=tmp_path)
     yield running
     assert await running.stop() == 0
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import cast
 
 from tests.outbound.test_transport import certificate
-from tests.processes.running import eventually, free_port
+from tests.processes.ports import free_port
+from tests.processes.running import eventually
 
 ROOT = Path(__file__).parents[2] / ".cache" / "mail-servers"
 NAME, USER, PASSWORD = "localhost", "steward", "correct horse"

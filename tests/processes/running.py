@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from steward.database.engine.migrate import migrate
 from steward.model.account import Role
 from steward.security.passwords import SMALL, hash_password
 from steward.startup import open_engine
+from tests.processes.ports import free_port
 from tests.processes.proxy import Proxy, line_to
 
 CLOCK = SystemClock()
@@ -238,14 +238,6 @@ async def _served(env: dict[str, str], sandbox: Running, line: Proxy) -> AsyncIt
             yield site
         finally:
             await site.service.stop()
-
-
-def free_port() -> int:
-    """A port nobody listens on: the service's address stands in its settings before it starts."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port: int = held.getsockname()[1]
-    return port
 
 
 async def add_organization(env: Mapping[str, str], name: str, owner: str) -> None:

@@ -16,6 +16,7 @@ import httpx
 from steward.database.engine.migrate import sqlite_path
 from steward.database.engine.sqlite import connect
 from steward.version import __version__
+from tests.processes.ports import free_port
 from tests.processes.running import LONGEST, PASSWORD, environ, eventually, open_site, start, steward
 
 
@@ -28,19 +29,6 @@ async def refused(*words: str, env: Mapping[str, str]) -> tuple[int | None, str]
     )
     out, _ = await made.communicate()
     return made.returncode, json.loads(out)["error"]["code"]
-
-
-def free_port() -> int:
-    """A port nobody listens on, with the next one free as well."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: Path) -> None:
@@ -139,7 +127,7 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
 
     See docs/design/command-line.md#commands.
     """
-    words = ("demo", "--dir", str(tmp_path / "demo"), "--port", str(free_port()))
+    words = ("demo", "--dir", str(tmp_path / "demo"), "--port", str(free_port(2)))
     first = await start(*words, env={})
     try:
         async with httpx.AsyncClient(base_url=first.facts["base_url"], timeout=30) as client:
@@ -192,7 +180,7 @@ async def _logged_in(client: httpx.AsyncClient, facts: Mapping[str, Any]) -> dic
 
 async def test_the_three_lines_the_demo_prints_work_as_they_are(tmp_path: Path) -> None:
     """Log in, run now, follow the run: pasted into a shell"""
-    port = str(free_port())
+    port = str(free_port(2))
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "steward", "demo", "--dir", str(tmp_path / "demo"), "--port", port),
         env=environ({}),

@@ -6,7 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.processes.running import PASSWORD, Site, free_port, open_site, start, steward
+from tests.processes.ports import free_port
+from tests.processes.running import PASSWORD, Site, open_site, start, steward
 
 EMAIL = "owner@shop.example"
 STATUS, SESSION = "/v1/automations/status", "/app/session"

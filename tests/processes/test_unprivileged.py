@@ -14,7 +14,8 @@ import pytest
 
 from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, RESERVED, share
 from tests.imports.exports import chain, code
-from tests.processes.running import PASSWORD, Running, eventually, free_port, start, steward
+from tests.processes.ports import free_port
+from tests.processes.running import PASSWORD, Running, eventually, start, steward
 from tests.processes.unprivileged import NOBODY
 
 DROPPING = (sys.executable, str(Path(__file__).with_name("unprivileged.py")))

@@ -17,7 +17,8 @@ from steward.config import SettingsError, read
 from steward.telemetry.otlp import MAX_ANSWER_BYTES, MAX_WAITING, OtlpTraces
 from steward.telemetry.traces import Span, new_span, run_span
 from tests.processes.judging import assert_written_once, hiding, slow_writes
-from tests.processes.running import CLOCK, PASSWORD, environ, eventually, free_port, open_site
+from tests.processes.ports import free_port
+from tests.processes.running import CLOCK, PASSWORD, environ, eventually, open_site
 
 CHANGES = 6
 ENDLESS_BYTES = 256 * 1024 * 1024  # more than the buffers of a connection hold
