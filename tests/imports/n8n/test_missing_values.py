@@ -200,9 +200,9 @@ def test_a_hundred_removed_secrets_are_followed_and_the_next_counts_as_used() ->
         assert len(found) == count
         assert {str(one.level) for one in found} == levels
     long = chain(*({**keys(apiKey=f"{SECRET}{number}"), "name": f"Keys {number}"} for number in range(999)))
-    began = time.perf_counter()
+    began = time.process_time()
     read_value(long)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 async def test_a_removed_secret_in_a_script_is_an_error_where_it_runs(service: Service) -> None:

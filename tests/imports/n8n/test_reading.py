@@ -99,12 +99,12 @@ def test_the_longest_chain_and_circle_are_read_at_once() -> None:
     See docs/design/imports-n8n.md#safety.
     """
     export = chain(*(node(f"N{number}", "noOp", 1, {}) for number in range(1000 - 1)))
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(read_value(export).plan.steps) == 999
     export["connections"]["N998"] = {"main": [[{"node": "N0", "type": "main", "index": 0}]]}
     found = [one.step for one in read_value(export).findings if one.code == "cyclic"]
     assert found == ["N0"]
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_no_expression_decides_whether_a_sheet_is_written() -> None:
@@ -186,9 +186,9 @@ def test_no_key_survives_in_json_written_as_text(parameters: dict[str, Any]) -> 
 
 def test_a_text_of_blanks_is_looked_through_at_once() -> None:
     """In time that does not grow with the square of its length. See docs/design/imports-n8n.md#safety."""
-    began = time.perf_counter()
+    began = time.process_time()
     read_value(chain(node("Ask", "httpRequest", 4.2, {"jsonBody": '"token"' + " " * 200_000})))
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_json_without_keys_stays_as_it_was_written() -> None:

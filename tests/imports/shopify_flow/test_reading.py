@@ -88,9 +88,9 @@ def test_what_is_no_flow_is_refused_in_words(value: Any) -> None:
 def test_a_thousand_steps_and_ten_thousand_links_are_read_and_no_more() -> None:
     """See docs/design/imports-n8n.md#safety."""
     steps = [began(), *(http(number) for number in range(2, 1001))]
-    began_at = time.perf_counter()
+    began_at = time.process_time()
     assert len(read_value(flow(*steps)).plan.steps) == 999
-    assert time.perf_counter() - began_at < 20
+    assert time.process_time() - began_at < 20
     with pytest.raises(Unreadable, match="1001 steps"):
         read_value(flow(*steps, http(1001)))
     links = [(1, "output", 2)] * 10_000
