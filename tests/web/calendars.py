@@ -27,6 +27,12 @@ async def ahead(web: WebSite, automation: str) -> list[dict[str, Any]]:
     return await coming(web, automation, **{"from": from_.isoformat()})
 
 
+async def zone_in_daytime(web: WebSite) -> str:
+    """Returns a zone in which the day neither began just now nor is about to end."""
+    hour = local((await time_of(web)).isoformat(), "Europe/Berlin").hour
+    return "Europe/Berlin" if 2 <= hour < 22 else "Asia/Tokyo"
+
+
 async def in_minutes(web: WebSite, minutes: int = 30) -> dict[str, Any]:
     """A schedule whose next run is so far away, whatever the clock says."""
     at = await time_of(web) + timedelta(minutes=minutes)
@@ -64,8 +70,8 @@ async def time_of(web: WebSite) -> datetime:
     return datetime.fromisoformat((await owner.call("GET", "/v1/automations/status"))["time"])
 
 
-async def moved(web: WebSite, row: dict[str, Any], to: datetime) -> None:
-    """Another person moves this run."""
+async def moved(web: WebSite, row: dict[str, Any], to: datetime) -> dict[str, Any]:
+    """Another person moves this run; returns it as the move left it."""
     owner = await web.signed("owner")
     body = {
         "slot_at": row["slot_at"],
@@ -74,7 +80,9 @@ async def moved(web: WebSite, row: dict[str, Any], to: datetime) -> None:
         "run_at": to.isoformat(),
         "scope": "this",
     }
-    await owner.call("POST", f"/v1/automations/{row['automation_id']}/occurrences/move", body)
+    path = f"/v1/automations/{row['automation_id']}/occurrences/move"
+    occurrence: dict[str, Any] = (await owner.call("POST", path, body))["occurrence"]
+    return occurrence
 
 
 def key_of(row: dict[str, Any]) -> str:
