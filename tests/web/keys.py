@@ -1,6 +1,8 @@
 """A person without a mouse: from field to field by Tab, into the one that is wanted."""
 
-from playwright.async_api import Locator, Page
+import asyncio
+
+from playwright.async_api import Locator, Page, expect
 
 MOST_TABS = 120
 
@@ -26,3 +28,20 @@ async def fill(page: Page, wanted: Locator, text: str) -> None:
     await tab_to(page, wanted)
     await page.keyboard.press("Control+a")
     await page.keyboard.type(text)
+
+
+async def press_both(page: Page, first: str, second: str) -> None:
+    """Presses two keys right after each other, however slow the page is: the second does not wait for it."""
+    await asyncio.gather(page.keyboard.press(first), page.keyboard.press(second))
+
+
+# How many choices after the chosen one it stands, or before it.
+_AWAY = "(list, label) => [...list.options].findIndex((one) => one.label === label) - list.selectedIndex"
+
+
+async def choose(page: Page, wanted: Locator, label: str) -> None:
+    """Goes to a list by Tab and on to this choice by arrows: what is typed letter by letter hangs on time."""
+    await expect(wanted.locator("option").filter(has_text=label)).to_have_count(1)
+    await tab_to(page, wanted)
+    while away := await wanted.evaluate(_AWAY, label):
+        await page.keyboard.press("ArrowDown" if away > 0 else "ArrowUp")

@@ -91,3 +91,8 @@ async def ordered(web: WebSite) -> dict[str, str]:
     """The shop's orders: id to status."""
     state = (await web.site.world.get("/sandbox/state")).json()
     return {str(one["id"]): one["status"] for one in state["orders"]}
+
+
+async def written(web: WebSite) -> int:
+    """How often the shop was written to; its webhooks, which follow other tests' automations, aside."""
+    return len([entry for entry in await web.site.ledger() if "/webhooks" not in entry["path"]])

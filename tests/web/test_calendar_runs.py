@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from playwright.async_api import expect
 
-from tests.web.calendars import local, time_of
+from tests.web.calendars import local, time_of, zone_in_daytime
 from tests.web.conftest import Look
 from tests.web.site import WebSite
 
@@ -20,21 +20,26 @@ async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_li
     by_hand = await web.automation("Started by me", schedule={"cadence": "daily", "run_at": "04:00"})
     run = await web.run(by_hand["id"], "in-the-calendar")
     hourly = await web.automation("Each hour", schedule={"cadence": "hourly"})
-    today = local((await time_of(web)).isoformat(), "Europe/Berlin").date()
+    zone = await zone_in_daytime(web)
+    today = local((await time_of(web)).isoformat(), zone).date()
     monday = today - timedelta(days=today.weekday() - 7)
-    seen = await looking("member")
+    seen = await looking("member", zone=zone)
     page = seen.page
     chip = page.get_by_role("link", name=re.compile("Started by me, Waiting for approval, by hand"))
     strip = page.get_by_role("link", name=re.compile("^Each hour, 2[345] runs, all coming, on this day"))
     legend = page.get_by_role("list", name="Automations by colour")
+    all_listed = page.get_by_label("Automation", exact=True).locator("option", has_text="Each hour")
     hues = set()
     for view in ("month", "week"):
         await seen.open(f"/calendar?view={view}&date={today}&automation={by_hand['id']}")
         await expect(chip).to_have_attribute("href", f"/runs/{run['id']}")
         await expect(page.get_by_text("No runs in these days.")).to_be_hidden()
+        # Colours are handed out among all automations: what knows only some of them may change its mind.
+        await expect(all_listed).to_have_count(1)
         hues.add(await legend.get_by_role("link", name="Started by me").locator("i").get_attribute("class"))
         await seen.open(f"/calendar?view={view}&date={monday}&automation={hourly['id']}")
         await expect(strip.and_(page.locator(f"[data-day='{monday}']"))).to_be_visible()
+        await expect(all_listed).to_have_count(1)
         hues.add(await legend.get_by_role("link", name="Each hour").locator("i").get_attribute("class"))
     assert len(hues) == 2, "a colour each, the same in every view"
 
@@ -59,8 +64,9 @@ async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSi
     made = await web.automation("On the phone", schedule={"cadence": "daily", "run_at": "23:55"})
     await web.automation("Hourly too", schedule={"cadence": "hourly"})
     await web.run(made["id"], "on-the-phone")
-    today = local((await time_of(web)).isoformat(), "Europe/Berlin").date()
-    seen = await looking("member", size="phone")
+    zone = await zone_in_daytime(web)
+    today = local((await time_of(web)).isoformat(), zone).date()
+    seen = await looking("member", size="phone", zone=zone)
     page = seen.page
     await seen.open("/calendar?view=month")
     pressed = page.get_by_role("button", pressed=True).and_(page.locator("button[data-day]"))

@@ -78,7 +78,7 @@ async def test_a_wrong_password_is_heard_as_it_is_shown(looking: Look) -> None:
     seen = await looking(None)
     page = seen.page
     await seen.open("/sign-in")
-    await page.get_by_label("E-mail").fill("nobody@shop.example")
+    await page.get_by_label("E-mail").fill("unknown@shop.example")
     await page.get_by_label("Password").fill("not the password")
     await page.get_by_role("button", name="Sign in").click()
     words = "The e-mail or the password is not right. Check both and try again."

@@ -26,7 +26,7 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
     page = seen.page
     link = urlsplit(invited["invite_url"])
     await seen.open(f"{link.path}#{link.fragment}")
-    assert page.url == f"{web.origin}/invitation"
+    await expect(page).to_have_url(f"{web.origin}/invitation")
     await page.get_by_label("First name").fill("New")
     await page.get_by_label("Last name").fill("Comer")
     await page.get_by_label("New password", exact=True).fill(PASSWORD)

@@ -3,6 +3,7 @@
 See docs/design/web.md#tests.
 """
 
+import re
 from urllib.parse import SplitResult, urlsplit
 
 from playwright.async_api import Page, expect
@@ -32,7 +33,7 @@ async def _reads_the_audit_log(owner: Seen, guest: Seen) -> None:
     await expect(table.get_by_text("Worth a look").first).to_be_visible()
     await page.get_by_label("About").select_option("connection")
     await expect(table.get_by_text("A Guest accepted an invitation")).to_have_count(0)
-    assert page.url.endswith("/organization/audit?about=connection")
+    await expect(page).to_have_url(re.compile(r"/organization/audit\?about=connection$"))
     async with page.expect_download() as saving:
         await page.get_by_role("button", name="Export for a spreadsheet").click()
     assert (await saving.value).suggested_filename.endswith(".csv")
@@ -119,11 +120,13 @@ async def test_the_page_of_an_invitation_tells_nothing_of_an_account(looking: Lo
         seen = await looking(None)
         await seen.open(f"{link.path}#{link.fragment}")
         page = seen.page
+        await expect(page.get_by_role("button", name="Accept and sign in")).to_be_enabled()
         texts = [await page.get_by_role("main").inner_text()]
         await page.get_by_label("I already sign in to Steward").check()
         await page.get_by_label("Your password").fill("a wrong phrase 1931")
         await page.get_by_role("button", name="Accept and sign in").click()
         await expect(page.get_by_text("This is not the password of an account")).to_be_visible()
+        await expect(page.get_by_role("button", name="Accept and sign in")).to_be_enabled()
         texts.append(await page.get_by_role("main").inner_text())
         shown.append(texts)
     assert shown[0] == shown[1]

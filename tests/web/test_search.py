@@ -87,7 +87,14 @@ async def test_the_search_fills_a_phone_and_is_used_by_touch(looking: Look, web:
     await seen.open("/")
     await page.get_by_role("button", name="Search").tap()
     search = page.get_by_role("dialog", name="Search")
-    assert await search.bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 844}
+    await expect(search).to_be_visible()
+    await page.wait_for_function(
+        """(whole) => {
+            const { x, y, width, height } = document.querySelector('dialog[open]').getBoundingClientRect();
+            return JSON.stringify([x, y, width, height]) === whole;
+        }""",
+        arg="[0,0,390,844]",
+    )
     await search.get_by_role("combobox", name="Search").fill("audit")
     await expect(search.get_by_role("option")).to_have_text(["Audit log"])
     assert await seen.judged("search-phone") == []

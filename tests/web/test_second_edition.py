@@ -10,6 +10,7 @@ from playwright.async_api import expect
 
 from tests.web.conftest import Look
 from tests.web.looking import Size
+from tests.web.shops import written
 from tests.web.site import WebSite
 
 
@@ -42,7 +43,7 @@ async def test_what_would_match_is_counted_before_anything_exists(
     """The sentence says what is chosen, the count comes from the shop, and nothing is written or made."""
     owner = await web.signed("owner")
     before = len((await owner.call("GET", "/v1/automations?limit=200"))["automations"])
-    writes = len(await web.site.ledger())
+    writes = await written(web)
     seen = await looking("member", size=size)
     page = seen.page
     await seen.open("/automations/new/tag-products-by-rule/where")
@@ -60,7 +61,7 @@ async def test_what_would_match_is_counted_before_anything_exists(
     await page.get_by_label("Tag", exact=True).fill("another")
     await expect(page.get_by_text("Counted before the last change.")).to_be_visible()
     assert len((await owner.call("GET", "/v1/automations?limit=200"))["automations"]) == before
-    assert len(await web.site.ledger()) == writes
+    assert await written(web) == writes
 
 
 async def test_credentials_are_listed_without_secrets_or_buttons(looking: Look, web: WebSite) -> None:

@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 
 from tests.web.conftest import Look
 from tests.web.looking import Seen
-from tests.web.shops import sheet
+from tests.web.shops import sheet, written
 from tests.web.site import WebSite
 
 INPUTS = "What should it do?"
@@ -38,7 +38,7 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, we
     await page.get_by_label("Consumer secret", exact=True).fill(shop["consumer_secret"])
     await page.get_by_role("button", name="Check and connect").click()
     await expect(page.get_by_role("heading", name="First shop is connected")).to_be_visible()
-    writes = len(await web.site.ledger())
+    writes = await written(web)
 
     await page.get_by_role("button", name="Set up an automation").click()
     await page.get_by_label("Search templates").fill("hide sold")
@@ -67,7 +67,7 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, we
     await page.get_by_role("button", name="Create and try as a test run").click()
     await expect(page).to_have_url(re.compile(r"/runs/[0-9A-Z]{26}$"))
     await expect(page.get_by_role("main").get_by_text("Done").first).to_be_visible()
-    assert len(await web.site.ledger()) == writes
+    assert await written(web) == writes
 
     stranger = await web.signed("stranger")
     [made] = (await stranger.call("GET", "/v1/automations"))["automations"]

@@ -101,4 +101,4 @@ async def test_nobody_is_sent_elsewhere_after_signing_in(looking: Look, web: Web
     await page.get_by_label("Password", exact=True).fill(PASSWORD)
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
-    assert page.url == f"{web.origin}/"
+    await expect(page).to_have_url(f"{web.origin}/")

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from tests.processes.running import eventually
 from tests.web.conftest import Look
-from tests.web.keys import fill, press, tab_to
+from tests.web.keys import choose, fill, press, press_both
 from tests.web.site import WebSite
 
 
@@ -21,8 +21,7 @@ async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, 
     seen = await looking("member")
     page = seen.page
     await seen.open("/")
-    for key in ("g", "a"):
-        await page.keyboard.press(key)
+    await press_both(page, "g", "a")
     await expect(page.get_by_role("heading", name="Automations", level=1)).to_be_focused()
     await page.keyboard.press("n")
     await expect(page.get_by_role("heading", name="New automation")).to_be_focused()
@@ -37,13 +36,11 @@ async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, 
     await press(page, next_step)
     await expect(page.get_by_label("Tag", exact=True)).to_be_focused()
     await page.keyboard.type("by keys")
-    await tab_to(page, page.get_by_label("Rule", exact=True))
-    await page.keyboard.type("Is on sale")
+    await choose(page, page.get_by_label("Rule", exact=True), "Is on sale")
     await fill(page, page.get_by_label("Name", exact=True), "Made by keys")
     await press(page, next_step)
     await expect(page.get_by_role("heading", name="When does it run?")).to_be_focused()
-    await tab_to(page, page.get_by_label("How often"))
-    await page.keyboard.type("Every week")
+    await choose(page, page.get_by_label("How often"), "Every week")
     await expect(page.get_by_label("How often")).to_have_value("weekly")
     await expect(page.get_by_role("list", name="Next runs").get_by_role("listitem")).to_have_count(3)
     await press(page, page.get_by_role("button", name="Create and try as a test run"))
