@@ -3,6 +3,8 @@
 See docs/design/closed-periods.md#web-app.
 """
 
+from collections.abc import AsyncIterator
+
 import pytest
 from playwright.async_api import expect
 
@@ -14,11 +16,20 @@ DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 
 async def open_all(owner: Signed) -> None:
-    """Ends every period, so that the next test finds the shop open."""
+    """Ends every period."""
     listed = await owner.call("GET", "/app/closed-periods?state=active&limit=200")
     for period in listed["closed_periods"]:
         path = f"/app/closed-periods/{period['id']}/end"
         await owner.call("POST", path, {"version": period["version"]})
+
+
+@pytest.fixture(autouse=True)
+async def nothing_closed(web: WebSite) -> AsyncIterator[None]:
+    """The shop is open before each test and after it, however it ends: others share it."""
+    owner = await web.signed("owner")
+    await open_all(owner)
+    yield
+    await open_all(owner)
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
@@ -64,7 +75,6 @@ async def test_a_time_is_closed_and_a_run_let_through(looking: Look, web: WebSit
         page.get_by_role("list", name="Next closings").get_by_text("Moving house").first
     ).to_be_visible()
     assert await seen.layout_faults() == []
-    await open_all(owner)
 
 
 async def _a_run_is_moved_out(seen: Seen, owner: Signed) -> None:
@@ -94,9 +104,8 @@ async def _a_run_is_moved_out(seen: Seen, owner: Signed) -> None:
 
 
 @pytest.mark.parametrize("size", ["phone"])
-async def test_public_holidays_are_ticked_and_closed(looking: Look, web: WebSite, size: Size) -> None:
+async def test_public_holidays_are_ticked_and_closed(looking: Look, size: Size) -> None:
     """A country, a region and a year; the days that are closed already cannot be chosen again."""
-    owner = await web.signed("owner")
     seen = await looking("owner", size=size)
     page = seen.page
     await seen.open("/organization/closed-times")
@@ -113,12 +122,11 @@ async def test_public_holidays_are_ticked_and_closed(looking: Look, web: WebSite
     await dialog.get_by_role("button", name="Close 2 days").click()
     await expect(dialog).to_have_count(0)
     await expect(page.get_by_text(f"6 January {year} 00:00 until 7 January {year} 00:00")).to_be_visible()
-    await open_all(owner)
 
 
-async def test_all_changes_are_stopped_in_two_clicks_and_go_on(looking: Look, web: WebSite) -> None:
+async def test_all_changes_are_stopped_in_two_clicks_and_go_on(looking: Look) -> None:
     """A member stops all changes; everybody sees it; an approver lets changes go on."""
-    member, owner = await looking("member"), await web.signed("owner")
+    member = await looking("member")
     await member.open("/runs")
     await member.page.get_by_role("button", name="Stop all changes").click()
     dialog = member.page.get_by_role("dialog", name="Stop all changes?")
@@ -131,4 +139,3 @@ async def test_all_changes_are_stopped_in_two_clicks_and_go_on(looking: Look, we
     await approver.open("/")
     await approver.page.get_by_role("button", name="Let changes go on").click()
     await expect(approver.page.get_by_role("region", name="Changes are stopped")).to_have_count(0)
-    await open_all(owner)
