@@ -112,7 +112,9 @@ class WebSite:
         """A run started by hand, once it waits or has ended."""
         owner = await self.signed("owner")
         path = f"/v1/automations/{automation}/runs"
-        started = (await owner.call("POST", path, {"idempotency_key": key, "mode": mode}))["run"]
+        # A test that is tried again has another automation, and so another key.
+        body = {"idempotency_key": f"{key}-{automation}", "mode": mode}
+        started = (await owner.call("POST", path, body))["run"]
         ends = ("waiting_approval", "succeeded", "failed", "refused", "expired", "cancelled")
         return await self.site.reaches(started["id"], *ends)
 
