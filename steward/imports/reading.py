@@ -212,8 +212,8 @@ def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
         and step.origin.on_error is not OnError.STOP
     ):
         level = FindingLevel.WARNING
-    place = label_of(raw_parameters(step.config), f"parameters.{where}") if where else "Its code"
-    words = f"{problem.message} ({place}, from character {problem.column}.) {problem.what_to_do}"
+    label = label_of(raw_parameters(step.config), f"parameters.{where}") if where else "Its code"
+    words = f"{problem.message} ({label}, from character {problem.column}.) {problem.what_to_do}"
     return Finding(step.name, level, problem.code, words)
 
 

@@ -107,10 +107,10 @@ def chosen_calls(plan: Plan, above: str = "") -> Iterator[str]:
 
 def called_name(step: PlanStep) -> str:
     """How the file names the workflow that a step calls: by its name, else its id; empty if neither."""
-    wanted = step.config.get("workflowId")
-    if isinstance(wanted, Mapping):
-        wanted = wanted.get("cachedResultName") or wanted.get("value")
-    return wanted if isinstance(wanted, str) else ""
+    workflow = step.config.get("workflowId")
+    if isinstance(workflow, Mapping):
+        workflow = workflow.get("cachedResultName") or workflow.get("value")
+    return workflow if isinstance(workflow, str) else ""
 
 
 def _check_no_wait(inside: Sequence[PlanStep]) -> None:

@@ -174,10 +174,10 @@ def chains(written: Sequence[WrittenPart]) -> list[Chain]:
     Parts that leave nothing to put back are in no chain; one that sets several values is in several.
     """
     by_value: dict[_Value, list[WrittenPart]] = defaultdict(list)
-    for each in sorted(written, key=lambda each: each.place, reverse=True):
-        if not isinstance(each.inverse, Nothing):
-            for name in each.after:
-                by_value[each.part.integration_id, name].append(each)
+    for part in sorted(written, key=lambda part: part.place, reverse=True):
+        if not isinstance(part.inverse, Nothing):
+            for name in part.after:
+                by_value[part.part.integration_id, name].append(part)
     return [Chain(name, tuple(parts)) for (_, name), parts in by_value.items()]
 
 
@@ -195,17 +195,17 @@ def verdicts(
     all_chains = chains(written)
     of_values: dict[_Place, dict[str, _OfValue]] = defaultdict(dict)
     for chain in all_chains:
-        for each, verdict in zip(chain.parts, _judged_values(chain, now, same), strict=True):
-            of_values[each.place][chain.name] = verdict
+        for part, verdict in zip(chain.parts, _judged_values(chain, now, same), strict=True):
+            of_values[part.place][chain.name] = verdict
     judged = {
-        each.place: _judged_part(each, of_values[each.place].values(), sought)
-        for each in written
-        if each.place in of_values
+        part.place: _judged_part(part, of_values[part.place].values(), sought)
+        for part in written
+        if part.place in of_values
     }
     _leave_what_hangs_on_left(all_chains, of_values, judged)
     by_change: dict[int, list[WrittenPart]] = defaultdict(list)
-    for each in sorted(written, key=lambda each: each.place):
-        by_change[each.change].append(each)
+    for part in sorted(written, key=lambda part: part.place):
+        by_change[part.change].append(part)
     return {change: _verdict(parts, judged, sought) for change, parts in by_change.items()}
 
 
@@ -218,8 +218,8 @@ def _judged_values(chain: Chain, now: Mapping[_Place, ValuesNow], same: Same) ->
     if already is None:
         return [GONE if present.is_gone else CHANGED_SINCE for _ in linked] + between
     judged: list[_OfValue] = []
-    for index, (each, was_written) in enumerate(zip(chain.parts, linked, strict=False)):
-        is_change = not same(each.part, each.before[chain.name], each.after[chain.name])
+    for index, (part, was_written) in enumerate(zip(chain.parts, linked, strict=False)):
+        is_change = not same(part.part, part.before[chain.name], part.after[chain.name])
         judged.append(index >= already and was_written if is_change else None)
     return judged + between
 
@@ -230,11 +230,11 @@ def _linked(chain: Chain, same: Same) -> list[bool]:
     A part of which that is unknown left the value as it was where the next part found it so.
     """
     linked = [True]
-    for newer, each in pairwise(chain.parts):
+    for newer, part in pairwise(chain.parts):
         next_found = newer.before[chain.name]
-        if same(each.part, each.after[chain.name], next_found):
+        if same(part.part, part.after[chain.name], next_found):
             linked.append(True)
-        elif same(each.part, each.before[chain.name], next_found):
+        elif same(part.part, part.before[chain.name], next_found):
             linked.append(False)
         else:
             break
@@ -246,14 +246,14 @@ def _parts_already_back(chain: Chain, linked: int, present: ValuesNow, same: Sam
     value, newest = present.values[chain.name], chain.parts[0]
     if same(newest.part, newest.after[chain.name], value):
         return 0
-    for index, each in enumerate(chain.parts[:linked]):
-        if same(each.part, each.before[chain.name], value):
+    for index, part in enumerate(chain.parts[:linked]):
+        if same(part.part, part.before[chain.name], value):
             return index + 1
     return None
 
 
 def _judged_part(
-    each: WrittenPart, of_values: Collection[_OfValue], sought: Mapping[_Place, Sought]
+    part: WrittenPart, of_values: Collection[_OfValue], sought: Mapping[_Place, Sought]
 ) -> str | bool:
     """Returns words for a part that is left, True for one to be put back, False for one that is back already.
 
@@ -266,17 +266,17 @@ def _judged_part(
         return False
     if False in of_values:
         return CHANGED_SINCE
-    return _obstacle(each, sought) or True
+    return _obstacle(part, sought) or True
 
 
-def _obstacle(each: WrittenPart, sought: Mapping[_Place, Sought]) -> str | None:
+def _obstacle(part: WrittenPart, sought: Mapping[_Place, Sought]) -> str | None:
     """Returns why a part whose value is as it was written cannot be put back, or None."""
-    match each.inverse:
+    match part.inverse:
         case Never(words):
             return words
         case Seek():
-            found = sought[each.place]
-            return found if isinstance(found, str) else None
+            looked_up = sought[part.place]
+            return looked_up if isinstance(looked_up, str) else None
         case _:
             return None
 
@@ -292,27 +292,27 @@ def _leave_what_hangs_on_left(
     """
     moved = True
     while moved:
-        left = {change for (change, _), verdict in judged.items() if isinstance(verdict, str)}
+        left_changes = {change for (change, _), verdict in judged.items() if isinstance(verdict, str)}
         moved = False
         for chain in all_chains:
             is_blocked = False
-            for each in chain.parts:
-                if judged[each.place] is True and is_blocked:
-                    judged[each.place] = NEWER_LEFT
-                    moved = moved or each.change not in left
-                is_in_the_way = bool(of_values[each.place][chain.name]) and each.change in left
+            for part in chain.parts:
+                if judged[part.place] is True and is_blocked:
+                    judged[part.place] = NEWER_LEFT
+                    moved = moved or part.change not in left_changes
+                is_in_the_way = bool(of_values[part.place][chain.name]) and part.change in left_changes
                 is_blocked = is_blocked or is_in_the_way
 
 
 def _verdict(
     parts: Sequence[WrittenPart], judged: Mapping[_Place, str | bool], sought: Mapping[_Place, Sought]
 ) -> ChangeVerdict:
-    valued = [each for each in parts if each.place in judged]
-    for each in valued:
-        verdict = judged[each.place]
+    valued = [part for part in parts if part.place in judged]
+    for part in valued:
+        verdict = judged[part.place]
         if isinstance(verdict, str):
             return ChangeVerdict("left", words=verdict)
-    back = [each for each in valued if judged[each.place] is True]
+    back = [part for part in valued if judged[part.place] is True]
     if not back:
         return ChangeVerdict("unchanged")
     return _put_back(_in_undo_order(back), sought)
@@ -321,8 +321,8 @@ def _verdict(
 def _in_undo_order(parts: Sequence[WrittenPart]) -> list[WrittenPart]:
     """Returns the parts of a change in their own order, those that share a value newest first."""
     sharing: list[tuple[set[_Value], list[int]]] = []
-    for index, each in enumerate(parts):
-        names = {(each.part.integration_id, name) for name in each.after}
+    for index, part in enumerate(parts):
+        names = {(part.part.integration_id, name) for name in part.after}
         joined = [group for group in sharing if not names.isdisjoint(group[0])]
         sharing = [group for group in sharing if group not in joined]
         indexes = sorted([*(number for group in joined for number in group[1]), index])
@@ -337,12 +337,12 @@ def _in_undo_order(parts: Sequence[WrittenPart]) -> list[WrittenPart]:
 def _put_back(parts: Sequence[WrittenPart], sought: Mapping[_Place, Sought]) -> ChangeVerdict:
     inverse_parts: list[Part] = []
     notes: list[str] = []
-    for each in parts:
-        if isinstance(each.inverse, PutBack):
-            inverse_parts.append(each.inverse.part)
+    for part in parts:
+        if isinstance(part.inverse, PutBack):
+            inverse_parts.append(part.inverse.part)
             continue
-        found = sought[each.place]
-        assert isinstance(found, Found)
-        inverse_parts += found.parts
-        notes += [found.note] if found.note else []
+        looked_up = sought[part.place]
+        assert isinstance(looked_up, Found)
+        inverse_parts += looked_up.parts
+        notes += [looked_up.note] if looked_up.note else []
     return ChangeVerdict("put_back", tuple(inverse_parts), " ".join(notes) or None)

@@ -64,9 +64,9 @@ class _Undo:
     originals: Sequence[Original]
     written: Sequence[WrittenPart]
 
-    def id_of(self, each: WrittenPart) -> ChangeId:
+    def id_of(self, part: WrittenPart) -> ChangeId:
         """Returns the id of the change that a part belongs to."""
-        return self.originals[each.change].change.id
+        return self.originals[part.change].change.id
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class _ToRead:
         """Adds the parts of a chain."""
         newest, *older = chain.parts
         self.newest[newest.place] = newest
-        self.overwritten |= {each.place: each for each in older}
+        self.overwritten |= {part.place: part for part in older}
 
 
 async def read(ctx: StepContext) -> StepResult:
@@ -91,48 +91,50 @@ async def read(ctx: StepContext) -> StepResult:
     by_account: dict[IntegrationId, _ToRead] = defaultdict(_ToRead)
     for chain in chains(undo.written):
         by_account[chain.parts[0].part.integration_id].add(chain)
-    found = FoundValues(
+    values = FoundValues(
         parts=[(original.change.id, list(original.numbers)) for original in originals],
         cannot=run.cannot,
     )
     for integration, to_read in by_account.items():
-        await _read_account(_account(ctx, integration), to_read, undo, found)
-    count = len({each.part.target for to_read in by_account.values() for each in to_read.newest.values()})
+        await _read_account(_account(ctx, integration), to_read, undo, values)
+    count = len({part.part.target for to_read in by_account.values() for part in to_read.newest.values()})
     objects = "1 object" if count == 1 else f"{count} objects"
-    return found.as_result(f"Read {objects} again", read=count)
+    return values.as_result(f"Read {objects} again", read=count)
 
 
-async def _read_account(account: AccountAccess, to_read: _ToRead, undo: _Undo, found: FoundValues) -> None:
-    looked_up = await _look_up(account, list(to_read.newest.values()), undo, found)
-    overwritten = [each for place, each in to_read.overwritten.items() if place not in to_read.newest]
-    await _look_up(account, overwritten, undo, found, is_overwritten=True)
+async def _read_account(
+    account: AccountAccess, to_read: _ToRead, undo: _Undo, values_now: FoundValues
+) -> None:
+    looked_up = await _look_up(account, list(to_read.newest.values()), undo, values_now)
+    overwritten = [part for place, part in to_read.overwritten.items() if place not in to_read.newest]
+    await _look_up(account, overwritten, undo, values_now, is_overwritten=True)
     for place in looked_up:  # found as it was written
-        each = to_read.newest.pop(place)
-        found.values.append((undo.id_of(each), each.number, each.part.after, False))
+        part = to_read.newest.pop(place)
+        values_now.values.append((undo.id_of(part), part.number, part.part.after, False))
     others = list(to_read.newest.values())
     for start in range(0, len(others), _READ_TOGETHER):
         page = others[start : start + _READ_TOGETHER]
-        values = await account.reader.current([each.part for each in page])
-        for each, now in zip(page, values, strict=True):
-            found.values.append((undo.id_of(each), each.number, now.value, now.is_gone))
+        values = await account.reader.current([part.part for part in page])
+        for part, now in zip(page, values, strict=True):
+            values_now.values.append((undo.id_of(part), part.number, now.value, now.is_gone))
 
 
 async def _look_up(
     account: AccountAccess,
     parts: Sequence[WrittenPart],
     undo: _Undo,
-    found: FoundValues,
+    values: FoundValues,
     *,
     is_overwritten: bool = False,
 ) -> list[tuple[int, int]]:
     """Stores what the look-ups of the parts gave, and returns which parts they found."""
-    seekers = [each for each in parts if isinstance(each.inverse, Seek)]
+    seekers = [part for part in parts if isinstance(part.inverse, Seek)]
     if not seekers:
         return []
-    answers = await account.reader.seek([each.part for each in seekers], is_overwritten=is_overwritten)
-    for each, answer in zip(seekers, answers, strict=True):
-        found.sought.append((undo.id_of(each), each.number, *_stored(answer)))
-    return [each.place for each, answer in zip(seekers, answers, strict=True) if isinstance(answer, Found)]
+    answers = await account.reader.seek([part.part for part in seekers], is_overwritten=is_overwritten)
+    for part, answer in zip(seekers, answers, strict=True):
+        values.sought.append((undo.id_of(part), part.number, *_stored(answer)))
+    return [part.place for part, answer in zip(seekers, answers, strict=True) if isinstance(answer, Found)]
 
 
 def _stored(answer: Sought) -> tuple[str | None, list[dict[str, JsonValue]], str | None]:
@@ -143,19 +145,21 @@ def _stored(answer: Sought) -> tuple[str | None, list[dict[str, JsonValue]], str
 
 async def put_back(ctx: StepContext) -> StepResult:
     """Proposes what puts the changes back, newest first; what is back already or left is listed with them."""
-    run, found = await _source(ctx).original_run(), ctx.output(READ, FoundValues)
+    run, read_values = await _source(ctx).original_run(), ctx.output(READ, FoundValues)
     by_id = {original.change.id: original for original in run.originals}
-    originals = [replace(by_id[ChangeId(change)], numbers=tuple(numbers)) for change, numbers in found.parts]
+    originals = [
+        replace(by_id[ChangeId(change)], numbers=tuple(numbers)) for change, numbers in read_values.parts
+    ]
     written = _written(ctx, originals)
     index = {original.change.id: number for number, original in enumerate(originals)}
-    parts = {each.place: each.part for each in written}
+    parts = {part.place: part.part for part in written}
     now: dict[tuple[int, int], ValuesNow] = {}
-    for change, number, value, is_gone in found.values:
+    for change, number, value, is_gone in read_values.values:
         place = index[ChangeId(change)], number
         now[place] = ValuesNow({} if is_gone else _values(ctx, parts[place], value), is_gone)
     sought = {
         (index[ChangeId(change)], number): _sought(words, wires, note)
-        for change, number, words, wires, note in found.sought
+        for change, number, words, wires, note in read_values.sought
     }
 
     def same(part: Part, expected: JsonValue, actual: JsonValue) -> bool:
@@ -163,7 +167,7 @@ async def put_back(ctx: StepContext) -> StepResult:
 
     judged = verdicts(written, now, sought, same)
     proposals: list[Proposal] = []
-    known: dict[int, Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     memory: list[MemoryWrite] = []
     for number in sorted(judged, reverse=True):
         verdict, position = judged[number], len(proposals)
@@ -172,10 +176,10 @@ async def put_back(ctx: StepContext) -> StepResult:
             verdict = replace(verdict, words=_with_values(CHANGED_SINCE, values))
         proposals.append(_proposal(run.began, originals[number].change, verdict))
         if verdict.kind in _OUTCOMES:
-            known[position] = _OUTCOMES[verdict.kind]
+            outcomes[position] = _OUTCOMES[verdict.kind]
         memory += _forgotten(originals[number], position)
     result = StepResult({}, counts=Counts(matched=len(proposals)), proposals=tuple(proposals))
-    return replace(result, memory=tuple(memory), known=known)
+    return replace(result, memory=tuple(memory), known=outcomes)
 
 
 def _source(ctx: StepContext) -> UndoSource:
@@ -227,19 +231,19 @@ def _proposal(began: str, change: Change, verdict: ChangeVerdict) -> Proposal:
     )
 
 
-def _with_values(words: str, found: Sequence[Mapping[str, JsonValue]]) -> str:
+def _with_values(words: str, values_by_field: Sequence[Mapping[str, JsonValue]]) -> str:
     """Adds what the values of a change are now, where they are few and short."""
-    shown = [text for values in found for value in values.values() for text in _texts(value)]
-    listed = ", ".join(dict.fromkeys(shown))
+    texts = [text for values in values_by_field for value in values.values() for text in _texts(value)]
+    listed = ", ".join(dict.fromkeys(texts))
     return f"{words} It is {listed} now." if 0 < len(listed) <= _SHOWN_CHARACTERS else words
 
 
 def _texts(value: JsonValue) -> list[str]:
     """Returns the texts and numbers of a value as an operation reads it; yes or no says nothing alone."""
     if isinstance(value, Mapping):
-        return [text for each in value.values() for text in _texts(each)]
+        return [text for member in value.values() for text in _texts(member)]
     if isinstance(value, list | tuple):
-        return [text for each in value for text in _texts(each)]
+        return [text for member in value for text in _texts(member)]
     return [] if value is None or isinstance(value, bool) or value == "" else [str(value)]
 
 
@@ -257,13 +261,13 @@ def _forgotten(original: Original, position: int) -> list[MemoryWrite]:
     """Returns what the automation remembers again once the change is put back, the newest value first."""
     return [
         MemoryWrite(
-            each.space,
-            each.key,
-            each.before,
+            remembered.space,
+            remembered.key,
+            remembered.before,
             position,
             (Outcome.APPLIED, Outcome.UNCHANGED),
             is_guarded=True,
-            over=each.after,
+            over=remembered.after,
         )
-        for each in reversed(original.memory)
+        for remembered in reversed(original.memory)
     ]

@@ -52,8 +52,8 @@ def _field(row: Mapping[str, Any]) -> StartField | None:
         field_type = StartFieldType.CHOICES
     if field_type in (StartFieldType.CHOICE, StartFieldType.CHOICES) and not options:
         field_type = StartFieldType.JSON if field_type is StartFieldType.CHOICES else StartFieldType.TEXT
-    shown = label if isinstance(label, str) and label else name
-    return StartField((name,), shown[:_MAX_NAME], field_type, row.get("requiredField") is True, options)
+    label_text = label if isinstance(label, str) and label else name
+    return StartField((name,), label_text[:_MAX_NAME], field_type, row.get("requiredField") is True, options)
 
 
 def _options(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def with_pages(nodes: Sequence[Node]) -> list[Node]:
     starts = [node for node in nodes if node.type == _TRIGGER and not node.disabled]
     if len(starts) != 1 or not _START.fullmatch(starts[0].name):
         return list(nodes)
-    asked: list[Any] = []
+    later_fields: list[Any] = []
     changed: dict[str, Node] = {}
     for node in nodes:
         rows = _rows(node) if node.type == _PAGE and _is_page(node) else []
@@ -40,10 +40,10 @@ def with_pages(nodes: Sequence[Node]) -> list[Node]:
             continue
         read = [{"name": name, "value": _reading(starts[0].name, name)} for name in names]
         changed[node.name] = replace(node, parameters={**node.parameters, START_FIELDS: read})
-        asked += [{**row, "requiredField": False} for row in rows]  # a run may not come to that page
+        later_fields += [{**row, "requiredField": False} for row in rows]  # a run may not come to that page
     if changed:
         start = starts[0]
-        values = [*_rows(start), *asked]
+        values = [*_rows(start), *later_fields]
         changed[start.name] = replace(
             start, parameters={**start.parameters, "formFields": {"values": values}}
         )

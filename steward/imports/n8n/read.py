@@ -116,8 +116,8 @@ class _WorkflowReader:
 
     def _names_by_place(self, nodes: list[Any]) -> dict[int, str]:
         """The name of each node by its place in the file's list, which also has sticky notes."""
-        places = [place for place, node in enumerate(nodes) if unwrap.is_step_node(node)]
-        return {place: node.name for place, node in zip(places, self.workflow.nodes, strict=True)}
+        places = [index for index, node in enumerate(nodes) if unwrap.is_step_node(node)]
+        return {index: node.name for index, node in zip(places, self.workflow.nodes, strict=True)}
 
     def starts(self) -> list[PlanTrigger]:
         """The triggers, disabled ones left out: they do not exist."""
@@ -151,9 +151,9 @@ class _WorkflowReader:
         """What was found at the trigger that runs begin at, and the steps that they do not reach."""
         entry = plan.entry()
         if entry is not None:
-            found = self.found_at_triggers.get(entry.name, [])
+            findings = self.found_at_triggers.get(entry.name, [])
             self.findings += (
-                found if depth else [start_fields.with_fields(plan, finding) for finding in found]
+                findings if depth else [start_fields.with_fields(plan, finding) for finding in findings]
             )
         if not depth:
             self.findings += reach_findings(plan)

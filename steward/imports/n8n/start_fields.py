@@ -60,9 +60,9 @@ def start_form(plan: Plan) -> StartForm | None:
     fields = {field.path: field for field in entry.fields}
     if trigger == "chatTrigger":
         fields["chatInput",] = StartField(("chatInput",), "Message", StartFieldType.LONG_TEXT, required=True)
-    kept = _KEPT_FIELDS.get(trigger, frozenset())
+    stored_fields = _KEPT_FIELDS.get(trigger, frozenset())
     for path, field_type in _without_parents(_read_paths(plan, entry, in_body=trigger == "webhook")).items():
-        if path[:1] not in fields and path[0] not in kept and len(fields) < _MAX_FIELDS:
+        if path[:1] not in fields and path[0] not in stored_fields and len(fields) < _MAX_FIELDS:
             fields[path] = StartField(path, ".".join(path), field_type)
     asks = trigger in ("webhook", "formTrigger", "chatTrigger")
     return StartForm(tuple(fields.values())) if fields or asks else None
@@ -74,8 +74,10 @@ def with_fields(plan: Plan, finding: Finding) -> Finding:
     names = [field.name for field in form.fields] if form is not None else []
     if not names:
         return finding
-    shown = [f"“{name[:60]}”" for name in names[:_NAMED_FIELDS]]
-    listed = ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
+    quoted_names = [f"“{name[:60]}”" for name in names[:_NAMED_FIELDS]]
+    listed = ", ".join(quoted_names) + (
+        f" and {len(names) - len(quoted_names)} more" if len(names) > len(quoted_names) else ""
+    )
     is_one = len(names) == 1
     words = f"Its steps read {'the field' if is_one else 'the fields'} {listed} of what starts it: "
     words += f"give {'it' if is_one else 'them'} as the payload of a run."
@@ -84,7 +86,7 @@ def with_fields(plan: Plan, finding: Finding) -> Finding:
 
 def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[str, ...], StartFieldType]:
     """The fields of the start that running steps read, each with what it must be, in plan order."""
-    found: dict[tuple[str, ...], StartFieldType] = {}
+    types_by_path: dict[tuple[str, ...], StartFieldType] = {}
     receiving = _receiving(plan, entry)
     for step in plan.running():
         for code in _codes(step):
@@ -94,17 +96,17 @@ def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[
                     if path[:1] != ("body",):
                         continue
                     path = path[1:]
-                if path and found.get(path) is not StartFieldType.JSON:
-                    found[path] = field_type
-    return found
+                if path and types_by_path.get(path) is not StartFieldType.JSON:
+                    types_by_path[path] = field_type
+    return types_by_path
 
 
 def _without_parents(
-    found: dict[tuple[str, ...], StartFieldType],
+    types_by_path: dict[tuple[str, ...], StartFieldType],
 ) -> dict[tuple[str, ...], StartFieldType]:
     """Leaves out a field of which other steps read members: the members are asked for."""
-    parents = {path[:length] for path in found for length in range(1, len(path))}
-    return {path: field_type for path, field_type in found.items() if path not in parents}
+    parents = {path[:length] for path in types_by_path for length in range(1, len(path))}
+    return {path: field_type for path, field_type in types_by_path.items() if path not in parents}
 
 
 def _receiving(plan: Plan, entry: PlanTrigger) -> set[str]:
@@ -153,10 +155,10 @@ def _matches(code: str, start: str, *, receives: bool) -> Iterator[re.Match[str]
 def _path(match: re.Match[str]) -> tuple[tuple[str, ...], StartFieldType]:
     """The keys up to a list's index or a method, and whether the field there is a list."""
     keys: list[str] = []
-    found = list(_KEY.finditer(match["keys"]))
-    for position, key in enumerate(found):
+    key_matches = list(_KEY.finditer(match["keys"]))
+    for position, key in enumerate(key_matches):
         name = key["name"] or (key["quoted"] or "")[1:-1]
-        is_method = key["name"] is not None and match["call"] is not None and position == len(found) - 1
+        is_method = key["name"] is not None and match["call"] is not None and position == len(key_matches) - 1
         if key["number"] is not None or (name in _OF_LISTS and (is_method or name == "length")):
             return tuple(keys), StartFieldType.TEXT if name == "length" else StartFieldType.JSON
         if is_method or not name:

@@ -130,9 +130,12 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
 def account_words(needs: str, account: JsonObject | None) -> str:
     """What a person binds to the step."""
     hosts = (account or {}).get("hosts")
-    at = f" at {', '.join(map(str, hosts))[:200]}" if isinstance(hosts, list) and hosts else ""
+    host_text = f" at {', '.join(map(str, hosts))[:200]}" if isinstance(hosts, list) and hosts else ""
     service = "a web service" if needs == "http_api" else needs.replace("_", " ").title()
-    return f"It signs in{at} with an account of {service}. Connect the account, and choose it for this step."
+    return (
+        f"It signs in{host_text} with an account of {service}."
+        " Connect the account, and choose it for this step."
+    )
 
 
 def _ports(kind: StepType, definition: NodeDefinition, on_error: OnError) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ def _names(text: str) -> Iterator[re.Match[str]]:
         start = stem.start()
         if start < passed:
             continue
-        while start > passed and ((one := text[start - 1]).isalnum() or one in "_$-"):
+        while start > passed and ((character := text[start - 1]).isalnum() or character in "_$-"):
             start -= 1
         word = _NAME.match(text, start)
         if word is not None:
@@ -251,15 +251,15 @@ def _closing(text: str, start: int, quote: str) -> int | None:
     """Where a text in quotes ends; None when it does not, within bounds and its line."""
     limit = min(len(text), start + _MAX_TEXT)
     is_long = len(quote) > 1 and quote[0] != "\\"
-    place = start
-    while (place := text.find(quote, place, limit)) >= 0:
-        slashes = place - len(text[start:place].rstrip("\\")) - start
+    position = start
+    while (position := text.find(quote, position, limit)) >= 0:
+        slashes = position - len(text[start:position].rstrip("\\")) - start
         if slashes % 2 == 0 or quote[0] == "\\":
             break
-        place += 1
-    if place < 0 or (quote in "\"'" and not is_long and "\n" in text[start:place]):
+        position += 1
+    if position < 0 or (quote in "\"'" and not is_long and "\n" in text[start:position]):
         return None
-    return place
+    return position
 
 
 def _unquoted(text: str, left: int, right: int, weight: NameWeight) -> list[Span]:

@@ -145,12 +145,12 @@ class SecretRemoval:
 
     def _replaced(self, text: str, spans: list[tuple[int, int]]) -> str:
         pieces: list[str] = []
-        place = 0
+        position = 0
         for start, end in spans:
-            if start >= place:
-                pieces += [text[place:start], self.marker_of(text[start:end])]
-                place = end
-        return "".join([*pieces, text[place:]])
+            if start >= position:
+                pieces += [text[position:start], self.marker_of(text[start:end])]
+                position = end
+        return "".join([*pieces, text[position:]])
 
     def _inside(self, text: str, path: str) -> str | None:
         """The text of a whole JSON (a body, headers, a called workflow); None when it is no such text."""

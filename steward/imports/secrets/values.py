@@ -265,7 +265,9 @@ def _changes(value: str) -> float:
     bare = value[:400].translate(_TO_CLASS)
     if not bare.isascii():
         bare = "".join(
-            "d" if one.isdigit() else "u" if one.isupper() else "l" for one in bare if one.isalnum()
+            "d" if character.isdigit() else "u" if character.isupper() else "l"
+            for character in bare
+            if character.isalnum()
         )
     return (len(_SAME_CLASS.findall(bare)) - 1) / (len(bare) - 1) if len(bare) >= 8 else 0.0
 

@@ -43,7 +43,7 @@ def parents_of(fields: ServiceFields) -> list[str]:
     """Returns the folder that a file goes to: that of the step, or the top of its drive."""
     if fields.version < 3:
         older = fields.value("parents") or fields.value("options.parents") or []
-        return [str(each) for each in (older if isinstance(older, list) else [older]) if each]
+        return [str(parent) for parent in (older if isinstance(older, list) else [older]) if parent]
     folder, drive = id_of(fields, "folderId"), id_of(fields, "driveId")
     if folder not in ("", "root"):
         return [folder]
@@ -89,9 +89,9 @@ def _conditions(fields: ServiceFields, chosen: Mapping[str, Any]) -> list[str]:
     elif kind == "files":
         conditions.append(f"mimeType != '{FOLDER}'")
     types = chosen.get("fileTypes")
-    types = [str(each) for each in types] if isinstance(types, list) and kind != "folders" else []
+    types = [str(file_type) for file_type in types] if isinstance(types, list) and kind != "folders" else []
     if types and "*" not in types:
-        conditions.append("(" + " or ".join(f"mimeType = '{quoted(each)}'" for each in types) + ")")
+        conditions.append("(" + " or ".join(f"mimeType = '{quoted(file_type)}'" for file_type in types) + ")")
     if not chosen.get("includeTrashed") and not (is_query and "trashed" in text):
         conditions.append("trashed = false")
     return conditions
@@ -104,15 +104,15 @@ def quoted(text: str) -> str:
 
 def metadata_of(fields: ServiceFields) -> dict[str, Any]:
     """Returns the properties that the options of a file set."""
-    made = {}
+    metadata = {}
     for name, rows in (
         ("appProperties", "options.appPropertiesUi.appPropertyValues"),
         ("properties", "options.propertiesUi.propertyValues"),
     ):
         pairs = {row.text("key"): row.text("value") for row in fields.rows(rows) if row.text("key")}
         if pairs:
-            made[name] = pairs
-    return made
+            metadata[name] = pairs
+    return metadata
 
 
 def flags_of(fields: ServiceFields, *names: str) -> dict[str, str]:

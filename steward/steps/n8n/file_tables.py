@@ -33,7 +33,7 @@ WRITE_OPTIONS = frozenset(
 
 def csv_options(params: Params) -> dict[str, Any]:
     """Returns what the reader of CSV files needs."""
-    most = js.number(params.get("options.maxRowCount", -1))
+    max_rows = js.number(params.get("options.maxRowCount", -1))
     header = params.flag("options.headerRow", default=True)
     skipping = params.get("options.skipRecordsWithErrors.value", None)
     skipped = 0
@@ -46,7 +46,7 @@ def csv_options(params: Params) -> dict[str, Any]:
         "bom": params.flag("options.enableBOM"),
         "from_line": max(int(js.number(params.get("options.fromLine", 0)) or 0), 1),
         "relax_quotes": params.flag("options.relaxQuotes"),
-        "max_rows": int(most) + header if most >= 0 else None,
+        "max_rows": int(max_rows) + header if max_rows >= 0 else None,
         "max_skipped": skipped,
     }
 
@@ -100,11 +100,11 @@ def _trimmed(row: Sequence[Any]) -> Sequence[Any]:
 def _names(cells: Sequence[Any]) -> list[str]:
     """Returns the names of columns: one that is empty is `__EMPTY`, one that occurs again gets a number."""
     names: list[str] = []
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for cell in cells:
         name = "__EMPTY" if cell is None else js.text(cell)
-        number = seen.get(name, 0)
-        seen[name] = number + 1
+        number = counts.get(name, 0)
+        counts[name] = number + 1
         names.append(f"{name}_{number}" if number else name)
     return names
 

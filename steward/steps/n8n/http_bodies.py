@@ -39,13 +39,13 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.version < 3:
         if node.get("sendBinaryData"):
             yield StepProblem("error", "binary", _OLDER_FILE)
-        kind, known = node.literal("options.bodyContentType", "json"), _CONTENT_TYPES[:4]
+        kind, content_types = node.literal("options.bodyContentType", "json"), _CONTENT_TYPES[:4]
     else:
-        kind, known = node.literal("contentType", "json"), _CONTENT_TYPES
+        kind, content_types = node.literal("contentType", "json"), _CONTENT_TYPES
         has_file = kind == "binaryData" or (kind == _PARTS and _has_files(node))
         if has_file and str(node.get("method", "GET")).upper() in ("GET", "HEAD"):
             yield StepProblem("error", "binary", _FILE_IN_READ)
-    if kind not in known:
+    if kind not in content_types:
         words = f"The kind of its body, “{str(kind)[:60]}”, is not known. Choose another one."
         yield StepProblem("error", "parameter", words)
 

@@ -56,9 +56,9 @@ class HttpServicePort(ServicePort):
         content = json.dumps(body, ensure_ascii=False).encode()
         return await self._checked(self._access.query(self._url(path, {}), content, headers))
 
-    async def _checked(self, asked: Awaitable[PlatformResponse]) -> PlatformResponse:
+    async def _checked(self, pending: Awaitable[PlatformResponse]) -> PlatformResponse:
         try:
-            response = await asked
+            response = await pending
         except CallError as error:
             raise as_item_failure(error) from error
         if not response.ok:
@@ -110,12 +110,12 @@ class HttpServiceNode(ServiceNode):
     def account(self, node: NodeDefinition) -> JsonObject:
         """Returns how the service signs in, and where."""
         name = next((name for name in node.credentials if name in CREDENTIAL_TYPES), self.credential_types[0])
-        known = CREDENTIAL_TYPES.get(name, CredentialType(name, "", None, ()))
+        credential_type = CREDENTIAL_TYPES.get(name, CredentialType(name, "", None, ()))
         return {
             "credential": name,
-            "sign_in": known.sign_in or None,
-            "name": known.parameter,
-            "hosts": list(known.hosts),
+            "sign_in": credential_type.sign_in or None,
+            "name": credential_type.parameter,
+            "hosts": list(credential_type.hosts),
         }
 
     def port(self, call: StepCall) -> HttpServicePort:

@@ -85,16 +85,18 @@ def account_to_bind(node: NodeDefinition) -> JsonObject | None:
     keys = _removed_keys(node)
     if credential is None:
         sign_in, parameter = _sign_in_of_keys(keys)
-        known = CredentialType("", sign_in, parameter, ())
+        credential_type = CredentialType("", sign_in, parameter, ())
     else:
-        known = CREDENTIAL_TYPES.get(credential, CredentialType(credential, "", None, ()))
-        if known.sign_in in _IN_CUSTOM and _beside(keys, known.sign_in, known.parameter):
-            known = replace(known, sign_in="custom", parameter=None)
-    hosts = list(known.hosts) or ([] if host is None else [host])
+        credential_type = CREDENTIAL_TYPES.get(credential, CredentialType(credential, "", None, ()))
+        if credential_type.sign_in in _IN_CUSTOM and _beside(
+            keys, credential_type.sign_in, credential_type.parameter
+        ):
+            credential_type = replace(credential_type, sign_in="custom", parameter=None)
+    hosts = list(credential_type.hosts) or ([] if host is None else [host])
     return {
         "credential": credential,
-        "sign_in": known.sign_in or None,
-        "name": known.parameter,
+        "sign_in": credential_type.sign_in or None,
+        "name": credential_type.parameter,
         "hosts": list(hosts),
     }
 
@@ -108,14 +110,16 @@ def puts_back_keys(parameters: JsonObject, account: Mapping[str, Any]) -> bool:
     if account.get("credential") is None:
         return True
     if account.get("sign_in") == "custom":
-        return all(place != "path" for place, _ in keys)
+        return all(part != "path" for part, _ in keys)
     return not _beside(keys, str(account.get("sign_in")), account.get("name"))
 
 
 def _beside(keys: Sequence[tuple[str, str]], sign_in: str, name: str | None) -> bool:
     """Whether one of the keys is elsewhere than the sign-in itself puts one."""
-    own = (sign_in, name.lower()) if sign_in in ("header", "query") and name else ("header", "authorization")
-    return any((place, key.lower()) != own for place, key in keys)
+    account_key = (
+        (sign_in, name.lower()) if sign_in in ("header", "query") and name else ("header", "authorization")
+    )
+    return any((part, key.lower()) != account_key for part, key in keys)
 
 
 def _removed_keys(node: NodeDefinition) -> list[tuple[str, str]]:
@@ -168,13 +172,13 @@ def _removed_in(node: NodeDefinition, paths: Sequence[str]) -> Iterable[str]:
 
 def _sign_in_of_keys(keys: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
     """Returns the sign-in that puts the removed keys back where they were."""
-    places = {(place, name.lower()): name for place, name in keys}
+    places = {(part, name.lower()): name for part, name in keys}
     if len(places) > 1:
-        return ("custom" if all(place != "path" for place, _ in places) else ""), None
-    [((place, lowered), name)] = places.items()
-    if place == "body":
-        return place, None
-    return ("bearer", None) if (place, lowered) == ("header", "authorization") else (place, name)
+        return ("custom" if all(part != "path" for part, _ in places) else ""), None
+    [((part, lowered), name)] = places.items()
+    if part == "body":
+        return part, None
+    return ("bearer", None) if (part, lowered) == ("header", "authorization") else (part, name)
 
 
 def literal_host(url: str) -> str | None:
@@ -208,9 +212,14 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
         words = f"It signs in with {_NOT_OFFERED[credential]}, which is not offered here."
         yield StepProblem("error", "credential", f"{words} Use another sign-in of the service.")
         return
-    known = CREDENTIAL_TYPES.get(credential)
+    credential_type = CREDENTIAL_TYPES.get(credential)
     host = literal_host(str(node.get("url", node.get("endpoint", ""))))
-    if known is not None and known.hosts and host is not None and not is_among(host, known.hosts):
+    if (
+        credential_type is not None
+        and credential_type.hosts
+        and host is not None
+        and not is_among(host, credential_type.hosts)
+    ):
         words = f"Its address is on {host[:100]}, which is not known as a host of its sign-in."
         yield StepProblem("warning", "credential", f"{words} Check where the key is sent.")
 

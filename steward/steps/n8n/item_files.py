@@ -152,7 +152,7 @@ async def convert_each_item(
             else:
                 failed.append(error_item(item, index, failure.message))
             continue
-        call.budget.add(*(made.json for made in converted))
+        call.budget.add(*(item.json for item in converted))
         out += converted
     return NodeResult([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
 
@@ -168,7 +168,7 @@ def flat(fields: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in fields.items():
         members = value
         if isinstance(value, list):
-            members = {str(place): member for place, member in enumerate(value)}
+            members = {str(index): member for index, member in enumerate(value)}
         if isinstance(members, Mapping):
             columns |= {f"{name}.{inner}": member for inner, member in flat(members).items()}
         else:

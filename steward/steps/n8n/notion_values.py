@@ -109,11 +109,11 @@ def _property_value(row: ServiceFields, kind: str) -> dict[str, Any]:
             return {
                 "files": [
                     {
-                        "name": one.text("name") or one.text("url"),
+                        "name": url.text("name") or url.text("url"),
                         "type": "external",
-                        "external": {"url": one.text("url")},
+                        "external": {"url": url.text("url")},
                     }
-                    for one in urls
+                    for url in urls
                 ]
             }
     raise ItemFailed(f"A property of the kind “{kind[:40]}” cannot be written. Remove it from the step.")
@@ -152,21 +152,21 @@ def simple_value(property_: Mapping[str, Any]) -> Any:
         case "select" | "status":
             return _inner(value, "name")
         case "multi_select":
-            return [_inner(one, "name") for one in value or ()]
+            return [_inner(member, "name") for member in value or ()]
         case "people" | "created_by" | "last_edited_by":
             people = value if isinstance(value, list) else [value]
-            names = [_inner(_inner(one, "person"), "email") or _inner(one, "name") for one in people]
+            names = [_inner(_inner(member, "person"), "email") or _inner(member, "name") for member in people]
             return names if isinstance(value, list) else names[0]
         case "relation":
-            return [_inner(one, "id") for one in value or ()]
+            return [_inner(member, "id") for member in value or ()]
         case "files":
-            return [_file_address(one) for one in value or ()]
+            return [_file_address(member) for member in value or ()]
         case "formula":
             return _inner(value, str(_inner(value, "type")))
         case "rollup":
             rolled = _inner(value, str(_inner(value, "type")))
             if isinstance(rolled, list):
-                return [simple_value(one) for one in rolled if isinstance(one, Mapping)]
+                return [simple_value(member) for member in rolled if isinstance(member, Mapping)]
             return rolled
         case "unique_id":
             prefix, number = _inner(value, "prefix"), _inner(value, "number")
@@ -177,13 +177,17 @@ def simple_value(property_: Mapping[str, Any]) -> Any:
 def simple_page(page: Mapping[str, Any], version: float) -> dict[str, Any]:
     """Returns a page with one field for each of its properties."""
     properties = page.get("properties")
-    known = properties if isinstance(properties, Mapping) else {}
-    titles = [one for one in known.values() if isinstance(one, Mapping) and one.get("type") == "title"]
+    properties_by_name = properties if isinstance(properties, Mapping) else {}
+    titles = [
+        entry
+        for entry in properties_by_name.values()
+        if isinstance(entry, Mapping) and entry.get("type") == "title"
+    ]
     title = _plain(titles[0].get("title")) if titles else ""
     values = {
-        f"property_{snake_case(str(name))}" if version >= 2 else snake_case(str(name)): simple_value(one)
-        for name, one in known.items()
-        if isinstance(one, Mapping)
+        f"property_{snake_case(str(name))}" if version >= 2 else snake_case(str(name)): simple_value(entry)
+        for name, entry in properties_by_name.items()
+        if isinstance(entry, Mapping)
     }
     if version < 2:
         return {"id": page.get("id"), **values}

@@ -31,21 +31,21 @@ class OptionTable:
 
     def read(self, fields: ServiceFields) -> dict[str, Any]:
         """Returns the fields that the options which are set make."""
-        made: dict[str, Any] = {}
-        known = self.known
+        values: dict[str, Any] = {}
+        names = self.known
         for name, value in fields.options(self.path).items():
             if name in self.shapes:
-                made |= self.shapes[name](value)
-            elif name in known:
-                made[known[name]] = value
-        return made
+                values |= self.shapes[name](value)
+            elif name in names:
+                values[names[name]] = value
+        return values
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields the options that are not known."""
         collection = node.get(self.path)
-        known = self.known
+        names = self.known
         for name in collection if isinstance(collection, Mapping) else ():
-            if name not in known and name not in self.shapes:
+            if name not in names and name not in self.shapes:
                 words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
                 yield StepProblem("error", "parameter", words)
 

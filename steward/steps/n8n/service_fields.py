@@ -10,7 +10,7 @@ from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, Params
 
 # A parameter, and after a colon the setting of the connection that serves where it is left empty.
-_PLACE = re.compile(r"\{([A-Za-z_]*)(?::([a-z_]+))?\}")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]*)(?::([a-z_]+))?\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ def read_source(fields: ServiceFields, source: FieldSource) -> Any:
 
 def read_call_fields(fields: ServiceFields, sources: CallFields) -> dict[str, Any]:
     """Returns the fields of a body or query that are set, as plain JSON."""
-    made = (
+    values = (
         sources(fields)
         if callable(sources)
         else {name: read_source(fields, source) for name, source in sources.items()}
     )
-    return {name: js.to_json(value) for name, value in made.items() if not js.is_missing(value)}
+    return {name: js.to_json(value) for name, value in values.items() if not js.is_missing(value)}
 
 
 def path_segment(text: str, words: str) -> str:
@@ -105,7 +105,7 @@ def filled_path(fields: ServiceFields, path: str) -> str:
         text = (fields.text(match[1]) if match[1] else "") or fields.account.get(match[2] or "", "")
         return path_segment(text, _words(match[1] or match[2]))
 
-    return _PLACE.sub(value_of, path)
+    return _PLACEHOLDER.sub(value_of, path)
 
 
 def _words(name: str) -> str:

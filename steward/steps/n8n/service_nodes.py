@@ -86,14 +86,16 @@ class ServiceOperation:
         for path, words in self.needed.items():
             if js.is_missing(fields.value(path)) or fields.text(path) == "":
                 raise ItemFailed(f"This step does not say {words}. Fill it in.")
-        made = read_call_fields(fields, self.fields)
+        call_fields = read_call_fields(fields, self.fields)
         path = filled_path(fields, self.choose_path(fields) if self.choose_path else self.path)
         if self.method == "GET":
-            return SendCall(self.method, path, query={name: js.text(value) for name, value in made.items()})
+            return SendCall(
+                self.method, path, query={name: js.text(value) for name, value in call_fields.items()}
+            )
         return SendCall(
             self.method,
             path,
-            made,
+            call_fields,
             self.query(fields) if self.query is not None else {},
             is_form=self.is_form,
             recipient=_shown(fields, self.recipient),
@@ -218,8 +220,8 @@ class ServiceNode(StepType):
         """Returns the items that the recorded answer of the service puts out. Raises ItemFailed."""
         settings = sent.settings
         operation = self.operations[str(settings["operation"])]
-        kept = settings["parameters"]
-        params = Params(kept if isinstance(kept, Mapping) else {})
+        parameters = settings["parameters"]
+        params = Params(parameters if isinstance(parameters, Mapping) else {})
         fields = ServiceFields(params, float(str(settings["version"])), {})
         decoded = parsed_answer(answer.text)
         return [Item(item) for item in operation.items_of(decoded, fields)]
@@ -250,12 +252,16 @@ class ServiceNode(StepType):
             try:
                 fields = _fields(call, port, index)
                 command = port.command(await self.prepared(call, index, port, fields, key))
-                kept = {name: js.to_json(fields.value(name)) for name in self.answer_parameters}
+                answer_parameters = {name: js.to_json(fields.value(name)) for name in self.answer_parameters}
             except ItemFailed as failure:
                 effects.fail_item(index, failure.message)
                 continue
             planned = write.plan([command], integration_id=port.integration_id)
-            settings: JsonObject = {"operation": key, "version": call.version, "parameters": kept}
+            settings: JsonObject = {
+                "operation": key,
+                "version": call.version,
+                "parameters": answer_parameters,
+            }
             effects.add_plan(index, planned, Item({}, paired_with(index)), write, settings)
         return effects.result()
 
@@ -264,25 +270,25 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
     async def read(index: int) -> list[dict[str, Any]]:
         fields = _fields(call, port, index)
         prepared = operation.call(fields)
-        asked: Mapping[str, Any] = prepared.body if operation.is_query else prepared.query
+        page_fields: Mapping[str, Any] = prepared.body if operation.is_query else prepared.query
         returns_all = fields.flag("returnAll", operation.returns_all)
         limit = None if returns_all else int(js.number(fields.value("limit") or operation.limit))
         items: list[dict[str, Any]] = []
         for _ in range(MAX_PAGES):
             if operation.is_query:
-                response = await port.query(prepared.path, asked)
+                response = await port.query(prepared.path, page_fields)
             else:
-                response = await port.read(prepared.path, asked)
+                response = await port.read(prepared.path, page_fields)
             answer = parsed_answer(response.body.decode("utf-8", "replace"))
             items += operation.items_of(answer, fields)
             if operation.next_page is None:
                 return items
             if limit is not None and len(items) >= limit:
                 return items[:limit]
-            following = operation.next_page(answer, asked)
+            following = operation.next_page(answer, page_fields)
             if following is None:
                 return items
-            asked = following
+            page_fields = following
         raise ItemFailed(f"The list has more than {MAX_PAGES} pages. Limit it.")
 
     return await read_each_item(call, read)

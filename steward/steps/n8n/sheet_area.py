@@ -74,16 +74,16 @@ class SheetArea:
         if version < 3:
             return cls._of_older(params) if is_read else cls()
         option = "dataLocationOnSheet" if is_read else "locationDefine"
-        place = Params(_mapping(params.get(f"options.{option}.values", {})))
-        ends = place.text("readRowsUntil") == "firstEmptyRow"
-        definition = place.text("rangeDefinition", _DEFINITIONS[0] if is_read else _DEFINITIONS[1])
+        location = Params(_mapping(params.get(f"options.{option}.values", {})))
+        ends = location.text("readRowsUntil") == "firstEmptyRow"
+        definition = location.text("rangeDefinition", _DEFINITIONS[0] if is_read else _DEFINITIONS[1])
         if definition == "specifyRangeA1":
-            area = _range_of(place.text("range"))
+            area = _range_of(location.text("range"))
             row = _first_row(area)
             return cls(area, row, row + 1, ends)
         if definition == "specifyRange":
-            header_row = whole_number(place, "headerRow", 1)
-            return cls(None, header_row, whole_number(place, "firstDataRow", 2), ends)
+            header_row = whole_number(location, "headerRow", 1)
+            return cls(None, header_row, whole_number(location, "firstDataRow", 2), ends)
         return cls(ends_at_empty_row=ends)
 
     @classmethod
@@ -121,8 +121,8 @@ def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     elif operation in READS:
         yield from _read_problems(_mapping(node.get("options.dataLocationOnSheet.values", {})))
     else:
-        place = _mapping(node.get("options.locationDefine.values", {}))
-        if place.get("range") or place.get("rangeDefinition", _DEFINITIONS[1]) not in _DEFINITIONS[:2]:
+        location = _mapping(node.get("options.locationDefine.values", {}))
+        if location.get("range") or location.get("rangeDefinition", _DEFINITIONS[1]) not in _DEFINITIONS[:2]:
             yield StepProblem("error", "parameter", _PART)
     rendering = node.get("options.outputFormatting.values.general", node.get("options.valueRenderMode"))
     if rendering == "FORMULA":
@@ -133,13 +133,13 @@ def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("warning", "parameter", words)
 
 
-def _read_problems(place: Mapping[str, Any]) -> Iterable[StepProblem]:
-    definition = place.get("rangeDefinition", _DEFINITIONS[0])
-    rows = place.get("headerRow", 1), place.get("firstDataRow", 2)
+def _read_problems(location: Mapping[str, Any]) -> Iterable[StepProblem]:
+    definition = location.get("rangeDefinition", _DEFINITIONS[0])
+    rows = location.get("headerRow", 1), location.get("firstDataRow", 2)
     if definition not in _DEFINITIONS or (definition == _DEFINITIONS[0] and rows != (1, 2)):
         yield StepProblem("error", "parameter", _PART)
     elif definition == "specifyRangeA1":
-        yield from _range_problems(place.get("range", ""), numbers_rows=True)
+        yield from _range_problems(location.get("range", ""), numbers_rows=True)
 
 
 def _range_problems(text: object, *, numbers_rows: bool) -> Iterable[StepProblem]:

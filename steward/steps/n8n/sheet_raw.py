@@ -64,7 +64,7 @@ async def write_raw(call: StepCall, location: SheetLocation) -> NodeResult:
             for offset in range(len(rows))
         ]
         after = tuple(
-            tuple(_after(row, at, present_row[at]) for at in range(width))
+            tuple(_after(row, index, present_row[index]) for index in range(width))
             for row, present_row in zip(rows, before, strict=True)
         )
         command = WriteCells(
@@ -90,6 +90,6 @@ def _padded(cells: tuple[Cell, ...], width: int) -> tuple[Cell, ...]:
     return (*cells, *[None] * (width - len(cells)))
 
 
-def _after(row: list[Any], at: int, present: Cell) -> Cell:
+def _after(row: list[Any], index: int, present: Cell) -> Cell:
     """Returns the value of a cell after the write: Google leaves cells that get no value as they are."""
-    return present if at >= len(row) or js.is_missing(row[at]) else to_cell(row[at])
+    return present if index >= len(row) or js.is_missing(row[index]) else to_cell(row[index])

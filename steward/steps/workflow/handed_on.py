@@ -22,7 +22,7 @@ _TOO_LARGE = (
     " Let the address answer with less."
 )
 _TOO_DEEP = "It was sent, but the values in its answer lie too deep in one another to be handed on."
-_MADE = (Outcome.APPLIED, Outcome.UNCHANGED)
+_WRITTEN = (Outcome.APPLIED, Outcome.UNCHANGED)
 
 
 class AnswerReader(Protocol):
@@ -111,7 +111,7 @@ def hand_on(step: DoneStep, done: Sequence[DoneChange], types: Mapping[str, Answ
             continue
         if number >= 0:
             collected.items += items
-    return HandedOn(_outputs(collected, others, was_made=any(change.outcome in _MADE for change in done)))
+    return HandedOn(_outputs(collected, others, was_made=any(change.outcome in _WRITTEN for change in done)))
 
 
 def _outputs(collected: _Collected, others: Sequence[Items], *, was_made: bool) -> Outputs:
@@ -145,7 +145,7 @@ def _items_after(
     if changes is None:
         return [item]
     _check_done(changes)
-    if any(change.outcome not in _MADE for change in changes):
+    if any(change.outcome not in _WRITTEN for change in changes):
         return []
     answer = next((change.answer for change in reversed(changes) if change.answer is not None), None)
     if use is None or answer is None:
@@ -171,11 +171,14 @@ def _answered_items(
     """Returns the items that an item becomes by its answer, paired with it. Raises ItemFailed."""
     answered = [*types[use.source_type].answered_item(SentItem(item, use.settings), answer)]
     try:
-        for made in answered:
-            json_size(made.json)
+        for answered_item in answered:
+            json_size(answered_item.json)
     except (MemoryBudgetExceeded, RecursionError):
         raise ItemFailed(_TOO_DEEP) from None
-    return [made if made.paired is not None else replace(made, paired=item.paired) for made in answered]
+    return [
+        answered_item if answered_item.paired is not None else replace(answered_item, paired=item.paired)
+        for answered_item in answered
+    ]
 
 
 def encode_answers(answers: Mapping[int, AnswerUse]) -> JsonValue:

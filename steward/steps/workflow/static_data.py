@@ -73,8 +73,8 @@ class StaticData:
 
     def take_unrecorded(self) -> JsonObject:
         """Returns what was changed since it was last asked, for the row of the step that ends."""
-        taken, self._objects.unrecorded = self._objects.unrecorded, {}
-        return {key: _decoded(value) for key, value in taken.items()}
+        unrecorded, self._objects.unrecorded = self._objects.unrecorded, {}
+        return {key: _decoded(value) for key, value in unrecorded.items()}
 
     def restore(self, recorded: JsonObject) -> None:
         """Takes over the changes that the row of a step has, when the step is not run again."""

@@ -8,7 +8,7 @@ from steward.steps.workflow.step_types import ItemFailed, StepCall
 
 # Files are part of the proposal, so that what is approved is what is sent (docs/design/files.md#formats).
 _ATTACHED_BYTES = 1536 * 1024
-_MOST = 50
+_MAX_ATTACHMENTS = 50
 
 
 def names_in(text: str) -> list[str]:
@@ -18,8 +18,8 @@ def names_in(text: str) -> list[str]:
 
 async def attached_files(call: StepCall, index: int, names: list[str]) -> list[MailAttachment]:
     """Returns files of one item by the names of their fields. Raises ItemFailed."""
-    if len(names) > _MOST:
-        raise ItemFailed(f"A message has at most {_MOST} files.")
+    if len(names) > _MAX_ATTACHMENTS:
+        raise ItemFailed(f"A message has at most {_MAX_ATTACHMENTS} files.")
     files = [item_files.file_of(call.items[index], name) for name in names]
     if sum(file.size for file in files) > _ATTACHED_BYTES:
         raise ItemFailed("The files are larger than 1.5 MiB together, the most that a message carries here.")

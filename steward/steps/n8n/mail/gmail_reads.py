@@ -46,10 +46,13 @@ class GmailReads:
         async def read(index: int, item: Item) -> list[Item]:
             fields = ServiceFields(self.call.params(index), self.call.version, {}, item.json)
             if not many:
-                return [replace(made, paired=paired_with(index)) for made in await self._one(fields)]
+                return [
+                    replace(message_item, paired=paired_with(index))
+                    for message_item in await self._one(fields)
+                ]
             out = []
-            async for made in self._listed(fields):
-                out.append(replace(made, paired=paired_with(index)))
+            async for message_item in self._listed(fields):
+                out.append(replace(message_item, paired=paired_with(index)))
             return out
 
         result = await item_files.convert_each_item(self.call, read)
@@ -62,19 +65,19 @@ class GmailReads:
 
     async def _listed(self, fields: ServiceFields) -> AsyncIterator[Item]:
         """Yields the objects of a list, page by page, to the step's limit."""
-        most = None if fields.flag("returnAll") else int(js.number(fields.value("limit") or 50))
+        max_rows = None if fields.flag("returnAll") else int(js.number(fields.value("limit") or 50))
         number = 0
-        async for row in self._rows(fields, most):
+        async for row in self._rows(fields, max_rows):
             is_listed = self.resource == "thread" or fields.text("additionalFields.format") == "ids"
             yield Item(row) if is_listed else await self._message(fields, str(row.get("id", "")))
             number += 1
-            if most is not None and number >= most:
+            if max_rows is not None and number >= max_rows:
                 return
 
-    async def _rows(self, fields: ServiceFields, most: int | None) -> AsyncIterator[dict[str, Any]]:
+    async def _rows(self, fields: ServiceFields, max_rows: int | None) -> AsyncIterator[dict[str, Any]]:
         name = _PLURAL[self.resource]
         zone = js_dates.zone_of(self.call.environment.zone) or UTC
-        query = {**_search(fields, zone), "maxResults": str(min(most or 500, 500))}
+        query = {**_search(fields, zone), "maxResults": str(min(max_rows or 500, 500))}
         pairs = [*query.items(), *(("labelIds", label) for label in _label_ids(fields))]
         for _ in range(MAX_PAGES):
             answer = await self._read(f"{_ME}/{name}", pairs)
@@ -93,8 +96,8 @@ class GmailReads:
         path = f"{_ME}/{_PLURAL[self.resource]}/{path_segment(message_id, self.resource)}"
         is_short = self.resource == "message" and fields.version >= 2 and fields.flag("simple", True)
         if is_short:
-            shown = [("metadataHeaders", name) for name in _SHOWN_HEADERS]
-            return Item(await self._short(await self._read(path, [("format", "metadata"), *shown])))
+            headers = [("metadataHeaders", name) for name in _SHOWN_HEADERS]
+            return Item(await self._short(await self._read(path, [("format", "metadata"), *headers])))
         format_ = _format(fields)
         if format_ != "resolved":
             return Item(dict(await self._read(path, [("format", format_)])))
@@ -139,20 +142,20 @@ class GmailReads:
         except (binascii.Error, ValueError):
             raise ItemFailed("The answer of Gmail cannot be used: it has no message.") from None
         read = await item_files.read_format(self.call, "mail", raw, {})
-        own = {name: message[name] for name in _FROM_MESSAGE if name in message}
+        message_fields = {name: message[name] for name in _FROM_MESSAGE if name in message}
         collection = "additionalFields" if fields.version < 2 else "options"
         wants = fields.version < 2 or fields.flag("options.downloadAttachments")
         files = await self._files(fields, collection, read["files"]) if wants else {}
-        return Item({**own, **read["fields"]}, binary=files)
+        return Item({**message_fields, **read["fields"]}, binary=files)
 
     async def _files(
         self, fields: ServiceFields, collection: str, rows: Sequence[Sequence[str]]
     ) -> dict[str, BinaryReference]:
         prefix = fields.text(f"{collection}.dataPropertyAttachmentsPrefixName") or "attachment_"
         files = {}
-        for place, (name, kind, content) in enumerate(rows):
+        for index, (name, kind, content) in enumerate(rows):
             data = base64.b64decode(content)
-            files[f"{prefix}{place}"] = await item_files.store(
+            files[f"{prefix}{index}"] = await item_files.store(
                 self.call, data, file_name=name, mime_type=kind
             )
         return files
@@ -181,7 +184,7 @@ def _label_ids(fields: ServiceFields) -> list[str]:
     for path in ("filters.labelIds", "additionalFields.labelIds"):
         chosen = fields.value(path)
         if chosen:
-            return [str(each) for each in chosen] if isinstance(chosen, list) else [str(chosen)]
+            return [str(label) for label in chosen] if isinstance(chosen, list) else [str(chosen)]
     return []
 
 

@@ -148,7 +148,7 @@ def _conditions(fields: ServiceFields, path: str) -> list[str]:
         folders = fields.value(f"{path}.{name}")
         folders = folders if isinstance(folders, list) else [folders] if folders else []
         if folders:
-            terms = [f"parentFolderId {sign} '{_quoted(js.text(each))}'" for each in folders]
+            terms = [f"parentFolderId {sign} '{_quoted(js.text(folder))}'" for folder in folders]
             conditions.append(f"({joint.join(terms)})" if len(terms) > 1 else terms[0])
     sender = fields.text(f"{path}.sender")
     if sender:
@@ -180,7 +180,7 @@ def _quoted(text: str) -> str:
 
 
 def _joined(value: Any) -> str | None:
-    names = [js.text(each) for each in value] if isinstance(value, list) else [js.text(value or "")]
+    names = [js.text(name) for name in value] if isinstance(value, list) else [js.text(value or "")]
     return ",".join(name for name in names if name) or None
 
 
@@ -207,6 +207,9 @@ def simplified(message: Any, fields: ServiceFields) -> dict[str, Any]:
     short: dict[str, Any] = {
         name: whole.get(name) for name in ("id", "conversationId", "subject", "bodyPreview")
     }
-    short |= {"from": senders[0].address if senders else None, "to": [each.address for each in receivers]}
+    short |= {
+        "from": senders[0].address if senders else None,
+        "to": [receiver.address for receiver in receivers],
+    }
     short |= {name: whole.get(name) for name in ("categories", "hasAttachments")}
     return {name: value for name, value in short.items() if value is not None}

@@ -107,8 +107,8 @@ async def _attachments(call: StepCall, path: str, prefix: str) -> dict[str, Bina
     listed = await read_json(call, f"{path}/attachments", {"$select": ATTACHMENT})
     rows = listed.get("value")
     files = {}
-    for place, row in enumerate(rows if isinstance(rows, list) else ()):
+    for index, row in enumerate(rows if isinstance(rows, list) else ()):
         if isinstance(row, Mapping) and row.get("id"):
-            own = f"{path}/attachments/{path_segment(str(row['id']), 'attachment')}"
-            files[f"{prefix}{place}"] = await _attachment(call, own, row)
+            attachment_path = f"{path}/attachments/{path_segment(str(row['id']), 'attachment')}"
+            files[f"{prefix}{index}"] = await _attachment(call, attachment_path, row)
     return files

@@ -45,15 +45,23 @@ async def reply_mail(call: StepCall, fields: ServiceFields, account: AccountAcce
     """Returns the answer to a message that is read first. Raises ItemFailed."""
     path = message_path(fields)
     original = await read_json(call, path, {"$select": "subject,from,replyTo,toRecipients,ccRecipients"})
-    own = str(account.connection.account_label or "").lower()
+    own_address = str(account.connection.account_label or "").lower()
     senders = mailboxes_in(original.get("replyTo")) or mailboxes_in(original.get("from"))
     subject = one_line(str(original.get("subject") or ""))
     subject = subject if subject.lower().startswith("re:") else f"RE: {subject}"
     comment = fields.text("comment" if fields.version < 2 else "message")
     thread = fields.text("messageId")
     if not is_to_sender(fields):
-        others = [each for each in mailboxes_in(original.get("toRecipients")) if each.address.lower() != own]
-        copies = [each for each in mailboxes_in(original.get("ccRecipients")) if each.address.lower() != own]
+        others = [
+            mailbox
+            for mailbox in mailboxes_in(original.get("toRecipients"))
+            if mailbox.address.lower() != own_address
+        ]
+        copies = [
+            mailbox
+            for mailbox in mailboxes_in(original.get("ccRecipients"))
+            if mailbox.address.lower() != own_address
+        ]
         options: JsonObject = {"quotes": True}
         to = [*senders, *others]
         return SendMail(to, subject, text=comment, cc=copies, thread=thread, options=options)
@@ -77,6 +85,6 @@ async def sent_draft(port: ServicePort, path: str) -> SendCall:
     """Returns the call that sends a draft, with what the draft says. Raises ItemFailed."""
     response = await port.read(path, {"$select": "subject,bodyPreview,toRecipients"})
     draft = parsed_answer(response.body.decode("utf-8", "replace"))
-    whom = ", ".join(each.address for each in mailboxes_in(draft.get("toRecipients")))
+    whom = ", ".join(mailbox.address for mailbox in mailboxes_in(draft.get("toRecipients")))
     text = f"{draft.get('subject') or ''}\n{draft.get('bodyPreview') or ''}"
     return SendCall("POST", f"{path}/send", recipient=whom, text=text)

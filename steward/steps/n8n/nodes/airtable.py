@@ -114,11 +114,11 @@ def _query(fields: ServiceFields) -> dict[str, Any]:
     }
     names = options.get("fields")
     listed = names if isinstance(names, list) else str(names or "").split(",") if names else []
-    query |= {f"fields[{at}]": name for at, name in enumerate(listed)}
+    query |= {f"fields[{index}]": name for index, name in enumerate(listed)}
     path = "sort.property" if fields.version >= 2 else "additionalOptions.sort.property"
-    for at, row in enumerate(fields.rows(path)):
-        query[f"sort[{at}][field]"] = row.value("field")
-        query[f"sort[{at}][direction]"] = row.text("direction", "asc")
+    for index, row in enumerate(fields.rows(path)):
+        query[f"sort[{index}][field]"] = row.value("field")
+        query[f"sort[{index}][direction]"] = row.text("direction", "asc")
     view = query["view"]
     query["view"] = view.get("value") if isinstance(view, Mapping) else view
     return {name: value for name, value in query.items() if value not in (None, "")}
@@ -169,7 +169,7 @@ def _path(fields: ServiceFields) -> str:
     return f"/v0/{path_segment(_base(fields), 'base')}/{path_segment(_table(fields), 'table')}"
 
 
-def _one(fields: ServiceFields) -> str:
+def _record_path(fields: ServiceFields) -> str:
     return f"{_path(fields)}/{path_segment(fields.text('id'), 'record')}"
 
 
@@ -183,12 +183,14 @@ _LIST = ServiceOperation(
     "GET", "", _query, needed=_WHERE, choose_path=_path, answered=_listed, next_page=_next_page,
     check=_file_problems, returns_all=True,
 )  # fmt: skip
-_GET = ServiceOperation("GET", "", needed=_WHICH, choose_path=_one, answered=_got, check=_file_problems)
+_GET = ServiceOperation(
+    "GET", "", needed=_WHICH, choose_path=_record_path, answered=_got, check=_file_problems
+)
 _UPDATE = ServiceOperation(
     "PATCH", "", _update, "records", recipient=_table, needed=_WHERE, choose_path=_path,
     check=_matching_problems,
 )  # fmt: skip
-_DELETE = ServiceOperation("DELETE", "", recipient=_table, needed=_WHICH, choose_path=_one)
+_DELETE = ServiceOperation("DELETE", "", recipient=_table, needed=_WHICH, choose_path=_record_path)
 _OPERATIONS = {
     "record.append": ServiceOperation(
         "POST", "", _create, "records", recipient=_table, needed=_WHERE, choose_path=_path

@@ -54,8 +54,8 @@ class CodeNode(StepType):
         names, _ = template.names_in([script.text])
         context = call.expression_context(names)
         if _STATIC_DATA in script.text:
-            kept = await call.environment.static_data.read(call.step.name)
-            context = replace(context, static_data=kept)
+            stored_data = await call.environment.static_data.read(call.step.name)
+            context = replace(context, static_data=stored_data)
         try:
             result = await call.evaluator.run_code(script, context)
             await _keep(call, result.static_data)

@@ -89,13 +89,15 @@ async def _gzipped(
     call: StepCall, params: Params, files: Sequence[BinaryReference]
 ) -> dict[str, BinaryReference]:
     prefix = params.text("outputPrefix") or params.text("binaryPropertyOutput") or "data"
-    made: dict[str, BinaryReference] = {}
+    compressed: dict[str, BinaryReference] = {}
     for number, file in enumerate(files):
         content = await item_files.write_format(call, "gzip", await _base64(call, file), {})
         name = params.text("fileName") or f"{file.file_name or 'data'}.gz"
         field = prefix if len(files) == 1 and not params.text("outputPrefix") else f"{prefix}{number}"
-        made[field] = await item_files.store(call, content, file_name=name, mime_type="application/gzip")
-    return made
+        compressed[field] = await item_files.store(
+            call, content, file_name=name, mime_type="application/gzip"
+        )
+    return compressed
 
 
 async def _base64(call: StepCall, file: BinaryReference) -> str:
@@ -104,13 +106,13 @@ async def _base64(call: StepCall, file: BinaryReference) -> str:
 
 async def _unpacked(call: StepCall, params: Params, index: int, item: Item) -> list[Item]:
     prefix = params.text("outputPrefix") or "file_"
-    made: dict[str, BinaryReference] = {}
+    files: dict[str, BinaryReference] = {}
     for file in _files(params, item):
         content = await item_files.content_of(call, file)
         for name, data in await _entries(call, file, content):
             stored = await item_files.store(call, base64.b64decode(data), file_name=name)
-            made[f"{prefix}{len(made)}"] = stored
-    return [Item(item.json, paired_with(index), binary=made)]
+            files[f"{prefix}{len(files)}"] = stored
+    return [Item(item.json, paired_with(index), binary=files)]
 
 
 async def _entries(call: StepCall, file: BinaryReference, content: bytes) -> list[tuple[str, str]]:

@@ -46,7 +46,7 @@ _COLLECTIONS = {
 def _older(fields: ServiceFields) -> dict[str, Any]:
     """Returns the body of a message of the first version, whose lists are JSON."""
     options = fields.options("options", "username", "tts", "flags")
-    made = {
+    body = {
         "content": fields.text("text") or fields.text("content"),
         "avatar_url": fields.value("options.avatarUrl"),
         "embeds": fields.json("options.embeds", "Embeds"),
@@ -54,7 +54,7 @@ def _older(fields: ServiceFields) -> dict[str, Any]:
         "allowed_mentions": fields.json("options.allowedMentions", "Allowed mentions"),
         "payload_json": fields.json("options.payloadJson", "JSON payload"),
     }
-    return {name: value for name, value in {**options, **made}.items() if value not in (None, "")}
+    return {name: value for name, value in {**options, **body}.items() if value not in (None, "")}
 
 
 def _embed(fields: ServiceFields) -> dict[str, Any]:

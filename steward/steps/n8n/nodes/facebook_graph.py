@@ -32,9 +32,9 @@ def _query(fields: ServiceFields) -> dict[str, str]:
         query["fields"] = ",".join(names)
     for row in rows_of(fields.value("options.queryParameters"), "parameter"):
         query[js.text(row.get("name"))] = js.text(row.get("value"))
-    given = fields.json("options.queryParametersJson", "Query Parameters JSON")
-    if isinstance(given, Mapping):
-        query |= {str(name): js.text(value) for name, value in given.items()}
+    parameters = fields.json("options.queryParametersJson", "Query Parameters JSON")
+    if isinstance(parameters, Mapping):
+        query |= {str(name): js.text(value) for name, value in parameters.items()}
     return query
 
 

@@ -174,7 +174,7 @@ def _atom(entry: Mapping[str, Any], custom: Sequence[str]) -> dict[str, Any]:
 def _link(links: Sequence[Any]) -> Any:
     """Returns the address of the alternate link, else of the first."""
     attributes = [link.get("$", {}) for link in links if isinstance(link, Mapping)]
-    chosen = [one for one in attributes if one.get("rel") == "alternate"] or attributes
+    chosen = [link for link in attributes if link.get("rel") == "alternate"] or attributes
     return chosen[0].get("href") if chosen else None
 
 

@@ -240,8 +240,8 @@ class GithubNode(HttpServiceNode):
 
         async def fetch(index: int, item: Item) -> list[Item]:
             fields = ServiceFields(call.params(index), call.version, {}, item.json)
-            asked = self.operations["file.get"].call(fields)
-            response = await port.read(asked.path, asked.query)
+            request = self.operations["file.get"].call(fields)
+            response = await port.read(request.path, request.query)
             answer = parsed_answer(response.body.decode("utf-8", "replace"))
             if not isinstance(answer, Mapping) or answer.get("encoding") != "base64":
                 raise ItemFailed("GitHub gives only files of at most 1 MB here, and no folders.")

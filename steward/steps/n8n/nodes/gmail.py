@@ -65,7 +65,7 @@ _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,300}>")
 
 def _label_ids(fields: ServiceFields) -> list[str]:
     chosen = fields.value("labelIds")
-    return [str(each) for each in chosen] if isinstance(chosen, list) else [str(chosen or "")]
+    return [str(label) for label in chosen] if isinstance(chosen, list) else [str(chosen or "")]
 
 
 def _mail_problems(node: NodeDefinition) -> Iterable[StepProblem]:
@@ -271,13 +271,13 @@ async def _reply(fields: ServiceFields, account: AccountAccess) -> SendMail:
     original = parsed_answer(response.body.decode("utf-8", "replace"))
     headers = _headers_of(original)
     command = mail_command(fields)
-    own = str(account.connection.facts.get(IDENTITY, "")).removeprefix("gmail ")
+    own_address = str(account.connection.facts.get(IDENTITY, "")).removeprefix("gmail ")
     ids = _MESSAGE_ID.findall(headers.get("message-id", ""))
     references = [*_MESSAGE_ID.findall(headers.get("references", "")), *ids]
     threading = {"In-Reply-To": ids[0], "References": " ".join(references[-_MAX_REFERENCES:])} if ids else {}
     subject = one_line(headers.get("subject", ""))
     return SendMail(
-        to=[*command.to, *_receivers(fields, headers, own)],
+        to=[*command.to, *_receivers(fields, headers, own_address)],
         subject=subject if subject.lower().startswith("re:") else f"Re: {subject}",
         text=command.text,
         html=command.html,
@@ -290,13 +290,15 @@ async def _reply(fields: ServiceFields, account: AccountAccess) -> SendMail:
     )
 
 
-def _receivers(fields: ServiceFields, headers: Mapping[str, str], own: str) -> list[Mailbox]:
+def _receivers(fields: ServiceFields, headers: Mapping[str, str], own_address: str) -> list[Mailbox]:
     """Returns whom a reply goes to: the sender and the other recipients, but not the mailbox itself."""
     senders, others = _known(headers.get("from", "")), _known(headers.get("to", ""))
     if fields.flag("options.replyToSenderOnly"):
         return senders
     chosen = others if fields.flag("options.replyToRecipientsOnly") else [*senders, *others]
-    receivers = {each.address.lower(): each for each in chosen if each.address.lower() != own}
+    receivers = {
+        mailbox.address.lower(): mailbox for mailbox in chosen if mailbox.address.lower() != own_address
+    }
     return list(receivers.values()) or senders
 
 

@@ -88,21 +88,21 @@ def _moment(fields: ServiceFields, value: Any, label: str) -> datetime:
     return moment.astimezone(zone)
 
 
-def _span(fields: ServiceFields, collection: str, place: str) -> dict[str, Any]:
+def _span(fields: ServiceFields, collection: str, parameter: str) -> dict[str, Any]:
     """Returns when an event starts and ends, where the step says so."""
     is_whole_day = fields.text(f"{collection}.allday") == "yes"
-    made: dict[str, Any] = {}
+    span: dict[str, Any] = {}
     for name in ("start", "end"):
-        value = fields.value(f"{place}{name}")
+        value = fields.value(f"{parameter}{name}")
         if js.is_missing(value) or value == "":
             continue
         moment = _moment(fields, value, name.title())
         day: date = moment.date()
         zone = fields.account.get(_ZONE, "UTC")
-        made[name] = (
+        span[name] = (
             {"date": day.isoformat()} if is_whole_day else {"dateTime": moment.isoformat(), "timeZone": zone}
         )
-    return made
+    return span
 
 
 def _reminders(fields: ServiceFields) -> dict[str, Any]:
@@ -124,9 +124,9 @@ def _changed_event(fields: ServiceFields) -> dict[str, Any]:
 
 def _sent(collection: str) -> Any:
     def query(fields: ServiceFields) -> dict[str, str]:
-        made = {name: js.text(value) for name, value in fields.options(collection, *_SENT).items()}
+        query_fields = {name: js.text(value) for name, value in fields.options(collection, *_SENT).items()}
         has_meeting = bool(rows_of(fields.value(f"{collection}.conferenceDataUi"), "conferenceDataValues"))
-        return made | ({"conferenceDataVersion": "1"} if has_meeting else {})
+        return query_fields | ({"conferenceDataVersion": "1"} if has_meeting else {})
 
     return query
 

@@ -60,8 +60,8 @@ def _change(row: ServiceFields) -> dict[str, Any]:
 def _unknown_changes(node: NodeDefinition) -> Iterable[StepProblem]:
     rows = node.get("actionsUi.actionFields", [])
     for row in rows if isinstance(rows, list) else ():
-        known = _ACTIONS.get(str(row.get("action")), frozenset()) if isinstance(row, Mapping) else frozenset()
-        if not known or row.get("object", "text") != "text" or not known.issuperset(row):
+        kinds = _ACTIONS.get(str(row.get("action")), frozenset()) if isinstance(row, Mapping) else frozenset()
+        if not kinds or row.get("object", "text") != "text" or not kinds.issuperset(row):
             words = "It changes a document otherwise than by putting in or replacing texts."
             yield StepProblem("error", "parameter", f"{words} Remove that change, or the step.")
     if node.get("updateFields"):

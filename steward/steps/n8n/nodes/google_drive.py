@@ -169,10 +169,10 @@ def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | Non
     return {**query, "pageToken": str(token)} if token else None
 
 
-def _option_problems(node: NodeDefinition, known: str) -> Iterable[StepProblem]:
+def _option_problems(node: NodeDefinition, option_names: str) -> Iterable[StepProblem]:
     options = node.get("options")
     for name in options if isinstance(options, Mapping) else ():
-        if name not in known.split():
+        if name not in option_names.split():
             words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
             yield StepProblem("error", "parameter", words)
 
@@ -372,9 +372,11 @@ def _export_format(fields: ServiceFields, kind: str, name: str) -> str:
     option, words = _FORMATS.get(kind.removeprefix(_GOOGLE), ("", "of a kind that Google does not export"))
     chosen = fields.text(f"options.googleFileConversion.conversion.{option}") if option else ""
     if not chosen:
-        shown = json.dumps(name[:100], ensure_ascii=False)
+        quoted_name = json.dumps(name[:100], ensure_ascii=False)
         todo = "Choose one in its option “Google File Conversion”." if option else "Choose another file."
-        raise ItemFailed(f"{shown} is {words}, and this step does not say as what it is fetched. {todo}")
+        raise ItemFailed(
+            f"{quoted_name} is {words}, and this step does not say as what it is fetched. {todo}"
+        )
     return chosen
 
 

@@ -287,7 +287,9 @@ class _Writing:
 
     def change(self, row: _Row, row_number: int) -> None:
         """Proposes the cells of a row that is in the tab, with the columns added for them."""
-        there = next((sheet_row.cells for sheet_row in self.table.rows if sheet_row.number == row_number), ())
+        present_cells = next(
+            (sheet_row.cells for sheet_row in self.table.rows if sheet_row.number == row_number), ()
+        )
         heads, present = self.columns.heads, self.columns.present
         operation = self.location.account.changes["sheet.write_cells"]
         proposals: list[Proposal] = []
@@ -296,7 +298,7 @@ class _Writing:
             if name not in heads:
                 continue
             column = heads.index(name)
-            before = there[column] if column < len(there) else None
+            before = present_cells[column] if column < len(present_cells) else None
             command = WriteCells(
                 tab=self.tab,
                 start=f"{column_letters(column)}{row_number}",

@@ -11,7 +11,7 @@ from steward.steps.n8n.service_nodes import ServiceOperation
 _PAGE = 100
 _NAMES = "resource operation task taskId title additionalFields updateFields returnAll limit"
 _LIST = {"task": "which list it means"}
-_ONE = _LIST | {"taskId": "which task it means"}
+_ONE_TASK = _LIST | {"taskId": "which task it means"}
 _TASKS, _TASK = "/lists/{task}/tasks", "/lists/{task}/tasks/{taskId}"
 _NEW = OptionTable("additionalFields", "completed deleted dueDate:due notes status parent previous")
 _CHANGES = OptionTable("updateFields", "completed deleted dueDate:due notes status title parent previous")
@@ -51,12 +51,12 @@ _OPERATIONS = {
         check=_NEW.check,
     ),
     "task.update": ServiceOperation(
-        "PATCH", _TASK, _body(_CHANGES), recipient="taskId", text="updateFields.title", needed=_ONE,
+        "PATCH", _TASK, _body(_CHANGES), recipient="taskId", text="updateFields.title", needed=_ONE_TASK,
         check=_CHANGES.check,
     ),
-    "task.get": ServiceOperation("GET", _TASK, needed=_ONE),
+    "task.get": ServiceOperation("GET", _TASK, needed=_ONE_TASK),
     "task.delete": ServiceOperation(
-        "DELETE", _TASK, recipient="taskId", needed=_ONE, answered=_success
+        "DELETE", _TASK, recipient="taskId", needed=_ONE_TASK, answered=_success
     ),
     "task.getAll": ServiceOperation(
         "GET", _TASKS, lambda fields: {"maxResults": _PAGE, **_READ.read(fields)}, "items",

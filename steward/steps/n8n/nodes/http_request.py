@@ -278,13 +278,13 @@ async def _sends(call: StepCall) -> NodeResult:
         if kind is not None:
             headers.setdefault("content-type", kind)
         name = "requestMethod" if call.version < 3 else "method"
-        shown = "\n".join(file.shown for file in body_files) or body[:8192].decode("utf-8", "replace")
+        body_text = "\n".join(file.shown for file in body_files) or body[:8192].decode("utf-8", "replace")
         return SendRequest(
             method=params.text(name, "GET").upper(),
             url=_address(params, call.version, has_account=_has_account(call)),
             headers=headers,
             body=body,
-            body_text=shown,
+            body_text=body_text,
             accepts_any_status=is_tolerant(params),
         )
 

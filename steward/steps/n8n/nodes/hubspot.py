@@ -167,9 +167,9 @@ def _with_properties(path: str, table: str, label: str, **query: str) -> Callabl
 
 
 def _read(path: str, table: str, label: str, **query: str) -> ServiceOperation:
-    known = OptionTable(table, " ".join(("properties", "propertiesCollection", *query)))
+    options = OptionTable(table, " ".join(("properties", "propertiesCollection", *query)))
     return ServiceOperation(
-        "GET", "", choose_path=_with_properties(path, table, label, **query), check=known.check
+        "GET", "", choose_path=_with_properties(path, table, label, **query), check=options.check
     )
 
 
@@ -182,22 +182,22 @@ def _pages(
     **query: str,
 ) -> ServiceOperation:
     """Returns an operation that lists: `turn` makes the query of the next page of an answer."""
-    known = OptionTable(table, " ".join(("properties", "propertiesCollection", *query)))
+    options = OptionTable(table, " ".join(("properties", "propertiesCollection", *query)))
 
-    def next_page(answer: Any, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def next_page(answer: Any, query_sent: Mapping[str, Any]) -> Mapping[str, Any] | None:
         more = turn(answer) if isinstance(answer, Mapping) else None
-        return None if more is None else {**asked, **more}
+        return None if more is None else {**query_sent, **more}
 
     count = "count" if items == "contacts" else "limit"
     return ServiceOperation(
-        "GET", "", {count: lambda fields: _PAGE}, items, next_page=next_page, check=known.check,
+        "GET", "", {count: lambda fields: _PAGE}, items, next_page=next_page, check=options.check,
         choose_path=_with_properties(path, table, label, **query),
     )  # fmt: skip
 
 
-def _after(answer: Any, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _after(answer: Any, query_sent: Mapping[str, Any]) -> Mapping[str, Any] | None:
     following = js.get_path(answer, "paging.next.after")
-    return None if js.is_missing(following) else {**asked, "after": js.text(following)}
+    return None if js.is_missing(following) else {**query_sent, "after": js.text(following)}
 
 
 def _contacts_left(answer: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -28,7 +28,9 @@ def _by_id(name: str) -> Callable[[Any], dict[str, Any]]:
 
 
 def _ids(name: str) -> Callable[[Any], dict[str, Any]]:
-    return lambda value: {name: [{"id": js.text(one)} for one in value]} if isinstance(value, list) else {}
+    return lambda value: (
+        {name: [{"id": js.text(number)} for number in value]} if isinstance(value, list) else {}
+    )
 
 
 def _parent(value: Any) -> dict[str, Any]:
@@ -147,14 +149,14 @@ def _pages(path: str, items: str, table: OptionTable) -> ServiceOperation:
     )  # fmt: skip
 
 
-_FOUND = OptionTable("options", "jql expand fields fieldsByKey")
+_SEARCH_OPTIONS = OptionTable("options", "jql expand fields fieldsByKey")
 _TRANSITIONS = OptionTable("additionalFields", "expand transitionId skipRemoteOnlyCondition")
 _READ = OptionTable("additionalFields", "expand fields fieldsByKey properties updateHistory")
 
 
 def _query(fields: ServiceFields) -> dict[str, Any]:
     """Returns the search; without a condition it finds all issues."""
-    chosen = {name: value for name, value in _FOUND.read(fields).items() if value != ""}
+    chosen = {name: value for name, value in _SEARCH_OPTIONS.read(fields).items() if value != ""}
     return {"maxResults": _PAGE, "jql": 'created >= "1970-01-01"', "fields": "*navigable", **chosen}
 
 
@@ -183,7 +185,7 @@ _OPERATIONS = {
     ),
     "issue.get": ServiceOperation("GET", _ISSUE, _READ.read, check=_checked(_READ)),
     "issue.getAll": ServiceOperation(
-        "GET", "/2/search/jql", _query, "issues", next_page=_next_found, check=_checked(_FOUND)
+        "GET", "/2/search/jql", _query, "issues", next_page=_next_found, check=_checked(_SEARCH_OPTIONS)
     ),
     "issue.changelog": _pages(f"{_ISSUE}/changelog", "values", OptionTable("options")),
     "issue.transitions": ServiceOperation(

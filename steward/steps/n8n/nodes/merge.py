@@ -192,25 +192,29 @@ class Clash:
 
 def _lay(into: dict[str, Any], over: Mapping[str, Any], *, deep: bool, fill_empty: bool) -> None:
     for name, value in over.items():
-        there = into.get(name, js.UNDEFINED)
-        if fill_empty and (js.is_missing(value) or value == "") and not (js.is_missing(there) or there == ""):
+        present = into.get(name, js.UNDEFINED)
+        if (
+            fill_empty
+            and (js.is_missing(value) or value == "")
+            and not (js.is_missing(present) or present == "")
+        ):
             continue
-        into[name] = _over(there, value, fill_empty=fill_empty) if deep else js.deep_copy(value)
+        into[name] = _over(present, value, fill_empty=fill_empty) if deep else js.deep_copy(value)
 
 
-def _over(there: Any, value: Any, *, fill_empty: bool) -> Any:
+def _over(present: Any, value: Any, *, fill_empty: bool) -> Any:
     """Merges a value over another: objects by field, lists by index."""
-    if isinstance(there, dict) and isinstance(value, Mapping):
-        _lay(there, value, deep=True, fill_empty=fill_empty)
-        return there
-    if isinstance(there, list) and js.is_object(value):
-        return there
-    if isinstance(there, list) and js.is_list(value):
+    if isinstance(present, dict) and isinstance(value, Mapping):
+        _lay(present, value, deep=True, fill_empty=fill_empty)
+        return present
+    if isinstance(present, list) and js.is_object(value):
+        return present
+    if isinstance(present, list) and js.is_list(value):
         laid = [
             _over(element, other_element, fill_empty=fill_empty)
-            for element, other_element in zip(there, value, strict=False)
+            for element, other_element in zip(present, value, strict=False)
         ]
-        return laid + there[len(laid) :] + js.deep_copy(value[len(there) :])
+        return laid + present[len(laid) :] + js.deep_copy(value[len(present) :])
     return js.deep_copy(value)
 
 
@@ -370,8 +374,8 @@ def _by_fields(call: StepCall, params: Params) -> Items:
 
 def _pairs(call: StepCall, matches: Matches, clash: Clash) -> Items:
     out: Items = []
-    for index, there in enumerate(matches.of_first):
-        for other in there:
+    for index, of_second in enumerate(matches.of_first):
+        for other in of_second:
             first, second = call.inputs[0][index].json, call.inputs[1][other].json
             links = _links((index, 0), (other, 1))
             if clash.resolve == "addSuffix":

@@ -56,7 +56,7 @@ def _success(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
     return [{"success": True}]
 
 
-def _one(answer: Any, fields: ServiceFields) -> Sequence[Mapping[str, Any]]:
+def _one_row(answer: Any, fields: ServiceFields) -> Sequence[Mapping[str, Any]]:
     return [simplified(answer, fields)]
 
 
@@ -139,7 +139,7 @@ _OPERATIONS = {
         recipient="messageId", text="message",
     ),
     "message.get": ServiceOperation(
-        "GET", f"{MESSAGES}/{{messageId}}", selected, needed=_MESSAGE, answered=_one
+        "GET", f"{MESSAGES}/{{messageId}}", selected, needed=_MESSAGE, answered=_one_row
     ),
     "message.getAll": ServiceOperation(
         "GET", MESSAGES, listed_messages, answered=_many, next_page=next_page
@@ -160,7 +160,7 @@ _OPERATIONS = {
         "POST", MESSAGES, lambda fields: message_body(fields, "additionalFields"),
         recipient="toRecipients", text="bodyContent",
     ),
-    "draft.get": ServiceOperation("GET", MESSAGES, selected, choose_path=_draft_path(), answered=_one),
+    "draft.get": ServiceOperation("GET", MESSAGES, selected, choose_path=_draft_path(), answered=_one_row),
     "draft.update": ServiceOperation("PATCH", MESSAGES, _changed, choose_path=_draft_path()),
     "draft.send": ServiceOperation(
         "POST", MESSAGES, choose_path=_draft_path("/send"), check=_draft_problems, answered=_success

@@ -176,11 +176,11 @@ def _pages(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
 
 
 def _databases(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
-    found = _results(answer) if "results" in answer else [answer]
+    databases = _results(answer) if "results" in answer else [answer]
     if not _is_simple(fields):
-        return found
+        return databases
     simple: list[Mapping[str, Any]] = []
-    for database in found:
+    for database in databases:
         title = "".join(str(piece.get("plain_text", "")) for piece in database.get("title", ()))
         name = "title" if fields.version < 2 else "name"
         address = {} if fields.version < 2 else {"url": database.get("url")}

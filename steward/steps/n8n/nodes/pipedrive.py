@@ -104,7 +104,7 @@ def _update(path: str, names: str, shapes: Mapping[str, Any] = _CUSTOM) -> Servi
     return ServiceOperation("PUT", path, table.read, answered=_data, check=_checked(table))
 
 
-def _one(path: str) -> dict[str, ServiceOperation]:
+def _operations_on_one(path: str) -> dict[str, ServiceOperation]:
     return {
         "get": ServiceOperation("GET", path, answered=_data, check=_name_problems),
         "delete": ServiceOperation("DELETE", path, answered=_data),
@@ -118,8 +118,8 @@ def _new_deal(fields: ServiceFields) -> dict[str, Any]:
 
 
 def _new_activity(fields: ServiceFields) -> dict[str, Any]:
-    made = {"subject": fields.text("subject"), "done": fields.text("done", "0")}
-    return made | ({"type": fields.text("type")} if fields.text("type") else {})
+    activity = {"subject": fields.text("subject"), "done": fields.text("done", "0")}
+    return activity | ({"type": fields.text("type")} if fields.text("type") else {})
 
 
 def _new(name: str) -> Fields:
@@ -132,7 +132,7 @@ def _more(names: str) -> OptionTable:
 
 _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
     "deal": {
-        **_one("/deals/{dealId}"),
+        **_operations_on_one("/deals/{dealId}"),
         "create": _create("/deals", _more(_DEAL), _new_deal, "title", "the title of the deal"),
         "update": _update("/deals/{dealId}", f"title {_DEAL}"),
         "duplicate": ServiceOperation("POST", "/deals/{dealId}/duplicate", answered=_data),
@@ -147,7 +147,7 @@ _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
         "search": _search("/deals/search", "organizationId:organization_id personId:person_id"),
     },
     "person": {
-        **_one("/persons/{personId}"),
+        **_operations_on_one("/persons/{personId}"),
         "create": _create("/persons", _more(_PERSON), _new("name"), "name", "the name of the person"),
         "update": _update("/persons/{personId}", f"name {_PERSON}"),
         "getAll": _list(
@@ -156,7 +156,7 @@ _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
         "search": _search("/persons/search", "organizationId:organization_id"),
     },
     "organization": {
-        **_one("/organizations/{organizationId}"),
+        **_operations_on_one("/organizations/{organizationId}"),
         "create": _create(
             "/organizations", _more("label owner_id visible_to"), _new("name"), "name",
             "the name of the organization",
@@ -166,7 +166,7 @@ _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
         "search": _search("/organizations/search", ""),
     },
     "activity": {
-        **_one("/activities/{activityId}"),
+        **_operations_on_one("/activities/{activityId}"),
         "create": _create(
             "/activities", _more("deal_id due_date note org_id person_id user_id"), _new_activity, "subject",
             "the subject of the activity",
@@ -185,7 +185,7 @@ _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
         ),
     },
     "note": {
-        **_one("/notes/{noteId}"),
+        **_operations_on_one("/notes/{noteId}"),
         "create": _create(
             "/notes", OptionTable("additionalFields", _LINKS), _new("content"), "content",
             "the text of the note",
@@ -194,7 +194,7 @@ _RESOURCES: dict[str, dict[str, ServiceOperation]] = {
         "getAll": _list("/notes", OptionTable("additionalFields", _LINKS)),
     },
     "lead": {
-        **_one("/leads/{leadId}"),
+        **_operations_on_one("/leads/{leadId}"),
         "getAll": _list("/leads", OptionTable("filters", "archived_status")),
     },
 }  # fmt: skip

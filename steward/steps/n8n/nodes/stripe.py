@@ -38,14 +38,14 @@ _CUSTOMER_CHANGES = OptionTable("updateFields", "description email name phone", 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Returns nested fields as a form has them: `address[city]`, without those that are empty."""
-    made: dict[str, str] = {}
+    flat_fields: dict[str, str] = {}
     for name, inner in value.items():
         path = f"{prefix}[{name}]" if prefix else name
         if isinstance(inner, Mapping):
-            made |= _flat(inner, path)
+            flat_fields |= _flat(inner, path)
         elif not js.is_missing(inner):
-            made[path] = js.text(inner)
-    return made
+            flat_fields[path] = js.text(inner)
+    return flat_fields
 
 
 def _form(table: OptionTable, *first: str) -> Callable[[ServiceFields], dict[str, str]]:
@@ -65,7 +65,7 @@ def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | Non
     return {**query, "starting_after": js.text(last.get("id"))}
 
 
-def _one(path: str, key: str, words: str) -> ServiceOperation:
+def _read_by_id(path: str, key: str, words: str) -> ServiceOperation:
     return ServiceOperation("GET", path, needed={key: words})
 
 
@@ -92,9 +92,9 @@ _OPERATIONS = {
     "customer.delete": ServiceOperation(
         "DELETE", "/customers/{customerId}", recipient="customerId", needed=_CUSTOMER
     ),
-    "customer.get": _one("/customers/{customerId}", "customerId", "which customer it means"),
+    "customer.get": _read_by_id("/customers/{customerId}", "customerId", "which customer it means"),
     "customer.getAll": _list("/customers", "email"),
-    "charge.get": _one("/charges/{chargeId}", "chargeId", "which charge it means"),
+    "charge.get": _read_by_id("/charges/{chargeId}", "chargeId", "which charge it means"),
     "charge.getAll": _list("/charges", ""),
     "charge.update": ServiceOperation(
         "POST", "/charges/{chargeId}", _form(_CHARGE_CHANGES), recipient="chargeId",

@@ -110,21 +110,21 @@ class ExecuteWorkflowNode(StepType):
 
 def _to_choose(node: NodeDefinition) -> StepProblem:
     """What is said of a step that calls a workflow of n8n's database."""
-    wanted = node.get("workflowId")
+    workflow = node.get("workflowId")
     named = node.get("workflowId.cachedResultName")
-    wanted = node.get("workflowId.value", wanted)
-    if not isinstance(wanted, str) or not wanted.strip():
+    workflow = node.get("workflowId.value", workflow)
+    if not isinstance(workflow, str) or not workflow.strip():
         return StepProblem(
             "error", "sub_workflow_missing", "It names no workflow to call. Choose one in n8n."
         )
-    if is_expression(wanted):
+    if is_expression(workflow):
         words = "An expression decides which workflow it calls, which is not done here."
         words = f"{words} Put the JSON of the called one into this step."
         return StepProblem("error", "sub_workflow_missing", words)
-    shown = (
+    steps = (
         f"“{named[:80]}”" if isinstance(named, str) and named and not is_expression(named) else "another one"
     )
-    words = f"It calls the workflow {shown}. Import that one too, and choose it when you set this one up."
+    words = f"It calls the workflow {steps}. Import that one too, and choose it when you set this one up."
     return StepProblem("warning", "sub_workflow_missing", words)
 
 
@@ -160,7 +160,9 @@ def _input(name: str, value: Any, kind: str, *, texts: bool, convert: bool) -> A
 def _handed_on(call: StepCall, result: NodeResult, failed: Items) -> NodeResult:
     """The result with its error output; the step's own items where it does not wait in n8n."""
     if call.first.get("options.waitForSubWorkflow", True) is not True:
-        result.outputs[0] = [replace(item, paired=paired_with(at)) for at, item in enumerate(call.items)]
+        result.outputs[0] = [
+            replace(item, paired=paired_with(index)) for index, item in enumerate(call.items)
+        ]
         result.item_of, result.answers = (-1,) * len(result.item_of), {}
     return _with_error_output(call, result, failed)
 
@@ -197,17 +199,17 @@ def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> N
     result.item_of += tuple(
         item_index + shift if item_index >= 0 else item_index for item_index in called.item_of
     )
-    result.answers = {**result.answers, **{shift + at: use for at, use in called.answers.items()}}
+    result.answers = {**result.answers, **{shift + index: use for index, use in called.answers.items()}}
     result.counts = result.counts.plus(called.counts)
     return result
 
 
 def calls_itself(parameters: JsonObject) -> bool:
     """Whether the step calls the workflow that it is in, at the trigger for calls."""
-    wanted = parameters.get("workflowId")
-    wanted = wanted.get("value") if isinstance(wanted, Mapping) else wanted
+    workflow = parameters.get("workflowId")
+    workflow = workflow.get("value") if isinstance(workflow, Mapping) else workflow
     is_stored = parameters.get("source", "database") == "database"
-    return is_stored and isinstance(wanted, str) and _ITSELF.fullmatch(wanted) is not None
+    return is_stored and isinstance(workflow, str) and _ITSELF.fullmatch(workflow) is not None
 
 
 def inline(parameters: Any) -> Any:

@@ -144,7 +144,7 @@ def _figures(rows: Sequence[Params], items: Sequence[Item], *, dots: bool) -> di
     return into
 
 
-def _there(values: Sequence[Any], row: Params) -> list[Any]:
+def _present_values(values: Sequence[Any], row: Params) -> list[Any]:
     """Returns the values that count; empty ones only if the row includes them."""
     if row.flag("includeEmpty"):
         return [None if value is js.UNDEFINED else value for value in values]
@@ -178,14 +178,14 @@ def _average(values: Sequence[Any]) -> Any:
 
 
 def _unique(values: Sequence[Any], row: Params) -> int:
-    return len({js.json_text(value) for value in _there(values, row)})
+    return len({js.json_text(value) for value in _present_values(values, row)})
 
 
 def _concatenated(values: Sequence[Any], row: Params) -> str:
     between = row.text("separateBy", ",")
     if between == "other":
         between = row.text("customSeparator")
-    return between.join(_piece(value) for value in _there(values, row))
+    return between.join(_piece(value) for value in _present_values(values, row))
 
 
 def _piece(value: Any) -> str:
@@ -195,10 +195,10 @@ def _piece(value: Any) -> str:
 
 
 _FIGURE: dict[str, Callable[[Sequence[Any], Params], Any]] = {
-    "append": _there,
+    "append": _present_values,
     "average": lambda values, row: js.to_json(_average(values)),
     "concatenate": _concatenated,
-    "count": lambda values, row: len(_there(values, row)),
+    "count": lambda values, row: len(_present_values(values, row)),
     "countUnique": _unique,
     "max": lambda values, row: _extreme(values, max),
     "min": lambda values, row: _extreme(values, min),

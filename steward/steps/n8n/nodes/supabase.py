@@ -31,12 +31,12 @@ def _row(fields: ServiceFields) -> dict[str, Any]:
 
 def _conditions(fields: ServiceFields) -> list[tuple[str, str]]:
     """Returns column and condition of each filter, as the API writes them."""
-    made: list[tuple[str, str]] = []
+    conditions: list[tuple[str, str]] = []
     for row in fields.rows("filters.conditions"):
         condition = row.text("condition", "eq")
         operator = row.text("searchFunction") if condition == "fullText" else condition
-        made.append((row.text("keyName"), f"{operator}.{row.text('keyValue')}"))
-    return made
+        conditions.append((row.text("keyName"), f"{operator}.{row.text('keyValue')}"))
+    return conditions
 
 
 def _filter(fields: ServiceFields) -> list[tuple[str, str]]:

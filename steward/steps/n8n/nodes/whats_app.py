@@ -46,22 +46,22 @@ def _media(fields: ServiceFields, kind: str) -> dict[str, Any]:
 
 
 def _location(fields: ServiceFields) -> dict[str, Any]:
-    place = {"longitude": fields.value("longitude"), "latitude": fields.value("latitude")}
+    location = {"longitude": fields.value("longitude"), "latitude": fields.value("latitude")}
     names = fields.options("additionalFields.nameAddress.values", "name", "address")
-    return {"type": "location", "location": place | names}
+    return {"type": "location", "location": location | names}
 
 
 def _message(fields: ServiceFields) -> dict[str, Any]:
     kind = fields.text("messageType", "text")
     if kind == "text":
-        made = _text(fields)
+        content = _text(fields)
     elif kind == "location":
-        made = _location(fields)
+        content = _location(fields)
     elif kind in _MEDIA:
-        made = _media(fields, kind)
+        content = _media(fields, kind)
     else:
         raise ItemFailed(f"A message of the type “{kind[:40]}” is not carried out here. Choose another type.")
-    return {"messaging_product": "whatsapp", "to": _number(fields), **made}
+    return {"messaging_product": "whatsapp", "to": _number(fields), **content}
 
 
 def _parameters(fields: ServiceFields, path: str) -> list[dict[str, Any]]:

@@ -53,17 +53,17 @@ def _get(path: str, key: str, words: str) -> ServiceOperation:
     return ServiceOperation("GET", path, table.read, needed={key: words}, check=table.check)
 
 
-def _writes(path: str, key: str, one: str, names: str) -> dict[str, ServiceOperation]:
+def _writes(path: str, key: str, noun: str, names: str) -> dict[str, ServiceOperation]:
     """Returns the operations that write posts or pages."""
     new, changes = OptionTable("additionalFields", names), OptionTable("updateFields", f"title {names}")
     return {
         "create": ServiceOperation(
             "POST", path, _with_title(new), recipient="title", text="additionalFields.content",
-            needed={"title": f"the title of the {one}"}, check=new.check,
+            needed={"title": f"the title of the {noun}"}, check=new.check,
         ),
         "update": ServiceOperation(
             "POST", f"{path}/{{{key}}}", changes.read, recipient=key, text="updateFields.content",
-            needed={key: f"which {one} it means"}, check=changes.check,
+            needed={key: f"which {noun} it means"}, check=changes.check,
         ),
     }  # fmt: skip
 
@@ -74,8 +74,8 @@ def _no_force(fields: ServiceFields) -> dict[str, str]:
 
 _FORCE = OptionTable("options", "force")
 _OPERATIONS = {
-    **{f"post.{name}": made for name, made in _writes("/posts", "postId", "post", _POST).items()},
-    **{f"page.{name}": made for name, made in _writes("/pages", "pageId", "page", _PAGE_FIELDS).items()},
+    **{f"post.{name}": row for name, row in _writes("/posts", "postId", "post", _POST).items()},
+    **{f"page.{name}": row for name, row in _writes("/pages", "pageId", "page", _PAGE_FIELDS).items()},
     "post.get": _get("/posts/{postId}", "postId", "which post it means"),
     "page.get": _get("/pages/{pageId}", "pageId", "which page it means"),
     "post.getAll": _list("/posts", f"{_READ} sticky", _LISTS),

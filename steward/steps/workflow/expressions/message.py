@@ -82,8 +82,8 @@ def encode_context(
     fields: frozenset[str] | None = None,
 ) -> dict[str, object]:
     """Encodes the context with only the named steps and fields; None stands for all of them."""
-    seen = {name: step for name, step in context.steps.items() if steps is None or name in steps}
-    paired_steps = sorted(seen if paired is None else paired & seen.keys())
+    steps_read = {name: step for name, step in context.steps.items() if steps is None or name in steps}
+    paired_steps = sorted(steps_read if paired is None else paired & steps_read.keys())
     variables = context.variables
     files = {"files": context.files} if context.files else {}
     static = {} if context.static_data is None else {"static": context.static_data}
@@ -93,7 +93,7 @@ def encode_context(
         | {
             "items": _cut(context.items, fields),
             "names": sorted(context.names if steps is None else context.names & steps),
-            "seen": {name: _encode_step(step) for name, step in seen.items()},
+            "seen": {name: _encode_step(step) for name, step in steps_read.items()},
             "pairs": {name: _pairs(context, name) for name in paired_steps},
             "now": int(variables.now.timestamp() * 1000),
             "zone": variables.timezone,

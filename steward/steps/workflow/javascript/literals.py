@@ -44,13 +44,13 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.tokens: list[tuple[str, str]] = []
-        place = 0
-        while place < len(text):
-            token = _TOKEN.match(text, place)
+        position = 0
+        while position < len(text):
+            token = _TOKEN.match(text, position)
             if token is None:
-                raise ValueError(text[place : place + 20])
+                raise ValueError(text[position : position + 20])
             self.tokens.append((str(token.lastgroup), token[str(token.lastgroup)]))
-            place = token.end()
+            position = token.end()
         self.at = 0
 
     def whole(self) -> Any:
