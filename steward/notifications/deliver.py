@@ -12,7 +12,7 @@ from steward.database.notifications import messages, notices, receivers
 from steward.database.notifications.messages import StoredMessage
 from steward.failpoint import failpoint
 from steward.model.ids import MessageId, NoticeId, OrgId, PersonId
-from steward.model.notice import ChannelName, MessageKind, MessageState, NoticeMessage
+from steward.model.notice import ChannelName, MessageKind, MessageState, NoticeMessage, StoredNotice
 from steward.notifications.channel import DeliveryOutcome, DeliveryResult
 from steward.notifications.context import NotificationContext
 from steward.notifications.due import TRIED_FOR, next_try
@@ -207,30 +207,52 @@ async def _loaded(
     tx: Tx, org: OrgId, chosen: Sequence[StoredMessage], addresses: Mapping[PersonId, str]
 ) -> dict[MessageId, NoticeMessage]:
     """Returns the messages in the form that a channel receives."""
-    listed = {message.id: _listed(message) for message in chosen}
-    unlisted = [message for message, ids in listed.items() if ids is None]
-    single = await messages.notices_of(tx, org, unlisted)
-    by_message = {message: single.get(message, []) if ids is None else ids for message, ids in listed.items()}
+    by_message = await _notice_ids(tx, org, chosen)
     all_ids = {notice for ids in by_message.values() for notice in ids}
     notices_by_id = {stored.id: stored for stored in await notices.get_many(tx, org, sorted(all_ids))}
     return {
-        message.id: NoticeMessage(
+        message.id: _as_sent(
             org,
-            message.id,
-            message.receiver.channel,
-            message.receiver.kind,
-            message.receiver.person,
-            message.receiver.route,
-            message.closed_at or message.due_at,
-            message.attempt + 1,
-            message.count,
-            message.envelope,
-            tuple(notices_by_id[notice] for notice in by_message[message.id] if notice in notices_by_id),
-            None if message.receiver.person is None else addresses.get(message.receiver.person),
-            message.sealed,
+            message,
+            [notices_by_id[notice] for notice in by_message[message.id] if notice in notices_by_id],
+            addresses,
         )
         for message in chosen
     }
+
+
+async def _notice_ids(
+    tx: Tx, org: OrgId, chosen: Sequence[StoredMessage]
+) -> dict[MessageId, Sequence[NoticeId]]:
+    """Returns the notices of each message: those its envelope lists, else all."""
+    listed = {message.id: _listed(message) for message in chosen}
+    unlisted = [message for message, ids in listed.items() if ids is None]
+    single = await messages.notices_of(tx, org, unlisted)
+    return {message: single.get(message, []) if ids is None else ids for message, ids in listed.items()}
+
+
+def _as_sent(
+    org: OrgId,
+    message: StoredMessage,
+    of_message: Sequence[StoredNotice],
+    addresses: Mapping[PersonId, str],
+) -> NoticeMessage:
+    receiver = message.receiver
+    return NoticeMessage(
+        org,
+        message.id,
+        receiver.channel,
+        receiver.kind,
+        receiver.person,
+        receiver.route,
+        message.closed_at or message.due_at,
+        message.attempt + 1,
+        message.count,
+        message.envelope,
+        tuple(of_message),
+        None if receiver.person is None else addresses.get(receiver.person),
+        message.sealed,
+    )
 
 
 def _listed(message: StoredMessage) -> list[NoticeId] | None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.address import UrlOrigin, looks_like_address, normalized
@@ -81,22 +81,33 @@ def mail_origin(address: str, private: Collection[str]) -> UrlOrigin:
         port = parts.port
     except ValueError:
         raise CallRefused("the address of a mail server is a host and a port") from None
-    if not address.isprintable() or " " in address:
-        raise CallRefused("the address of a mail server is a host and a port")
-    if parts.scheme not in ("smtp", "smtps") or not parts.hostname or not port:
-        raise CallRefused("the address of a mail server is a host and a port")
-    if parts.username is not None or parts.path or parts.query or parts.fragment:
+    is_plain = address.isprintable() and " " not in address
+    if (
+        not is_plain
+        or _has_more(parts)
+        or parts.scheme not in ("smtp", "smtps")
+        or not parts.hostname
+        or not port
+    ):
         raise CallRefused("the address of a mail server is a host and a port")
     origin = UrlOrigin(parts.scheme, normalized(parts.hostname), port)
+    _check_host(origin, private)
+    return origin
+
+
+def _has_more(parts: SplitResult) -> bool:
+    return parts.username is not None or any((parts.path, parts.query, parts.fragment))
+
+
+def _check_host(origin: UrlOrigin, private: Collection[str]) -> None:
     if origin.entry in private:
-        return origin
+        return
     if looks_like_address(origin.host):
         raise CallRefused("a host is given by name, not as an address")
     if not re.fullmatch(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)+", origin.host):
         raise CallRefused("the host is not a name")
-    if port not in _PORTS:
+    if origin.port not in _PORTS:
         raise CallRefused(f"mail is sent to one of the ports {', '.join(map(str, sorted(_PORTS)))}")
-    return origin
 
 
 class MailFailed(Exception):

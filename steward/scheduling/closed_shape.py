@@ -72,19 +72,28 @@ def _check_once(when: ClosedWhen, zone: ZoneInfo, now: datetime, errors: FieldEr
 
 def _read_weekly(sent: Mapping[str, object], errors: FieldErrors) -> ClosedWhen | None:
     days, from_time, to_time = sent.get("days"), sent.get("from"), sent.get("to")
-    numbers = [day for day in days if type(day) is int and 1 <= day <= 7] if isinstance(days, list) else []
-    if not isinstance(days, list) or not numbers or sorted(set(numbers)) != sorted(days):
-        errors["when.days"] = [_DAYS_WORDS]
+    numbers = _weekdays(days, errors)
     if from_time is not None or to_time is not None:
-        for name, value in (("from", from_time), ("to", to_time)):
-            if not isinstance(value, str) or not _TIME.fullmatch(value):
-                errors[f"when.{name}"] = [_TIME_WORDS]
+        _check_time("from", from_time, errors)
+        _check_time("to", to_time, errors)
     return ClosedWhen(
         ClosedKind.WEEKLY,
-        days=tuple(sorted(numbers)),
+        days=tuple(numbers),
         from_time=from_time if isinstance(from_time, str) else None,
         to_time=to_time if isinstance(to_time, str) else None,
     )
+
+
+def _weekdays(days: object, errors: FieldErrors) -> list[int]:
+    numbers = [day for day in days if type(day) is int and 1 <= day <= 7] if isinstance(days, list) else []
+    if not isinstance(days, list) or not numbers or sorted(set(numbers)) != sorted(days):
+        errors["when.days"] = [_DAYS_WORDS]
+    return sorted(numbers)
+
+
+def _check_time(name: str, value: object, errors: FieldErrors) -> None:
+    if not isinstance(value, str) or not _TIME.fullmatch(value):
+        errors[f"when.{name}"] = [_TIME_WORDS]
 
 
 def _read_yearly(sent: Mapping[str, object], errors: FieldErrors) -> ClosedWhen | None:

@@ -153,14 +153,8 @@ async def put_back(ctx: StepContext) -> StepResult:
     written = _written(ctx, originals)
     index = {original.change.id: number for number, original in enumerate(originals)}
     parts = {part.place: part.part for part in written}
-    now: dict[tuple[int, int], ValuesNow] = {}
-    for change, number, value, is_gone in read_values.values:
-        place = index[ChangeId(change)], number
-        now[place] = ValuesNow({} if is_gone else _values(ctx, parts[place], value), is_gone)
-    sought = {
-        (index[ChangeId(change)], number): _sought(words, wires, note)
-        for change, number, words, wires, note in read_values.sought
-    }
+    now = _values_now(ctx, read_values, index, parts)
+    sought = _looked_up(read_values, index)
 
     def same(part: Part, expected: JsonValue, actual: JsonValue) -> bool:
         return _account(ctx, part.integration_id).changes[part.operation].same(expected, actual)
@@ -180,6 +174,28 @@ async def put_back(ctx: StepContext) -> StepResult:
         memory += _forgotten(originals[number], position)
     result = StepResult({}, counts=Counts(matched=len(proposals)), proposals=tuple(proposals))
     return replace(result, memory=tuple(memory), known=outcomes)
+
+
+def _values_now(
+    ctx: StepContext,
+    read_values: FoundValues,
+    index: Mapping[ChangeId, int],
+    parts: Mapping[tuple[int, int], Part],
+) -> dict[tuple[int, int], ValuesNow]:
+    """Returns what was read of the parts, by the number of the change and of the part."""
+    now: dict[tuple[int, int], ValuesNow] = {}
+    for change, number, value, is_gone in read_values.values:
+        place = index[ChangeId(change)], number
+        now[place] = ValuesNow({} if is_gone else _values(ctx, parts[place], value), is_gone)
+    return now
+
+
+def _looked_up(read_values: FoundValues, index: Mapping[ChangeId, int]) -> dict[tuple[int, int], Sought]:
+    """Returns what was looked up of the parts, by the number of the change and of the part."""
+    return {
+        (index[ChangeId(change)], number): _sought(words, wires, note)
+        for change, number, words, wires, note in read_values.sought
+    }
 
 
 def _source(ctx: StepContext) -> UndoSource:

@@ -72,6 +72,10 @@ class SettingField:
     secret: bool = True
     needed: bool = True
 
+    def accepts(self, text: str) -> bool:
+        """Whether the text can be the field's value."""
+        return bool(text) and re.fullmatch(self.pattern, text) is not None and text.isprintable()
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -166,16 +170,20 @@ class ServiceConnector(ABC):
         for setting in self.fields:
             value = form.get(setting.name)
             text = value.strip() if isinstance(value, str) else ""
-            if text and re.fullmatch(setting.pattern, text) and text.isprintable():
+            if setting.accepts(text):
                 texts[setting.name] = text
             elif setting.needed or value not in (None, ""):
                 errors[setting.name] = [setting.words]
-        if not errors and self.alternatives and sum(name in texts for name in self.alternatives) != 1:
-            titles = [setting.title.lower() for setting in self.fields if setting.name in self.alternatives]
-            errors[self.alternatives[0]] = [f"Give exactly one of these: {' or '.join(titles)}."]
+        if not errors:
+            self._check_alternatives(texts, errors)
         if errors:
             raise BadSettings(errors)
         return texts
+
+    def _check_alternatives(self, texts: Mapping[str, str], errors: dict[str, list[str]]) -> None:
+        if self.alternatives and sum(name in texts for name in self.alternatives) != 1:
+            titles = [setting.title.lower() for setting in self.fields if setting.name in self.alternatives]
+            errors[self.alternatives[0]] = [f"Give exactly one of these: {' or '.join(titles)}."]
 
     def address(self, secrets: ConnectionSecrets) -> str:
         """Returns the address of the API. Raises BadSettings when it may no longer be called."""

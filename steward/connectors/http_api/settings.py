@@ -25,6 +25,7 @@ from steward.telemetry.redact import Secret
 MOST_HOSTS = 20
 _TEXT, _LONG = 500, 8_000
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_PATH_PREFIX = re.compile(r"/[A-Za-z0-9._~/-]*")
 _OF_TRANSPORT = frozenset(("host", "content-length", "connection", "transfer-encoding", "content-type"))
 # By sign-in: the fields that are needed, the secret last.
 SIGN_INS: Mapping[str, tuple[str, ...]] = {
@@ -168,26 +169,32 @@ def _sign_in(texts: Mapping[str, str], errors: dict[str, list[str]]) -> str:
 def _check_values(
     texts: Mapping[str, str], hosts: list[str], private_hosts: Collection[str], errors: dict[str, list[str]]
 ) -> None:
-    header = texts.get("header_name")
-    if header is not None and not _is_header(header):
+    if "header_name" in texts and not _is_header(texts["header_name"]):
         errors["header_name"] = ["This is not the name of a header that can be sent."]
-    prefix = texts.get("path_prefix")
-    if prefix is not None and re.fullmatch(r"/[A-Za-z0-9._~/-]*", prefix) is None:
+    if "path_prefix" in texts and not _PATH_PREFIX.fullmatch(texts["path_prefix"]):
         errors["path_prefix"] = ["Give the beginning of the path, such as /bot."]
     for name in ("token_url", "person_token_url", "test_url"):
         if name in texts and not _is_address(texts[name], private_hosts):
             errors[name] = ["Give a complete https address."]
-    if "test_url" in texts and "test_url" not in errors and "hosts" not in errors:
-        parts = urlsplit(texts["test_url"])
-        if not is_among(parts.hostname or "", hosts) and parts.netloc not in hosts:
-            errors["test_url"] = ["The address must be on one of the hosts above."]
+    if "test_url" in texts and not errors.keys() & {"test_url", "hosts"}:
+        _check_test_host(texts["test_url"], hosts, errors)
     if texts.get("client_in", "body") not in ("body", "header"):
         errors["client_in"] = ["Choose body or header."]
     if "custom" in texts and "custom" not in errors:
-        try:
-            placed(texts["custom"])
-        except ValueError as error:
-            errors["custom"] = [str(error)]
+        _check_custom(texts["custom"], errors)
+
+
+def _check_test_host(url: str, hosts: list[str], errors: dict[str, list[str]]) -> None:
+    parts = urlsplit(url)
+    if not is_among(parts.hostname or "", hosts) and parts.netloc not in hosts:
+        errors["test_url"] = ["The address must be on one of the hosts above."]
+
+
+def _check_custom(text: str, errors: dict[str, list[str]]) -> None:
+    try:
+        placed(text)
+    except ValueError as error:
+        errors["custom"] = [str(error)]
 
 
 def _is_address(url: str, private_hosts: Collection[str]) -> bool:

@@ -75,6 +75,17 @@ def _limit_of(fields: ServiceFields) -> int:
     return max(1, int(float(text))) if re.fullmatch(r"\d+(?:\.0+)?", text) else 50
 
 
+def _type_conditions(chosen: Mapping[str, Any]) -> list[str]:
+    kind, types = chosen.get("whatToSearch", "all"), chosen.get("fileTypes")
+    if kind == "folders":
+        return [f"mimeType = '{FOLDER}'"]
+    conditions = [f"mimeType != '{FOLDER}'"] if kind == "files" else []
+    names = [str(file_type) for file_type in types] if isinstance(types, list) else []
+    if names and "*" not in names:
+        conditions.append("(" + " or ".join(f"mimeType = '{quoted(name)}'" for name in names) + ")")
+    return conditions
+
+
 def _conditions(fields: ServiceFields, chosen: Mapping[str, Any]) -> list[str]:
     text, is_query = fields.text("queryString"), fields.text("searchMethod", "name") == "query"
     conditions = []
@@ -83,15 +94,7 @@ def _conditions(fields: ServiceFields, chosen: Mapping[str, Any]) -> list[str]:
     folder = id_of(fields, "filter.folderId")
     if folder:
         conditions.append(f"'{quoted(folder)}' in parents")
-    kind = chosen.get("whatToSearch", "all")
-    if kind == "folders":
-        conditions.append(f"mimeType = '{FOLDER}'")
-    elif kind == "files":
-        conditions.append(f"mimeType != '{FOLDER}'")
-    types = chosen.get("fileTypes")
-    types = [str(file_type) for file_type in types] if isinstance(types, list) and kind != "folders" else []
-    if types and "*" not in types:
-        conditions.append("(" + " or ".join(f"mimeType = '{quoted(file_type)}'" for file_type in types) + ")")
+    conditions += _type_conditions(chosen)
     if not chosen.get("includeTrashed") and not (is_query and "trashed" in text):
         conditions.append("trashed = false")
     return conditions

@@ -94,15 +94,18 @@ def body_of(params: Params, version: float, files: Sequence[BodyFile] = ()) -> t
     if kind == "form-urlencoded" and params.text("specifyBody", "keypair") == "string":
         return js.text(params.get("body", "")).encode(), FORM
     if kind == "json" and params.text("specifyBody", "keypair") == "json":
-        given_json = params.get("jsonBody", "")
-        value = js.parse_json(given_json) if isinstance(given_json, str) else given_json
-        if value is js.UNDEFINED:
-            raise ItemFailed("The JSON body of this step cannot be read.")
-        return js.json_text(value).encode(), JSON
+        return _json_body(params.get("jsonBody", "")), JSON
     fields = name_value_rows(params, "bodyParameters.parameters")
     return _of_fields(
         {name: value for name, value in fields.items() if not _is_file(name, files)}, kind, files
     )
+
+
+def _json_body(written: Any) -> bytes:
+    value = js.parse_json(written) if isinstance(written, str) else written
+    if value is js.UNDEFINED:
+        raise ItemFailed("The JSON body of this step cannot be read.")
+    return js.json_text(value).encode()
 
 
 def _is_file(name: str, files: Sequence[BodyFile]) -> bool:

@@ -1,7 +1,7 @@
 """Properties of Notion's pages: as a step writes them, and as n8n simplifies them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from steward.steps.n8n.service_fields import ServiceFields
@@ -80,43 +80,50 @@ def _chosen(row: ServiceFields, name: str) -> dict[str, str]:
     return {key: row.text(name)}
 
 
+def _identities(row: ServiceFields, name: str) -> list[dict[str, Any]]:
+    return [{"id": identity} for identity in _names(row.value(name))]
+
+
+def _choices(row: ServiceFields) -> list[dict[str, Any]]:
+    key = "id" if row.version < 2 else "name"
+    return [{key: name} for name in _names(row.value("multiSelectValue"))]
+
+
+def _external_files(row: ServiceFields) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": url.text("name") or url.text("url"),
+            "type": "external",
+            "external": {"url": url.text("url")},
+        }
+        for url in row.rows("fileUrls.fileUrl")
+    ]
+
+
+# The value of a property as Notion takes it, by the kind of the property.
+_PROPERTY_VALUES: Mapping[str, Callable[[ServiceFields], Any]] = {
+    "title": lambda row: rich_text(row.text("title")),
+    "rich_text": lambda row: text_pieces(row, "textContent"),
+    "number": lambda row: row.value("numberValue"),
+    "checkbox": lambda row: row.flag("checkboxValue"),
+    "select": lambda row: _chosen(row, "selectValue"),
+    "status": lambda row: _chosen(row, "statusValue"),
+    "multi_select": _choices,
+    "people": lambda row: _identities(row, "peopleValue"),
+    "relation": lambda row: _identities(row, "relationValue"),
+    "date": _date,
+    "url": lambda row: row.text("urlValue") or None,
+    "email": lambda row: row.text("emailValue") or None,
+    "phone_number": lambda row: row.text("phoneValue") or None,
+    "files": _external_files,
+}
+
+
 def _property_value(row: ServiceFields, kind: str) -> dict[str, Any]:
-    """Returns the value of one property as Notion takes it. Raises ItemFailed for an unknown kind."""
-    match kind:
-        case "title":
-            return {"title": rich_text(row.text("title"))}
-        case "rich_text":
-            return {"rich_text": text_pieces(row, "textContent")}
-        case "number":
-            return {"number": row.value("numberValue")}
-        case "checkbox":
-            return {"checkbox": row.flag("checkboxValue")}
-        case "select" | "status":
-            return {kind: _chosen(row, f"{kind}Value")}
-        case "multi_select":
-            key = "id" if row.version < 2 else "name"
-            return {"multi_select": [{key: name} for name in _names(row.value("multiSelectValue"))]}
-        case "people" | "relation":
-            return {kind: [{"id": identity} for identity in _names(row.value(f"{kind}Value"))]}
-        case "date":
-            return {"date": _date(row)}
-        case "url" | "email":
-            return {kind: row.text(f"{kind}Value") or None}
-        case "phone_number":
-            return {"phone_number": row.text("phoneValue") or None}
-        case "files":
-            urls = row.rows("fileUrls.fileUrl")
-            return {
-                "files": [
-                    {
-                        "name": url.text("name") or url.text("url"),
-                        "type": "external",
-                        "external": {"url": url.text("url")},
-                    }
-                    for url in urls
-                ]
-            }
-    raise ItemFailed(f"A property of the kind “{kind[:40]}” cannot be written. Remove it from the step.")
+    """Returns one property as Notion takes it. Raises ItemFailed for an unknown kind."""
+    if kind not in _PROPERTY_VALUES:
+        raise ItemFailed(f"A property of the kind “{kind[:40]}” cannot be written. Remove it from the step.")
+    return {kind: _PROPERTY_VALUES[kind](row)}
 
 
 def properties_of(fields: ServiceFields) -> dict[str, Any]:
@@ -142,36 +149,59 @@ def _file_address(file: Any) -> Any:
     return _inner(_inner(file, str(_inner(file, "type"))), "url")
 
 
+def _name(value: Any) -> Any:
+    return _inner(value, "name")
+
+
+def _members(value: Any, name: str) -> list[Any]:
+    return [_inner(member, name) for member in value or ()]
+
+
+def _people(value: Any) -> Any:
+    people = value if isinstance(value, list) else [value]
+    names = [_inner(_inner(person, "person"), "email") or _name(person) for person in people]
+    return names if isinstance(value, list) else names[0]
+
+
+def _typed_value(value: Any) -> Any:
+    return _inner(value, str(_inner(value, "type")))
+
+
+def _rollup(value: Any) -> Any:
+    rolled = _typed_value(value)
+    if isinstance(rolled, list):
+        return [simple_value(member) for member in rolled if isinstance(member, Mapping)]
+    return rolled
+
+
+def _unique_id(value: Any) -> Any:
+    prefix, number = _inner(value, "prefix"), _inner(value, "number")
+    return f"{prefix}-{number}" if prefix else number
+
+
+# How n8n simplifies the value of a property, by its kind; other values stay as they are.
+_SIMPLE_VALUES: Mapping[str, Callable[[Any], Any]] = {
+    "title": _plain,
+    "rich_text": _plain,
+    "select": _name,
+    "status": _name,
+    "multi_select": lambda value: _members(value, "name"),
+    "people": _people,
+    "created_by": _people,
+    "last_edited_by": _people,
+    "relation": lambda value: _members(value, "id"),
+    "files": lambda value: [_file_address(member) for member in value or ()],
+    "formula": _typed_value,
+    "rollup": _rollup,
+    "unique_id": _unique_id,
+}
+
+
 def simple_value(property_: Mapping[str, Any]) -> Any:
     """Returns the value of a property as n8n simplifies it."""
     kind = str(property_.get("type"))
     value = property_.get(kind)
-    match kind:
-        case "title" | "rich_text":
-            return _plain(value)
-        case "select" | "status":
-            return _inner(value, "name")
-        case "multi_select":
-            return [_inner(member, "name") for member in value or ()]
-        case "people" | "created_by" | "last_edited_by":
-            people = value if isinstance(value, list) else [value]
-            names = [_inner(_inner(member, "person"), "email") or _inner(member, "name") for member in people]
-            return names if isinstance(value, list) else names[0]
-        case "relation":
-            return [_inner(member, "id") for member in value or ()]
-        case "files":
-            return [_file_address(member) for member in value or ()]
-        case "formula":
-            return _inner(value, str(_inner(value, "type")))
-        case "rollup":
-            rolled = _inner(value, str(_inner(value, "type")))
-            if isinstance(rolled, list):
-                return [simple_value(member) for member in rolled if isinstance(member, Mapping)]
-            return rolled
-        case "unique_id":
-            prefix, number = _inner(value, "prefix"), _inner(value, "number")
-            return f"{prefix}-{number}" if prefix else number
-    return value
+    return _SIMPLE_VALUES[kind](value) if kind in _SIMPLE_VALUES else value
 
 
 def simple_page(page: Mapping[str, Any], version: float) -> dict[str, Any]:

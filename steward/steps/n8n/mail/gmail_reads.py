@@ -128,11 +128,8 @@ class GmailReads:
             short["labels"] = [{"id": label.get("id"), "name": label.get("name")} for label in names]
         payload = message.get("payload")
         if isinstance(payload, Mapping):
-            headers = payload.get("headers")
             short["payload"] = {name: value for name, value in payload.items() if name != "headers"}
-            for row in headers if isinstance(headers, list) else ():
-                if isinstance(row, Mapping) and row.get("name") in _SHOWN_HEADERS:
-                    short[str(row["name"])] = row.get("value")
+            short |= _shown_headers(payload.get("headers"))
         return short
 
     async def _resolved(self, fields: ServiceFields, message: Mapping[str, Any]) -> Item:
@@ -218,3 +215,11 @@ def _seconds(text: str, zone: tzinfo) -> int:
     except ValueError:
         raise ItemFailed(f"“{text[:40]}” is not a date. Write it as 2026-05-01T00:00:00.") from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp())
+
+
+def _shown_headers(headers: Any) -> dict[str, Any]:
+    return {
+        str(row["name"]): row.get("value")
+        for row in (headers if isinstance(headers, list) else ())
+        if isinstance(row, Mapping) and row.get("name") in _SHOWN_HEADERS
+    }

@@ -142,7 +142,7 @@ def listed_messages(fields: ServiceFields) -> dict[str, Any]:
     return {**query, "$filter": " and ".join(_conditions(fields, "filtersUI.values.filters")) or None}
 
 
-def _conditions(fields: ServiceFields, path: str) -> list[str]:
+def _folder_conditions(fields: ServiceFields, path: str) -> list[str]:
     conditions = []
     for name, sign, joint in (("foldersToInclude", "eq", " or "), ("foldersToExclude", "ne", " and ")):
         folders = fields.value(f"{path}.{name}")
@@ -150,6 +150,11 @@ def _conditions(fields: ServiceFields, path: str) -> list[str]:
         if folders:
             terms = [f"parentFolderId {sign} '{_quoted(js.text(folder))}'" for folder in folders]
             conditions.append(f"({joint.join(terms)})" if len(terms) > 1 else terms[0])
+    return conditions
+
+
+def _conditions(fields: ServiceFields, path: str) -> list[str]:
+    conditions = _folder_conditions(fields, path)
     sender = fields.text(f"{path}.sender")
     if sender:
         part = "address" if "@" in sender else "name"

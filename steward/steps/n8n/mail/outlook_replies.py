@@ -1,11 +1,12 @@
 """Answers to messages of a mailbox of Outlook, and drafts that are sent."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from steward.connectors.base.mail import SendMail
 from steward.connectors.base.service_calls import SendCall
 from steward.model.json import JsonObject
-from steward.outbound.mail_message import one_line
+from steward.outbound.mail_message import Mailbox, one_line
 from steward.steps.base import AccountAccess
 from steward.steps.n8n.mail.mail_nodes import mailboxes
 from steward.steps.n8n.mail.outlook_fields import (
@@ -41,29 +42,28 @@ def reply_draft(fields: ServiceFields) -> dict[str, Any]:
     return {"message": {**message, "body": body}}
 
 
+def _without(own_address: str, mailboxes: Iterable[Mailbox]) -> list[Mailbox]:
+    return [mailbox for mailbox in mailboxes if mailbox.address.lower() != own_address]
+
+
+def _reply_subject(original: Mapping[str, Any]) -> str:
+    subject = one_line(str(original.get("subject") or ""))
+    return subject if subject.lower().startswith("re:") else f"RE: {subject}"
+
+
 async def reply_mail(call: StepCall, fields: ServiceFields, account: AccountAccess) -> SendMail:
     """Returns the answer to a message that is read first. Raises ItemFailed."""
     path = message_path(fields)
     original = await read_json(call, path, {"$select": "subject,from,replyTo,toRecipients,ccRecipients"})
     own_address = str(account.connection.account_label or "").lower()
     senders = mailboxes_in(original.get("replyTo")) or mailboxes_in(original.get("from"))
-    subject = one_line(str(original.get("subject") or ""))
-    subject = subject if subject.lower().startswith("re:") else f"RE: {subject}"
+    subject = _reply_subject(original)
     comment = fields.text("comment" if fields.version < 2 else "message")
     thread = fields.text("messageId")
     if not is_to_sender(fields):
-        others = [
-            mailbox
-            for mailbox in mailboxes_in(original.get("toRecipients"))
-            if mailbox.address.lower() != own_address
-        ]
-        copies = [
-            mailbox
-            for mailbox in mailboxes_in(original.get("ccRecipients"))
-            if mailbox.address.lower() != own_address
-        ]
+        copies = _without(own_address, mailboxes_in(original.get("ccRecipients")))
         options: JsonObject = {"quotes": True}
-        to = [*senders, *others]
+        to = [*senders, *_without(own_address, mailboxes_in(original.get("toRecipients")))]
         return SendMail(to, subject, text=comment, cc=copies, thread=thread, options=options)
     text, markup = bodies(fields, "additionalFields", "comment" if fields.version < 2 else "message")
     if fields.version < 2 and fields.text("additionalFields.bodyContent"):

@@ -103,6 +103,20 @@ def _upsert(fields: ServiceFields) -> dict[str, Any]:
     return {"records": [{"fields": row}], **merged, **_typecast(fields)}
 
 
+def _listed_fields(names: Any) -> dict[str, Any]:
+    listed = names if isinstance(names, list) else str(names).split(",") if names else []
+    return {f"fields[{index}]": name for index, name in enumerate(listed)}
+
+
+def _order(fields: ServiceFields) -> dict[str, Any]:
+    order: dict[str, Any] = {}
+    path = "sort.property" if fields.version >= 2 else "additionalOptions.sort.property"
+    for index, row in enumerate(fields.rows(path)):
+        order[f"sort[{index}][field]"] = row.value("field")
+        order[f"sort[{index}][direction]"] = row.text("direction", "asc")
+    return order
+
+
 def _query(fields: ServiceFields) -> dict[str, Any]:
     """Returns the query of a list: formula, view, fields and order."""
     options = fields.options("options" if fields.version >= 2 else "additionalOptions")
@@ -112,13 +126,7 @@ def _query(fields: ServiceFields) -> dict[str, Any]:
         "filterByFormula": formula or None,
         "view": options.get("view"),
     }
-    names = options.get("fields")
-    listed = names if isinstance(names, list) else str(names or "").split(",") if names else []
-    query |= {f"fields[{index}]": name for index, name in enumerate(listed)}
-    path = "sort.property" if fields.version >= 2 else "additionalOptions.sort.property"
-    for index, row in enumerate(fields.rows(path)):
-        query[f"sort[{index}][field]"] = row.value("field")
-        query[f"sort[{index}][direction]"] = row.text("direction", "asc")
+    query |= _listed_fields(options.get("fields")) | _order(fields)
     view = query["view"]
     query["view"] = view.get("value") if isinstance(view, Mapping) else view
     return {name: value for name, value in query.items() if value not in (None, "")}
