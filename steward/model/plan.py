@@ -132,6 +132,10 @@ class StartField:
         return ".".join(self.path)
 
 
+# What a webhook's call has beside its body.
+CALL_PARTS = ("query", "params", "headers")
+
+
 @dataclass(frozen=True, slots=True)
 class PlanTrigger:
     """How a file's workflow starts, as proposed; `name` is the step its edges leave from.

@@ -23,8 +23,8 @@ from steward.runs.state import RunTimedOut, Walk
 from steward.runs.storage import static_data
 from steward.steps.base import StepFailed, StepResult
 from steward.steps.n8n.nodes import BY_TYPE
-from steward.steps.shopify_flow.hydrate import with_reads
 from steward.steps.shopify_flow.walk import flow_handed_on, walk_flow
+from steward.steps.start_reads import with_reads_of
 from steward.steps.workflow import start_times
 from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -64,8 +64,8 @@ async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
         raise StepFailed("step_failed", "The steps of this automation are no longer there. Import it again.")
     plan = kept_plan.from_kept(stored_plan.plan)
     entry = plan.entry()
-    if plan.mode is DataMode.ENVIRONMENT and entry is not None:
-        plan = with_reads(plan, entry.name)
+    if entry is not None:
+        plan = with_reads_of(plan, entry, run)
     return plan, stored_plan.bindings
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 
 from tests.events.world import Ears
+from tests.imports.exports import code, node, wires
 
 
 async def sold(ears: Ears, **more: Any) -> str:
@@ -75,3 +76,25 @@ async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ea
     await ears.later(minutes=15)
     await ears.later(minutes=15)
     assert await ears.told(made) == told
+
+
+async def test_a_missed_event_hands_the_whole_object_to_an_imported_workflow(ears: Ears) -> None:
+    """Catching up reads few fields of an object; the run reads it.
+
+    See docs/design/imports-verdict.md#start.
+    """
+    nodes = [
+        node("Told", "wooCommerceTrigger", 1, {"event": "order.created"}),
+        code("See", "throw new Error($('Told').first().json.billing.city)"),
+    ]
+    export = {"name": "Told", "nodes": nodes, "connections": wires(nodes), "settings": {}}
+    automation = await ears.imported(export, "orders/create")
+    ears.shop.clock.tick(60)
+    await sold(ears, billing={"city": "Ghent"})
+    await ears.shop.drain()
+    ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
+    ears.shop.clock.tick(60)
+    await sold(ears, billing={"city": "Bruges"})
+    await ears.later(minutes=15)
+    messages = [str(run["message"]) for run in await ears.runs(automation)]
+    assert [message.partition(" ")[0] for message in messages] == ["Ghent", "Bruges"]

@@ -82,12 +82,29 @@ class Ears:
         heard = await self.token.post(PATH, body)
         assert heard.status == 201, heard.body
         made: dict[str, Any] = heard.data["automation"]
-        if listen:
-            assert (await self.token.post(f"{PATH}/{made['id']}/resume")).status == 200
-            await self.shop.drain()
-            made = await self.read(made)
-            assert made["trigger"]["listening"] == "yes", made["trigger"]
-        return made
+        return await self._listening(made) if listen else made
+
+    async def imported(self, export: Mapping[str, Any], topic: str) -> dict[str, Any]:
+        """An automation of an export from n8n that the topic starts, resumed and listening."""
+        sent = {"source": "workflow_tool", "name": "On events", "content": json.dumps(export)}
+        heard = await self.token.post(f"{PATH}/imports", sent)
+        assert heard.status == 201, heard.body
+        body = {
+            "name": "On events",
+            "integration_id": self.whole.number("woocommerce"),
+            "schedule": MANUAL,
+            "trigger": {"kind": "event", "topics": [topic]},
+        }
+        heard = await self.token.post(f"{PATH}/imports/{heard.data['import']['id']}/automations", body)
+        assert heard.status == 201, heard.body
+        return await self._listening(heard.data["automation"])
+
+    async def _listening(self, made: Mapping[str, Any]) -> dict[str, Any]:
+        assert (await self.token.post(f"{PATH}/{made['id']}/resume")).status == 200
+        await self.shop.drain()
+        automation = await self.read(made)
+        assert automation["trigger"]["listening"] == "yes", automation["trigger"]
+        return automation
 
     async def read(self, automation: Mapping[str, Any]) -> dict[str, Any]:
         """The automation as answered now."""

@@ -49,6 +49,17 @@ async def message_of(shop: Shop, run: Run) -> str:
     return str([row["message"] for row in await shop.steps(run) if row["name"] == "See"])
 
 
+async def test_parts_of_a_call_that_steps_read_stand_beside_the_body(shop: Shop) -> None:
+    """Others are the body's. See docs/design/api/runs.md#run-now."""
+    export = shown_by("webhook")
+    text = "throw new Error($json.query.shop + ' ' + JSON.stringify($input.first().json))"
+    export["nodes"][1]["parameters"]["jsCode"] = text
+    automation = await automated(shop, export)
+    begun = await started(shop, automation, {"query": {"shop": "1"}, "params": {"a": 2}, "b": 3})
+    expected = '1 {"headers":{},"params":{},"query":{"shop":"1"},"body":{"params":{"a":2},"b":3}}'
+    assert expected in await message_of(shop, begun.run)
+
+
 @pytest.mark.parametrize(
     ("trigger", "expected"),
     [

@@ -226,6 +226,13 @@ def test_usual_ports_are_taken_where_the_form_names_none() -> None:
         (2, {**MAIL, "options": {}}, "note", "line about itself"),
         (2.1, {**MAIL, "options": {**QUIET, "allowUnauthorizedCerts": True}}, "warning", "certificate"),
         (2.1, {**MAIL, "toEmail": ""}, "warning", "whom it writes to"),
+        (
+            2.1,
+            {**MAIL, "emailFormat": "html", "html": "", "message": "Hi"},
+            "warning",
+            "an empty one is sent",
+        ),
+        (2, {**MAIL, "emailFormat": "text", "text": ""}, "warning", "an empty one"),
     ],
 )
 def test_what_differs_is_found_at_import(

@@ -16,6 +16,10 @@ from tests.services.test_http_services import Api, api, shop, signed_in
 __all__ = ["api", "shop"]  # fixtures
 
 ZONE = {"zone": "Europe/Riga"}
+CARDS = {"resource": "list", "operation": "getCards", "id": "l1"}
+TWO_ROWS = {"conditions": [{"keyName": "id", "keyValue": "1"}, {"keyName": "paid", "keyValue": "true"}]}
+SPAN = {"start": "2026-07-01", "end": "2026-07-02"}
+DAYS = {"timeMin": "2026-07-01T09:00:00Z", "timeMax": "2026-07-02T09:00:00Z"}
 CALENDAR = {"calendar": {"__rl": True, "mode": "list", "value": "ann@shop.example"}}
 EVENTS = "/calendars/ann%40shop.example/events"
 ROWS = {
@@ -133,7 +137,7 @@ CALLS: list[tuple[str, float, dict[str, Any], str, dict[str, Any], dict[str, str
         {"desc": "x"},
         {},
     ),
-    ("trello", 1, {"resource": "list", "operation": "getCards", "id": "l1"}, "GET /lists/l1/cards", {}, {}),
+    ("trello", 1, {**CARDS, "returnAll": True}, "GET /lists/l1/cards", {}, {}),
     (
         "trello",
         1,
@@ -312,6 +316,28 @@ CALLS: list[tuple[str, float, dict[str, Any], str, dict[str, Any], dict[str, str
         {},
         {"maxResults": "100", "singleEvents": "true", "timeMin": "2026-07-01T12:00:00+03:00"},
     ),
+    (
+        "googleCalendar",
+        1.3,
+        {
+            **CALENDAR,
+            "operation": "getAll",
+            **DAYS,
+            "options": {
+                "recurringEventHandling": "expand",
+                "timeZone": {"__rl": True, "value": "Europe/Riga", "mode": "list"},
+            },
+        },
+        f"GET {EVENTS}",
+        {},
+        {
+            "maxResults": "100",
+            "singleEvents": "true",
+            "timeZone": "Europe/Riga",
+            "timeMin": "2026-07-01T12:00:00+03:00",
+            "timeMax": "2026-07-02T12:00:00+03:00",
+        },
+    ),
     ("supabase", 1, {"tableId": "orders", **COLUMNS}, "POST /orders", {"paid": True}, {}),
     ("supabase", 1, {**ROWS, "operation": "getAll"}, "GET /orders?or=%28id.gt.7%29", {}, {"limit": "100"}),
     (
@@ -351,8 +377,29 @@ def test_an_operation_calls_what_its_parameters_say(
 REFUSED = [
     ("n8n", 1, {"resource": "execution", "operation": "getAll"}, "not carried out"),
     ("n8n", 1, {"filters": {"owner": "a"}}, "not known"),
-    ("googleCalendar", 1.3, {**CALENDAR, "operation": "getAll"}, "which days it reads"),
-    ("googleCalendar", 1.3, {**CALENDAR, "additionalFields": {"repeatFrecuency": "Daily"}}, "not known"),
+    (
+        "googleCalendar",
+        1.3,
+        {**CALENDAR, "operation": "getAll", "options": {"recurringEventHandling": "expand"}},
+        "which days it reads",
+    ),
+    ("googleCalendar", 1.3, {**CALENDAR, "operation": "getAll", **DAYS}, "the next occurrence"),
+    ("googleCalendar", 1.3, {**CALENDAR, "operation": "get", "eventId": "e1"}, "the next occurrence"),
+    (
+        "googleCalendar",
+        1.2,
+        {**CALENDAR, "operation": "get", "eventId": "e1", "options": {"returnNextInstance": True}},
+        "the next occurrence",
+    ),
+    ("googleCalendar", 1.3, {**CALENDAR, "end": "2026-07-02"}, "when the event starts"),
+    (
+        "googleCalendar",
+        1.3,
+        {**CALENDAR, **SPAN, "additionalFields": {"repeatFrecuency": "Daily"}},
+        "not known",
+    ),
+    ("trello", 1, CARDS, "how many it reads"),
+    ("supabase", 1, {**ROWS, "operation": "update", "filters": TWO_ROWS, **COLUMNS}, "all of its conditions"),
     (
         "googleDocs",
         2,

@@ -200,12 +200,25 @@ async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: 
     await expect(
         seen.page.get_by_text("Can run on a Shopify store; not on The shop (1 step)")
     ).to_be_visible()
+    # The step is marked as well; the list judges by no store.
+    await seen.open(f"/imports/{shown['Fetched']['id']}?view=steps")
+    steps = seen.page.get_by_role("main")
+    await expect(steps.get_by_text("Cannot run").first).to_be_visible()
+    await seen.open("/imports")
+    row = seen.page.get_by_role("row").filter(has_text="Fetched")
+    await expect(row.get_by_text("Can run on a Shopify store")).to_be_visible()
     await seen.open(f"/imports/{shown['Fetched']['id']}?view=run")
     # The only store there is chooses itself.
     make = seen.page.get_by_role("button", name="Make automation")
     await expect(make).to_have_accessible_description(re.compile("no counterpart for 1 step"))
     for made in shown.values():
         await member.call("DELETE", f"{IMPORTS}/{made['id']}")
+    # So is one that is not kept yet.
+    await seen.open("/imports/new")
+    await _drop(seen.page, flow(began(), task(2, FLOW + "fetch::orders", query="")))
+    await expect(
+        seen.page.get_by_text("Can run on a Shopify store; not on The shop (1 step)")
+    ).to_be_visible()
 
 
 async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_given(

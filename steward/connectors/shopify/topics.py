@@ -28,7 +28,8 @@ class _TopicSource:
     parent: str | None = None
 
 
-_ORDER = ("id", "created_at", "updated_at", "cancelled_at", "financial_status", "fulfillment_status")
+_STATE_FIELDS = ("cancelled_at", "financial_status", "fulfillment_status")
+_ORDER = ("id", "created_at", "updated_at", *_STATE_FIELDS)
 _PLAIN = ("id", "created_at", "updated_at")
 _OF_ORDER = ("id", "order_id", "created_at", "updated_at")
 _GLOBAL = ("admin_graphql_api_id", "created_at", "updated_at")
@@ -271,6 +272,17 @@ def _scalars(row: Row) -> dict[str, JsonValue]:
     return {
         name: value for name, value in row.items() if value is None or isinstance(value, str | int | bool)
     }
+
+
+def told_fields(topic: str) -> frozenset[str] | None:
+    """Returns the fields that every event of a canonical topic has; None for a topic of no Shopify store.
+
+    What was missed and is read later has no states of the object.
+    """
+    for source in TOPIC_SOURCES.values():
+        if source.canonical == topic:
+            return frozenset(name for name in source.fields if "." not in name and name not in _STATE_FIELDS)
+    return None
 
 
 def listed(natives: Sequence[str]) -> list[tuple[str, _TopicSource]]:

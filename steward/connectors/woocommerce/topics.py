@@ -235,15 +235,15 @@ def _time(event: Event) -> dict[str, JsonValue]:
 
 
 def _plain(row: Row) -> JsonObject:
-    """Returns the body as plain JSON, with fractions as exact text."""
+    """Returns the body as plain JSON: its own fractions as exact text, those of its parts as numbers."""
 
-    def plain(value: object) -> JsonValue:
+    def plain(value: object, *, is_part: bool = True) -> JsonValue:
         if isinstance(value, dict):
             return {name: plain(inner) for name, inner in value.items()}
         if isinstance(value, list):
             return [plain(inner) for inner in value]
         if value is None or isinstance(value, bool | int | str):
             return value
-        return format(value, "f")
+        return float(format(value, "f")) if is_part else format(value, "f")
 
-    return {name: plain(value) for name, value in row.items()}
+    return {name: plain(value, is_part=False) for name, value in row.items()}

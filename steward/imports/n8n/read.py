@@ -8,10 +8,12 @@ from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph, start_fields, steps, triggers, unwrap
 from steward.imports.n8n.data_flow import DataFlow
 from steward.imports.n8n.form_pages import with_pages
+from steward.imports.n8n.known_fields import unknown_field_findings
 from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, missing_secrets
 from steward.imports.n8n.once import said_once
 from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts
 from steward.imports.n8n.secrets import without_secrets
+from steward.imports.n8n.start_files import start_file_findings
 from steward.imports.n8n.unwrap import Node, Workflow
 from steward.imports.reach import reach_findings
 from steward.model.called import CannotBeCalled, is_open, open_calls, with_called
@@ -71,6 +73,7 @@ def read_value(
         inner=inner,
     )
     plan = graph.arranged(plan, start=triggers.called_by(workflow.nodes) if depth else None)
+    plan = start_fields.with_call_fields(plan)
     reading.start_findings(plan, depth)
     plan = reading.missing_values(plan, paths, cleaned)
     reading.settings(plan)
@@ -102,6 +105,8 @@ class _WorkflowReader:
         """
         flow = DataFlow(plan)
         self.findings += answer_findings(flow, self.workflow.nodes)
+        self.findings += unknown_field_findings(plan, self.workflow.nodes)
+        self.findings += start_file_findings(plan, self.workflow.nodes)
         if paths:
             names = self._names_by_place(cleaned["nodes"])
             removed = [_removed_secret(path, names) for path in paths]

@@ -3,45 +3,19 @@
 See docs/design/api/runs.md#run-now.
 """
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steward.imports.step_templates import templates_of
+from steward.imports.n8n.field_reads import codes_of, reads_in, receiving
 from steward.model.finding import Finding
-from steward.model.plan import DataMode, Plan, PlanStep, PlanTrigger, StartField, StartFieldType
-from steward.steps.n8n.nodes import BY_TYPE
-from steward.steps.n8n.nodes.code import script_of
-from steward.steps.workflow.execute import raw_parameters
-from steward.steps.workflow.expressions.template import Chunk
-from steward.steps.workflow.step_types import FieldUse
+from steward.model.plan import CALL_PARTS, DataMode, Plan, PlanTrigger, StartField, StartFieldType
 
-_SCRIPTS: Final = frozenset(("code", "function", "functionItem"))
 _MAX_FIELDS: Final = 100
 _NAMED_FIELDS: Final = 8  # in one finding
 _KEPT_FIELDS: Final = {
     "formTrigger": frozenset(("submittedAt", "formMode")),
     "chatTrigger": frozenset(("sessionId", "action")),
 }
-_QUOTED = r"""'[^'\\\n]*'|"[^"\\\n]*\""""
-_KEYS = (
-    rf"""(?P<keys>(?:\s*\??\.\s*[A-Za-z_$][\w$]*|\s*(?:\?\.)?\[\s*(?:\d+|{_QUOTED})\s*\])*)(?P<call>\s*\()?"""
-)
-_CURRENT = re.compile(
-    rf"""(?<![\w$.])(?:\$json|\$input\.item\.json|\$input\.(?:first|last)\(\)\.json|\$input\.all\(\)\[\d+\]\.json
-    |items?(?:\[\d+\])?\.json){_KEYS}""",
-    re.VERBOSE,
-)
-_NAMED = re.compile(
-    rf"""(?:\$\(\s*(?P<call_name>{_QUOTED})\s*\)\.(?:item|first\(\)|last\(\)|all\(\)\[\d+\])
-    |\$node\[\s*(?P<node_name>{_QUOTED})\s*\]|\$node\.(?P<dotted>[A-Za-z_]\w*))\.json{_KEYS}""",
-    re.VERBOSE,
-)
-_KEY = re.compile(rf"""\.\s*(?P<name>[A-Za-z_$][\w$]*)|\[\s*(?:(?P<number>\d+)|(?P<quoted>{_QUOTED}))\s*\]""")
-_OF_LISTS = frozenset(
-    ("map", "filter", "forEach", "find", "some", "every", "reduce", "join", "flatMap", "length")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +58,35 @@ def with_fields(plan: Plan, finding: Finding) -> Finding:
     return replace(finding, message=f"{finding.message} {words}")
 
 
+def with_call_fields(plan: Plan) -> Plan:
+    """The plan with the fields beside the body that its steps read of a webhook's call, at the trigger.
+
+    A payload has them under `query`, `params` and `headers`; everything else of it is the body.
+    """
+    entry = plan.entry()
+    if entry is None or (entry.replaced or "").rpartition(".")[2] != "webhook":
+        return plan
+    paths = [path for path in _read_paths(plan, entry, in_body=True) if path[0] in CALL_PARTS]
+    fields = tuple(StartField(path, ".".join(path)) for path in dict.fromkeys(path[:2] for path in paths))
+    called = replace(entry, fields=fields[:_MAX_FIELDS])
+    triggers = tuple(called if trigger.name == entry.name else trigger for trigger in plan.triggers)
+    return replace(plan, triggers=triggers)
+
+
 def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[str, ...], StartFieldType]:
     """The fields of the start that running steps read, each with what it must be, in plan order."""
     types_by_path: dict[tuple[str, ...], StartFieldType] = {}
-    receiving = _receiving(plan, entry)
+    receivers = receiving(plan, entry.name)
     for step in plan.running():
-        for code in _codes(step):
-            for match in _matches(code, entry.name, receives=step.name in receiving):
-                path, field_type = _path(match)
+        for code in codes_of(step):
+            for read in reads_in(code, (entry.name,), receives=step.name in receivers):
+                path = read.keys
+                field_type = StartFieldType.JSON if read.is_list else StartFieldType.TEXT
                 if in_body:
-                    if path[:1] != ("body",):
+                    if path[:1] == ("body",):
+                        path = path[1:]
+                    elif path[:1] and path[0] not in CALL_PARTS:
                         continue
-                    path = path[1:]
                 if path and types_by_path.get(path) is not StartFieldType.JSON:
                     types_by_path[path] = field_type
     return types_by_path
@@ -107,61 +98,3 @@ def _without_parents(
     """Leaves out a field of which other steps read members: the members are asked for."""
     parents = {path[:length] for path in types_by_path for length in range(1, len(path))}
     return {path: field_type for path, field_type in types_by_path.items() if path not in parents}
-
-
-def _receiving(plan: Plan, entry: PlanTrigger) -> set[str]:
-    """The steps whose items still have the fields of the start."""
-    steps = {step.name: step for step in plan.steps}
-    receiving: set[str] = set()
-    pending = [entry.name]
-    while pending:
-        source = pending.pop()
-        for edge in plan.edges:
-            if edge.source != source or edge.target in receiving or edge.target not in steps:
-                continue
-            receiving.add(edge.target)
-            if _passes(steps[edge.target]):
-                pending.append(edge.target)
-    return receiving
-
-
-def _passes(step: PlanStep) -> bool:
-    if step.origin is None or step.origin.disabled:
-        return True
-    step_type = BY_TYPE.get(step.origin.source_type)
-    return step_type is not None and step_type.field_use_of(step) in (
-        FieldUse.PASSES_ITEMS,
-        FieldUse.EXTENDS_ITEMS,
-    )
-
-
-def _codes(step: PlanStep) -> Iterator[str]:
-    for _, template in templates_of(step):
-        yield from (part.code for part in template.parts if isinstance(part, Chunk))
-    source_type = step.origin.source_type if step.origin is not None else ""
-    if source_type in _SCRIPTS:
-        yield script_of(source_type, raw_parameters(step.config)).text
-
-
-def _matches(code: str, start: str, *, receives: bool) -> Iterator[re.Match[str]]:
-    if receives:
-        yield from _CURRENT.finditer(code)
-    for match in _NAMED.finditer(code):
-        name = match["dotted"] or (match["call_name"] or match["node_name"])[1:-1]
-        if name == start:
-            yield match
-
-
-def _path(match: re.Match[str]) -> tuple[tuple[str, ...], StartFieldType]:
-    """The keys up to a list's index or a method, and whether the field there is a list."""
-    keys: list[str] = []
-    key_matches = list(_KEY.finditer(match["keys"]))
-    for position, key in enumerate(key_matches):
-        name = key["name"] or (key["quoted"] or "")[1:-1]
-        is_method = key["name"] is not None and match["call"] is not None and position == len(key_matches) - 1
-        if key["number"] is not None or (name in _OF_LISTS and (is_method or name == "length")):
-            return tuple(keys), StartFieldType.TEXT if name == "length" else StartFieldType.JSON
-        if is_method or not name:
-            break
-        keys.append(name)
-    return tuple(keys), StartFieldType.TEXT

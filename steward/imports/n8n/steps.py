@@ -11,6 +11,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import BOUND_KINDS, OnError, PlanStep, Retry, StepKind, StepSource
 from steward.steps.n8n.node_versions import has_major
 from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.n8n.nodes.store_event import EVENT_TYPE
 from steward.steps.workflow.execute import EXPRESSION, encode_config
 from steward.steps.workflow.step_types import NodeDefinition, StepType
 
@@ -42,7 +43,7 @@ _FILES_AT_WORK = frozenset(("editImage", "iCal"))
 def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Finding]]:
     """The step a node becomes, and what was found."""
     kind = BY_TYPE.get(node.type)
-    if kind is None:
+    if kind is None or node.type == EVENT_TYPE:
         return _unsupported(node, _why(node))
     if not has_major(kind.versions, node.version):
         return _unsupported(node, ("node_version", _unknown_major(kind, node.version)))

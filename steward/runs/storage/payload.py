@@ -16,7 +16,7 @@ from steward.model.automation import Automation, AutomationKind
 from steward.model.ids import OrgId, RunId
 from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import DataMode, PlanTrigger, StartField, StartFieldType
+from steward.model.plan import CALL_PARTS, DataMode, PlanTrigger, StartField, StartFieldType
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Run
 
@@ -88,7 +88,10 @@ def start_item(entry: PlanTrigger, run: Run, payload: JsonObject) -> JsonObject:
     """Returns the payload as the item that the workflow's trigger would output."""
     trigger = (entry.replaced or "").rpartition(".")[2]
     if trigger == "webhook":
-        return {"headers": {}, "params": {}, "query": {}, "body": payload}
+        read_parts = {field.path[0] for field in entry.fields}
+        parts = {name: payload[name] for name in CALL_PARTS if name in read_parts and name in payload}
+        body = {name: value for name, value in payload.items() if name not in parts}
+        return {"headers": {}, "params": {}, "query": {}, **parts, "body": body}
     if trigger == "formTrigger":
         return {"submittedAt": wire_time(run.queued_at), "formMode": "production", **payload}
     if trigger == "chatTrigger":

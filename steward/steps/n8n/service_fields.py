@@ -24,9 +24,7 @@ class ServiceFields:
 
     def value(self, path: str) -> Any:
         """Returns the value at a dotted path, that of a resource locator alone; None without one."""
-        value = self.params.get(path)
-        if isinstance(value, Mapping) and value.get("__rl") is True:
-            value = value.get("value")
+        value = _located(self.params.get(path))
         return None if value is js.UNDEFINED else value
 
     def text(self, path: str, default: str = "") -> str:
@@ -49,7 +47,8 @@ class ServiceFields:
         collection = self.value(path)
         members = collection if isinstance(collection, Mapping) else {}
         chosen = names or tuple(members)
-        return {name: members[name] for name in chosen if not js.is_missing(members.get(name))}
+        values = {name: _located(members.get(name)) for name in chosen}
+        return {name: value for name, value in values.items() if not js.is_missing(value)}
 
     def rows(self, path: str) -> list["ServiceFields"]:
         """Returns a list of objects."""
@@ -66,6 +65,11 @@ class ServiceFields:
         if parsed is js.UNDEFINED:
             raise ItemFailed(f"The JSON of “{label}” cannot be read.")
         return parsed
+
+
+def _located(value: Any) -> Any:
+    """Returns the value of a resource locator, any other value as it is."""
+    return value.get("value") if isinstance(value, Mapping) and value.get("__rl") is True else value
 
 
 # A parameter by its dotted name, or what a call makes of the parameters.

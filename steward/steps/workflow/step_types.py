@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
@@ -54,6 +54,10 @@ class FieldUse(Enum):
     PASSES_ITEMS = "whole"  # passes items on unchanged
     EXTENDS_ITEMS = "more"  # passes each item on with more fields
     REPLACES_ITEMS = "nothing"  # its output has none of the fields
+
+
+# The fields of a step's items; those of an object or of a list's elements, None where all of them are there.
+KnownFields: TypeAlias = Mapping[str, frozenset[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +366,14 @@ class StepType(ABC):
     def lacks_answer(self, node: NodeDefinition) -> bool:
         """Whether n8n hands on an answer of this step that cannot be had here."""
         return False
+
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns whether it works on a file of its items and fails without one."""
+        return False
+
+    def known_fields(self, node: NodeDefinition) -> KnownFields | None:
+        """Returns the fields of its items if others, which n8n hands on, are not there; else None."""
+        return None
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields the settings that cannot run or that run differently from n8n."""

@@ -83,7 +83,7 @@ async def test_a_failing_debug_step_fails_the_run() -> None:
 async def test_a_comparison_that_n8n_does_not_have_never_holds() -> None:
     """Generated workflows have such comparisons; they run with a warning."""
     row = {"leftValue": "a", "rightValue": "a", "operator": {"type": "string", "operation": "equal"}}
-    parameters = {"conditions": {"conditions": [row]}}
+    parameters = {"conditions": {"combinator": "and", "conditions": [row]}}
     assert errors_of("if", 2.2, parameters) == []
     assert "never holds" in _warnings("if", 2.2, parameters)[0]
     assert await outputs_of("if", 2.2, parameters, [{}]) == [[], [{}]]

@@ -41,6 +41,7 @@ def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
     )
     second = code("Second", "return [{json: {x: $('Begin').first().json.body.note, y: $json.a}}]")
     assert asked("webhook", first, second) == [
+        ("headers.host", "text", False),
         ("order.number", "text", False),
         ("e mail", "text", False),
         ("rows", "json", False),

@@ -234,3 +234,24 @@ def test_reads_that_send_data_are_said_once_a_workflow() -> None:
     found = [finding for finding in read_value(export).findings if "test run" in finding.message]
     assert [finding.step for finding in found] == [None]
     assert "“Read 0”, “Read 1”, “Read 2” and 2 more steps send data" in found[0].message
+
+
+_ROW = {"leftValue": "a", "rightValue": "a", "operator": {"type": "string", "operation": "equals"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "conditions", "is_read"),
+    [
+        ("if", 2, {"boolean": [{"value1": True, "value2": True}]}, False),
+        ("if", 1, {"boolean": [{"value1": True, "value2": True}]}, True),
+        ("filter", 2.2, {"conditions": [_ROW]}, False),
+        ("filter", 2.2, {"conditions": [_ROW], "combinator": "and", "options": {}}, True),
+        ("if", 2, {}, True),
+    ],
+)
+def test_conditions_in_another_form_than_n8n_writes_are_an_error(
+    kind: str, version: float, conditions: dict[str, Any], *, is_read: bool
+) -> None:
+    """What comes of them in n8n is not known. See docs/design/imports-n8n.md#conditions."""
+    found = read_value(chain(node("Which", kind, version, {"conditions": conditions}))).findings
+    assert any(one.level == "error" for one in found) is not is_read

@@ -109,14 +109,19 @@ class Standing:
         rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
         made = (await self.shop.write(partial(run_as, actor=owner, command=ask, rules=rules))).automation
         if topics:
-            await self.shop.write(
-                partial(lifecycle.resume, actor=owner, command=StateCommand(made.id), rules=rules)
-            )
-            await self.shop.drain()
-            now = await self.shop.read(partial(automations.get, org=owner.org, automation=made.id))
-            assert isinstance(now.trigger, EventTrigger)
-            assert now.trigger.listening is Listening.YES, now.trigger
+            await self.resumed(made)
         return made
+
+    async def resumed(self, automation: Automation) -> None:
+        """Resumes an automation that events start, until the store tells it of them."""
+        rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
+        await self.shop.write(
+            partial(lifecycle.resume, actor=owner, command=StateCommand(automation.id), rules=rules)
+        )
+        await self.shop.drain()
+        now = await self.shop.read(partial(automations.get, org=owner.org, automation=automation.id))
+        assert isinstance(now.trigger, EventTrigger)
+        assert now.trigger.listening is Listening.YES, now.trigger
 
     async def told(self, automation: Automation, topic: str, row: Mapping[str, Any]) -> Run:
         """The run that the store's telling of this object starts, as far as it goes."""

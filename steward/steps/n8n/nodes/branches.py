@@ -44,8 +44,10 @@ class _ConditionNode(StepType):
         return (node.get("conditions"),)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields unknown comparisons."""
+        """Yields conditions that n8n does not read, and unknown comparisons."""
         for condition_set in self.conditions_of(node):
+            if self.reads_dates(node.version):
+                yield from _unread_problems(condition_set)
             rows = condition_set.get("conditions") if isinstance(condition_set, Mapping) else None
             for row in rows if isinstance(rows, list) else ():
                 operator = row.get("operator") if isinstance(row, Mapping) else None
@@ -61,6 +63,19 @@ class _ConditionNode(StepType):
                     )
                     yield StepProblem("warning", "parameter", words)
         yield from _older_problems(node)
+
+
+def _unread_problems(condition_set: Any) -> Iterable[StepProblem]:
+    """Yields conditions in another form than n8n writes, of which it is not known what comes of them."""
+    if not isinstance(condition_set, Mapping) or not condition_set:
+        return
+    if not isinstance(condition_set.get("conditions"), list):
+        words = "Its conditions are not written as this version of the step reads them."
+    elif condition_set["conditions"] and "combinator" not in condition_set:
+        words = "It does not say whether all of its conditions must hold or one."
+    else:
+        return
+    yield StepProblem("error", "parameter", f"{words} Enter them anew in n8n, and export the workflow again.")
 
 
 def _older_problems(node: NodeDefinition) -> Iterable[StepProblem]:

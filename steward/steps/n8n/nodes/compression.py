@@ -45,6 +45,10 @@ class CompressionNode(StepType):
         """Returns compression.compress or compression.decompress."""
         return f"compression.{node.literal('operation', 'decompress')}"
 
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns that it does."""
+        return True
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a warning on several files in gzip."""
         names = names_of(node.literal("binaryPropertyName", "data"))

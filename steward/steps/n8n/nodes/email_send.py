@@ -14,7 +14,7 @@ from steward.steps.n8n.mail.mail_nodes import (
     subject_of,
 )
 from steward.steps.n8n.service_fields import ServiceFields
-from steward.steps.workflow.step_types import NodeDefinition, StepProblem
+from steward.steps.workflow.step_types import NodeDefinition, StepProblem, is_expression
 
 _OPTIONS = frozenset(
     ("allowUnauthorizedCerts", "appendAttribution", "attachments", "bccEmail", "ccEmail", "replyTo")
@@ -22,6 +22,10 @@ _OPTIONS = frozenset(
 _SENDER = (
     "It writes as the sender of the account bound to it, not as the sender in the file."
     " Choose the account whose address your customers know."
+)
+_EMPTY = (
+    "Nothing is written where n8n looks for its message, so an empty one is sent, as by n8n."
+    " Fill in the text or the HTML in n8n and import it again."
 )
 _CERTIFICATES = (
     "It would accept any certificate. Here the mail server's certificate is always checked:"
@@ -49,6 +53,8 @@ class EmailSendNode(MailNode):
             return
         yield from option_problems(node, "options", _OPTIONS, has_attribution=node.version >= 2)
         yield from needed_problems(node, ("toEmail", "whom it writes to"))
+        if not any(node.get(name) for name in _body_names(node)):
+            yield StepProblem("warning", "parameter", _EMPTY)
         yield StepProblem("note", "parameter", _SENDER)
         options = node.get("options")
         if isinstance(options, Mapping) and options.get("allowUnauthorizedCerts"):
@@ -72,6 +78,14 @@ class EmailSendNode(MailNode):
     def file_names(self, fields: ServiceFields) -> list[str]:
         """Returns the names in the list of the step."""
         return names_in(fields.text("attachments" if fields.version < 2 else "options.attachments"))
+
+
+def _body_names(node: NodeDefinition) -> tuple[str, ...]:
+    """Returns the parameters that have the message in its format."""
+    if node.version < 2 or is_expression(node.get("emailFormat")):
+        return ("text", "html")
+    chosen = node.get("emailFormat", "text" if node.version < 2.1 else "html")
+    return ("text", "html") if chosen == "both" else (str(chosen),)
 
 
 def _bodies(fields: ServiceFields) -> tuple[str | None, str | None]:

@@ -37,6 +37,10 @@ class ExtractFromFileNode(StepType):
         """Returns extractFromFile.csv and so on."""
         return f"extractFromFile.{node.literal('operation', 'csv')}"
 
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns that it does."""
+        return True
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields formats that are not read here."""
         operation = node.get("operation", "csv")
@@ -126,6 +130,10 @@ class ReadPdfNode(StepType):
     types = ("readPDF",)
     versions = (1,)
     parameters = frozenset(("binaryPropertyName", "encrypted", "password"))
+
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns that it does."""
+        return True
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a missing library, and that layouts differ."""

@@ -71,7 +71,21 @@ _CHANGES = OptionTable(
 _READ = OptionTable(
     "options",
     "iCalUID maxAttendees orderBy query:q showDeleted showHiddenInvitations singleEvents timeZone fields",
-    dict.fromkeys(_TIMES, _read_apart),
+    {
+        **dict.fromkeys(_TIMES, _read_apart),
+        "recurringEventHandling": lambda value: {"singleEvents": "true" if value == "expand" else "false"},
+    },
+)
+_ONE = OptionTable("options", "", {"returnNextInstance": _read_apart})
+_NEXT = (
+    "Of an event that recurs n8n hands on the next occurrence, which is not done here."
+    " Choose another setting of “{}” in n8n."
+)
+
+
+_NO_NEXT = (
+    "n8n adds the field “nextOccurrence” to events that recur, which is left out here."
+    " Work out the next date in a step of its own if you need it."
 )
 
 
@@ -145,6 +159,29 @@ def _list_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.version >= 1.3 and (node.get("timeMin") is None or node.get("timeMax") is None):
         words = "Its file does not say which days it reads. Fill in “After” and “Before” in n8n."
         yield StepProblem("error", "parameter", words)
+    if node.version >= 1.3 and node.get("options.recurringEventHandling") not in ("expand", "first"):
+        words = _NEXT.format("Recurring Event Handling")
+        yield StepProblem("error", "parameter", words)
+    elif node.version < 1.3 and not node.get("options.singleEvents"):
+        yield StepProblem("note", "parameter", _NO_NEXT)
+
+
+def _one_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """From version 1.3 on the step hands on the next occurrence unless it says otherwise."""
+    yield from _ONE.check(node)
+    if node.get("options.returnNextInstance", node.version >= 1.3) is not False:
+        words = _NEXT.format("Return Next Instance of Recurring Event")
+        yield StepProblem("error", "parameter", words)
+    elif node.version < 1.3:
+        yield StepProblem("note", "parameter", _NO_NEXT)
+
+
+def _new_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    yield from _NEW.check(node)
+    for name in ("start", "end"):
+        if node.get(name) in (None, ""):
+            words = f"It does not say when the event {name}s. Fill in “{name.title()}” in n8n."
+            yield StepProblem("error", "parameter", words)
 
 
 def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -160,13 +197,13 @@ _DEFAULTS = {"event": "create", "calendar": "availability"}
 _OPERATIONS = {
     "event.create": ServiceOperation(
         "POST", _EVENTS, _new_event, query=_sent("additionalFields"), needed=_CALENDAR,
-        recipient="calendar", text="additionalFields.summary", check=_NEW.check,
+        recipient="calendar", text="additionalFields.summary", check=_new_problems,
     ),
     "event.update": ServiceOperation(
         "PATCH", _EVENT_PATH, _changed_event, query=_sent("updateFields"), needed=_EVENT,
         recipient="eventId", text="updateFields.summary", check=_CHANGES.check,
     ),
-    "event.get": ServiceOperation("GET", _EVENT_PATH, needed=_EVENT, check=OptionTable("options").check),
+    "event.get": ServiceOperation("GET", _EVENT_PATH, needed=_EVENT, check=_one_problems),
     "event.delete": ServiceOperation(
         "DELETE", _EVENT_PATH, query=lambda fields: _texts(fields.options("options", "sendUpdates")),
         needed=_EVENT, recipient="eventId", answered=_success,

@@ -47,6 +47,10 @@ class MoveBinaryDataNode(StepType):
         """Returns moveBinaryData.binaryToJson or moveBinaryData.jsonToBinary."""
         return f"moveBinaryData.{node.literal('mode', 'binaryToJson')}"
 
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns whether it makes fields of the file."""
+        return bool(node.literal("mode", "binaryToJson") == "binaryToJson")
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields an option that hides faults."""
         if node.get("options.ignoreJsonParseErrors"):

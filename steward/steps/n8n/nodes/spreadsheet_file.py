@@ -29,6 +29,10 @@ class SpreadsheetFileNode(StepType):
         """Returns spreadsheetFile.fromFile or spreadsheetFile.toFile."""
         return f"spreadsheetFile.{node.literal('operation', 'fromFile')}"
 
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns whether it reads, as it does unless it writes."""
+        return bool(node.literal("operation", "fromFile") == "fromFile")
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields formats that are not read or written here."""
         if node.get("operation", "fromFile") == "toFile":

@@ -1,28 +1,18 @@
-"""The nodes wooCommerce and shopify: read and change objects of the automation's store."""
+"""The node wooCommerce and what it shares with shopify: objects of the automation's store."""
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from datetime import UTC
 from typing import Any
 
-from steward.connectors.base.queries import (
-    OBJECTS,
-    ORDERS,
-    PRODUCTS,
-    ObjectsQuery,
-    OrdersQuery,
-    ProductsQuery,
-)
-from steward.connectors.base.records import Order, Product
+from steward.connectors.base.queries import OBJECTS, ObjectsQuery
 from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
 from steward.model.plan import PlanStep, StepKind
 from steward.steps.base import StoreAccess
-from steward.steps.n8n.store_fields import SHOPIFY, WOO, command_for, object_of
+from steward.steps.n8n.store_fields import WOO, command_for, object_of
 from steward.steps.workflow.effects import Effects, read_all, read_each_item, store_of
 from steward.steps.workflow.items import Item
-from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
     AnswerUse,
@@ -47,6 +37,13 @@ _FILTERS = {
     "decimalPoints": "dp",
     "shippingClass": "shipping_class",
 }
+# What an update in n8n sets beside its fields.
+_UNCHANGED = {
+    "metadataUi": "metadata",
+    "imagesUi": "images",
+    "dimensionsUi": "measures",
+    "jsonParameters": "what its JSON says",
+}
 # Customers are filtered by a setting of their own, as n8n has it.
 _CUSTOMER_FILTERS = frozenset(("email", "order", "orderBy", "role"))
 _KNOWN_FILTERS = frozenset(
@@ -60,13 +57,14 @@ _KNOWN_FILTERS = frozenset(
 )
 
 
-class _StoreNode(StepType, ABC):
+class StoreNode(StepType, ABC):
     """What the nodes of both stores share."""
 
     platform = ""
     answers_with_object = False  # whether the store answers to a change with the whole object
     fields: Mapping[tuple[str, str], str] = {}
     resources: frozenset[str] = frozenset()
+    default_resource = "product"
     parameters = frozenset(
         re.findall(
             r"\w+",
@@ -77,14 +75,18 @@ class _StoreNode(StepType, ABC):
         )
     )
 
+    def resource_of(self, node: NodeDefinition) -> str:
+        """Returns the kind of object."""
+        return str(node.literal("resource", self.default_resource))
+
     def operation(self, node: NodeDefinition) -> str:
         """Returns woocommerce.order.update and so on."""
-        operation = {"getAll": "list"}.get(_operation(node), _operation(node))
-        return f"{self.platform}.{_resource(node)}.{operation}"
+        operation = {"getAll": "list"}.get(operation_of(node), operation_of(node))
+        return f"{self.platform}.{self.resource_of(node)}.{operation}"
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
         """Returns read or change."""
-        return StepKind.READ if _operation(node) in READS else StepKind.CHANGE
+        return StepKind.READ if operation_of(node) in READS else StepKind.CHANGE
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
         """Returns that a change passes on fields of the item, a read none."""
@@ -96,7 +98,7 @@ class _StoreNode(StepType, ABC):
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported resources, operations and fields."""
-        resource, operation = _resource(node), _operation(node)
+        resource, operation = self.resource_of(node), operation_of(node)
         if resource not in self.resources:
             words = f"Of the store, “{resource[:40]}” is not supported. Remove the step."
             yield StepProblem("error", "parameter", words)
@@ -111,6 +113,9 @@ class _StoreNode(StepType, ABC):
                     yield StepProblem("error", "parameter", words)
             if not fields:
                 yield StepProblem("error", "parameter", "It changes nothing. Name a field to change.")
+            for name, words in _UNCHANGED.items():
+                if node.get(name):
+                    yield StepProblem("error", "parameter", f"It changes {words}, which is not done here.")
         yield from self.read_problems(node)
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -160,7 +165,7 @@ class _StoreNode(StepType, ABC):
         self, params: Params, store: StoreAccess
     ) -> tuple[list[Proposal], list[str], dict[str, Any]]:
         """Returns the planned changes of one item and the object's fields afterwards."""
-        resource = params.text("resource", "product")
+        resource = params.text("resource", self.default_resource)
         number = js.text(params.get(f"{resource}Id", "")).strip()
         current = await object_of(store, resource, number)
         proposals: list[Proposal] = []
@@ -185,11 +190,8 @@ class _StoreNode(StepType, ABC):
         return values_by_operation
 
 
-def _resource(node: NodeDefinition) -> str:
-    return str(node.literal("resource", "product"))
-
-
-def _operation(node: NodeDefinition) -> str:
+def operation_of(node: NodeDefinition) -> str:
+    """Returns what is done with the objects."""
     return str(node.literal("operation", "get"))
 
 
@@ -197,7 +199,8 @@ def _snake(name: str) -> str:
     return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in name)
 
 
-def _limit(params: Params) -> int | None:
+def limit_of(params: Params) -> int | None:
+    """Returns how many objects are read, None for all. Raises ItemFailed."""
     if params.flag("returnAll"):
         return None
     number = js.number(params.get("limit", 50))
@@ -206,14 +209,14 @@ def _limit(params: Params) -> int | None:
     return int(number)
 
 
-class WooCommerceNode(_StoreNode):
+class WooCommerceNode(StoreNode):
     """The node wooCommerce: objects have all fields that the store returns."""
 
     types = ("wooCommerce",)
     platform = "woocommerce"
     answers_with_object = True
     fields = WOO
-    parameters = _StoreNode.parameters | {"filters"}
+    parameters = StoreNode.parameters | {"filters"}
     resources = frozenset(("product", "order", "customer"))
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
@@ -230,7 +233,7 @@ class WooCommerceNode(_StoreNode):
             if name not in known_filters:
                 words = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
                 yield StepProblem("error", "parameter", words)
-        if _operation(node) == "update" and _resource(node) == "customer":
+        if operation_of(node) == "update" and self.resource_of(node) == "customer":
             yield StepProblem("error", "parameter", "Customers cannot be changed here. Remove the step.")
 
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
@@ -247,111 +250,6 @@ class WooCommerceNode(_StoreNode):
             for name, value in (options.items() if isinstance(options, Mapping) else ())
             if not js.is_missing(value) and value != ""
         )
-        limit = _limit(params)
+        limit = limit_of(params)
         query = ObjectsQuery(resource, None, filters, limit)
         return await read_all(store.reader.read(OBJECTS, query), limit)
-
-
-class ShopifyNode(_StoreNode):
-    """The node shopify: products and orders with the common fields, under n8n's names."""
-
-    types = ("shopify",)
-    platform = "shopify"
-    fields = SHOPIFY
-    resources = frozenset(("product", "order"))
-
-    def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a warning that not every field is read."""
-        if _operation(node) in READS:
-            words = (
-                "It reads the most common fields of the object, not all of them. Check what later steps use."
-            )
-            yield StepProblem("warning", "parameter", words)
-        options = node.get("options", {})
-        for name in options if isinstance(options, Mapping) else ():
-            if name not in ("fields", "status", "createdAtMin", "createdAtMax", "updatedAtMin"):
-                words = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
-                yield StepProblem("error", "parameter", words)
-
-    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
-        """Reads one object, or a list."""
-        resource = params.text("resource", "order")
-        limit = _limit(params) if params.text("operation", "get") == "getAll" else 1
-        number = js.text(params.get(f"{resource}Id", "")).strip()
-        if params.text("operation", "get") == "get" and not number:
-            raise ItemFailed("The id of the object to read is empty.")
-        ids = (number,) if number else None
-        if resource == "product":
-            query = ProductsQuery(ids=ids)
-            return [_product(record) for record in await read_all(store.reader.read(PRODUCTS, query), limit)]
-        after, before = (params.text(f"options.createdAt{end}") for end in ("Min", "Max"))
-        orders = OrdersQuery(
-            ids=ids,
-            created_after=js_dates.parse(after, UTC),
-            created_before=js_dates.parse(before, UTC),
-            open_only=params.text("options.status", "any") == "open",
-        )
-        return [_order(record) for record in await read_all(store.reader.read(ORDERS, orders), limit)]
-
-
-def _number(value: str | None) -> int | str | None:
-    return int(value) if value is not None and value.isdigit() else value
-
-
-def _product(product: Product) -> dict[str, Any]:
-    return {
-        "id": _number(product.id),
-        "title": product.title,
-        "handle": product.handle,
-        "status": product.status.lower(),
-        "vendor": product.vendor,
-        "product_type": product.type or "",
-        "tags": ", ".join(product.tags),
-        "body_html": product.description,
-        "created_at": product.created_at and js_dates.utc_iso(product.created_at),
-        "updated_at": product.modified_at and js_dates.utc_iso(product.modified_at),
-        "variants": [
-            {
-                "id": _number(variant.id),
-                "product_id": _number(variant.product_id),
-                "title": variant.title,
-                "sku": variant.sku,
-                "barcode": variant.barcode,
-                "price": variant.price,
-                "compare_at_price": variant.compare_at,
-                "inventory_quantity": variant.stock,
-            }
-            for variant in product.variants
-        ],
-    }
-
-
-def _order(order: Order) -> dict[str, Any]:
-    return {
-        "id": _number(order.id),
-        "name": order.number,
-        "order_number": _number(order.number.lstrip("#")),
-        "email": order.email,
-        "total_price": order.total,
-        "total_tax": order.tax,
-        "currency": order.currency,
-        "financial_status": str(order.payment),
-        "fulfillment_status": str(order.fulfilment),
-        "tags": ", ".join(order.tags),
-        "note": order.note,
-        "created_at": order.created_at and js_dates.utc_iso(order.created_at),
-        "updated_at": order.modified_at and js_dates.utc_iso(order.modified_at),
-        "cancelled_at": order.cancelled_at and js_dates.utc_iso(order.cancelled_at),
-        "customer": {"id": _number(order.customer_id)} if order.customer_id else None,
-        "line_items": [
-            {
-                "id": _number(line.id),
-                "product_id": _number(line.product_id),
-                "variant_id": _number(line.variant_id),
-                "sku": line.sku,
-                "title": line.title,
-                "quantity": line.quantity,
-            }
-            for line in order.lines
-        ],
-    }

@@ -64,11 +64,25 @@ def _address(filters: Any, *, demands_filter: bool = False) -> Any:
     return choose
 
 
+def _chooses_rows(node: NodeDefinition) -> bool:
+    """Whether its conditions are joined as it says, which those of a single row are not."""
+    is_joined = node.literal("operation", "create") in ("getAll", "update", "delete")
+    return is_joined and node.literal("filterType", "manual") == "manual"
+
+
+def _joining_problems(node: NodeDefinition, rows: Any) -> Iterable[StepProblem]:
+    if isinstance(rows, list) and len(rows) > 1 and _chooses_rows(node) and node.get("matchType") is None:
+        is_read = node.literal("operation", "create") == "getAll"
+        words = "It does not say whether all of its conditions must hold; here one is enough, as by default."
+        yield StepProblem("warning" if is_read else "error", "parameter", f"{words} Choose it in n8n.")
+
+
 def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("useCustomSchema"):
         words = "It uses another schema than the public one, which is not done here. Remove the setting."
         yield StepProblem("error", "parameter", words)
     rows = node.get("filters.conditions", [])
+    yield from _joining_problems(node, rows)
     for row in rows if isinstance(rows, list) else ():
         condition = row.get("condition", "eq") if isinstance(row, Mapping) else None
         search = row.get("searchFunction") if isinstance(row, Mapping) else None

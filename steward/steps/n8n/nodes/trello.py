@@ -1,12 +1,13 @@
 """The node trello: cards, lists, boards and comments, by a bound account."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, joined
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceOperation
+from steward.steps.workflow.step_types import NodeDefinition, StepProblem
 
 _NAMES = (
     "resource operation id listId name description desc cardId boardId idBoard text additionalFields"
@@ -44,10 +45,15 @@ def _limited(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
     return [dict(element) for element in elements[:count]]
 
 
+def _list_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    yield from _FIELDS.check(node)
+    if node.get("limit") is None and not node.get("returnAll"):
+        words = "It does not say how many it reads. Let it return all in n8n, or set another limit there."
+        yield StepProblem("error", "parameter", words)
+
+
 def _list(path: str) -> ServiceOperation:
-    return ServiceOperation(
-        "GET", path, _FIELDS.read, answered=_limited, needed=_ID, check=_FIELDS.check
-    )  # fmt: skip
+    return ServiceOperation("GET", path, _FIELDS.read, answered=_limited, needed=_ID, check=_list_problems)
 
 
 def _get(path: str) -> ServiceOperation:

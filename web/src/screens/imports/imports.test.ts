@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { FindingRecord } from "../../api/schema";
-import { blocked, byLevel, counted, foundAndToDo, verdict, whyNot } from "./report";
+import { blocked, byLevel, counted, foundAndToDo, lackingEverywhere, verdict, whyNot } from "./report";
 import { guessed, MOST_BYTES, proposedName, tooLarge } from "./reading";
 
 describe("an export as given", () => {
@@ -44,10 +44,20 @@ describe("the report", () => {
     expect(verdict([found("B", "warning")]).words).toBe("Can run");
     expect(verdict([], { runs: 5, steps: 30, start: "Every morning" }).words).toBe("Runs 5 of 30 steps");
     expect(verdict([], { runs: 30, steps: 30, start: null }).words).toBe("Can run");
+    expect(verdict([], undefined, "workflow_tool").words).toBe("Can run");
+    expect(verdict([], undefined, "store_flow").words).toBe("Can run on a Shopify store");
     expect(verdict([found("A", "error")], { runs: 5, steps: 30, start: null }).words).toBe("1 step cannot run");
     expect(whyNot([{ ...found(null, "error"), message: "Nothing follows the start." }])).toBe("Nothing follows the start.");
     expect(counted(issues)).toBe("3 errors, 1 warning");
     expect(counted([])).toBe("");
+  });
+
+  it("names what no store of the organisation has", () => {
+    const [fetch, tag] = [found("Fetch", "error"), found("Tag", "error")];
+    expect(lackingEverywhere([])).toEqual([]);
+    expect(lackingEverywhere([{ faults: [fetch, tag] }])).toEqual([fetch, tag]);
+    expect(lackingEverywhere([{ faults: [fetch, tag] }, { faults: [fetch] }])).toEqual([fetch]);
+    expect(lackingEverywhere([{ faults: [fetch] }, { faults: [] }])).toEqual([]);
   });
 
   it("parts what was found from what to do", () => {

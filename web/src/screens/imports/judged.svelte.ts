@@ -1,7 +1,7 @@
 /** Whether an import runs on each of the organisation's own stores: what each of them has no counterpart for. */
 
-import { call, Refused } from "../../api/client";
-import type { FindingRecord, ImportRecord, StoreRecord } from "../../api/schema";
+import { Refused } from "../../api/client";
+import type { FindingRecord, StoreRecord } from "../../api/schema";
 import { lackingOf } from "./report";
 
 export interface Judged {
@@ -9,18 +9,23 @@ export interface Judged {
   faults: readonly FindingRecord[];
 }
 
+/** Previews the import on a store. */
+export type PreviewOn = (integration_id: number, signal: AbortSignal) => Promise<{ issues: readonly FindingRecord[] }>;
+
+/** The most stores of an organisation that an import is judged against. */
+export const MOST_STORES = 10;
+
 export class JudgedStores {
   stores = $state.raw<readonly Judged[]>([]);
 
-  /** Asks for one store after the other, until it is aborted. */
-  async judge(record: ImportRecord, stores: readonly StoreRecord[], signal: AbortSignal): Promise<void> {
+  /** Previews the import on one store after the other, until it is aborted; `issues` are those of every store. */
+  async judge(issues: readonly FindingRecord[], stores: readonly StoreRecord[], preview: PreviewOn, signal: AbortSignal): Promise<void> {
     this.stores = [];
-    const params = { import_id: record.id };
     for (const { integration_id, name } of stores) {
       try {
-        const answer = await call("post", "/v1/automations/imports/{import_id}/preview", { params, body: { integration_id } }, { signal });
+        const answer = await preview(integration_id, signal);
         if (signal.aborted) return;
-        this.stores = [...this.stores, { name, faults: lackingOf(record.issues, answer.issues) }];
+        this.stores = [...this.stores, { name, faults: lackingOf(issues, answer.issues) }];
       } catch (fault) {
         if (signal.aborted || fault instanceof Refused) return;
         throw fault;

@@ -2,6 +2,7 @@
 
 import type { FindingRecord } from "../../api/schema";
 import { count, list, type Shown } from "../../lib/words";
+import type { Source } from "./reading";
 
 const MOST_NAMED = 5;
 
@@ -37,10 +38,14 @@ export interface Reach {
   start: string | null;
 }
 
-/** "Can run", how many of the steps run, or how many cannot; an error of the whole file names none. */
-export function verdict(issues: readonly FindingRecord[], reach?: Reach): Shown {
+/**
+ * "Can run", how many of the steps run, or how many cannot; an error of the whole file names none. With `source` it
+ * is judged against no store, so that a flow can run on a Shopify store, which the organisation may not have.
+ */
+export function verdict(issues: readonly FindingRecord[], reach?: Reach, source?: string): Shown {
   if (!issues.some(({ level }) => level === "error")) {
-    const words = reach && reach.runs < reach.steps ? `Runs ${reach.runs} of ${count(reach.steps, "step")}` : "Can run";
+    const whole = source === ("store_flow" satisfies Source) ? "Can run on a Shopify store" : "Can run";
+    const words = reach && reach.runs < reach.steps ? `Runs ${reach.runs} of ${count(reach.steps, "step")}` : whole;
     return { words, shape: "tick", tone: "good" };
   }
   const steps = blocked(issues).length;
@@ -61,6 +66,12 @@ export function onStores(stores: readonly { name: string; faults: readonly Findi
 export function lackingOf(issues: readonly FindingRecord[], onStore: readonly FindingRecord[]): FindingRecord[] {
   const fromImport = new Set(issues.map((one) => JSON.stringify(one)));
   return onStore.filter((one) => one.level === "error" && !fromImport.has(JSON.stringify(one)));
+}
+
+/** What no store of the organisation has; nothing while it has none. */
+export function lackingEverywhere(stores: readonly { faults: readonly FindingRecord[] }[]): FindingRecord[] {
+  const [first, ...others] = stores;
+  return (first?.faults ?? []).filter(({ step }) => others.every(({ faults }) => faults.some((one) => one.step === step)));
 }
 
 /** Why nothing can be made of it, naming the steps; null when something can. */

@@ -1,0 +1,127 @@
+"""Which fields of a step's items the expressions and scripts of other steps read by name."""
+
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from steward.imports.step_templates import templates_of
+from steward.model.plan import Plan, PlanStep
+from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.n8n.nodes.code import script_of
+from steward.steps.workflow.execute import raw_parameters
+from steward.steps.workflow.expressions.template import Chunk
+from steward.steps.workflow.step_types import FieldUse
+
+SCRIPTS: Final = frozenset(("code", "function", "functionItem"))
+_JOINING: Final = frozenset(("merge", "compareDatasets"))  # whose items come from several steps
+_QUOTED = r"""'[^'\\\n]*'|"[^"\\\n]*\""""
+_KEYS = (
+    rf"""(?P<keys>(?:\s*\??\.\s*[A-Za-z_$][\w$]*|\s*(?:\?\.)?\[\s*(?:\d+|{_QUOTED})\s*\])*)(?P<call>\s*\()?"""
+)
+_CURRENT = re.compile(
+    rf"""(?<![\w$.])(?:\$json|\$input\.item\.json|\$input\.(?:first|last)\(\)\.json|\$input\.all\(\)\[\d+\]\.json
+    |items?(?:\[\d+\])?\.json){_KEYS}""",
+    re.VERBOSE,
+)
+_NAMED = re.compile(
+    rf"""(?:\$\(\s*(?P<call_name>{_QUOTED})\s*\)\.(?:item|first\(\)|last\(\)|all\(\)\[\d+\])
+    |\$node\[\s*(?P<node_name>{_QUOTED})\s*\]|\$node\.(?P<dotted>[A-Za-z_]\w*))\.json{_KEYS}""",
+    re.VERBOSE,
+)
+_KEY = re.compile(rf"""\.\s*(?P<name>[A-Za-z_$][\w$]*)|\[\s*(?:(?P<number>\d+)|(?P<quoted>{_QUOTED}))\s*\]""")
+_OF_LISTS = frozenset(
+    ("map", "filter", "forEach", "find", "some", "every", "reduce", "join", "flatMap", "length")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRead:
+    """One reading of a field: its keys up to a list or a method.
+
+    `is_list`: the field is a list, of which more than the length is read; `element` is the field of its
+    element that is read, if it is named there.
+    """
+
+    keys: tuple[str, ...]
+    is_list: bool = False
+    element: str | None = None
+
+
+def receiving(plan: Plan, source: str, *, joined: bool = True, extended: bool = True) -> set[str]:
+    """Returns the steps whose items have the fields that `source` hands on.
+
+    Without `joined` those whose items may come from another step too are left out, without `extended` those
+    to whose items other steps have added fields.
+    """
+    steps = {step.name: step for step in plan.steps}
+    receivers: set[str] = set()
+    pending = [source]
+    while pending:
+        name = pending.pop()
+        for edge in plan.edges:
+            if edge.source != name or edge.target in receivers or edge.target not in steps:
+                continue
+            receivers.add(edge.target)
+            if _passes(steps[edge.target], joined=joined, extended=extended):
+                pending.append(edge.target)
+    return receivers
+
+
+def _passes(step: PlanStep, *, joined: bool, extended: bool) -> bool:
+    if step.origin is None or step.origin.disabled:
+        return True
+    step_type = BY_TYPE.get(step.origin.source_type)
+    if step_type is None or (not joined and step.origin.source_type in _JOINING):
+        return False
+    field_use = step_type.field_use_of(step)
+    return field_use is FieldUse.PASSES_ITEMS or (extended and field_use is FieldUse.EXTENDS_ITEMS)
+
+
+def handing_on(plan: Plan, source: str) -> set[str]:
+    """Returns `source` and the steps that hand on its items as they came."""
+    same = receiving(plan, source, joined=False, extended=False)
+    steps = [step for step in plan.steps if step.name in same]
+    return {source, *(step.name for step in steps if _passes(step, joined=False, extended=False))}
+
+
+def codes_of(step: PlanStep) -> Iterator[str]:
+    """Yields the expressions of a step and its script."""
+    for _, template in templates_of(step):
+        yield from (part.code for part in template.parts if isinstance(part, Chunk))
+    source_type = step.origin.source_type if step.origin is not None else ""
+    if source_type in SCRIPTS:
+        yield script_of(source_type, raw_parameters(step.config)).text
+
+
+def reads_in(code: str, sources: Container[str], *, receives: bool) -> Iterator[FieldRead]:
+    """Yields what code reads of the items of steps named `sources`; `receives`: its own items are such."""
+    if receives:
+        yield from map(_field_read, _CURRENT.finditer(code))
+    for match in _NAMED.finditer(code):
+        name = match["dotted"] or (match["call_name"] or match["node_name"])[1:-1]
+        if name in sources:
+            yield _field_read(match)
+
+
+def _field_read(match: re.Match[str]) -> FieldRead:
+    keys: list[str] = []
+    matches = list(_KEY.finditer(match["keys"]))
+    for position, key in enumerate(matches):
+        name = _name_of(key)
+        is_method = key["name"] is not None and match["call"] is not None and position == len(matches) - 1
+        if key["number"] is not None or (name in _OF_LISTS and (is_method or name == "length")):
+            return FieldRead(tuple(keys), name != "length", _element(key, matches[position + 1 :]))
+        if is_method or not name:
+            break
+        keys.append(name)
+    return FieldRead(tuple(keys))
+
+
+def _element(key: re.Match[str], below: list[re.Match[str]]) -> str | None:
+    """The field of a list's element that is read after the element's number."""
+    return _name_of(below[0]) or None if key["number"] is not None and below else None
+
+
+def _name_of(key: re.Match[str]) -> str:
+    return key["name"] or (key["quoted"] or "")[1:-1]

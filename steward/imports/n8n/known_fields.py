@@ -1,0 +1,105 @@
+"""Steps that read a field which n8n hands on and which is not there here.
+
+A store's event tells little of its object, and a read of a Shopify store the most common fields alone; a step
+that reads another would go on with nothing. See docs/design/imports-verdict.md#missing-values.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from steward.connectors.shopify.topics import told_fields
+from steward.imports.n8n.field_reads import SCRIPTS, FieldRead, codes_of, handing_on, reads_in, receiving
+from steward.imports.n8n.unwrap import Node
+from steward.model.finding import Finding, FindingLevel
+from steward.model.plan import Plan, PlanStep, PlanTrigger
+from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.n8n.nodes.shopify import KNOWN_FIELDS, LACKING_FIELDS
+from steward.steps.workflow.step_types import KnownFields, NodeDefinition
+
+_MAX_NAMED: Final = 5
+_PROPERTY = re.compile(r"""\.\s*([A-Za-z_]\w*)\b(?!\s*\()|\[\s*["']([A-Za-z_]\w*)["']\s*\]""")
+_EVENT = "Take what you need from a request that reads the object by its id."
+_STEP = "Read the object with an HTTP Request step and the store's credential instead."
+
+
+def unknown_field_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
+    """An error for each running step that reads fields that do not come, naming them and whose they are."""
+    return [
+        _finding(step, source, fields, todo)
+        for source, known, todo in _sources(plan, nodes)
+        for step, fields in _lacking_reads(plan, source, known)
+    ]
+
+
+def _sources(plan: Plan, nodes: Iterable[Node]) -> Iterator[tuple[str, KnownFields, str]]:
+    entry = plan.entry()
+    told = _told_by(entry) if entry is not None and entry.kind == "event" and entry.topics else None
+    if entry is not None and told is not None:
+        yield entry.name, told, _EVENT
+    running = {step.name for step in plan.running()}
+    for node in nodes:
+        known = _handed_on_by(node) if node.name in running else None
+        if known is not None:
+            yield node.name, known, _STEP
+
+
+def _told_by(entry: PlanTrigger) -> KnownFields | None:
+    topic = entry.topics[0]
+    told = told_fields(topic)
+    noun = "" if topic.endswith("/delete") else topic.partition("/")[0].removesuffix("s")
+    return None if told is None else {**dict.fromkeys(told), **KNOWN_FIELDS.get(noun, {})}
+
+
+def _handed_on_by(node: Node) -> KnownFields | None:
+    step_type = BY_TYPE.get(node.type)
+    definition = NodeDefinition(node.name, node.version, node.parameters, node.credentials)
+    return None if step_type is None else step_type.known_fields(definition)
+
+
+def _lacking_reads(plan: Plan, source: str, known: KnownFields) -> Iterator[tuple[PlanStep, list[str]]]:
+    names = handing_on(plan, source)
+    same = receiving(plan, source, joined=False, extended=False)
+    extended = receiving(plan, source, joined=False) - same
+    for step in plan.running():
+        reads = [
+            read
+            for code in codes_of(step)
+            for read in reads_in(code, names, receives=step.name in same | extended)
+            # Where other steps added fields, what the store's objects never have is one of theirs.
+            if step.name not in extended or (read.keys and read.keys[0] in LACKING_FIELDS)
+        ]
+        fields = [name for read in reads if (name := _lacking(read, known))]
+        if step.name in same and step.origin is not None and step.origin.source_type in SCRIPTS:
+            fields += _lacking_in_script(step, known)
+        if fields:
+            yield step, list(dict.fromkeys(fields))
+
+
+def _lacking(read: FieldRead, known: KnownFields) -> str | None:
+    """The field that a reading lacks, as a person would write it; None for none."""
+    if not read.keys:
+        return None
+    first, *below = read.keys
+    if first not in known:
+        return first
+    members = known[first]
+    member = below[0] if below else read.element
+    return f"{first}.{member}" if members is not None and member and member not in members else None
+
+
+def _lacking_in_script(step: PlanStep, known: KnownFields) -> Iterator[str]:
+    """The fields of a store's objects that a script reads, of whatever variable, and that do not come."""
+    there = {*known, *(name for members in known.values() for name in members or ())}
+    for code in codes_of(step):
+        for match in _PROPERTY.finditer(code):
+            name = match[1] or match[2]
+            if name in LACKING_FIELDS and name not in there:
+                yield name
+
+
+def _finding(step: PlanStep, source: str, fields: list[str], todo: str) -> Finding:
+    named = ", ".join(f"“{name[:60]}”" for name in fields[:_MAX_NAMED])
+    named += f" and {len(fields) - _MAX_NAMED} more" if len(fields) > _MAX_NAMED else ""
+    words = f"It reads {named} of what “{source[:80]}” hands on in n8n, which is not there here. {todo}"
+    return Finding(step.name, FindingLevel.ERROR, "parameter", words)

@@ -1,0 +1,117 @@
+"""Steps that read a field which a store's event or a read of a Shopify store does not have here.
+
+See docs/design/imports-verdict.md#missing-values.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from steward.imports.n8n.read import read_value
+from tests.imports.exports import chain, code, node, wires
+
+LACKING = "which is not there here"
+
+
+def started(topic: str, *steps: Mapping[str, Any]) -> dict[str, Any]:
+    """A workflow that an event of a Shopify store starts."""
+    nodes = [node("Told", "shopifyTrigger", 1, {"topic": topic}), *steps]
+    return {"name": "Told", "nodes": nodes, "connections": wires(nodes), "settings": {}}
+
+
+def reads(text: str, name: str = "Use") -> dict[str, Any]:
+    """A step that keeps one value alone."""
+    values = {"string": [{"name": "text", "value": f"={{{{ {text} }}}}"}]}
+    return node(name, "set", 1, {"keepOnlySet": True, "values": values})
+
+
+def adds(name: str) -> dict[str, Any]:
+    """A step that adds a field to its items."""
+    return node("Add", "set", 1, {"values": {"string": [{"name": name, "value": "x"}]}})
+
+
+def fetched(*steps: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    """A workflow that reads orders of a Shopify store."""
+    return chain(node("Orders", "shopify", 1, {"operation": "getAll", "options": options}), *steps)
+
+
+def lacking(export: Mapping[str, Any]) -> list[str]:
+    """What its errors say of fields that do not come."""
+    findings = read_value(export).findings
+    return [one.message for one in findings if LACKING in one.message and one.level == "error"]
+
+
+@pytest.mark.parametrize(
+    ("export", "field"),
+    [
+        (started("orders/create", reads("$json.contact_email")), "contact_email"),
+        (started("orders/create", reads("$json.financial_status")), None),
+        (started("orders/create", reads('$json["customer"]["phone"]["a"]')), "customer.phone"),
+        (started("orders/create", reads("$json.customer.id")), None),
+        (started("orders/delete", reads("$json.financial_status")), "financial_status"),
+        (started("orders/delete", reads("$json.id")), None),
+        (started("products/create", reads("$json.title")), None),
+        (started("products/create", reads("$json.image.src")), "image"),
+        (started("customers/update", reads("$json.email")), "email"),
+        (started("orders/create", code("Use", "return items.map(o => o.json.landing_site)")), "landing_site"),
+        (started("orders/create", code("Use", "return items.map(o => o.json.total_price)")), None),
+        (started("orders/create", adds("mine"), reads("$json.mine")), None),
+        (started("orders/create", adds("mine"), reads("$json.phone")), "phone"),
+        (started("orders/create", reads("$json.id", "Only"), reads("$('Told').first().json.phone")), "phone"),
+        (started("orders/create", reads("$json.id", "Only"), reads("$json.phone")), None),
+        (fetched(node("Same", "noOp", 1, {}), reads("$('Same').item.json.phone")), "phone"),
+        (fetched(reads("$json.line_items[0].title")), None),
+        (fetched(reads("$json.line_items[0].price")), "line_items.price"),
+        (fetched(reads("$json.line_items.length")), None),
+        (fetched(reads("$json.total_price")), None),
+        (fetched(reads("$json.subtotal_price")), "subtotal_price"),
+        (fetched(reads("$json.total_price"), fields="id,total_price"), None),
+        (fetched(reads("$json.email"), fields="id,total_price"), "email"),
+    ],
+)  # fmt: skip
+def test_a_field_that_does_not_come_is_named(export: Mapping[str, Any], field: str | None) -> None:
+    """The finding names the field and the step whose item lacks it."""
+    found = lacking(export)
+    assert [f"“{field}”" in message for message in found] == ([True] if field is not None else [])
+
+
+def test_behind_a_merge_the_fields_may_be_another_steps() -> None:
+    """Items of a merge come from several steps; a field that the store's object lacks can be the other's."""
+    export = started("orders/create", node("Both", "merge", 3, {"mode": "append"}), reads("$json.phone"))
+    assert lacking(export) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"options": {"status": "closed"}}, "that are “closed”"),
+        ({"options": {"status": "any"}}, None),
+        ({"options": {"updatedAtMin": "2026-01-01"}}, None),
+        ({"options": {"financialStatus": "paid"}}, "“financialStatus”"),
+        ({"resource": "product", "options": {"createdAtMin": "2026-01-01"}}, "“createdAtMin”"),
+        ({"resource": "product", "options": {"fields": "id, images"}}, "“images”"),
+        ({"resource": "product", "options": {"fields": "id, title"}}, None),
+    ],
+)
+def test_a_filter_of_shopify_that_is_not_carried_out_is_an_error(
+    parameters: dict[str, Any], words: str | None
+) -> None:
+    """See docs/design/imports-n8n.md#rules."""
+    export = chain(node("Read", "shopify", 1, {"operation": "getAll", **parameters}))
+    errors = [one.message for one in read_value(export).findings if one.level == "error"]
+    assert [words in message for message in errors] == ([True] if words is not None else [])
+
+
+@pytest.mark.parametrize("name", ["imagesUi", "metadataUi", "dimensionsUi"])
+def test_what_an_update_sets_beside_its_fields_is_an_error(name: str) -> None:
+    """See docs/design/imports-n8n.md#node-types."""
+    asked = {"operation": "update", "productId": "1", "updateFields": {"status": "draft"}}
+    step = node("Update", "wooCommerce", 1, {**asked, name: {"values": [{"key": "a", "value": "b"}]}})
+    assert [one.code for one in read_value(chain(step)).findings if one.level == "error"] == ["parameter"]
+
+
+def test_no_node_of_a_file_is_the_step_that_reads_an_events_object() -> None:
+    """Its type is put into plans by runs alone. See docs/design/imports-n8n.md#safety."""
+    found = read_value(chain(node("Odd", "@store_event", 1, {}))).findings
+    assert ("error", "node_type") in [(str(one.level), one.code) for one in found]

@@ -1,0 +1,68 @@
+"""What n8n's triggers hand on that a run here has otherwise, or not at all.
+
+See docs/design/imports-verdict.md#missing-values.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from steward.imports.n8n.read import read_value
+from steward.imports.n8n.start_fields import start_form
+from tests.imports.exports import code, node, wires
+
+
+def begun(trigger: str, *steps: Mapping[str, Any]) -> dict[str, Any]:
+    """A workflow that begins with a trigger of a type."""
+    nodes = [node("Start", trigger, 1, {}), *steps]
+    return {"name": "Begun", "nodes": nodes, "connections": wires(nodes), "settings": {}}
+
+
+def said(text: str) -> dict[str, Any]:
+    """A step that keeps one value."""
+    return node("Use", "set", 1, {"values": {"string": [{"name": "text", "value": f"={{{{ {text} }}}}"}]}})
+
+
+EXTRACT = node("Read", "extractFromFile", 1, {"operation": "csv"})
+
+
+@pytest.mark.parametrize(
+    ("export", "step"),
+    [
+        (begun("webhook", EXTRACT), "Read"),
+        (begun("formTrigger", node("Pass", "noOp", 1, {}), EXTRACT), "Read"),
+        (begun("manualTrigger", node("Table", "spreadsheetFile", 2, {})), "Table"),
+        (begun("manualTrigger", node("Table", "spreadsheetFile", 2, {"operation": "toFile"})), None),
+        (begun("webhook", node("Move", "moveBinaryData", 1, {})), "Move"),
+        (begun("webhook", node("Move", "moveBinaryData", 1, {"mode": "jsonToBinary"})), None),
+        (begun("webhook", said("$binary.data.fileName")), "Use"),
+        (begun("webhook", said("$json.body.fileName")), None),
+        (begun("webhook", node("File", "convertToFile", 1.1, {"operation": "csv"}), EXTRACT), None),
+        (begun("webhook", code("Make", "return items"), EXTRACT), None),
+        (begun("executeWorkflowTrigger", EXTRACT), None),
+    ],
+)
+def test_a_step_whose_file_only_the_start_could_bring_is_an_error(
+    export: Mapping[str, Any], step: str | None
+) -> None:
+    """A run begins with values alone; who calls a workflow may hand it files."""
+    found = [(one.step, str(one.level)) for one in read_value(export).findings if one.code == "binary"]
+    assert found == ([(step, "error")] if step is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("$json.body.name", [("name",)]),
+        ("$json.query.name", [("query", "name")]),
+        ("$json.headers['x-shop']", [("headers", "x-shop")]),
+        ("$('Start').item.json.params.id + $json.body.a", [("params", "id"), ("a",)]),
+        ("$json.webhookUrl", []),
+    ],
+)
+def test_what_steps_read_of_a_call_is_asked_for(text: str, paths: list[tuple[str, ...]]) -> None:
+    """The body's fields by their names, others under the part of the call that has them in n8n."""
+    form = start_form(read_value(begun("webhook", said(text))).plan)
+    assert form is not None
+    assert sorted(field.path for field in form.fields) == sorted(paths)

@@ -1,0 +1,116 @@
+"""Objects of a Shopify store as n8n's steps read them, and as its events hand them on.
+
+See docs/design/imports-verdict.md#start.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.automations.checks import RequestedTrigger
+from steward.model.run import Run, RunStatus
+from steward.model.trigger import TriggerKind
+from tests.fake_clock import FakeClock
+from tests.imports.exports import automated, chain, code, node, wires
+from tests.imports.shopify_flow.standing import Standing, open_standing
+
+on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def see(shown: str) -> dict[str, Any]:
+    """A step that fails with `shown` of each item that “Told” handed on."""
+    return code("See", f"throw new Error(JSON.stringify($('Told').all().map(({{json: o}}) => {shown})))")
+
+
+@pytest.fixture
+async def standing(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Standing]:
+    """A store with four products and an order."""
+    opened = await open_standing(database_url, clock, tmp_path)
+    yield opened
+    await opened.shop.service.close()
+
+
+async def seen_by(standing: Standing, run: Run) -> Any:
+    """What the step that fails with its items was given."""
+    [message] = [row["message"] for row in await standing.shop.steps(run) if row["name"] == "See"]
+    return json.JSONDecoder().raw_decode(message, message.index("["))[0]
+
+
+async def read(standing: Standing, shown: str, **parameters: Any) -> Any:
+    """What a step that reads hands on."""
+    export = chain(node("Told", "shopify", 1, {"operation": "getAll", **parameters}), see(shown))
+    integration = standing.shop.connections["shopify"].integration_id
+    run = await standing.shop.drained(await automated(standing.shop, export, integration_id=integration))
+    return await seen_by(standing, run)
+
+
+async def told(standing: Standing, topic: str, native: str, row: Mapping[str, Any], shown: str) -> Any:
+    """What the steps behind the trigger are given by an event."""
+    nodes = [node("Told", "shopifyTrigger", 1, {"topic": topic}), node("Pass", "noOp", 1, {}), see(shown)]
+    export = {"name": topic, "nodes": nodes, "connections": wires(nodes), "settings": {}}
+    automation = await automated(
+        standing.shop,
+        export,
+        integration_id=standing.shop.connections["shopify"].integration_id,
+        trigger=RequestedTrigger(TriggerKind.EVENT, (topic,)),
+    )
+    await standing.resumed(automation)
+    run = await standing.told(automation, native, row)
+    assert run.status is RunStatus.FAILED, run
+    return await seen_by(standing, run)
+
+
+def add_orders(standing: Standing) -> list[str]:
+    """Adds an older order, one that was canceled and one that was archived; their names."""
+    store, [first] = standing.store, standing.store.of("Order")
+    lines = [row for row in store.of("ProductVariant")][:1]
+    fields: tuple[dict[str, Any], ...] = (
+        {"createdAt": "2026-01-01T00:00:00Z", "displayFinancialStatus": "PARTIALLY_REFUNDED"},
+        {"cancelledAt": "2026-01-02T00:00:00Z"},
+        {"closedAt": "2026-01-02T00:00:00Z"},
+    )
+    return [first["name"], *(store.add_order(lines, **more)["name"] for more in fields)]
+
+
+@on_one_engine
+async def test_orders_come_newest_first_and_open_ones_alone(standing: Standing) -> None:
+    """As the REST interface lists them without a status. See docs/design/imports-n8n.md#node-types."""
+    newest, oldest, *_ = add_orders(standing)
+    shown = "[o.name, o.financial_status, o.fulfillment_status]"
+    assert await read(standing, shown) == [[newest, "paid", None], [oldest, "partially_refunded", None]]
+    assert await read(standing, "o.name", limit=1) == [newest]
+    assert len(await read(standing, "o.name", options={"status": "any"})) == 4
+
+
+@on_one_engine
+async def test_products_come_by_title_with_the_chosen_fields(standing: Standing) -> None:
+    """See docs/design/imports-n8n.md#node-types."""
+    asked = {"resource": "product", "limit": 2, "options": {"fields": "title, status"}}
+    assert await read(standing, "o", **asked) == [
+        {"title": "Cup", "status": "active"},
+        {"title": "Lid", "status": "active"},
+    ]
+
+
+@on_one_engine
+async def test_an_event_hands_on_the_object_it_tells_of(standing: Standing) -> None:
+    """A delivery has its ids and times alone; the object is read."""
+    [order] = standing.store.of("Order")
+    shown = "[o.name, o.financial_status, o.email, o.line_items.map(line => line.title)]"
+    goods = ["Mug", "Pot", "Lid"]
+    [item] = await told(standing, "orders/create", "ORDERS_CREATE", order, shown)
+    assert item == [order["name"], "paid", order["email"], goods]
+    product = next(row for row in standing.store.of("Product") if row["title"] == "Mug")
+    shown = "[o.title, o.variants[0].price]"
+    [item] = await told(standing, "products/update", "PRODUCTS_UPDATE", product, shown)
+    assert item == ["Mug", "12.50"]
+
+
+@on_one_engine
+async def test_an_event_of_what_is_gone_hands_on_what_it_told(standing: Standing) -> None:
+    """A deleted object is not read."""
+    [order] = standing.store.of("Order")
+    assert await told(standing, "orders/delete", "ORDERS_DELETE", order, "Object.keys(o)") == [["id"]]
