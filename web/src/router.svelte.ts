@@ -138,8 +138,8 @@ class Router {
   /** The code of a screen is fetched when the pointer or the focus nears its link. */
   #near(event: Event): void {
     const url = this.#link(event);
-    const place = url && find(url.pathname);
-    if (place) void this.#routes[place.page]?.screen().catch(() => undefined);
+    const target = url && find(url.pathname);
+    if (target) void this.#routes[target.page]?.screen().catch(() => undefined);
   }
 }
 

@@ -171,20 +171,20 @@ export function watch<P extends Path>(
     return read(path, args);
   });
   $effect(() => {
-    const shown = entry;
-    if (!shown) return;
-    shown.watchers += 1;
+    const watched = entry;
+    if (!watched) return;
+    watched.watchers += 1;
     untrack(() => {
-      if (shown.at && now() - shown.at > FRESH_MS) void shown.refresh(true);
+      if (watched.at && now() - watched.at > FRESH_MS) void watched.refresh(true);
     });
-    return () => untrack(() => leave(shown as Entry<unknown>));
+    return () => untrack(() => leave(watched as Entry<unknown>));
   });
   $effect(() => {
-    const shown = entry;
+    const watched = entry;
     const seconds = typeof options.every === "function" ? options.every() : options.every;
-    if (!shown || !seconds) return;
+    if (!watched || !seconds) return;
     const poll = () => {
-      if (!document.hidden && !online.away) void shown.refresh(true);
+      if (!document.hidden && !online.away) void watched.refresh(true);
     };
     const timer = setInterval(poll, seconds * 1000);
     document.addEventListener("visibilitychange", poll);

@@ -33,10 +33,10 @@ export function paged<P extends Path, R>(
 
   const next = $derived(cursor === undefined ? cursorOf(first.current?.data) : cursor);
   const all = $derived.by(() => {
-    const shown = first.current?.data ? rows(first.current.data) : [];
-    const firstKeys = new Set(shown.map(key));
+    const firstRows = first.current?.data ? rows(first.current.data) : [];
+    const firstKeys = new Set(firstRows.map(key));
     // A row that was made meanwhile moves the others down: none is shown twice.
-    return [...shown, ...later.filter((row) => !firstKeys.has(key(row)))];
+    return [...firstRows, ...later.filter((row) => !firstKeys.has(key(row)))];
   });
 
   async function more(): Promise<void> {

@@ -11,11 +11,11 @@ function hueOf(id: string): number {
 /** Each automation's own colour; where two have the same, the younger one takes the next that is free (ids rise with time). */
 export function huesOf(ids: Iterable<string>): ReadonlyMap<string, number> {
   const hues = new Map<string, number>();
-  const taken = new Set<number>();
+  const used = new Set<number>();
   for (const id of [...new Set(ids)].sort()) {
     let hue = hueOf(id);
-    if (taken.size < HUES) while (taken.has(hue)) hue = (hue + 1) % HUES;
-    taken.add(hue);
+    if (used.size < HUES) while (used.has(hue)) hue = (hue + 1) % HUES;
+    used.add(hue);
     hues.set(id, hue);
   }
   return hues;

@@ -66,7 +66,7 @@ function runOption(run: SearchAnswer["runs"][number], kind: string): Option {
 export function groups(query: string, answer: SearchAnswer | undefined): readonly Group[] {
   const changes = answer?.changes ?? [];
   const all: Option = { key: "all", words: `All runs with “${query}”`, target: address("runs", {}, { q: query }) };
-  const shown: Group[] = [
+  const groups: Group[] = [
     {
       title: "Approvals",
       options: (answer?.approvals ?? []).slice(0, SHOWN).map((approval) => ({
@@ -104,5 +104,5 @@ export function groups(query: string, answer: SearchAnswer | undefined): readonl
     },
     screens(query),
   ];
-  return shown.filter(({ options }) => options.length);
+  return groups.filter(({ options }) => options.length);
 }

@@ -73,7 +73,7 @@ describe("tables", () => {
 
 describe("addresses of calls", () => {
   it("fill parameters in, join lists, leave out what is absent", () => {
-    const made = address("/v1/automations/runs/{run_id}", { run_id: "a/b" }, { status: ["failed", "expired"], q: undefined, limit: 5 });
-    expect(made).toBe("/v1/automations/runs/a%2Fb?status=failed%2Cexpired&limit=5");
+    const url = address("/v1/automations/runs/{run_id}", { run_id: "a/b" }, { status: ["failed", "expired"], q: undefined, limit: 5 });
+    expect(url).toBe("/v1/automations/runs/a%2Fb?status=failed%2Cexpired&limit=5");
   });
 });

@@ -57,12 +57,12 @@ describe("words of a plan", () => {
   });
 
   it("tells the worst state of a step", () => {
-    const found = (code: string, level: FindingRecord["level"]): FindingRecord => ({ step: "a", code, level, message: "" });
+    const finding = (code: string, level: FindingRecord["level"]): FindingRecord => ({ step: "a", code, level, message: "" });
     const none = new Set<string>();
     expect(stateOf("a", true, [], none)).toBe("fine");
     expect(stateOf("a", true, [], new Set("a"))).toBe("unbound");
-    expect(stateOf("a", false, [found("node_type", "error")], new Set("a"))).toBe("blocked");
-    expect(stateOf("a", false, [found("node_type", "warning"), found("disabled_step", "note")], none)).toBe("disabled");
-    expect(stateOf("b", true, [found("node_type", "error")], none)).toBe("fine");
+    expect(stateOf("a", false, [finding("node_type", "error")], new Set("a"))).toBe("blocked");
+    expect(stateOf("a", false, [finding("node_type", "warning"), finding("disabled_step", "note")], none)).toBe("disabled");
+    expect(stateOf("b", true, [finding("node_type", "error")], none)).toBe("fine");
   });
 });

@@ -19,10 +19,10 @@ describe.skipIf(!file)("schedules in words", () => {
 describe("choosing a cadence", () => {
   it("gives a schedule the service takes, and keeps the time", () => {
     for (const { value } of CADENCES) {
-      const made = withCadence({ ...EMPTY, cadence: "daily", run_at: "07:45" }, value, "2026-11-21");
-      expect(made.run_at).toBe(["hourly", "every_6_hours", "manual"].includes(value) ? null : "07:45");
-      expect(made.date).toBe(value === "once" ? "2026-11-22" : null);
-      expect(made.days).toEqual(value === "weekdays" ? [1, 2, 3, 4, 5] : null);
+      const schedule = withCadence({ ...EMPTY, cadence: "daily", run_at: "07:45" }, value, "2026-11-21");
+      expect(schedule.run_at).toBe(["hourly", "every_6_hours", "manual"].includes(value) ? null : "07:45");
+      expect(schedule.date).toBe(value === "once" ? "2026-11-22" : null);
+      expect(schedule.days).toEqual(value === "weekdays" ? [1, 2, 3, 4, 5] : null);
     }
   });
 

@@ -141,8 +141,8 @@ export function ordinal(number: number): string {
 
 /** Why a run of the preview is not where its rule says (docs/design/web.md#schedule-editor); null without a note. */
 export function noteWords(note: string | null, slot: string, schedule: ScheduleRecord, zone: Zone): string | null {
-  const shown = toWall(slot, zone);
-  const clock = shown.slice(11);
+  const wall = toWall(slot, zone);
+  const clock = wall.slice(11);
   const hour = Number(clock.slice(0, 2));
   // The six-hourly rule names the full quarter of the day before what the clock shows.
   const named = schedule.run_at ?? (note === "gap" ? `${String(hour - (hour % 6)).padStart(2, "0")}:00` : clock);
@@ -150,11 +150,11 @@ export function noteWords(note: string | null, slot: string, schedule: ScheduleR
     case null:
       return null;
     case "gap":
-      return `The clock jumps over ${named} that night; this run starts at ${clock}${clock < named ? ` on ${weekdayOf(shown)}` : ""}.`;
+      return `The clock jumps over ${named} that night; this run starts at ${clock}${clock < named ? ` on ${weekdayOf(wall)}` : ""}.`;
     case "fold":
       return `${named} comes twice that night; it runs at the first.`;
     case "short_month":
-      return `${MONTHS[Number(shown.slice(5, 7)) - 1]} has no ${ordinal(schedule.day_of_month ?? 31)}; it runs on the ${ordinal(Number(shown.slice(8, 10)))}.`;
+      return `${MONTHS[Number(wall.slice(5, 7)) - 1]} has no ${ordinal(schedule.day_of_month ?? 31)}; it runs on the ${ordinal(Number(wall.slice(8, 10)))}.`;
     default:
       return "The clock or the calendar moves this run.";
   }

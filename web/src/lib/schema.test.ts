@@ -30,7 +30,7 @@ const ROOT: Schema = {
   },
 };
 const form = formOf(ROOT);
-const at = (name: string): Field => form.fields.find((field) => field.name === name)!;
+const fieldNamed = (name: string): Field => form.fields.find((field) => field.name === name)!;
 
 describe("a form from a schema", () => {
   it("has the field each schema asks for", () => {
@@ -39,9 +39,9 @@ describe("a form from a schema", () => {
       sheet: "connection", tag: "line", note: "box", limit: "whole", window_days: "whole", tags: "words", tiers: "list",
       when: "variants", odd: "json",
     });
-    expect(at("sheet")).toMatchObject({ named: "sheet", required: true, hint: "Where prices are" });
-    expect(at("window_days").nullable).toBe(true);
-    expect(at("when").variants.map(({ value }) => value)).toEqual(["day", "never"]);
+    expect(fieldNamed("sheet")).toMatchObject({ named: "sheet", required: true, hint: "Where prices are" });
+    expect(fieldNamed("window_days").nullable).toBe(true);
+    expect(fieldNamed("when").variants.map(({ value }) => value)).toEqual(["day", "never"]);
   });
 
   it("starts with the defaults and sends nothing for what is left empty", () => {
@@ -110,14 +110,14 @@ describe.runIf(SHARED && existsSync(SHARED))("the schemas of all templates", () 
       $defs?: Record<string, Schema>;
     };
     for (const { template_id, inputs_schema } of templates) {
-      const made = formOf({ ...inputs_schema, $defs: { ...$defs, ...inputs_schema.$defs } });
-      expect(made.fields.length, template_id).toBeGreaterThan(0);
-      const faults = Object.values(check(made, startOf(made))).flat();
+      const form = formOf({ ...inputs_schema, $defs: { ...$defs, ...inputs_schema.$defs } });
+      expect(form.fields.length, template_id).toBeGreaterThan(0);
+      const faults = Object.values(check(form, startOf(form))).flat();
       // What must be given by the person may be missing; nothing else may be wrong with a fresh form.
       const missing = /^(This field is required|Give at least one of these: )/;
       expect(faults.filter((words) => !missing.test(words)), template_id).toEqual([]);
-      expect(kindsIn(made), template_id).not.toContain("json");
-      expect(wordsIn(made).filter((words) => /\bnull\b|\babsent\b|[a-z]_[a-z]|`/.test(words)), template_id).toEqual([]);
+      expect(kindsIn(form), template_id).not.toContain("json");
+      expect(wordsIn(form).filter((words) => /\bnull\b|\babsent\b|[a-z]_[a-z]|`/.test(words)), template_id).toEqual([]);
     }
   });
 });

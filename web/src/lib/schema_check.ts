@@ -43,10 +43,10 @@ export function check(field: Field, value: unknown, path = "", required = field.
 /** What is missing of fields of which one at least is needed. */
 function* partFaults(field: Field, members: Record<string, unknown>): Generator<string> {
   if (members.all === true) return;
-  const labelOf = (name: string) => field.fields.find((one) => one.name === name)?.label ?? name;
+  const labelOf = (name: string) => field.fields.find((member) => member.name === name)?.label ?? name;
   const isGiven = (name: string) => {
-    const one = field.fields.find((part) => part.name === name);
-    return one !== undefined && !isLeft(one, members[name]);
+    const member = field.fields.find((part) => part.name === name);
+    return member !== undefined && !isLeft(member, members[name]);
   };
   for (const names of rulesOf(field.schema, members).oneOf) {
     if (!names.some(isGiven)) yield `Give at least one of these: ${names.map(labelOf).join(", ")}.`;

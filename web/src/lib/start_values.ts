@@ -28,7 +28,7 @@ function withValue(payload: Payload, path: readonly string[], value: unknown): P
   return Object.fromEntries([...others, [key, next]]);
 }
 
-function shown(field: StartFieldRecord, value: unknown): string | string[] {
+function textOf(field: StartFieldRecord, value: unknown): string | string[] {
   if (field.type === "choices") return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
   if (value === undefined || value === null) return "";
   return typeof value === "string" && field.type !== "json" ? value : JSON.stringify(value);
@@ -36,7 +36,7 @@ function shown(field: StartFieldRecord, value: unknown): string | string[] {
 
 /** What the fields show of a payload. */
 export function typedOf(fields: readonly StartFieldRecord[], payload: Payload): Typed {
-  return Object.fromEntries(fields.map((field) => [field.name, shown(field, valueAt(payload, field.path))]));
+  return Object.fromEntries(fields.map((field) => [field.name, textOf(field, valueAt(payload, field.path))]));
 }
 
 /** The value of what is in a field; undefined for nothing. Throws SyntaxError where JSON is asked for. */
@@ -51,7 +51,7 @@ function valueOf(field: StartFieldRecord, typed: string | string[]): unknown {
 export function payloadOf(fields: readonly StartFieldRecord[], typed: Typed, before: Payload): Payload {
   return fields.reduce((payload, field) => {
     const text = typed[field.name] ?? "";
-    if (JSON.stringify(text) === JSON.stringify(shown(field, valueAt(before, field.path)))) return payload;
+    if (JSON.stringify(text) === JSON.stringify(textOf(field, valueAt(before, field.path)))) return payload;
     return withValue(payload, field.path, valueOf(field, text));
   }, before);
 }

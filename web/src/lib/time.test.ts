@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { addDays, clockOf, elsewhere, fromWall, full, lengthOf, offsetName, relative, toWall, wire } from "./time";
 
-const at = (text: string) => Date.parse(text);
+const instant = (text: string) => Date.parse(text);
 
 describe("wall clocks", () => {
   it("turns an exact time into its instant and back", () => {
@@ -20,25 +20,25 @@ describe("wall clocks", () => {
 
   it("knows half hours and the far sides of the day line", () => {
     expect(fromWall("2026-04-05T01:45", "Australia/Lord_Howe").fit).toBe("fold");
-    expect(toWall(at("2026-11-21T12:00:00Z"), "Pacific/Kiritimati")).toBe("2026-11-22T02:00");
-    expect(offsetName(at("2026-11-21T12:00:00Z"), "Asia/Kolkata")).toBe("UTC+05:30");
+    expect(toWall(instant("2026-11-21T12:00:00Z"), "Pacific/Kiritimati")).toBe("2026-11-22T02:00");
+    expect(offsetName(instant("2026-11-21T12:00:00Z"), "Asia/Kolkata")).toBe("UTC+05:30");
   });
 
   // The cases are Python's own answers (tests/web/test_wall_clock.py).
   const cases = process.env.WALL_CLOCK;
   it.runIf(cases && existsSync(cases))("agrees with Python in every zone on every change day", () => {
-    const told = JSON.parse(readFileSync(cases!, "utf8")) as [string, string, number, string][];
-    const differing = told.filter(([zone, wall, instant, fit]) => {
-      const found = fromWall(wall, zone);
-      return found.instant !== instant || found.fit !== fit;
+    const recorded = JSON.parse(readFileSync(cases!, "utf8")) as [string, string, number, string][];
+    const differing = recorded.filter(([zone, wall, instant, fit]) => {
+      const converted = fromWall(wall, zone);
+      return converted.instant !== instant || converted.fit !== fit;
     });
-    expect(told.length).toBeGreaterThan(1000);
+    expect(recorded.length).toBeGreaterThan(1000);
     expect(differing.slice(0, 10)).toEqual([]);
   });
 });
 
 describe("times in words", () => {
-  const now = at("2026-11-21T12:00:00Z");
+  const now = instant("2026-11-21T12:00:00Z");
 
   it("has the weekday always, the year when it is another", () => {
     expect(full("2026-11-21T05:02:00Z", "Europe/Berlin", now)).toBe("Sat 21 Nov, 06:02");

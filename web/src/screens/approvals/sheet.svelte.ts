@@ -98,13 +98,13 @@ export class Sheet {
     const { record } = this;
     if (!record || !this.complete) return;
     const params = { approval_id: this.id };
-    const said = { version: record.version, comment: comment.trim() || null };
+    const decision = { version: record.version, comment: comment.trim() || null };
     try {
       // In the order shown, which is the order hashed.
       const except = this.changes.filter(({ id }) => this.leftOut.has(id)).map(({ id }) => id);
-      const body = { ...said, except, change_hash: record.change_hash, ...(this.writeNow ? { write_now: true } : {}) };
+      const body = { ...decision, except, change_hash: record.change_hash, ...(this.writeNow ? { write_now: true } : {}) };
       const answer = rejects
-        ? await call("post", "/v1/automations/approvals/{approval_id}/reject", { params, body: said })
+        ? await call("post", "/v1/automations/approvals/{approval_id}/reject", { params, body: decision })
         : await call("post", "/v1/automations/approvals/{approval_id}/approve", { params, body });
       this.#decided(answer);
     } catch (fault) {

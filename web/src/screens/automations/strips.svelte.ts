@@ -11,8 +11,8 @@ export function watchStrips(ids: () => readonly string[]) {
   const pages = Array.from({ length: PAGES }, (_, page) =>
     watch(
       () => {
-        const wanted = ids().slice(page * PAGE, (page + 1) * PAGE);
-        return wanted.length ? ["/app/automations/strips", { query: { automation_ids: wanted } }] : null;
+        const pageIds = ids().slice(page * PAGE, (page + 1) * PAGE);
+        return pageIds.length ? ["/app/automations/strips", { query: { automation_ids: pageIds } }] : null;
       },
       { every: 60, keep: true },
     ),

@@ -95,8 +95,8 @@ export function meanwhile({ run }: FailureRecord): string {
 export function underCheck(failures: readonly FailureRecord[], now: number): { id: number; name: string; at: string }[] {
   const checked = new Map<number, { id: number; name: string; at: string }>();
   for (const { run, integration_id: id, connection_name: name, connection_checking: checking } of failures) {
-    const at = run.finished_at ?? run.queued_at;
-    if (checking && id !== null && name !== null && now - instantOf(at) < 600_000) checked.set(id, { id, name, at });
+    const endedAt = run.finished_at ?? run.queued_at;
+    if (checking && id !== null && name !== null && now - instantOf(endedAt) < 600_000) checked.set(id, { id, name, at: endedAt });
   }
   return [...checked.values()];
 }
