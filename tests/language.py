@@ -1,12 +1,13 @@
 """Measures the language and the structure of the code: names, docstrings, complexity, folders."""
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.source import Function, functions, name_of, nodes_of, python_files
+from tests.source import ROOT, Function, functions, name_of, nodes_of, python_files
 
 VAGUE = frozenset(
     """
@@ -15,7 +16,21 @@ VAGUE = frozenset(
     """.split()  # noqa: SIM905 - a list of thirty strings reads worse
 )
 _BRANCHES = (ast.If, ast.IfExp, ast.ExceptHandler, ast.For, ast.AsyncFor, ast.While, ast.Assert, ast.Lambda)
+_DECLARATION = re.compile(r"\b(?:const|let|function|interface|type|class) ([A-Za-z_]\w*)")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def vague_web_names() -> tuple[list[str], int]:
+    """Returns where web/src declares a vague name, and the number of all its declared names."""
+    vague, total = [], 0
+    for path in sorted((ROOT / "web/src").rglob("*")):
+        if path.suffix not in (".ts", ".svelte") or path.name == "schema.d.ts":
+            continue
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            names = [] if line.lstrip().startswith(("//", "*", "/*")) else _DECLARATION.findall(line)
+            total += len(names)
+            vague += [f"{name_of(path)}:{number} {name}" for name in names if name in VAGUE]
+    return vague, total
 
 
 def bound_names(path: Path) -> Iterator[tuple[int, str]]:

@@ -9,6 +9,7 @@ from tests.language import (
     doubled_classes,
     files_of_folders,
     vague_names,
+    vague_web_names,
 )
 from tests.source import ROOT, imports, name_of, python_files
 
@@ -26,6 +27,13 @@ _HEADING = re.compile(r"[\w./-]+( [\w./-]+)?: [a-z]|Merge |Revert ")
 def test_names_say_what_the_value_is() -> None:
     """Fewer than 1 % of the names that steward/ binds are words like `found`, `one` or `given`."""
     vague, total = vague_names("steward")
+    assert len(vague) < total / 100, "\n".join(vague)
+
+
+def test_names_of_the_web_app_say_what_the_value_is() -> None:
+    """Fewer than 1 % of the variables and functions that web/src declares are such words."""
+    vague, total = vague_web_names()
+    assert total > 1_000
     assert len(vague) < total / 100, "\n".join(vague)
 
 

@@ -5,7 +5,7 @@ import { huesOf } from "../../lib/hues";
 import { atTime, chipsOf, onDay, rowOf, tallyWords, ticksOf, worstOf } from "./entries";
 import { keyOf } from "./key";
 import { movedSchedule } from "./later";
-import { asked, ends, spanOf, stepped, titleOf } from "./range";
+import { rangeOf, ends, spanOf, stepped, titleOf } from "./range";
 
 const ZONE = "Europe/Berlin";
 function row(run_at: string, over: Partial<OccurrenceRecord> = {}): OccurrenceRecord {
@@ -14,7 +14,7 @@ function row(run_at: string, over: Partial<OccurrenceRecord> = {}): OccurrenceRe
     reason: null, run_id: null, run_status: null, moved_from: null, version: 0, projected: false, ...over,
   };
 }
-const at = (hour: number) => `2026-11-23T${String(hour).padStart(2, "0")}:00:00.000Z`;
+const atHour = (hour: number) => `2026-11-23T${String(hour).padStart(2, "0")}:00:00.000Z`;
 
 describe("days shown", () => {
   it("are whole weeks from Monday", () => {
@@ -27,11 +27,11 @@ describe("days shown", () => {
   it("end where the service answers no more", () => {
     const now = Date.parse("2026-11-21T12:34:00Z");
     const past = spanOf("month", "2026-10-01");
-    expect(asked(past, ZONE, now)!.from).toBe("2026-10-21T13:00:00.000Z");
+    expect(rangeOf(past, ZONE, now)!.from).toBe("2026-10-21T13:00:00.000Z");
     expect(ends(past, ZONE, now).before).toMatch("31 days ago");
     expect(ends(spanOf("month", "2026-11-21"), ZONE, now)).toEqual({ before: null, after: null });
-    expect(asked(spanOf("month", "2027-11-15"), ZONE, now)!.to).toBe("2027-11-22T12:00:00.000Z");
-    expect(asked(spanOf("week", "2028-01-01"), ZONE, now)).toBeNull();
+    expect(rangeOf(spanOf("month", "2027-11-15"), ZONE, now)!.to).toBe("2027-11-22T12:00:00.000Z");
+    expect(rangeOf(spanOf("week", "2028-01-01"), ZONE, now)).toBeNull();
   });
 
   it("are three on a phone, from the day itself", () => {
@@ -43,10 +43,10 @@ describe("days shown", () => {
 
 describe("chips", () => {
   it("fold more than three runs of an automation on a day", () => {
-    const three = [1, 2, 3].map((hour) => row(at(hour)));
+    const three = [1, 2, 3].map((hour) => row(atHour(hour)));
     expect(chipsOf(three, ZONE, "month").map(({ kind }) => kind)).toEqual(["run", "run", "run"]);
     for (const view of ["month", "week"] as const) {
-      const [strip, ...rest] = chipsOf([...three, row(at(4))], ZONE, view);
+      const [strip, ...rest] = chipsOf([...three, row(atHour(4))], ZONE, view);
       expect([strip!.kind, strip!.id, rest]).toEqual(["strip", "A.2026-11-23", []]);
       // One that runs each hour is a strip on its last day too, where few runs are left.
       expect(chipsOf(three, ZONE, view, new Set(["A"])).map(({ kind }) => kind)).toEqual(["strip"]);
@@ -54,8 +54,8 @@ describe("chips", () => {
   });
 
   it("sum a day up by what asks for a person most", () => {
-    const ended = (hour: number, run_status: OccurrenceRecord["run_status"]) => row(at(hour), { state: "queued", run_id: `R${hour}`, run_status });
-    const rows = [ended(5, "succeeded"), ended(6, "failed"), row(at(6)), row(at(22))];
+    const ended = (hour: number, run_status: OccurrenceRecord["run_status"]) => row(atHour(hour), { state: "queued", run_id: `R${hour}`, run_status });
+    const rows = [ended(5, "succeeded"), ended(6, "failed"), row(atHour(6)), row(atHour(22))];
     expect(tallyWords(rows)).toBe("4 runs: 1 failed, 1 done, 2 coming");
     expect(worstOf(rows).run_id).toBe("R6");
     // 22:00 in London is 23:00 in Berlin: one tick an hour of the viewer's clock.
@@ -67,13 +67,13 @@ describe("chips", () => {
   });
 
   it("name a run that no schedule started by its own id", () => {
-    const run = { id: "R", automation_id: "A", automation_name: "Prices", queued_at: at(8), started_at: at(9), status: "succeeded", started_by: "hand", mode: "test", undo_of: "Q" };
-    const made = rowOf(run as RunRecord);
-    expect([keyOf(made), made.run_at, made.automation_name, made.origin, made.test]).toEqual(["R", at(9), "Undo of Prices", "hand", true]);
+    const run = { id: "R", automation_id: "A", automation_name: "Prices", queued_at: atHour(8), started_at: atHour(9), status: "succeeded", started_by: "hand", mode: "test", undo_of: "Q" };
+    const row = rowOf(run as RunRecord);
+    expect([keyOf(row), row.run_at, row.automation_name, row.origin, row.test]).toEqual(["R", atHour(9), "Undo of Prices", "hand", true]);
   });
 
   it("say how many have no room", () => {
-    const rows = Array.from({ length: 9 }, (_, number) => row(at(8), { automation_id: `A${number}` }));
+    const rows = Array.from({ length: 9 }, (_, number) => row(atHour(8), { automation_id: `A${number}` }));
     expect(chipsOf(rows.slice(0, 8), ZONE, "month")).toHaveLength(8);
     expect(chipsOf(rows, ZONE, "month").at(-1)).toMatchObject({ kind: "more", runs: 2 });
     expect(chipsOf(rows, ZONE, "week").map((chip) => (chip.kind === "run" ? 1 : chip.kind === "more" ? chip.runs : 0))).toEqual([1, 8]);

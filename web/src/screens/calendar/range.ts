@@ -75,7 +75,7 @@ const HOUR = 3_600_000;
  * The instants to ask for: what is shown and a day each side, within what the service answers. The present is taken
  * by the hour, so that what is asked stays the same for an hour.
  */
-export function asked(span: Span, zone: Zone, now: number): { from: string; to: string } | null {
+export function rangeOf(span: Span, zone: Zone, now: number): { from: string; to: string } | null {
   const hour = Math.floor(now / HOUR) * HOUR;
   const from = Math.max(startOfDay(addDays(span.from, -1), zone), hour + HOUR - PAST_DAYS * DAY);
   const to = Math.min(startOfDay(addDays(span.to, 1), zone), hour + AHEAD_DAYS * DAY);

@@ -16,7 +16,7 @@ const PAGE = 500;
 const RUNS_PAGE = 200;
 const POLL_MS = 60_000;
 
-export interface Asked {
+export interface RangeQuery {
   from: string;
   to: string;
   automation_id?: string;
@@ -26,25 +26,25 @@ export interface Asked {
   statuses?: RunStatus[];
 }
 
-export interface Found {
+export interface CalendarRows {
   rows: readonly CalendarRow[];
   /** There are more than were read. */
   tooMany: boolean;
 }
 
 /** Pages until there are no more, or enough. */
-async function paged(most: number, read: (cursor: string | undefined) => Promise<{ rows: CalendarRow[]; next: string | null }>): Promise<Found> {
+async function paged(limit: number, read: (cursor: string | undefined) => Promise<{ rows: CalendarRow[]; next: string | null }>): Promise<CalendarRows> {
   const rows: CalendarRow[] = [];
   let cursor: string | undefined;
   do {
     const page = await read(cursor);
     rows.push(...page.rows);
     cursor = page.next ?? undefined;
-  } while (cursor && rows.length < most);
+  } while (cursor && rows.length < limit);
   return { rows, tooMany: cursor !== undefined };
 }
 
-async function all({ statuses, ...query }: Asked, poll: boolean, signal: AbortSignal): Promise<Found> {
+async function all({ statuses, ...query }: RangeQuery, poll: boolean, signal: AbortSignal): Promise<CalendarRows> {
   const how = { poll, signal };
   const slots = paged(MOST_ROWS, async (cursor) => {
     const { occurrences, next_cursor } = await call("get", "/v1/automations/occurrences", { query: { ...query, limit: PAGE, cursor } }, how);
@@ -65,31 +65,31 @@ async function all({ statuses, ...query }: Asked, poll: boolean, signal: AbortSi
 }
 
 /** Keeps the rows fresh while the component that calls this is there; what was there stays until the new ones come. */
-export function coming(asked: () => Asked | null) {
-  const wanted = $derived(JSON.stringify(asked()));
-  let entry = $state.raw<Entry<Found>>();
-  let shown = $state.raw<Entry<Found>>();
+export function coming(range: () => RangeQuery | null) {
+  const queryKey = $derived(JSON.stringify(range()));
+  let entry = $state.raw<Entry<CalendarRows>>();
+  let shownEntry = $state.raw<Entry<CalendarRows>>();
 
   $effect(() => {
-    const query = JSON.parse(wanted) as Asked | null;
+    const query = JSON.parse(queryKey) as RangeQuery | null;
     if (!query) {
-      entry = shown = undefined;
+      entry = shownEntry = undefined;
       return;
     }
-    const made = new Entry<Found>((poll, signal) => all(query, poll, signal));
-    entry = made;
-    void made.refresh().then(() => {
-      if (entry === made) shown = made;
+    const created = new Entry<CalendarRows>((poll, signal) => all(query, poll, signal));
+    entry = created;
+    void created.refresh().then(() => {
+      if (entry === created) shownEntry = created;
     });
     const again = () => {
-      if (!document.hidden && !online.away) void made.refresh(true);
+      if (!document.hidden && !online.away) void created.refresh(true);
     };
     const timer = setInterval(again, POLL_MS);
     document.addEventListener("visibilitychange", again);
     return () => {
       clearInterval(timer);
       document.removeEventListener("visibilitychange", again);
-      made.abort();
+      created.abort();
     };
   });
   $effect(() => {
@@ -97,11 +97,11 @@ export function coming(asked: () => Asked | null) {
   });
 
   return {
-    get current(): Entry<Found> | undefined {
-      return shown ?? entry;
+    get current(): Entry<CalendarRows> | undefined {
+      return shownEntry ?? entry;
     },
     get asking(): boolean {
-      return entry !== shown;
+      return entry !== shownEntry;
     },
     async refresh(): Promise<void> {
       entry?.abort();
