@@ -100,8 +100,7 @@ async def build(
     """
     zones.use_packaged_zones()
     log = log or make_log(settings, clock, write_log)
-    metrics = Metrics()
-    metrics.set("steward_release", 1, release=__version__)
+    metrics = _metrics()
     engine = await _engine(settings, clock, metrics, log, serve=serve)
     space = _space(settings) if serve else None
     edge = engine if space is None else Spared(engine, space, finishes=False)
@@ -259,6 +258,13 @@ def _secrets(settings: Settings) -> list[str]:
         )
         if secret
     ]
+
+
+def _metrics() -> Metrics:
+    """Returns a process's metrics, with the release that it is of."""
+    metrics = Metrics()
+    metrics.set("steward_release", 1, release=__version__)
+    return metrics
 
 
 async def _engine(settings: Settings, clock: Clock, metrics: Metrics, log: Log, *, serve: bool) -> Engine:

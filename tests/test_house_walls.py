@@ -32,7 +32,14 @@ ONLY = {
     "quickjs": (),
     "_quickjs": ("steward/sandbox/",),
     "liquid": ("steward/sandbox/",),
-    "steward.config": ("steward/app.py", "steward/startup.py", "steward/platforms.py", "steward/cli/"),
+    # Elsewhere a setting arrives as an argument; only its default may be looked up (`default_of`).
+    "steward.config.Settings": (
+        "steward/app.py",
+        "steward/startup.py",
+        "steward/platforms.py",
+        "steward/cli/",
+    ),
+    "steward.config.read": ("steward/cli/",),
     "steward.connectors.base.writing.Writer": ("steward/runs/apply.py", "steward/connectors/"),
 }
 

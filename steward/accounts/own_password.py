@@ -10,9 +10,8 @@ from steward.accounts.people import new_password_fault
 from steward.accounts.sessions import OpenedSession, memberships, renew
 from steward.database.accounts import audit, people, sessions
 from steward.database.engine.base import Engine, Tx
-from steward.model.account import Membership
+from steward.model.account import Membership, Session
 from steward.model.refusals import Unauthenticated, Unavailable, ValidationFailed
-from steward.model.sessions import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from steward.accounts.names import folded
 from steward.accounts.passwords import Hashing
 from steward.database.accounts import audit, people, sessions
 from steward.database.engine.base import Engine, Tx
-from steward.model.account import ROLE_SCOPES, Membership, Person, Scope
+from steward.model.account import ROLE_SCOPES, Membership, Person, Scope, Session
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import InvalidCredentials, NotFound, Unauthenticated
-from steward.model.sessions import Session
 from steward.security.secrets import hash_value, new_value
 
 _MOST_SESSIONS = 10

@@ -138,3 +138,17 @@ BY_SERVICE = Maker(None, None, None)
 def maker(actor: Actor) -> Maker:
     """The record of `actor` as the maker of something."""
     return Maker(actor.person, actor.via, actor.client_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A live session; `chosen` is the membership of the organisation it works in, when one is chosen."""
+
+    session_hash: str
+    person: Person
+    org: OrgId | None
+    chosen: Membership | None
+    automations_on: bool
+    zone: str
+    created_at: datetime
+    seen_at: datetime

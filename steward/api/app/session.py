@@ -30,11 +30,10 @@ from steward.api.http.operation import (
 from steward.api.schema.fields import PasswordText, Positive, RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx
-from steward.model.account import Membership, Scope
+from steward.model.account import Membership, Scope, Session
 from steward.model.ids import OrgId
 from steward.model.instants import wire_time
 from steward.model.refusals import InvalidCredentials, NotFound, RateLimited, Unauthenticated, Unavailable
-from steward.model.sessions import Session
 
 
 class SignInBody(RequestBody):

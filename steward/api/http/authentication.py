@@ -12,7 +12,7 @@ from steward.accounts.sessions import Lifetimes, cookie_hash, csrf_token
 from steward.api.http.operation import Access, Operation, Rules, ServiceContext
 from steward.database.accounts import credentials, sessions
 from steward.database.engine.base import Tx
-from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Actor, Role, Via
+from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Actor, Role, Session, Via
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import (
     CsrfFailed,
@@ -21,7 +21,6 @@ from steward.model.refusals import (
     Refusal,
     Unauthenticated,
 )
-from steward.model.sessions import Session
 from steward.security.secrets import same
 from steward.security.tokens import SKEW_S, BadToken, TokenClaims
 

@@ -27,6 +27,7 @@ from steward.api.http.request import ApiRequest, Message, Receive
 from steward.api.http.router import PathMatch, Routes, named
 from steward.database.accounts import presence
 from steward.database.engine.base import Tx, Weighed
+from steward.model.account import Session
 from steward.model.refusals import (
     Forbidden,
     MethodNotAllowed,
@@ -36,7 +37,6 @@ from steward.model.refusals import (
     Unavailable,
     ValidationFailed,
 )
-from steward.model.sessions import Session
 from steward.security.tokens import TokenClaims
 from steward.telemetry.traces import Span, SpanId, SpanKind, current_trace, link_of, new_span
 

@@ -21,9 +21,8 @@ from steward.connections.vault import Vault
 from steward.database.engine.base import Engine, Tx
 from steward.database.engine.disk_space import Space
 from steward.events.receive import Intake
-from steward.model.account import Actor, Role, Scope
+from steward.model.account import Actor, Role, Scope, Session
 from steward.model.refusals import Refusal
-from steward.model.sessions import Session
 from steward.notifications.channel import Channels
 from steward.sandbox.pool import SandboxPool
 from steward.telemetry.log import Log

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steward.database.engine.base import Both, Row, Tx, from_ms
-from steward.model.account import Membership, Person, Role
+from steward.model.account import Membership, Person, Role, Session
 from steward.model.ids import OrgId, PersonId
-from steward.model.sessions import Session
 
 _MILLISECOND = timedelta(milliseconds=1)
 _EVER = 1 << 52
