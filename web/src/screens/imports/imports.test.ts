@@ -30,30 +30,30 @@ describe("an export as given", () => {
 });
 
 describe("the report", () => {
-  const found = (step: string | null, level: FindingRecord["level"], code = "parameter"): FindingRecord => ({ step, level, code, message: "" });
-  const issues = [found("A", "error"), found("A", "error"), found(null, "error"), found("B", "warning"), found("B", "note")];
+  const finding = (step: string | null, level: FindingRecord["level"], code = "parameter"): FindingRecord => ({ step, level, code, message: "" });
+  const issues = [finding("A", "error"), finding("A", "error"), finding(null, "error"), finding("B", "warning"), finding("B", "note")];
 
   it("groups by level and counts steps, not findings", () => {
     expect(byLevel(issues).map(({ level, findings }) => [level, findings.length])).toEqual([["error", 3], ["warning", 1], ["note", 1]]);
     expect(byLevel([])).toEqual([]);
     expect(blocked(issues)).toEqual(["A"]);
     expect(verdict(issues).words).toBe("1 step cannot run");
-    expect(verdict([found(null, "error")]).words).toBe("Cannot run");
-    expect(whyNot([found("B", "warning")])).toBeNull();
-    expect(whyNot([..."ABCDEFG"].map((step) => found(step, "error")))).toContain("Cannot run: A, B, C, D, E and 2 more.");
-    expect(verdict([found("B", "warning")]).words).toBe("Can run");
+    expect(verdict([finding(null, "error")]).words).toBe("Cannot run");
+    expect(whyNot([finding("B", "warning")])).toBeNull();
+    expect(whyNot([..."ABCDEFG"].map((step) => finding(step, "error")))).toContain("Cannot run: A, B, C, D, E and 2 more.");
+    expect(verdict([finding("B", "warning")]).words).toBe("Can run");
     expect(verdict([], { runs: 5, steps: 30, start: "Every morning" }).words).toBe("Runs 5 of 30 steps");
     expect(verdict([], { runs: 30, steps: 30, start: null }).words).toBe("Can run");
     expect(verdict([], undefined, "workflow_tool").words).toBe("Can run");
     expect(verdict([], undefined, "store_flow").words).toBe("Can run on a Shopify store");
-    expect(verdict([found("A", "error")], { runs: 5, steps: 30, start: null }).words).toBe("1 step cannot run");
-    expect(whyNot([{ ...found(null, "error"), message: "Nothing follows the start." }])).toBe("Nothing follows the start.");
+    expect(verdict([finding("A", "error")], { runs: 5, steps: 30, start: null }).words).toBe("1 step cannot run");
+    expect(whyNot([{ ...finding(null, "error"), message: "Nothing follows the start." }])).toBe("Nothing follows the start.");
     expect(counted(issues)).toBe("3 errors, 1 warning");
     expect(counted([])).toBe("");
   });
 
   it("names what no store of the organisation has", () => {
-    const [fetch, tag] = [found("Fetch", "error"), found("Tag", "error")];
+    const [fetch, tag] = [finding("Fetch", "error"), finding("Tag", "error")];
     expect(lackingEverywhere([])).toEqual([]);
     expect(lackingEverywhere([{ faults: [fetch, tag] }])).toEqual([fetch, tag]);
     expect(lackingEverywhere([{ faults: [fetch, tag] }, { faults: [fetch] }])).toEqual([fetch]);
