@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from steward.closed_periods import bounds
@@ -114,6 +114,7 @@ class Worker:
     hints: Hints
     id: WorkerId
     poll: timedelta
+    started_at: datetime
     running: dict[RunId, "asyncio.Task[None]"] = field(default_factory=dict)
     full: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
@@ -141,7 +142,7 @@ async def register(
     """
     now = ctx.clock.now()
     await ctx.engine.write(now, recover.expire_own_host)
-    worker = Worker(ctx, hints, WorkerId(0), poll, notifications=notifications)
+    worker = Worker(ctx, hints, WorkerId(0), poll, now, notifications=notifications)
     await _register(worker)
     await recover.recover(ctx.engine, now, worker.id)
     await zone_change.follow_package(ctx.engine, now)
@@ -378,11 +379,12 @@ async def dispatch_due(worker: Worker) -> bool:
 
 
 async def _audit_slots(worker: Worker) -> bool:
-    """Audits that every slot has its record."""
+    """Audits that every slot has its record: each automation once an hour, and all after the start."""
     ctx = worker.ctx
     return await audit.audit_slots(
         ctx.engine,
         ctx.clock.now(),
+        started=worker.started_at,
         late_limit=ctx.automation_rules.late_limit,
         log=ctx.log,
         metrics=ctx.metrics,

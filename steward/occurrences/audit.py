@@ -55,22 +55,26 @@ async def audit_slots(
     log: Log,
     metrics: Metrics,
     quiet_periods: int = QUIET_PERIODS,
+    started: datetime | None = None,
     every: timedelta = _EVERY,
     max_rows: int = MOST_A_PASS,
 ) -> bool:
-    """Audits the automations whose last audit is longest ago, longer than `every`, in batches.
+    """Audits the automations whose last audit is longest ago, in batches.
 
-    All workers together audit `max_rows` in a pass. Sends a notice of automations without a success in
-    `quiet_periods` of their own periods. Returns False: what is left has time until the next pass.
+    Those are due whose last audit is longer ago than `every`, or was before `started`, the start of the
+    process. All workers together audit `max_rows` in a pass. Sends a notice of automations without a
+    success in `quiet_periods` of their own periods. Returns False: what is left has time until the next
+    pass.
     """
     back = late_limit + _GRACE
     until = now - back
+    before = until - every if started is None else max(until - every, min(until, started - back))
     workers = (await engine.read(now, health.leases)).alive
     remaining = max(max_rows // max(workers, 1), 1)
     round_time = every
     while remaining > 0:
         limit = min(BATCH, remaining)
-        due = partial(slot_audits.due, before=until - every, until=until, max_rows=limit)
+        due = partial(slot_audits.due, before=before, until=until, max_rows=limit)
         keys, audited_until = await engine.read(now, due)
         if audited_until is not None:
             round_time = max(round_time, until - audited_until)

@@ -223,6 +223,22 @@ async def test_each_is_audited_once_an_hour(world: World, auditor: Auditor) -> N
     assert (await world.timing(made)).audited_until == first
 
 
+async def test_a_start_makes_all_due(world: World, auditor: Auditor) -> None:
+    """Within the limit of a pass; not those audited since. See docs/design/schedule.md#slot-auditor."""
+    made = [await world.create(name=f"Automation {number}", schedule=BY_HAND) for number in range(3)]
+    await world.clock.advance(3600 + BACK.total_seconds() + 1)
+    await auditor.tick()
+    await world.clock.advance(60)
+    started, before = world.now, world.now - BACK
+    await auditor.tick(started=started, max_rows=2)
+    assert sorted([(await world.timing(one)).audited_until == before for one in made]) == [False, True, True]
+    await world.clock.advance(60)
+    await auditor.tick(started=started)
+    await auditor.tick(started=started)
+    audited = sorted([(await world.timing(one)).audited_until for one in made])
+    assert audited == [before, before, before + MINUTE]
+
+
 async def test_paused_automations_are_not_audited_for_their_pause(world: World, auditor: Auditor) -> None:
     """Each *active* automation; R15: slots of a pause do not exist. See docs/design/schedule.md#dispatch."""
     made = await world.turn("pause", await world.create())
