@@ -21,7 +21,7 @@ def _args(database_url: str, port: int | None, to: str = TO) -> CliArgs:
             "STEWARD_MAIL_FROM": "Steward <steward@tea.example>",
             "STEWARD_ALLOW_PRIVATE_HOSTS": f"127.0.0.1:{port}",
         }
-    return CliArgs(Namespace(to=to), lambda: read(environ), lambda facts: None)
+    return CliArgs(Namespace(to=to, full=False), lambda: read(environ), lambda facts: None)
 
 
 async def _mail_check(args: CliArgs) -> Mapping[str, object]:

@@ -21,7 +21,7 @@ HEAVY = {
 }  # fmt: skip
 SERVICE = {"starlette", "uvicorn", "pydantic", "steward.app", "steward.api", "steward.worker"}
 LIGHT = ("org", "user", "credential", "keys", "migrate", "init")
-WITHOUT_SERVICE = (*LIGHT, "audit", "backup", "restore", "compact", "doctor", "mail")
+WITHOUT_SERVICE = (*LIGHT, "audit", "backup", "restore", "restored", "compact", "doctor", "mail")
 
 LOADED_BY = (
     "import sys; from steward.__main__ import main; from steward.cli.table import commands;"

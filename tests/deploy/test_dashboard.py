@@ -11,12 +11,14 @@ BOARD = json.loads((ROOT / "deploy/grafana/steward.json").read_text("utf-8"))
 GUIDE = (ROOT / "docs/guides/operators.md").read_text("utf-8")
 # What an operator reads in the log or on a page of the web app rather than on the dashboard.
 LEFT_OUT = {
+    "steward_audit_round_seconds",
     "steward_commit_batches_split_total",
     "steward_database_lost_total",
     "steward_events_not_run_total",
     "steward_message_delay_seconds",
     "steward_notices_total",
     "steward_oldest_transaction_seconds",
+    "steward_release",
     "steward_routes_broken",
     "steward_spans_dropped_total",
     "steward_undo_changes_total",

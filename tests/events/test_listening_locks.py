@@ -43,8 +43,8 @@ class SideBySide:
         owner = self.ears.shop.owner
 
         async def act(ctx: WorkerContext) -> object:
-            ask, rules = StateCommand(automation["id"]), ctx.automation_rules
-            change = partial(VERBS[verb], actor=owner, ask=ask, rules=rules)
+            command, rules = StateCommand(automation["id"]), ctx.automation_rules
+            change = partial(VERBS[verb], actor=owner, command=command, rules=rules)
             return await ctx.engine.write(ctx.clock.now(), change, org=owner.org)
 
         return act
