@@ -236,6 +236,8 @@ class Simulation:
             return
         if host.dead:
             await self.start(host)
+        if host.dead:  # the database refused its registration
+            return
         self.begin(host, self.chance.choice([*TICKS, "claim", "heartbeat", "heartbeat"]))
 
     def begin(self, host: Host, name: str) -> None:
