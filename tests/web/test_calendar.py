@@ -172,43 +172,6 @@ async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look,
     await becomes(web, rows[1], reason="by_merchant")
 
 
-async def test_a_calendar_that_is_asked_anew_leaves_a_run_its_focus(looking: Look, web: WebSite) -> None:
-    """Chips stay when nothing changed; when another run did, the focus goes to the new chip of the same run.
-
-    See docs/design/web.md#calendar.
-    """
-    automations = [
-        await web.automation(name, schedule={"cadence": "daily", "run_at": run_at})
-        for name, run_at in (("In focus", "12:00"), ("Beside it", "14:00"))
-    ]
-    row = (await ahead(web, automations[0]["id"]))[1]
-    day = local(row["run_at"], "Europe/Berlin").date()
-    beside = next(
-        one
-        for one in await ahead(web, automations[1]["id"])
-        if local(one["run_at"], "Europe/Berlin").date() == day
-    )
-    seen = await looking("member")
-    page = seen.page
-    await page.clock.install()
-    await seen.open(f"/calendar?view=month&date={day}")
-    chip = page.locator(f"[data-run='{key_of(row)}']")
-    await expect(chip).to_have_css("cursor", "grab")
-    await page.wait_for_load_state("networkidle")
-    await chip.evaluate("(one) => { one.focus(); one.drawn = 'before'; }")
-    async with page.expect_response("**/v1/automations/occurrences?*"):
-        await page.clock.fast_forward(61_000)
-    await expect(chip).to_be_focused()
-    await expect(chip).to_have_js_property("drawn", "before")
-
-    there = datetime.fromisoformat(beside["run_at"]) + timedelta(hours=1)
-    await moved(web, beside, there)
-    await page.clock.fast_forward(61_000)
-    other = page.locator(f"[data-run='{key_of(beside)}']")
-    await expect(other).to_contain_text(f"{there.astimezone(ZoneInfo('Europe/Berlin')):%H:%M}")
-    await expect(chip).to_be_focused()
-
-
 def test_the_grid_comes_on_demand_and_is_small(built: None) -> None:
     """Lazy parts, calendar at most 60 KB gzip. See docs/design/web.md#speed."""
     grid = manifest()["src/screens/calendar/Grid.svelte"]
