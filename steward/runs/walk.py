@@ -48,6 +48,10 @@ INTERRUPTED_WORDS = (
     "This run was interrupted by the service three times and was stopped. The automation is not at fault:"
     " run it again, and tell the operator of the service if it happens again."
 )
+STOPPING_WORDS = (
+    "The service was interrupted while it stopped this run. What was not changed by then was left as it was:"
+    " run it again."
+)
 # What the metric of undone changes calls the outcomes of a run's counts.
 _UNDO_OUTCOMES = {
     "put_back": ("applied",),
@@ -105,7 +109,17 @@ async def _continue_run(ctx: RunContext, claimed: ClaimedRun) -> None:
         except NotConnected as refusal:
             end = partial(_stopped_by, RunEnd(RunStatus.FAILED, "step_failed", refusal.message))
     walk = await _start_walk(ctx, claimed, opened)
+    if end is None and _was_stopping(walk):
+        end = partial(_stopped_by, RunEnd(RunStatus.FAILED, finish.INTERRUPTED, STOPPING_WORDS))
     await (_walk_to_pause(walk) if end is None else _close(walk, end))
+
+
+def _was_stopping(walk: Walk) -> bool:
+    """Whether a worker was lost after it cancelled changes of the run, before it stored the run's end.
+
+    Why it stopped the run, such as its time limit, is not stored; that nothing is left to write is.
+    """
+    return any(Outcome.CANCELLED in outcomes for outcomes in walk.outcomes.values())
 
 
 def _end_at_start(claimed: ClaimedRun) -> Callable[[Walk], RunEnd] | None:
@@ -202,8 +216,8 @@ async def _take_steps_and_end(walk: Walk) -> None:
 async def _close(walk: Walk, end: Callable[[Walk], RunEnd]) -> None:
     """Ends a run before its plan's end, after its open writes are settled.
 
-    `end` is called once every change has its outcome. Until open writes can be settled the run sleeps; it
-    comes back here, because the reason for its end is stored.
+    `end` is called once every change has its outcome. Until open writes can be settled the run sleeps. A
+    worker that takes it over after changes were cancelled ends it too (`_was_stopping`).
     """
     until = await reconcile.settle_run(walk.ctx, walk.lease)
     if until is not None:

@@ -141,6 +141,21 @@ async def test_a_run_over_its_time_is_stopped_at_a_border(shop: Shop) -> None:
     assert run.summary is not None
 
 
+async def test_a_run_whose_worker_is_lost_while_it_is_stopped_never_succeeds(shop: Shop) -> None:
+    """Its changes are cancelled, and the next worker does not know why. See docs/design/runs.md#limits."""
+    allowed = shop.service.worker_context.rules.time_limit
+    run = await shop.waiting(await shop.pricing())
+    written = len(shop.writes())
+    await shop.approve(run)
+    rules(shop, time_limit=timedelta(0))
+    await killed(shop, "after_drop")
+    rules(shop, time_limit=allowed)
+    ended = await shop.until_settled(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "interrupted")
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.CANCELLED}
+    assert len(shop.writes()) == written
+
+
 async def test_waiting_and_sleeping_do_not_count_as_a_runs_time(shop: Shop) -> None:
     """See docs/design/runs.md#limits."""
     rules(shop, time_limit=timedelta(seconds=20))
