@@ -2,11 +2,8 @@
 
 import asyncio
 import contextlib
-import os
-import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -50,27 +47,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         yield Cluster(servers)
     finally:
         for server in servers:
-            thaw(server)
+            postgres.thaw(server)
         postgres.remove(*reversed(servers))
-
-
-def freeze(server: Server) -> None:
-    """Stops every process of the server, as a paused virtual machine; its kernel still answers."""
-    _signal(server, signal.SIGSTOP)
-
-
-def thaw(server: Server) -> None:
-    """Wakes the server's processes."""
-    _signal(server, signal.SIGCONT)
-
-
-def _signal(server: Server, number: signal.Signals) -> None:
-    """Signals the postmaster, which then makes no new process, and its children."""
-    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-        os.kill(server.pid, number)
-        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text("ascii")
-        for child in children.split():
-            os.kill(int(child), number)
 
 
 @contextlib.asynccontextmanager
@@ -154,7 +132,7 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
         assert cluster.lost[-1:] == ["not_replicated"]
         await _a_read_only_primary_is_left(first, writer)
         assert cluster.lost[-1:] == ["read_only"]
-        freeze(first)
+        postgres.freeze(first)
         with pytest.raises(Unavailable):
             await writer.write()
         assert cluster.lost[-1:] == ["deadline"]
@@ -174,7 +152,7 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
 
 async def _an_unreplicated_commit_is_no_success(primary: Server, standby: Server, writer: Writer) -> None:
     """PostgreSQL answers a cancelled wait for the standby with success and a warning: it counts as lost."""
-    freeze(standby)
+    postgres.freeze(standby)
     waiting = asyncio.create_task(writer.write())
     async with superuser(primary) as connection:
 
@@ -186,7 +164,7 @@ async def _an_unreplicated_commit_is_no_success(primary: Server, standby: Server
         await eventually(is_cancelled)
     with pytest.raises(Unavailable):
         await waiting
-    thaw(standby)
+    postgres.thaw(standby)
     await writer.goes_on()
 
 

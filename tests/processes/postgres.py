@@ -1,6 +1,7 @@
 """PostgreSQL servers that tests kill, start again and fail over to a streaming standby."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -72,11 +73,42 @@ def _come_up(folder: Path, primary: Server, options: str = "") -> Server:
     return Server(port, primary.password, str(folder), pid_of(folder / "cluster"))
 
 
+def freeze(server: Server) -> None:
+    """Stops every process of the server, as a paused virtual machine; its kernel still answers."""
+    postmaster = pid_of(Path(server.folder) / "cluster")
+    _signal(signal.SIGSTOP, postmaster)  # first, so that it makes no more children
+    _signal(signal.SIGSTOP, *_children(postmaster))
+
+
+def thaw(server: Server) -> None:
+    """Wakes the server's processes."""
+    postmaster = pid_of(Path(server.folder) / "cluster")
+    _signal(signal.SIGCONT, postmaster, *_children(postmaster))
+
+
 def kill(server: Server) -> None:
-    """Ends the server without any warning: SIGKILL; its children notice and go."""
-    pid = pid_of(Path(server.folder) / "cluster")
-    if pid:
-        os.kill(pid, signal.SIGKILL)
+    """Ends every process of the server at once and without warning, as a machine that loses its power.
+
+    A child that outlives the postmaster may still answer a query, so all of them go.
+    """
+    freeze(server)
+    postmaster = pid_of(Path(server.folder) / "cluster")
+    _signal(signal.SIGKILL, *_children(postmaster), postmaster)
+
+
+def _children(postmaster: int) -> list[int]:
+    with contextlib.suppress(FileNotFoundError):
+        return [
+            int(pid) for pid in Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        ]
+    return []
+
+
+def _signal(number: signal.Signals, *pids: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            if pid:  # 0 would name the tests' own process group
+                os.kill(pid, number)
 
 
 async def start_again(server: Server, *, synchronous: bool = False) -> None:
