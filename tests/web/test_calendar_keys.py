@@ -1,10 +1,12 @@
-"""The month by keyboard, and the day it opens at. See docs/design/web.md#calendar."""
+"""The month by keyboard, and what stays when it is read anew. See docs/design/web.md#calendar."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
+import pytest
 from playwright.async_api import expect
 
-from tests.web.calendars import ahead, becomes, key_of, local, time_of
+from tests.web.calendars import ahead, becomes, key_of, local, moved, time_of
 from tests.web.conftest import Look
 from tests.web.site import WebSite
 
@@ -64,3 +66,61 @@ async def test_a_month_opens_with_the_chosen_day_in_sight(looking: Look, web: We
     await seen.open(f"/calendar?view=month&date={day}")
     await expect(page.locator(f".day[data-day='{day}']")).to_be_in_viewport()
     await expect(page.locator(f".strip[data-day='{day}']")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("view", ["month", "week"])
+async def test_a_calendar_that_is_read_anew_keeps_chips_focus_and_scroll(
+    looking: Look, web: WebSite, view: str
+) -> None:
+    """Chips stay when nothing changed; where another run moved, the new chip has the focus."""
+    automations = [
+        await web.automation(name, schedule={"cadence": "daily", "run_at": run_at})
+        for name, run_at in (("In focus", "12:00"), ("Beside it", "14:00"))
+    ]
+    row = (await ahead(web, automations[0]["id"]))[1]
+    day = local(row["run_at"], "Europe/Berlin").date()
+    rows = await ahead(web, automations[1]["id"])
+    beside = next(one for one in rows if local(one["run_at"], "Europe/Berlin").date() == day)
+    seen = await looking("member")
+    page = seen.page
+    await page.clock.install(time=await time_of(web))
+    await seen.open(f"/calendar?view={view}&date={day}")
+    chip = page.locator(f"[data-run='{key_of(row)}']")
+    await expect(chip).to_have_css("cursor", "grab")
+    await page.wait_for_load_state("networkidle")
+    await chip.evaluate("(one) => { one.focus(); one.drawn = 'before'; }")
+    scrolled = await page.evaluate(_SCROLLED)
+    async with page.expect_response("**/v1/automations/occurrences?*") as answered:
+        await page.clock.fast_forward(61_000)
+    await (await answered.value).finished()
+    await page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))")
+    await expect(chip).to_be_focused()
+    await expect(chip).to_have_js_property("drawn", "before")
+
+    there = datetime.fromisoformat(beside["run_at"]) + timedelta(hours=1)
+    await moved(web, beside, there)
+    await page.clock.fast_forward(61_000)
+    other = page.locator(f"[data-run='{key_of(beside)}']")
+    await expect(other).to_contain_text(f"{there.astimezone(ZoneInfo('Europe/Berlin')):%H:%M}")
+    await expect(chip).to_be_focused()
+    assert await page.evaluate(_SCROLLED) == scrolled
+
+
+_SCROLLED = "() => [scrollY, document.querySelector('.ec-main').scrollTop]"
+
+
+async def test_a_week_opens_at_the_present_of_the_viewers_zone(looking: Look, web: WebSite) -> None:
+    """In Tokyo it is 05:00 of tomorrow, on the browser's clock 20:00: it opens at 05:00, with its line."""
+    seen = await looking("member", zone="UTC")
+    page = seen.page
+    present = (await time_of(web)).replace(hour=20, minute=0, second=0, microsecond=0)
+    await page.add_init_script("localStorage.setItem('steward', JSON.stringify({ zone: 'Asia/Tokyo' }))")
+    await page.clock.set_fixed_time(present)
+    await seen.open("/calendar?view=week")
+    day = (present + timedelta(hours=9)).date()
+    await expect(page.locator(".ec-header .ec-today time")).to_have_attribute("datetime", str(day))
+    # From 03:30 on, a slot of 26 px each half hour; the line of the present is at 05:00.
+    await expect(page.locator(".ec-main")).to_have_js_property("scrollTop", 6.5 * 26)
+    line = page.locator(".ec-now-indicator")
+    await expect(line).to_have_css("top", f"{10 * 26}px")
+    await expect(line).to_be_in_viewport()
