@@ -51,6 +51,8 @@ async def expire_approvals(ctx: TaskContext) -> bool:
 
     ended = await _process_rows(ctx, "expire_approvals", rows, _in_tx(ctx, expire))
     ctx.wake("ready")
+    if ended:
+        ctx.wake("notice")
     return ended == approvals.EXPIRED_BATCH
 
 

@@ -439,6 +439,7 @@ async def _request_approval(walk: Walk) -> None:
         org=walk.lease.org,
     )
     failpoint("after_ask")
+    ctx.wake("notice")
     ctx.log.info("run_waits_for_approval", run=walk.run.id, org=walk.lease.org, changes=len(items))
 
 

@@ -17,7 +17,7 @@ from steward.model.json import JsonObject
 from steward.model.notice import Topic
 from steward.model.run import Mode, Run, RunStatus
 from steward.outbound.errors import Unauthorized
-from steward.runs import approval, finish
+from steward.runs import approval, finish, tasks
 from steward.runs.finish import FinishRequest, RunEnd
 from tests.automations.world import DAILY, World, make_world
 from tests.fake_clock import FakeClock
@@ -56,6 +56,41 @@ async def test_an_approval_is_told_of_at_its_start_half_and_nine_tenths_of_its_t
     await shop.approve(run)
     await shop.pass_time(hours=4)
     assert len(await told(shop)) == 3
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("hours", [1, 720])
+async def test_the_shortest_and_the_longest_approval_are_told_of_in_time(
+    database_url: str, clock: FakeClock, tmp_path: Path, hours: int
+) -> None:
+    """At half and nine tenths of its time, not a second before and within half a minute."""
+    shop = await open_shop(database_url, clock, tmp_path, STEWARD_APPROVAL_HOURS=f"{hours}")
+    await connect_all(shop)
+    run = await shop.waiting(await shop.hiding())
+    asked_at = (await shop.approval(run)).created_at
+    percents: list[int | None] = [None]
+    for percent in (50, 90):
+        warned_at = asked_at + timedelta(hours=hours) * percent / 100
+        await shop.pass_time(seconds=(warned_at - clock.now()).total_seconds() - 1)
+        assert [row["facts"].get("percent") for row in await told(shop)] == percents
+        await shop.pass_time(seconds=1)
+        percents.append(percent)
+        assert [row["facts"].get("percent") for row in await told(shop)] == percents
+    [task] = [task for task in worker.periodic_tasks(await shop.hired()) if task.name == "warn"]
+    assert task.every <= timedelta(seconds=30)
+    await shop.service.close()
+
+
+async def test_what_waits_for_people_wakes_the_fan_out(shop: Shop) -> None:
+    """With its commit: an approval that is asked for, and one that expired."""
+    woken = shop.service.hints.of("notice")
+    assert not woken.is_set()
+    await shop.waiting(await shop.hiding())
+    assert woken.is_set()
+    woken.clear()
+    await shop.clock.advance(timedelta(hours=73).total_seconds())
+    await tasks.expire_approvals(shop.service.worker_context)
+    assert woken.is_set()
 
 
 async def test_a_decided_approval_is_not_told_of_again(shop: Shop) -> None:

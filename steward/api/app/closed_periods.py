@@ -423,7 +423,7 @@ period_change = partial(
     answer=ClosedPeriodAnswer,
     refusals=(StaleVersion, WrongState),
     writes=True,
-    wakes=("closings",),
+    wakes=("closings", "notice"),
     current=current,
 )
 
@@ -503,6 +503,6 @@ OPERATIONS = (
         summary="Stop all changes",
         status=201,
         writes=True,
-        wakes=("closings",),
+        wakes=("closings", "notice"),
     ),
 )
