@@ -91,7 +91,7 @@ PARTS = (
          ("tests/processes/test_kill.py",), 40, 4,
          lambda number, tries: {"KILLS": f"{tries}", "KILL_SEED": f"soak {number}"}),
     Part("notices", "kills while facts are told, at failpoints and of real processes",
-         ("tests/notifications/test_kills.py", "tests/processes/test_notice_kills.py"), 10, 2,
+         ("tests/notifications/test_kills.py", "tests/processes/test_notice_kills.py"), 40, 2,
          lambda number, tries: {"NOTICE_KILLS": f"{tries}", "KILL_SEED": f"soak {number}"}),
     Part("undo", "kills of undo runs, and edits by others while they go on",
          ("tests/crash/test_undo_kills.py", "tests/runs/test_undo_edits.py", "tests/runs/test_undo_plan.py"),
