@@ -152,9 +152,9 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
 
 async def _an_unreplicated_commit_is_no_success(primary: Server, standby: Server, writer: Writer) -> None:
     """PostgreSQL answers a cancelled wait for the standby with success and a warning: it counts as lost."""
-    postgres.freeze(standby)
-    waiting = asyncio.create_task(writer.write())
-    async with superuser(primary) as connection:
+    async with superuser(primary) as connection:  # before the write, whose deadline is short
+        postgres.freeze(standby)
+        waiting = asyncio.create_task(writer.write())
 
         async def is_cancelled() -> Any:
             return await connection.fetchval(

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 from steward.api import openapi
+from tests.postgres_server import locked
 from tests.source import ROOT, kept_files, name_of
 
 SITE = ROOT / ".cache/site"
@@ -48,8 +49,17 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site() -> dict[Path, Page]:
-    """The pages of the site, built anew."""
+def site(session_folder: Path) -> dict[Path, Page]:
+    """The pages of the site, built anew once a session: its test workers share the folder."""
+    built = session_folder / "site.built"
+    with locked(session_folder / "site.lock"):
+        if not built.exists():
+            _build()
+            built.touch()
+    return {path: Page(path) for path in SITE.rglob("*.html") if path.name != "404.html"}
+
+
+def _build() -> None:
     openapi.write_public(ROOT / ".cache/openapi.json")
     tool, source = [sys.executable, "tools/site.py"], ".cache/site-source"
     for command in (
@@ -59,7 +69,6 @@ def site() -> dict[Path, Page]:
     ):
         run = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
         assert run.returncode == 0, run.stdout + run.stderr
-    return {path: Page(path) for path in SITE.rglob("*.html") if path.name != "404.html"}
 
 
 def blocks() -> Iterator[tuple[str, str, str]]:

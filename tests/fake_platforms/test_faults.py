@@ -34,10 +34,10 @@ class Served:
         self._server = serve.server(self.world, self._is_ready.set)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
-        assert self._is_ready.wait(10)
+        assert self._is_ready.wait(60)
         keys = self.world.state.keys
         pair = (keys.consumer_key, keys.consumer_secret)
-        self.client = httpx.Client(base_url=self.url, auth=pair, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, auth=pair, trust_env=False, timeout=60)
 
     def _run(self) -> None:
         asyncio.run(self._server.serve(sockets=[self._socket]))
@@ -45,7 +45,7 @@ class Served:
     def stop(self) -> None:
         self.client.close()
         self._server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(60)
         self._socket.close()
 
     def fault(self, **fault: Any) -> str:
@@ -130,7 +130,7 @@ def test_not_one_byte_leaves_a_dropped_connection(served: Served) -> None:
     """Seen on the socket itself; the server lives on. See docs/design/fake-platforms.md#control."""
     served.fault(method="GET", path="/wp-json/", kind="drop_after", count=1)
     host, _, port = served.url.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as raw:
+    with socket.create_connection((host, int(port)), timeout=60) as raw:
         raw.sendall(b"GET /wp-json/ HTTP/1.1\r\nHost: x\r\n\r\n")
         try:
             seen = raw.recv(1)
@@ -286,10 +286,10 @@ def test_it_serves_as_a_program_of_its_own_until_told_to_end() -> None:
         assert program.stdout is not None
         assert program.stderr is not None
         described = json.loads(program.stdout.readline())
-        answer = httpx.get(described["url"] + "/sandbox", trust_env=False)
+        answer = httpx.get(described["url"] + "/sandbox", trust_env=False, timeout=60)
         program.send_signal(signal.SIGTERM)
         rest = program.stdout.read(), program.stderr.read()
-        program.wait(10)
+        program.wait(60)
     assert described.pop("mail")["smtp_url"].startswith("smtp://127.0.0.1:")
     assert answer.json() == described
     assert described["seed"] == 3

@@ -76,8 +76,8 @@ def _come_up(folder: Path, primary: Server, options: str = "") -> Server:
 def freeze(server: Server) -> None:
     """Stops every process of the server, as a paused virtual machine; its kernel still answers."""
     postmaster = pid_of(Path(server.folder) / "cluster")
-    _signal(signal.SIGSTOP, postmaster)  # first, so that it makes no more children
-    _signal(signal.SIGSTOP, *_children(postmaster))
+    _stop(postmaster)  # first, so that it makes no more children
+    _stop(*_children(postmaster))
 
 
 def thaw(server: Server) -> None:
@@ -94,6 +94,15 @@ def kill(server: Server) -> None:
     freeze(server)
     postmaster = pid_of(Path(server.folder) / "cluster")
     _signal(signal.SIGKILL, *_children(postmaster), postmaster)
+
+
+def _stop(*pids: int) -> None:
+    """Stops processes, and returns once the system says that they are: the signal alone may come later."""
+    _signal(signal.SIGSTOP, *pids)
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "TZX":
+                os.sched_yield()
 
 
 def _children(postmaster: int) -> list[int]:

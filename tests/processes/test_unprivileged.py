@@ -172,7 +172,7 @@ async def test_a_flood_while_starting_with_few_descriptors_leaves_the_service_ru
                 return ready.status_code == 200
             return False
 
-        await eventually(answers, within=30)
+        await eventually(answers)
         await _own_files_open(running.facts["pid"], limit)
         assert not waiting.done()
     assert await waiting == 0
@@ -183,7 +183,7 @@ async def _own_files_open(pid: object, limit: int) -> None:
         return len(os.listdir(f"/proc/{pid}/fd")) < limit - 8
 
     if sys.platform == "linux":
-        await eventually(freed, within=30)
+        await eventually(freed)
 
 
 async def test_a_low_soft_limit_is_raised_to_what_is_allowed(tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ async def _at_once(shop: Shop, acts: Sequence[Callable[[], Awaitable[Any]]]) -> 
     all_wait = threading.Event()
 
     async def hold(tx: Tx) -> None:
-        all_wait.wait(10)
+        all_wait.wait(60)
 
     held = [asyncio.ensure_future(shop.write(hold))] if shop.engine.dialect == "sqlite" else []
     outcomes = [asyncio.ensure_future(act()) for act in acts]

@@ -71,7 +71,7 @@ async def _spoken(env: dict[str, str], trigger: Path, sink: Path) -> None:
             assert child.stdout is not None
             assert json.loads(await asyncio.wait_for(child.stdout.readline(), 60))["pid"] == child.pid
             await asyncio.to_thread(trigger.write_bytes, b"")
-            await eventually(thread_has_ended, within=30)
+            await eventually(thread_has_ended)
         finally:
             child.terminate()
             await child.wait()

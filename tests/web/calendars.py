@@ -54,7 +54,7 @@ async def becomes(web: WebSite, row: dict[str, Any], **wanted: Any) -> None:
         now = await same(web, row)
         return all(now[name] == value for name, value in wanted.items())
 
-    await eventually(look, within=30)
+    await eventually(look)
 
 
 async def whole(web: WebSite, automation: str) -> dict[str, Any]:
