@@ -80,7 +80,6 @@ class Wired:
         await self.outbound.aclose()
         await self.worker_context.sandbox_pool.close()
         self.context.hashing.close()
-        await self.context.traces.close()
         await self.engine.close()
 
 
@@ -101,11 +100,11 @@ async def build(
     zones.use_packaged_zones()
     log = log or make_log(settings, clock, write_log)
     metrics = _metrics()
-    engine = await _engine(settings, clock, metrics, log, serve=serve)
+    http = _transport(settings, clock, log, metrics, transport)
+    engine = await _engine(settings, clock, metrics, log, http, serve=serve)
     space = _space(settings) if serve else None
     edge = engine if space is None else Spared(engine, space, finishes=False)
     masters = master_keys(settings)
-    http = _transport(settings, clock, log, metrics, transport)
     outbound = Outbound(http)
     connectors_by_kind = connectors.build(connector_options(settings))
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
@@ -267,7 +266,9 @@ def _metrics() -> Metrics:
     return metrics
 
 
-async def _engine(settings: Settings, clock: Clock, metrics: Metrics, log: Log, *, serve: bool) -> Engine:
+async def _engine(
+    settings: Settings, clock: Clock, metrics: Metrics, log: Log, http: HttpTransport, *, serve: bool
+) -> Engine:
     on_commit, on_batch_split = _batches(metrics), _splits(metrics, log, clock)
     return await open_engine(
         settings,
@@ -276,6 +277,7 @@ async def _engine(settings: Settings, clock: Clock, metrics: Metrics, log: Log, 
         on_commit=on_commit,
         on_batch_split=on_batch_split,
         on_lost=_losses(metrics, log, clock),
+        traces=http.traces,
     )
 
 

@@ -34,24 +34,34 @@ async def open_engine(
     on_commit: Callable[[int], None] = lambda count: None,
     on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
     on_lost: Callable[[str], None] = lambda why: None,
+    traces: Traces = NO_TRACES,
 ) -> Engine:
     """Opens the database the settings name. Raises AlreadyServed, Unavailable.
 
-    `deadline` replaces the setting for commands that read more than the service does.
+    `deadline` replaces the setting for commands that read more than the service does. What is sent to
+    `traces` is sent whole before the engine is closed.
     """
+    engine: Engine
     if is_sqlite(settings.database_url):
-        return SqliteEngine(sqlite_path(settings.database_url), clock=clock, serve=serve, on_commit=on_commit)
-    return await PostgresEngine.open(
-        settings.database_url,
-        size=settings.database_pool,
-        deadline=settings.database_deadline_seconds if deadline is None else deadline,
-        heartbeat_deadline=min(HEARTBEAT_DEADLINE, max(1.0, settings.lease_seconds / 3)),
-        clock=clock,
-        test=settings.env is Environment.TEST,
-        on_commit=on_commit,
-        on_batch_split=on_batch_split,
-        on_lost=on_lost,
-    )
+        path = sqlite_path(settings.database_url)
+        engine = SqliteEngine(path, clock=clock, serve=serve, on_commit=on_commit)
+    else:
+        engine = await PostgresEngine.open(
+            settings.database_url,
+            size=settings.database_pool,
+            deadline=settings.database_deadline_seconds if deadline is None else deadline,
+            heartbeat_deadline=min(HEARTBEAT_DEADLINE, max(1.0, settings.lease_seconds / 3)),
+            clock=clock,
+            test=settings.env is Environment.TEST,
+            on_commit=on_commit,
+            on_batch_split=on_batch_split,
+            on_lost=on_lost,
+        )
+    if not traces.is_on:
+        return engine
+    from steward.run_queue.traced import TracedEngine  # commands, which send no traces, start without it
+
+    return TracedEngine(engine, traces)
 
 
 def master_keys(settings: Settings) -> list[MasterKey]:

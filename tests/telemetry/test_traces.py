@@ -6,6 +6,7 @@ import gzip
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,16 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from steward.config import SettingsError, read
+from steward.database.engine.base import Tx
+from steward.model.refusals import WrongState
+from steward.run_queue import ending
 from steward.telemetry.otlp import MAX_ANSWER_BYTES, MAX_WAITING, OtlpTraces
 from steward.telemetry.traces import Span, new_span, run_span
+from tests.fake_clock import FakeClock
 from tests.processes.judging import assert_written_once, hiding, slow_writes
 from tests.processes.ports import free_port
 from tests.processes.running import CLOCK, PASSWORD, environ, eventually, open_site
+from tests.runs.shop import connect_all, open_shop
 
 CHANGES = 6
 ENDLESS_BYTES = 256 * 1024 * 1024  # more than the buffers of a connection hold
@@ -144,6 +150,45 @@ async def test_a_run_that_was_taken_over_is_one_trace(
     assert f"{request.links[0].trace_id.hex()}-{request.links[0].span_id.hex()}" == LINK
     assert all(headers["x-key"] == HEADER for headers in collector.headers)
     assert not [secret for secret in secrets for body in collector.bodies if secret.encode() in body]
+
+
+async def test_a_run_that_ends_without_a_worker_has_its_trace(
+    database_url: str, clock: FakeClock, tmp_path: Path, collector: Collector
+) -> None:
+    """Cancelled in the queue, rejected, expired, ended by archiving: one root each, sent after the commit."""
+    shop = await open_shop(database_url, clock, tmp_path, STEWARD_TRACES_URL=collector.url)
+    await connect_all(shop)
+    cancelled = await shop.run_now(await shop.hiding())
+    await shop.cancel(cancelled)
+    rejected = await shop.waiting(await shop.pricing())
+    await shop.reject(rejected)
+    expired = await shop.waiting(await shop.pricing())
+    await shop.pass_time(days=30)
+    archived = await shop.hiding()
+    queued = [await shop.run_now(archived) for _ in range(2)]
+
+    async def failing(tx: Tx) -> None:
+        await ending.end_queued(tx, shop.owner.org, archived.id, how=ending.ARCHIVED)
+        raise WrongState("The commit does not take place.")
+
+    with pytest.raises(WrongState):
+        await shop.write(failing)
+    await shop.write(partial(ending.end_for_archive, org=shop.owner.org, automation=archived.id))
+    await shop.service.close()
+    roots = [attributes(span) for span in collector.spans() if span.name == "run"]
+    names = ("steward.run", "steward.status", "steward.code", "steward.attempts")
+    assert sorted(tuple(root.get(name, 0) for name in names) for root in roots) == sorted(
+        [
+            (cancelled.id, "cancelled", "by_person", 0),
+            (rejected.id, "cancelled", "rejected", 1),
+            (expired.id, "expired", "approval_expired", 1),
+            *((run.id, "cancelled", "archived", 0) for run in queued),
+        ]
+    )
+    waits = [attributes(span)["steward.status"] for span in collector.spans() if span.name == "wait"]
+    assert waits == ["rejected", "expired"]
+    spans = collector.spans()
+    assert len({span.span_id for span in spans}) == len(spans)
 
 
 async def test_a_collector_that_is_away_costs_spans_alone() -> None:

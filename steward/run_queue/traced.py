@@ -1,0 +1,85 @@
+"""Sends the traces of runs that end while no worker has them: cancelled, rejected, expired, superseded."""
+
+import asyncio
+from collections.abc import Collection
+from contextvars import ContextVar
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+
+from steward.database.engine.base import Act, Autocommit, Batchable, Dialect, Engine, Tx, Weighed
+from steward.model.ids import OrgId, RunId
+from steward.run_queue import spans
+from steward.telemetry.traces import Traces
+
+T = TypeVar("T")
+
+
+class _EndedRun(NamedTuple):
+    """A run that a transaction ended, and how often it was begun."""
+
+    org: OrgId
+    run: RunId
+    attempt: int
+
+
+# The runs that the current transaction has ended; None where nobody traces them.
+_ended: ContextVar[list[_EndedRun] | None] = ContextVar("ended_runs", default=None)
+
+
+def note_end(org: OrgId, run: RunId, *, attempt: int) -> None:
+    """Notes that the current transaction ends a run, for the trace that is sent after the commit."""
+    ended = _ended.get()
+    if ended is not None:
+        ended.append(_EndedRun(org, run, attempt))
+
+
+class TracedEngine:
+    """An engine that sends the trace of each run that a transaction of this process ended without a worker.
+
+    The trace is made from rows after the commit, and no caller waits for it.
+    """
+
+    def __init__(self, engine: Engine, traces: Traces) -> None:
+        self._engine = engine
+        self._traces = traces
+        self._sending: set[asyncio.Task[None]] = set()
+        self.read = engine.read
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which engine this is."""
+        return self._engine.dialect
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """Writes like the wrapped engine. Acts that share a call are a worker's, and end its own runs."""
+        if isinstance(act, Batchable | Autocommit):
+            return await self._engine.write(now, act, org=org, urgent=urgent)
+        ended: list[_EndedRun] = []
+
+        async def noting(tx: Tx) -> T:
+            ended.clear()  # of a try that was rolled back
+            token = _ended.set(ended)
+            try:
+                return await act(tx)
+            finally:
+                _ended.reset(token)
+
+        weighed = Weighed(noting, getattr(act, "weight", 0))
+        answer = await self._engine.write(now, weighed, org=org, urgent=urgent)
+        if ended:
+            task = asyncio.create_task(self._send(now, ended))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+        return answer
+
+    async def _send(self, now: datetime, ended: Collection[_EndedRun]) -> None:
+        for org, run, attempt in ended:
+            await spans.add_finished(self._traces, self._engine, now, org=org, run=run, attempt=attempt)
+
+    async def close(self) -> None:
+        """Sends what is left, then closes the engine."""
+        await asyncio.gather(*self._sending, return_exceptions=True)
+        await self._traces.close()
+        await self._engine.close()
