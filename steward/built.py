@@ -11,6 +11,8 @@ from pathlib import Path
 
 FOLDERS = ("static", "sandbox/built", "connectors/shopify/built")
 LIST = "built.sha256"
+# What the builds write for others: licences go into the metadata of the wheel, the manifest is for tests.
+BESIDE = ("static/manifest.json", "static/licenses", "sandbox/built/licenses")
 
 
 def write_list(package: Path) -> None:
@@ -43,8 +45,12 @@ def differences(package: Path) -> list[str]:
 
 
 def _built_files(package: Path) -> Iterator[Path]:
+    """Yields what the service reads of what is built."""
+    beside = {package / name for name in BESIDE}
     for folder in FOLDERS:
-        yield from sorted(path for path in (package / folder).rglob("*") if path.is_file())
+        for path in sorted((package / folder).rglob("*")):
+            if path.is_file() and beside.isdisjoint((path, *path.parents)):
+                yield path
 
 
 def _sha256(path: Path) -> str:
