@@ -1,10 +1,13 @@
 """Computes what a closed period would leave out, before it is created."""
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
+from operator import attrgetter, itemgetter
+from typing import TypeAlias
 
 import msgspec
 
@@ -13,7 +16,7 @@ from steward.database.closed_periods.affected import ScheduleGroup
 from steward.database.engine.base import Tx
 from steward.model.closed_period import ClosedPeriod, ClosedScopeKind, Closing, Stops
 from steward.model.schedule import Schedule
-from steward.scheduling.closings import closings, first_open, stopping_runs
+from steward.scheduling.closings import all_closings, closings, first_open, stopping_runs
 from steward.scheduling.slots import slots
 from steward.scheduling.zones import LAST, zone
 
@@ -22,6 +25,8 @@ _MAX_SLOTS = 10_000
 _MAX_NAMES = 20
 _NEXT_CLOSINGS = 5
 _INSTANT = timedelta(milliseconds=1)
+
+Stretch: TypeAlias = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +51,17 @@ def next_closings(period: ClosedPeriod, now: datetime) -> list[Closing]:
 async def effect_of(tx: Tx, period: ClosedPeriod) -> PeriodEffect:
     """Returns what the period would do, beside the periods that there are.
 
-    Automations are grouped by their schedule, so that ten thousand of them cost as much as ten.
+    Automations are grouped by their schedule, and closings are computed once for all of them.
     """
     groups = await affected.schedule_groups(tx, period.org, period.scope)
     waiting = await affected.live_runs(tx, period.org, period.scope)
     automations = sum(group.automations for group in groups)
     if period.stops is not Stops.RUNS:
         return PeriodEffect(0, automations, waiting, ())
+    stretches = _closed_stretches([period], tx.now)
     closed = 0
-    for group in groups:
-        closed += _slots_closed(group, period, tx.now) * group.automations
+    for group in groups if stretches else ():
+        closed += _slots_closed(group, stretches, tx.now) * group.automations
         if closed >= _MAX_SLOTS:
             closed = _MAX_SLOTS
             break
@@ -69,46 +75,64 @@ async def _never_open(tx: Tx, period: ClosedPeriod, groups: list[ScheduleGroup])
         for other in stopping_runs(await records.valid(tx, period.org, since=tx.now))
         if other.scope.kind is ClosedScopeKind.ORGANIZATION and other.id != period.id
     ]
+    periods = [period, *others]
+    stretches = _closed_stretches(periods, tx.now)
     names: list[str] = []
-    for group in groups:
-        if len(names) < _MAX_NAMES and _is_never_open(group, [period, *others], tx.now):
+    for group in groups if stretches else ():
+        if len(names) == _MAX_NAMES:
+            break
+        if not _is_open_soon(group, stretches, tx.now) and _is_never_open(group, periods, tx.now):
             names += await affected.names_of_group(
                 tx, period.org, period.scope, group, limit=_MAX_NAMES - len(names)
             )
     return tuple(names)
 
 
-def _slots_closed(group: ScheduleGroup, period: ClosedPeriod, now: datetime) -> int:
-    schedule, local_zone = _schedule(group.schedule), zone(group.timezone)
-    if local_zone is None:
-        return 0
-    until, count, counted_until = now + timedelta(days=_DAYS), 0, now
-    for closing in closings(period, since=now, until=until):
-        start = max(closing.start - _INSTANT, counted_until)
-        end = until if closing.end is None else min(closing.end, until)
-        stream = slots(schedule, local_zone, spread_minutes=group.spread_minutes, after=start, until=end)
-        count += sum(1 for _ in stream)
-        counted_until = max(counted_until, end - _INSTANT)
+def _closed_stretches(periods: Collection[ClosedPeriod], now: datetime) -> list[Stretch]:
+    """Returns what the periods close of the next 30 days, by rising start, none overlapping another."""
+    until = now + timedelta(days=_DAYS)
+    stretches: list[Stretch] = []
+    for closing in all_closings(periods, since=now, until=until):
+        start, end = max(closing.start, now), until if closing.end is None else min(closing.end, until)
+        if stretches and start <= stretches[-1][1]:
+            stretches[-1] = (stretches[-1][0], max(end, stretches[-1][1]))
+        else:
+            stretches.append((start, end))
+    return stretches
+
+
+def _slots_closed(group: ScheduleGroup, stretches: Sequence[Stretch], now: datetime) -> int:
+    count = 0
+    for start, end in stretches:
+        count += sum(1 for _ in _slots_of(group, after=max(start - _INSTANT, now), until=end))
     return count
 
 
-def _is_never_open(group: ScheduleGroup, periods: list[ClosedPeriod], now: datetime) -> bool:
-    schedule, local_zone = _schedule(group.schedule), zone(group.timezone)
-    if local_zone is None:
-        return False
+def _is_open_soon(group: ScheduleGroup, stretches: Sequence[Stretch], now: datetime) -> bool:
+    """Whether a slot of the next 30 days lies in none of the stretches: true of nearly all automations."""
+    for slot_at in _slots_of(group, after=now, until=now + timedelta(days=_DAYS)):
+        number = bisect_right(stretches, slot_at, key=itemgetter(0)) - 1
+        if number < 0 or slot_at >= stretches[number][1]:
+            return True
+    return False
 
+
+def _is_never_open(group: ScheduleGroup, periods: Collection[ClosedPeriod], now: datetime) -> bool:
     def slots_from(instant: datetime) -> Iterator[datetime]:
-        stream = slots(
-            schedule,
-            local_zone,
-            spread_minutes=group.spread_minutes,
-            after=instant - _INSTANT,
-            until=LAST,
-        )
-        return (slot.slot_at for slot in stream)
+        return _slots_of(group, after=instant - _INSTANT, until=LAST)
 
     has_slots = next(slots_from(now), None) is not None
     return has_slots and first_open(slots_from, periods, now) is None
+
+
+def _slots_of(group: ScheduleGroup, *, after: datetime, until: datetime) -> Iterator[datetime]:
+    """The slots of a group's schedule, rising; none when its zone is no longer known."""
+    local_zone = zone(group.timezone)
+    if local_zone is None:
+        return iter(())
+    schedule = _schedule(group.schedule)
+    stream = slots(schedule, local_zone, spread_minutes=group.spread_minutes, after=after, until=until)
+    return map(attrgetter("slot_at"), stream)
 
 
 @lru_cache(maxsize=1024)

@@ -20,7 +20,14 @@ from steward.outbound.errors import CallError, ErrorKind
 from steward.outbound.grant import WriteGrant
 from steward.runs import connection_checks, ledger, rounds
 from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
-from steward.runs.ledger import CHANGED_MEANWHILE, SEND_WITHIN, Applying, AttemptsSpent, WritesClosed
+from steward.runs.ledger import (
+    CHANGED_MEANWHILE,
+    SEND_WITHIN,
+    Applying,
+    AttemptsSpent,
+    PeriodsUnreadable,
+    WritesClosed,
+)
 from steward.runs.rounds import Piece, Round
 from steward.runs.run_context import WriteContext
 
@@ -200,15 +207,18 @@ async def _send(
     failpoint("before_intent")
     intend = partial(ledger.intend, applying=applying, pieces=pieces, key=batch.key)
     try:
-        await ctx.engine.write(ctx.clock.now(), intend, org=lease.org)
+        begun = await ctx.engine.write(ctx.clock.now(), intend, org=lease.org)
     except WritesClosed as closed:
         failpoint("before_gate_sleep")
         raise MustWait(closed.seconds, held=closed) from closed
+    except PeriodsUnreadable as fault:
+        ctx.log.error("closed_periods_unreadable", fault, run=lease.run, org=lease.org)
+        raise MustWait(fault.seconds) from fault
     except AttemptsSpent as spent:
         await _fail_unreachable(applying, [piece for piece in pieces if piece.key in spent.keys])
         return 0.0
     failpoint("after_intent")
-    outcomes = applying.admit_answers(await _send_batch(applying, batch))
+    outcomes = applying.admit_answers(await _send_batch(applying, batch, begun=begun))
     failpoint("after_call")
     settle = partial(ledger.settle, applying=applying, pieces=pieces, outcomes=outcomes)
     await ctx.engine.write(ctx.clock.now(), settle, org=lease.org)
@@ -217,12 +227,15 @@ async def _send(
     return await _wait_after(applying, pieces, outcomes)
 
 
-async def _send_batch(applying: Applying, batch: Batch) -> list[WriteOutcome]:
-    """Makes the request of a batch whose intents are stored, and adapts the size of the next batch."""
+async def _send_batch(applying: Applying, batch: Batch, *, begun: float) -> list[WriteOutcome]:
+    """Makes the request of a batch whose intents are stored, and adapts the size of the next batch.
+
+    `begun` is the monotonic instant from which the request may be sent for 5 s.
+    """
     ctx, part = applying.ctx, batch.parts[0]
     connection = applying.connections[part.integration_id]
     effects = {key: part.integration_id for key in batch.effect_keys}
-    grant = _grant(ctx, applying.lease, effects, change_hash=applying.change_hash)
+    grant = _grant(ctx, applying.lease, effects, change_hash=applying.change_hash, begun=begun)
     try:
         writer: Writer = await ctx.access.writer(applying.lease.org, connection, grant)
         started = ctx.clock.monotonic()
@@ -267,8 +280,10 @@ async def _fail_unreachable(applying: Applying, pieces: Sequence[Piece]) -> None
 
 
 def _grant(
-    ctx: WriteContext, lease: Lease, effects: dict[str, IntegrationId], *, change_hash: str
+    ctx: WriteContext, lease: Lease, effects: dict[str, IntegrationId], *, change_hash: str, begun: float
 ) -> WriteGrant:
+    """Returns the permission to send for the rest of the 5 s that began before closed periods were read."""
+    left = SEND_WITHIN - timedelta(seconds=ctx.clock.monotonic() - begun)
     return WriteGrant(
         org=lease.org,
         run=lease.run,
@@ -276,7 +291,7 @@ def _grant(
         change_hash=change_hash,
         effects=effects,
         confirmed_until=ctx.confirmed_until,
-        send_by=ctx.clock.now() + SEND_WITHIN,
+        send_by=ctx.clock.now() + left,
     )
 
 
@@ -292,7 +307,7 @@ async def repeat(
 
     `effects_of_batch` are all effects of that batch, in order; the account does not repeat what it did under
     the key before. Returns None when the batch cannot be rebuilt as it was. Raises LeaseLost, NotConnected,
-    WritesClosed.
+    WritesClosed, PeriodsUnreadable.
     """
     keys = tuple(effect.key for effect in effects_of_batch)
     if batch_key(keys) != effects_of_batch[0].batch_key:
@@ -303,10 +318,11 @@ async def repeat(
     ):
         raise RuntimeError(f"batch {effects_of_batch[0].batch_key} would be another request than it was")
     await ctx.wait_for_lease(lease)
+    begun = ctx.clock.monotonic()
     check = partial(ledger.check_repeat, access=ctx.access, lease=lease, connection=connection)
     await ctx.engine.read(ctx.clock.now(), check, org=lease.org)
     effects = {effect.key: connection.integration_id for effect in effects_of_batch}
-    grant = _grant(ctx, lease, effects, change_hash=request_hash(parts))
+    grant = _grant(ctx, lease, effects, change_hash=request_hash(parts), begun=begun)
     writer: Writer = await ctx.access.writer(lease.org, connection, grant)
     failpoint("before_repeat")
     outcomes = await writer.apply(Batch(tuple(parts), keys, batch_key(keys)))

@@ -56,6 +56,12 @@ class WritesClosed(Exception):
         self.seconds = max((wake_at - now).total_seconds(), 1.0)
 
 
+class PeriodsUnreadable(Exception):
+    """The closed periods could not be judged, so writes count as closed; nothing was stored."""
+
+    seconds = 60.0
+
+
 class AttemptsSpent(Exception):
     """Some effects have used up their five attempts, none of which was sent; nothing was stored."""
 
@@ -167,9 +173,12 @@ def remember(applying: Applying, settled: Sequence[Effect]) -> None:
             applying.results[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)
 
 
-async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: str) -> None:
-    """Stores the intents of one call. Raises LeaseLost, CancelRequested, AttemptsSpent, WritesClosed."""
-    lease = applying.lease
+async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: str) -> float:
+    """Stores the intents of one call and returns the monotonic instant from which its 5 s count.
+
+    Raises LeaseLost, CancelRequested, AttemptsSpent, WritesClosed, PeriodsUnreadable.
+    """
+    lease, begun = applying.lease, applying.ctx.clock.monotonic()
     writer = await held.lock_writer(tx, lease)
     if writer is None:
         raise LeaseLost(lease)
@@ -183,6 +192,7 @@ async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: st
     if not_stored:
         await _check_not_sent(tx, lease, not_stored)
         raise AttemptsSpent(list(not_stored))
+    return begun
 
 
 async def _check_open(
@@ -194,8 +204,9 @@ async def _check_open(
 ) -> None:
     """Raises WritesClosed when a closed period holds writes to one of the connections now or within 5 s.
 
-    Messages to people are no changes and are never held. The periods are read without locks: a write whose
-    transaction read them just before one was made may still be sent.
+    Raises PeriodsUnreadable when a stored period makes no sense. Messages to people are no changes and are
+    never held. The periods are read without locks: a write whose transaction read them just before one was
+    made may still be sent.
     """
     if writer.closed_from is None or writer.closed_from > tx.now + SEND_WITHIN:
         return
@@ -206,15 +217,21 @@ async def _check_open(
     }
     if not integrations:
         return
-    periods = await acting.read(tx, lease.org, since=tx.now)
-    acting_periods = periods.on_writes(writer.automation, integrations, is_exempt=writer.is_exempt)
-    closing = acting.write_closing(acting_periods, tx.now)
+    try:
+        periods = await acting.read(tx, lease.org, since=tx.now)
+        acting_periods = periods.on_writes(writer.automation, integrations, is_exempt=writer.is_exempt)
+        closing = acting.write_closing(acting_periods, tx.now)
+    except (ValueError, LookupError, TypeError) as error:
+        raise PeriodsUnreadable from error
     if closing is not None and not await approvals.writes_now(tx, lease.org, lease.run):
         raise WritesClosed(closing, tx.now)
 
 
 async def check_repeat(tx: Tx, *, access: ConnectionAccess, lease: Lease, connection: Connection) -> None:
-    """Raises WritesClosed when a closed period forbids repeating a write to the connection, and LeaseLost."""
+    """Raises WritesClosed when a closed period forbids repeating a write to the connection.
+
+    Raises LeaseLost, PeriodsUnreadable.
+    """
     writer = await held.read_writer(tx, lease)
     if writer is None:
         raise LeaseLost(lease)

@@ -25,7 +25,7 @@ from steward.outbound.call_queue import Urgency
 from steward.outbound.errors import CallError, ErrorKind
 from steward.run_queue import summaries
 from steward.runs import apply, change_outcomes, finish
-from steward.runs.ledger import WritesClosed
+from steward.runs.ledger import PeriodsUnreadable, WritesClosed
 from steward.runs.run_context import LeaseLost, WriteContext
 
 _GIVE_UP = timedelta(hours=24)
@@ -161,7 +161,9 @@ async def _repeat_batch(ctx: WriteContext, lease: Lease, ledger: OpenLedger, eff
         outcomes = await apply.repeat(ctx, lease, connection, parts=parts, effects_of_batch=batch)
     except NotConnected:
         return []
-    except WritesClosed as closed:  # open until it may be repeated, or is too old for that
+    except (WritesClosed, PeriodsUnreadable) as closed:  # open until it may be repeated, or is too old
+        if isinstance(closed, PeriodsUnreadable):
+            ctx.log.error("closed_periods_unreadable", closed, run=lease.run, org=lease.org)
         again = now + timedelta(seconds=closed.seconds)
         return [Verdict(member, None, retry_at=again) for member in batch if _is_unsettled(member)]
     return [] if outcomes is None else _verdicts_of_batch(batch, outcomes, now)

@@ -197,3 +197,20 @@ async def test_a_gap_between_two_closings_lets_writes_through(shop: Shop, shopke
     assert ended.status is RunStatus.SUCCEEDED
     assert ended.finished_at is not None
     assert (ended.finished_at.hour, ended.finished_at.minute < 30) == (7, True)
+
+
+async def test_nothing_is_written_while_a_period_cannot_be_read(shop: Shop, shopkeeper: Closer) -> None:
+    """A gate that fails counts as closed: the run tries again each minute."""
+    run = await shop.waiting(await shop.pricing())
+    await shopkeeper.freeze()
+    broken = 'UPDATE closed_periods SET when_json = \'{"kind": "lunar"}\' WHERE org_id = :org'
+    assert await shop.tamper(broken) == 1
+    await shop.approve(run)
+    await shop.drain()
+    await shop.pass_time(minutes=3)
+    assert (await shop.run(run)).status is RunStatus.RUNNING
+    assert shop.writes() == []
+    assert await shop.tamper("DELETE FROM closed_periods WHERE org_id = :org") == 1
+    await shop.pass_time(seconds=61)
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}

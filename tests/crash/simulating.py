@@ -64,6 +64,7 @@ class Host:
     service: app.Wired
     clock: SkewedClock
     chance: random.Random
+    network: "Network"
     hired: Worker | None = None
     waiting: list[Turn] = field(default_factory=list)
     tasks: dict[str, "asyncio.Task[bool]"] = field(default_factory=dict)
@@ -133,12 +134,14 @@ class Network(httpx.AsyncBaseTransport):
     def __init__(self, behind: httpx.AsyncBaseTransport) -> None:
         self._behind = behind
         self.host: Host | None = None
+        self.requests: list[tuple[float, httpx.Request]] = []  # with the second at which each left
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Delivered within the time a call may take, or never."""
         host = self.host
         assert host is not None
         asked_at = host.clock.monotonic()
+        self.requests.append((asked_at, request))
         turn = await host.turn()
         try:
             if host.clock.monotonic() - asked_at > CALL_LASTS.total_seconds():
@@ -418,7 +421,7 @@ async def open_simulation(shop: Shop) -> Simulation:
         service = await app.build(
             read(dict(shop.environ)), clock=shop.clock, serve=False, transport=network, write_log=print
         )
-        host = Host(number, service, clock, random.Random(random.randrange(1 << 32)))
+        host = Host(number, service, clock, random.Random(random.randrange(1 << 32)), network)
         network.host = host
         hosts.append(host)
     return Simulation(shop, hosts)
