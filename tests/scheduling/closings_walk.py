@@ -17,61 +17,64 @@ _DAY = timedelta(days=1)
 
 @dataclass
 class Walk:
-    """The minutes of a stretch of time, and what the clock of a zone shows in each."""
+    """The minutes of a stretch of time by their number, and what the clock of a zone shows in each."""
 
-    minutes: list[datetime] = field(default_factory=list)
-    latest_dates: list[date] = field(default_factory=list)
-    starts: dict[datetime, datetime] = field(default_factory=dict)
-    ends: dict[datetime, datetime] = field(default_factory=dict)
+    since: datetime
+    count: int = 0
+    by_date: dict[date, list[int]] = field(default_factory=dict)  # by the latest date shown so far
+    starts: dict[datetime, int] = field(default_factory=dict)
+    ends: dict[datetime, int] = field(default_factory=dict)
 
 
 def walk(zone: ZoneInfo, since: datetime, until: datetime) -> Walk:
     """Looks at the clock of the zone in every minute from `since` to `until`."""
-    walked = Walk()
+    walked = Walk(since)
     minute, before, latest = since, None, date.min
     while minute < until:
         face = minute.astimezone(zone).replace(tzinfo=UTC)
         latest = max(latest, face.date())
-        walked.minutes.append(minute)
-        walked.latest_dates.append(latest)
+        walked.by_date.setdefault(latest, []).append(walked.count)
         missed = face if before is None else before + _MINUTE
-        first_missed = missed
+        late = 0
         while missed < face:
-            walked.starts.setdefault(missed, minute + (missed - first_missed))
-            walked.ends[missed] = minute + (missed - first_missed)
+            walked.starts.setdefault(missed, walked.count + late)
+            walked.ends[missed] = walked.count + late
             missed += _MINUTE
-        walked.starts.setdefault(face, minute)
-        walked.ends[face] = minute
+            late += 1
+        walked.starts.setdefault(face, walked.count)
+        walked.ends[face] = walked.count
         before = face
         minute += _MINUTE
+        walked.count += 1
     return walked
+
+
+def closed_numbers(when: ClosedWhen, walked: Walk) -> set[int]:
+    """The numbers of the walk's minutes that the shape closes; right but for its first and last days."""
+    closed: set[int] = set()
+    if when.kind is ClosedKind.YEARLY or (when.kind is ClosedKind.WEEKLY and when.from_time is None):
+        for day, minutes in walked.by_date.items():
+            if _in_year(when, day) if when.kind is ClosedKind.YEARLY else day.isoweekday() in when.days:
+                closed.update(minutes)
+        return closed
+    for start, end in _faces(when, walked):
+        if start in walked.starts and end in walked.ends:
+            closed.update(range(walked.starts[start], walked.ends[end]))
+    return closed
 
 
 def closed_minutes(when: ClosedWhen, walked: Walk, since: datetime, until: datetime) -> set[datetime]:
     """The minutes in [`since`, `until`) that the shape closes; the walk begins and ends days further out."""
-    if when.kind is ClosedKind.YEARLY or (when.kind is ClosedKind.WEEKLY and when.from_time is None):
-        closed = {
-            minute
-            for minute, day in zip(walked.minutes, walked.latest_dates, strict=True)
-            if (_in_year(when, day) if when.kind is ClosedKind.YEARLY else day.weekday() + 1 in when.days)
-        }
-    else:
-        closed = set()
-        for start, end in _faces(when, walked):
-            if start in walked.starts and end in walked.ends:
-                minute = walked.starts[start]
-                while minute < walked.ends[end]:
-                    closed.add(minute)
-                    minute += _MINUTE
-    return {minute for minute in closed if since <= minute < until}
+    minutes = (walked.since + number * _MINUTE for number in closed_numbers(when, walked))
+    return {minute for minute in minutes if since <= minute < until}
 
 
 def _faces(when: ClosedWhen, walked: Walk) -> list[tuple[datetime, datetime]]:
     if when.kind is ClosedKind.ONCE:
         return [(_face(f"{when.start}"), _face(f"{when.end}"))]
     pairs = []
-    day = walked.latest_dates[0] - _DAY
-    while day <= walked.latest_dates[-1] + _DAY:
+    day = min(walked.by_date) - _DAY
+    while day <= max(walked.by_date) + _DAY:
         if day.weekday() + 1 in when.days:
             start, end = _face(f"{day}T{when.from_time}"), _face(f"{day}T{when.to_time}")
             pairs.append((start, end if end > start else end + _DAY))

@@ -1,24 +1,31 @@
 """Closed periods of all shapes in all zones against an oracle that looks at the clock each minute.
 
-`STEWARD_CLOSING_CASES` sets how many random cases (24 unless said), `STEWARD_CLOSING_SEED` which.
+`STEWARD_CLOSING_CASES` sets how many random walks (24 unless said), `STEWARD_CLOSING_SHAPES` how many periods
+are compared on each (3), `STEWARD_CLOSING_SEED` which.
 """
 
 import os
 import random
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
 
 import pytest
 
-from steward.model.closed_period import ClosedKind, ClosedWhen
+from steward.model.closed_period import ClosedKind, ClosedPeriod, ClosedWhen
 from steward.scheduling.closings import closing_at, closings
 from steward.scheduling.zones import zone_names
-from tests.scheduling.closings_walk import closed_minutes, walk
+from tests.scheduling.closings_walk import Walk, closed_numbers, walk
 from tests.scheduling.short import at, closed_period, open_from, place
 from tests.scheduling.walk import stretches
 
 _CASES = int(os.environ.get("STEWARD_CLOSING_CASES", "24"))
 _SEED = os.environ.get("STEWARD_CLOSING_SEED", "steward")
+_SHAPES = int(os.environ.get("STEWARD_CLOSING_SHAPES", "3"))
+_KINDS = (ClosedKind.ONCE, ClosedKind.WEEKLY, ClosedKind.YEARLY)
+_MINUTES_A_DAY = 1440
+# A walk begins and ends so many days further out: a shape's closing reaches into the next day at most.
+_MARGIN = 3
 _MINUTE = timedelta(minutes=1)
 _DAY = timedelta(days=1)
 _TURNS = ("Pacific/Apia", "America/St_Johns", "Asia/Pyongyang", "America/Caracas", "Australia/Lord_Howe",
@@ -26,17 +33,17 @@ _TURNS = ("Pacific/Apia", "America/St_Johns", "Asia/Pyongyang", "America/Caracas
 
 
 def test_closed_minutes_are_those_of_a_walk_along_the_clock() -> None:
-    """Every shape in every zone, two of three cases at a change of the clock between 2000 and 2040."""
+    """Every shape in every zone, two of three walks at a change of the clock between 2000 and 2040."""
     draw = random.Random(_SEED)
     names = sorted(zone_names())
     draw.shuffle(names)
     for number in range(_CASES):
         name = names[number % len(names)]
-        changes = _changes(name, 2000 + number % 8 * 5)
+        changes = _changes(name, draw.randrange(2000, 2041))
         middle = at("2000-01-05 00:00") + timedelta(minutes=draw.randrange(40 * 525_960))
         if changes and number % 3:
             middle = draw.choice(changes)
-        _assert_as_walked(draw, name, middle, list(ClosedKind)[number % 4 % 3], f"case {number} of {_SEED}")
+        _assert_as_walked(draw, name, middle, _KINDS, f"case {number} of {_SEED}")
 
 
 @pytest.mark.parametrize("kind", [ClosedKind.ONCE, ClosedKind.WEEKLY, ClosedKind.YEARLY])
@@ -46,33 +53,51 @@ def test_closings_hold_at_the_strangest_changes_of_the_clock(name: str, kind: Cl
     draw = random.Random(f"{_SEED} {name} {kind}")
     for year in (2011, 2018):
         for change in _changes(name, year)[-1:]:
-            _assert_as_walked(draw, name, change, kind, f"{name} {change}")
+            _assert_as_walked(draw, name, change, [kind], f"{name} {change}")
 
 
-def _assert_as_walked(draw: random.Random, name: str, middle: datetime, kind: ClosedKind, case: str) -> None:
+def _assert_as_walked(
+    draw: random.Random, name: str, middle: datetime, kinds: Sequence[ClosedKind], case: str
+) -> None:
+    """Compares periods of random shapes in every minute of two days around an instant."""
     zone = place(name)
     since, until = middle - _DAY, middle + _DAY
-    walked = walk(zone, since - 3 * _DAY, until + 3 * _DAY)
-    for _ in range(3):
-        when = _when(draw, kind, middle.astimezone(zone))
+    walked = walk(zone, since - _MARGIN * _DAY, until + _MARGIN * _DAY)
+    inside = range(_MARGIN * _MINUTES_A_DAY, walked.count - _MARGIN * _MINUTES_A_DAY)
+    for number in range(_SHAPES):
+        when = _when(draw, kinds[number % len(kinds)], middle.astimezone(zone))
         period = closed_period(when, timezone=name)
-        expected = closed_minutes(when, walked, since, until)
-        seen: set[datetime] = set()
+        expected = closed_numbers(when, walked).intersection(inside)
+        seen: set[int] = set()
         for closing in closings(period, since=since, until=until):
-            minute = max(closing.start, since)
             assert closing.end is not None
-            while minute < min(closing.end, until):
-                seen.add(minute)
-                minute += _MINUTE
+            seen.update(
+                range(
+                    max(_number(walked, closing.start), inside.start),
+                    min(_number(walked, closing.end), inside.stop),
+                )
+            )
         assert seen == expected, f"{case} {when}"
-        for _ in range(6):
-            minute = since + draw.randrange(2 * 1440) * _MINUTE
-            assert (closing_at([period], minute) is not None) == (minute in expected), f"{case} {when}"
-            first = open_from([period], minute) or until  # none: closed day after day
-            assert first not in expected, f"{case} {when}"
-            closed_until = min(first, until)
-            jumped = {minute + n * _MINUTE for n in range((closed_until - minute) // _MINUTE)}
-            assert jumped <= expected, f"{case} {when}"
+        for _ in range(2):
+            _assert_jumps(draw, period, walked, inside, expected, f"{case} {when}")
+
+
+def _number(walked: Walk, instant: datetime) -> int:
+    """The number of the first minute of a walk that does not begin before an instant."""
+    return -((walked.since - instant) // _MINUTE)
+
+
+def _assert_jumps(
+    draw: random.Random, period: ClosedPeriod, walked: Walk, inside: range, expected: set[int], case: str
+) -> None:
+    """Compares what is said of one minute, and the first open minute after it."""
+    number = draw.choice(inside)
+    minute = walked.since + number * _MINUTE
+    assert (closing_at([period], minute) is not None) == (number in expected), case
+    first = open_from([period], minute)  # none: closed day after day
+    open_number = inside.stop if first is None else min(_number(walked, first), inside.stop)
+    assert open_number not in expected, case
+    assert expected.issuperset(range(number, open_number)), case
 
 
 def _when(draw: random.Random, kind: ClosedKind, local: datetime) -> ClosedWhen:

@@ -1,0 +1,118 @@
+"""Due slots of organizations without closed periods, with one a month ahead, and inside one, by turns."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from bench import many
+from bench.cases.due_slots import MINUTES, Ahead
+from bench.postgres import fresh_database
+from bench.rounds import Case, Figure, Opened, Place, Round
+from bench.service import House, open_house
+from steward.closed_periods import change
+from steward.closed_periods.change import MakePeriod, SentWhen
+from steward.database.automations import schedules
+from steward.database.engine.base import Tx
+from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
+from steward.model.ids import OrgId
+from steward.model.json import JsonObject
+from steward.runs import dispatch
+
+SCHEDULES = 200_000
+ORGS = 10
+_CLEAR = (
+    "DELETE FROM closed_periods WHERE org_id = :org",
+    "DELETE FROM closing_work WHERE org_id = :org",
+    "UPDATE organizations SET closed_from = NULL WHERE org_id = :org",
+)
+_WHOLE = ClosedScope(ClosedScopeKind.ORGANIZATION)
+
+
+@contextlib.asynccontextmanager
+async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+    """The dispatch tick of one process over an embedded database."""
+    async with _opened(f"sqlite:///{place.folder}/steward.db", place) as own:
+        yield Opened(own)
+
+
+@contextlib.asynccontextmanager
+async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+    """The same over PostgreSQL."""
+    assert place.postgres is not None
+    async with fresh_database(place.postgres) as url, _opened(url, place) as own:
+        yield Opened(own)
+
+
+@contextlib.asynccontextmanager
+async def _opened(url: str, place: Place) -> AsyncIterator[Round]:
+    clock = Ahead()
+    house = await open_house(url, place.folder, clock=clock, env="test")
+    try:
+        await many.fill(url, clock.now(), count=place.size(SCHEDULES, SCHEDULES // 4), orgs=ORGS)
+        yield partial(_round, house, clock, [OrgId(many.FIRST_ORG + number) for number in range(ORGS)])
+    finally:
+        await house.service.close()
+
+
+async def _round(house: House, clock: Ahead, orgs: Sequence[OrgId]) -> Mapping[str, float]:
+    """The slots of some minutes without periods, then with one next month, then inside one."""
+    open_slots = await _dispatched(house, clock)
+    figures = {"slots": open_slots["slots"], "cpu": open_slots["cpu"]}
+    for name, first, last in (("ahead", 30, 31), ("inside", -1, 1)):
+        now = clock.now()
+        await _close(house, orgs, now + timedelta(days=first), now + timedelta(days=last))
+        closed_slots = await _dispatched(house, clock)
+        await _open(house, orgs)
+        figures[f"{name}_rate"] = closed_slots["slots"] / open_slots["slots"]
+        figures[f"{name}_cpu"] = open_slots["cpu"] / closed_slots["cpu"]
+    return figures
+
+
+async def _dispatched(house: House, clock: Ahead) -> Mapping[str, float]:
+    clock.by += timedelta(minutes=MINUTES)
+    ctx = house.ctx
+    due = len(await house.read(partial(schedules.due, max_rows=SCHEDULES)))
+    if not due:
+        raise RuntimeError("no slot was due")
+    begun, cpu = time.perf_counter(), time.process_time()
+    while await dispatch.dispatch_due(ctx.engine, clock.now(), rules=ctx.automation_rules, log=ctx.log):
+        pass
+    spent, used = time.perf_counter() - begun, time.process_time() - cpu
+    return {"slots": due / spent, "cpu": used / due * 1e6}
+
+
+async def _close(house: House, orgs: Sequence[OrgId], start: datetime, end: datetime) -> None:
+    """Makes a period that stops runs in each organization."""
+    fields: JsonObject = {"start": f"{start:%Y-%m-%dT%H:%M}", "end": f"{end:%Y-%m-%dT%H:%M}"}
+    command = MakePeriod("Measured", _WHOLE, Stops.RUNS, SentWhen(ClosedKind.ONCE, fields), "UTC")
+    for org in orgs:
+        make = partial(change.make, actor=replace(house.owner, org=org), command=command)
+        await house.engine.write(house.service.clock.now(), make, org=org)
+
+
+async def _open(house: House, orgs: Sequence[OrgId]) -> None:
+    """Takes the periods away as if they had never been made."""
+
+    async def clear(tx: Tx, org: OrgId) -> None:
+        for text in _CLEAR:
+            await tx.execute(text, {"org": org})
+
+    for org in orgs:
+        await house.engine.write(house.service.clock.now(), partial(clear, org=org), org=org)
+
+
+_FIGURES = (
+    Figure("slots", "slots/s without periods"),
+    Figure("cpu", "µs of the process per slot without periods"),
+    Figure("ahead_rate", "of the rate without periods, one next month", least=0.95),
+    Figure("ahead_cpu", "of the slots per CPU without periods, one next month"),
+    Figure("inside_rate", "of the rate without periods, inside one", least=0.3),
+    Figure("inside_cpu", "of the slots per CPU without periods, inside one"),
+)
+CASES = (
+    Case("closed_slots_sqlite", _FIGURES, on_sqlite),
+    Case("closed_slots_postgres", _FIGURES, on_postgres, needs_postgres=True),
+)
