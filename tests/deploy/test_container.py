@@ -88,6 +88,9 @@ def test_compose_services_have_narrow_walls() -> None:
     whole = yaml.safe_load((COMPOSE / "compose.yaml").read_text("utf-8"))
     assert whole["networks"]["inner"] == {"internal": True}
     assert whole["services"]["postgres"]["networks"] == ["inner"]
+    # podman puts a tmpfs of root's on /run of a read-only container, unless the file does.
+    assert "/run:size=1m,mode=1777" in whole["services"]["postgres"]["tmpfs"]
+    assert whole["services"]["migrate"]["restart"].startswith("on-failure:")
     for name in ("web", "worker"):
         waits_for = whole["services"][name]["depends_on"]["migrate"]
         assert waits_for == {"condition": "service_completed_successfully"}
