@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from steward.database.accounts import organizations
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Autocommit, Tx
 from steward.database.notifications import closing, messages, receivers
 from steward.database.notifications.closing import ClosedMessage, Subject
 from steward.database.notifications.messages import StoredMessage
@@ -24,7 +24,7 @@ async def close_due(ctx: NotificationContext) -> bool:
 
     Returns True when more are likely to be due.
     """
-    due = await ctx.engine.read(ctx.clock.now(), messages.to_close)
+    due = await ctx.engine.read(ctx.clock.now(), Autocommit(messages.to_close))
     by_org: dict[OrgId, list[MessageId]] = defaultdict(list)
     for org, message in due:
         by_org[org].append(message)

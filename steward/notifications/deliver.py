@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Autocommit, Tx
 from steward.database.notifications import messages, notices, receivers
 from steward.database.notifications.messages import StoredMessage
 from steward.failpoint import failpoint
@@ -69,7 +69,8 @@ async def deliver_due(ctx: NotificationContext, channel: ChannelName) -> bool:
     if probe_at is not None and ctx.clock.now() < probe_at:
         return False
     limit = BATCH if probe_at is None else 1
-    due = await ctx.engine.read(ctx.clock.now(), partial(messages.to_deliver, channel=channel, limit=limit))
+    find = Autocommit(partial(messages.to_deliver, channel=channel, limit=limit))
+    due = await ctx.engine.read(ctx.clock.now(), find)
     by_org: dict[OrgId, list[MessageId]] = defaultdict(list)
     for org, message in due:
         by_org[org].append(message)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steward.database.accounts import organizations
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Autocommit, Tx
 from steward.database.notifications import collecting, inbox, messages, notices
 from steward.database.notifications.collecting import Collected
 from steward.database.notifications.inbox import InboxGroup
@@ -44,7 +44,8 @@ async def fan_out_due(ctx: NotificationContext) -> bool:
 
     A notice that fails is tried again after a minute, at most five times in all, and stops no other.
     """
-    waiting = await ctx.engine.read(ctx.clock.now(), partial(notices.waiting, limit=BATCH))
+    find = Autocommit(partial(notices.waiting, limit=BATCH))
+    waiting = await ctx.engine.read(ctx.clock.now(), find)
     by_org: dict[OrgId, list[NoticeId]] = defaultdict(list)
     for org, notice in waiting:
         by_org[org].append(notice)

@@ -550,30 +550,49 @@ $$;
 
 -- Notifications ----------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION queue_notices(max_rows bigint) RETURNS TABLE (org_id bigint, id text)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT n.org_id, n.id FROM notices AS n WHERE n.state = 'new' AND n.not_before <= steward_now()
-    ORDER BY n.not_before, n.id LIMIT max_rows
-$$;
+CREATE OR REPLACE FUNCTION queue_notices(max_rows bigint, test_now bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    now_ms bigint := coalesce(test_now, steward_now());
+BEGIN
+    RETURN QUERY SELECT n.org_id, n.id FROM notices AS n WHERE n.state = 'new' AND n.not_before <= now_ms
+    ORDER BY n.not_before, n.id LIMIT max_rows;
+END $$;
 
 -- Collected messages to close.
-CREATE OR REPLACE FUNCTION queue_messages_to_close(max_rows bigint) RETURNS TABLE (org_id bigint, id text)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT m.org_id, m.id FROM messages AS m WHERE m.state = 'collecting' AND m.next_try_at <= steward_now()
+CREATE OR REPLACE FUNCTION queue_messages_to_close(max_rows bigint, test_now bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    now_ms bigint := coalesce(test_now, steward_now());
+BEGIN
+    RETURN QUERY SELECT m.org_id, m.id FROM messages AS m WHERE m.state = 'collecting' AND m.next_try_at <= now_ms
       AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f
-                      WHERE f.task = 'close_messages' AND f.key = m.id AND f.not_before > steward_now())
-    ORDER BY m.next_try_at, m.id LIMIT max_rows
-$$;
+                      WHERE f.task = 'close_messages' AND f.key = m.id AND f.not_before > now_ms)
+    ORDER BY m.next_try_at, m.id LIMIT max_rows;
+END $$;
 
 -- Messages of a channel to deliver.
-CREATE OR REPLACE FUNCTION queue_messages(of_channel text, max_rows bigint) RETURNS TABLE (org_id bigint, id text)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT m.org_id, m.id FROM messages AS m
-    WHERE m.channel = of_channel AND m.state IN ('due', 'sending') AND m.next_try_at <= steward_now()
+CREATE OR REPLACE FUNCTION queue_messages(of_channel text, max_rows bigint, test_now bigint)
+RETURNS TABLE (org_id bigint, id text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    now_ms bigint := coalesce(test_now, steward_now());
+BEGIN
+    RETURN QUERY SELECT m.org_id, m.id FROM messages AS m
+    WHERE m.channel = of_channel AND m.state IN ('due', 'sending') AND m.next_try_at <= now_ms
       AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f
-                      WHERE f.task = 'send' AND f.key = m.id AND f.not_before > steward_now())
-    ORDER BY m.next_try_at, m.id LIMIT max_rows
-$$;
+                      WHERE f.task = 'send' AND f.key = m.id AND f.not_before > now_ms)
+    ORDER BY m.next_try_at, m.id LIMIT max_rows;
+END $$;
 
 -- Approvals whose time to be told about has come.
 CREATE OR REPLACE FUNCTION queue_warn(max_rows bigint) RETURNS TABLE (org_id bigint, id text)

@@ -81,9 +81,9 @@ async def to_close(tx: Tx, limit: int = DUE_BATCH) -> list[tuple[OrgId, MessageI
             "SELECT org_id, id FROM messages WHERE state = 'collecting' AND next_try_at <= {now}"
             f"{NOT_DEFERRED.format(tick='close_messages', key='messages.id')}"
             " ORDER BY next_try_at, id LIMIT :most",
-            "SELECT org_id, id FROM queue_messages_to_close(:most)",
+            "SELECT org_id, id FROM queue_messages_to_close(:most, :test_now)",
         ),
-        {"most": limit},
+        {"most": limit, "test_now": tx.test_now},
     )
     return [(OrgId(row["org_id"]), MessageId(row["id"])) for row in rows]
 
@@ -95,9 +95,9 @@ async def to_deliver(tx: Tx, channel: ChannelName, limit: int) -> list[tuple[Org
             "SELECT org_id, id FROM messages WHERE channel = :channel AND state IN ('due', 'sending')"
             f" AND next_try_at <= {{now}}{NOT_DEFERRED.format(tick='send', key='messages.id')}"
             " ORDER BY next_try_at, id LIMIT :most",
-            "SELECT org_id, id FROM queue_messages(:channel, :most)",
+            "SELECT org_id, id FROM queue_messages(:channel, :most, :test_now)",
         ),
-        {"channel": channel, "most": limit},
+        {"channel": channel, "most": limit, "test_now": tx.test_now},
     )
     return [(OrgId(row["org_id"]), MessageId(row["id"])) for row in rows]
 

@@ -60,9 +60,9 @@ async def waiting(tx: Tx, limit: int) -> list[tuple[OrgId, NoticeId]]:
         Both(
             "SELECT org_id, id FROM notices WHERE state = 'new' AND not_before <= {now}"
             " ORDER BY not_before, id LIMIT :most",
-            "SELECT org_id, id FROM queue_notices(:most)",
+            "SELECT org_id, id FROM queue_notices(:most, :test_now)",
         ),
-        {"most": limit},
+        {"most": limit, "test_now": tx.test_now},
     )
     return [(OrgId(row["org_id"]), NoticeId(row["id"])) for row in rows]
 
