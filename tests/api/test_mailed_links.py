@@ -1,14 +1,17 @@
 """Invitations by mail, the end of digests, and links that change nothing by being opened."""
 
+import os
 from dataclasses import replace
 from functools import partial
+from itertools import cycle, islice, product
 
 import pytest
 
 from steward.database.engine.base import Tx
 from steward.database.notifications import own_preferences
 from steward.model.ids import OrgId, PersonId
-from steward.model.notice import DEFAULT_PREFERENCES, MailChoice, NoticeGroup, Preferences
+from steward.model.notice import DEFAULT_PREFERENCES, MailChoice, NoticeGroup, Preferences, Topic
+from steward.notifications.words import INBOX_PAGE, NoticeIds, page
 from steward.security.unsubscribe import subscriber_of, unsubscribe_token
 from tests.notifications.mailed import account_mails, token_of
 from tests.service import Service
@@ -125,18 +128,44 @@ async def test_a_token_that_was_not_made_here_ends_nothing(service: Service) -> 
         assert (await service.nobody().post(f"/unsubscribe/{one}")).status == 404
 
 
-async def _everything(tx: Tx) -> list[tuple[str, int]]:
-    names = ("people", "members", "sessions", "invitations", "password_resets", "messages", "audit_log")
-    found = []
-    for name in (*names, "notification_preferences", "login_attempts", "notification_routes"):
-        row = await tx.first(f"SELECT count(*) AS n FROM {name}")
-        found.append((name, int(row["n"]) if row else 0))
-    return found
+async def _everything(tx: Tx) -> dict[str, list[dict[str, object]]]:
+    """Every row of every table, without when a session or a person was seen last."""
+    unseen = ("seen_at", "last_seen_at")
+    tables = await tx.all("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    content = {}
+    for table in tables:
+        rows = [dict(row) for row in await tx.all(f"SELECT * FROM {table['name']}")]
+        content[str(table["name"])] = [
+            {name: value for name, value in row.items() if name not in unseen} for row in rows
+        ]
+    return content
+
+
+def _paths_of_notices() -> set[str]:
+    """Every kind of page that a message leads to."""
+    id_ = "01JD3Z0QH8N2Y5V7W9X1C4B6A8"
+    ids = [
+        NoticeIds(id_, id_, id_, 7, id_),
+        NoticeIds(id_, id_),
+        NoticeIds(id_),
+        NoticeIds(),
+        NoticeIds(route=id_),
+    ]
+    numbers = [(1, 1), (2, 1), (2, 2)]
+    return {INBOX_PAGE} | {
+        page(topic, each, count=count, automations=automations)
+        for topic in Topic
+        for each in ids
+        for count, automations in numbers
+    }
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_opening_a_link_changes_nothing(service: Service) -> None:
-    """GET and HEAD of every kind of link, signed in and not, as scanners of mail and previews do it."""
+    """GET and HEAD of every kind of link, signed in and not, as scanners of mail and previews do it.
+
+    `LINK_OPENINGS=10000` opens so many.
+    """
     service.restart(mail=True)
     web = await service.web("owner")
     invited = (await web.post(PEOPLE, GUEST)).data
@@ -148,14 +177,16 @@ async def test_opening_a_link_changes_nothing(service: Service) -> None:
     reset = token_of((await account_mails(service))[-1])
     paths = [
         *(str(link).partition("#")[0] for link in links),
-        *("/app/password/forgot", "/app/password/reset", "/app/invitations/accept", "/inbox", "/approvals/x"),
+        *("/app/password/forgot", "/app/password/reset", "/app/invitations/accept"),
+        *sorted(_paths_of_notices()),
         *(unsubscribe, f"{PEOPLE}/{invited['person']['id']}/invite-again", "/app/notification-routes"),
     ]
     before = await service.context.engine.read(service.clock.now(), _everything)
-    for caller in (service.nobody(), web):
-        for path in paths:
-            for method in ("GET", "HEAD"):
-                await caller.client.request(method, path)
+    openings = list(product((service.nobody(), web), paths, ("GET", "HEAD")))
+    count = max(len(openings), int(os.environ.get("LINK_OPENINGS", "0")))
+    for number, (caller, path, method) in enumerate(islice(cycle(openings), count)):
+        service.clock.tick(number % 10 == 0)
+        await caller.client.request(method, path)
     assert await service.context.engine.read(service.clock.now(), _everything) == before
     assert (await preferences(service, person)) == DEFAULT_PREFERENCES
     body = {"token": reset, "new_password": "plum orbit canvas nine"}

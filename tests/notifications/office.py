@@ -48,7 +48,10 @@ class Office:
 
 
 @asynccontextmanager
-async def open_office(url: str, clock: FakeClock, folder: Path, script: MailScript) -> AsyncIterator[Office]:
+async def open_office(
+    url: str, clock: FakeClock, folder: Path, script: MailScript, **settings: str
+) -> AsyncIterator[Office]:
+    """An office whose mails go to `script`."""
     async with mail_server(script) as port:
         shop = await open_shop(
             url,
@@ -57,6 +60,7 @@ async def open_office(url: str, clock: FakeClock, folder: Path, script: MailScri
             STEWARD_SMTP_URL=f"smtp://127.0.0.1:{port}",
             STEWARD_MAIL_FROM="Steward <steward@tea.example>",
             STEWARD_ALLOW_PRIVATE_HOSTS=f"{HOST},127.0.0.1:{port}",
+            **settings,
         )
         try:
             await connect_all(shop)

@@ -1,11 +1,14 @@
 """When a message is due, against a walk along the clock, minute by minute, written apart.
 
 The walk knows local time alone: it converts each minute to the zone and compares what the wall clock shows.
+`DUE_CASES=100000` tries so many, `DUE_SEED` chooses which.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from functools import cache
 from itertools import pairwise
 from random import Random
 from zoneinfo import ZoneInfo
@@ -26,6 +29,7 @@ from steward.scheduling.zones import zone, zone_names
 
 MINUTE = timedelta(minutes=1)
 CASES = int(os.environ.get("DUE_CASES", "100"))
+SEED = os.environ.get("DUE_SEED", "1")
 WINDOW = timedelta(minutes=15)
 NOW = datetime(2026, 5, 1, 6, 0, tzinfo=UTC)
 EVERY_DAY = frozenset(range(7))
@@ -43,6 +47,7 @@ def _changing_zones() -> list[str]:
     return names
 
 
+@cache
 def _changes(tz: ZoneInfo) -> list[datetime]:
     """The hours of 2026 in which the zone's clock changes."""
     hours = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hour) for hour in range(365 * 24)]
@@ -75,7 +80,7 @@ def _walked_instant(day: datetime, at: time, tz: ZoneInfo) -> datetime:
     """When the wall clock reaches a time of a day: the walk begins a day before it."""
     start = (day - timedelta(days=1)).replace(tzinfo=UTC) - timedelta(hours=15)
     wall = datetime.combine(day.date(), at)
-    start += max(timedelta(0), (wall - _wall(start, tz)) - timedelta(hours=4)) // MINUTE * MINUTE
+    start += max(timedelta(0), (wall - _wall(start, tz)) - timedelta(hours=2, minutes=30)) // MINUTE * MINUTE
     return _first_reached(start, wall, tz)
 
 
@@ -103,9 +108,35 @@ def _walked_quiet(at: datetime, quiet: QuietHours, tz: ZoneInfo) -> datetime:
     return at
 
 
+def _walked_due(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan]) -> datetime:
+    """Waits minute by minute for the end of the window, or the share of an approval's time; or the digest."""
+    assert rules.zone is not None
+    assert rules.digest is not None
+    assert rules.quiet_hours is not None
+    at = now
+    if rules.choice is MailChoice.DIGEST:
+        at = _walked_digest(now, rules.digest, rules.zone)
+    elif rules.last_closed_at is not None:
+        latest = [
+            each.told_at + max(MINUTE, (each.expires_at - each.asked_at) * 5 / 100) for each in approvals
+        ]
+        while at - rules.last_closed_at < rules.window and all(at < instant for instant in latest):
+            at += MINUTE
+    at = _walked_quiet(at, rules.quiet_hours, rules.zone)
+    is_urgent = any(now < each.expires_at < at for each in approvals)
+    return now if rules.wake_for_expiry and is_urgent else at
+
+
+def _any_approval(now: datetime, random: Random) -> ApprovalSpan:
+    """One that a notice of now, or of some minutes ago, is about; it may live for 20 minutes or for days."""
+    told_at = now - MINUTE * random.randint(0, 3)
+    asked_at = told_at - random.choice((0, 1, 9)) * timedelta(minutes=20)
+    return ApprovalSpan(told_at, asked_at, told_at + timedelta(minutes=20 * random.choice((1, 3, 15, 216))))
+
+
 def test_digest_and_quiet_hours_are_those_of_a_walk_along_the_clock() -> None:
-    """Over zones whose clocks change, around the changes and away from them."""
-    random, names = Random(CASES), _changing_zones()
+    """Over zones whose clocks change, around the changes and away from them; also windows and approvals."""
+    random, names = Random(SEED), _changing_zones()
     assert len(names) > 100
     for _ in range(CASES):
         tz = zone(random.choice(names))
@@ -119,6 +150,18 @@ def test_digest_and_quiet_hours_are_those_of_a_walk_along_the_clock() -> None:
         if at != end:
             quiet = QuietHours(at, end, days if len(days) < 7 else frozenset(range(6)))
             assert end_of_quiet(now, quiet, tz) == _walked_quiet(now, quiet, tz), (tz, now, quiet)
+            rules = DueRules(
+                MINUTE * random.choice((1, 15, 60)),
+                random.choice((None, now - MINUTE * random.randint(0, 61))),
+                random.choice((MailChoice.NOW, MailChoice.DIGEST)),
+                quiet,
+                random.random() < 0.5,
+                digest,
+                tz,
+            )
+            approvals = [_any_approval(now, random) for _ in range(random.randint(0, 2))]
+            expected = _walked_due(now, rules, approvals)
+            assert due_at(now, rules, approvals) == expected, (now, rules, approvals)
 
 
 @pytest.mark.parametrize(

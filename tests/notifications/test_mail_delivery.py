@@ -1,5 +1,6 @@
 """Mail to members: sent once, tried again, given up; by a mail server that does what a test says."""
 
+import os
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -20,6 +21,8 @@ from tests.notifications.office import Office, open_office
 from tests.notifications.telling import failed, join, prefer, rows_of, tell
 from tests.outbound.mail_server import MailScript
 
+# `WAITING=1000` is the number that the bar asks for.
+WAITING = int(os.environ.get("WAITING", "40"))
 RUNS_DIGEST = {**Preferences().email, NoticeGroup.RUNS: MailChoice.DIGEST}
 
 
@@ -216,12 +219,13 @@ async def test_while_the_server_is_down_messages_wait_and_lose_no_try(
         channel: Any = office.ctx.channels[ChannelName.EMAIL]
         gone = replace(channel, server=replace(channel.server, address="smtp://127.0.0.1:9"))
         away = replace(office.ctx, channels={ChannelName.EMAIL: gone})
-        people = 40
+        people = WAITING
         for number in range(people - 1):
             await join(office.shop, f"p{number}")
         await tell(office.shop, failed(1))
         await fan_out.fan_out_due(office.ctx)
-        await close.close_due(office.ctx)
+        while await close.close_due(office.ctx):
+            pass
         for _ in range(10):
             assert not await deliver.deliver_due(away, ChannelName.EMAIL)
             await office.shop.clock.advance(36 * 60)
