@@ -106,7 +106,7 @@ PARTS = (
                                 "CLOSED_SEEDS": f"{tries}", "CLOSED_FROM": f"{1 + number * tries}",
                                 "CLOSED_EVENTS": "500",
                                 "STEWARD_CLOSED_WALKS": f"{tries}", "STEWARD_CLOSED_SEED": f"soak {number}",
-                                "STEWARD_CLOSING_CASES": f"{tries * 5}",
+                                "STEWARD_CLOSING_CASES": f"{tries}", "STEWARD_CLOSING_SHAPES": "100",
                                 "STEWARD_CLOSING_SEED": f"soak {number}"}),
     Part("database", "a real PostgreSQL killed, silenced, failed over", ("tests/processes/test_database.py",),
          10, 3, lambda _, tries: {"DATABASE_KILLS": f"{tries}"}),

@@ -30,10 +30,11 @@ from steward.telemetry.log import Log
 BATCH = {"sqlite": 500, "postgresql": 200}
 _CONCURRENCY = {"sqlite": 1, "postgresql": 4}
 READ_LIMIT = {"sqlite": 6_000, "postgresql": 800}
-# Slots of an automation, and automations, in one transaction of the slow path: after a standstill each may
-# have the largest number of slots.
+# Automations, slots of each, and slots of all of them in one transaction of the slow path: after a standstill
+# each may have many. On PostgreSQL a larger batch shares the round trips of its statements.
+SLOW_PATH_BATCH = {"sqlite": 50, "postgresql": 200}
 _SLOTS_PER_AUTOMATION = 100
-SLOW_PATH_BATCH = 50
+_SLOTS_PER_TRANSACTION = 5_000
 
 Key = tuple[OrgId, AutomationId]
 
@@ -96,8 +97,9 @@ async def _slow_path(
     """Decides the slots of `keys` in batches; when a batch fails, each automation on its own."""
     timings: list[Timing] = []
     delays: list[timedelta] = []
-    for first in range(0, len(keys), SLOW_PATH_BATCH):
-        some = keys[first : first + SLOW_PATH_BATCH]
+    limit = SLOW_PATH_BATCH[engine.dialect]
+    for first in range(0, len(keys), limit):
+        some = keys[first : first + limit]
         decided = await _attempt(engine, now, some, rules)
         parts = (
             [decided] if isinstance(decided, Decisions) else await _one_by_one(engine, now, some, rules, log)
@@ -188,7 +190,7 @@ async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Dec
         tx,
         {org: by_id for org, by_id in locked.items() if by_id},
         rules=rules,
-        max_slots=_SLOTS_PER_AUTOMATION,
+        max_slots=min(_SLOTS_PER_AUTOMATION, _SLOTS_PER_TRANSACTION // len(keys)),
         started=started,
     )
     done = [automation for by_id in decided.values() for automation in by_id]

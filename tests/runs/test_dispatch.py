@@ -412,7 +412,7 @@ class TestPoison:
 
     async def test_the_others_are_dispatched(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """a row that raises is rolled back and put off, no matter who shares its transaction"""
-        monkeypatch.setattr(dispatch, "SLOW_PATH_BATCH", 2)
+        monkeypatch.setattr(dispatch, "SLOW_PATH_BATCH", {"sqlite": 2, "postgresql": 2})
         bad = await self.broken(world)
         good = [await world.create(schedule=HOURLY) for _ in range(4)]
         await world.clock.advance(2 * 3600 + 540)  # more than one slot of each: the long way
