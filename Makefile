@@ -58,7 +58,7 @@ serve: $(WEB) $(READABLE) ## the service with the settings of the environment (d
 	@exec $(PY) -m steward serve $(ARGS)
 
 test: $(DEV) $(GENERATORS) $(CLIENT_TS) $(SITE) $(READABLE) postgres browser shopify-schema cards-schema promtool check web-check ## all checks and all tests, on SQLite and PostgreSQL
-	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q --randomly-seed=$(SEED) $(ARGS)
+	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED) $(ARGS)
 
 check: $(DEV) $(CLIENT) ## lint, format, types, import order
 	@$(PY) -m ruff check --quiet .

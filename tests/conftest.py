@@ -29,6 +29,12 @@ __all__ = ["approver", "member", "nobody", "owner", "service", "stranger"]  # fi
 settings.register_profile("steward", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steward")
 
+# Of a connection that is given up while asyncpg asks for TLS, it leaves an error that nobody reads: the event
+# loop reports it in whichever test comes later. The servers of the tests have no TLS.
+os.environ["PGSSLMODE"] = "disable"
+# Seconds for a statement and for a connection: how fast the machine is, tests of deadlines alone ask.
+PATIENCE = 300.0
+
 _SESSION = pytest.StashKey[dict[str, str]]()
 _SKIPPED = "SKIPPED LOUDLY"
 
@@ -161,6 +167,8 @@ async def engine(database_url: str, clock: FakeClock) -> AsyncIterator[Engine]:
     if is_sqlite(database_url):
         opened = SqliteEngine(sqlite_path(database_url), clock=clock)
     else:
-        opened = await PostgresEngine.open(database_url, size=4, clock=clock, test=True)
+        opened = await PostgresEngine.open(
+            database_url, size=4, clock=clock, test=True, deadline=PATIENCE, heartbeat_deadline=PATIENCE
+        )
     yield opened
     await opened.close()
