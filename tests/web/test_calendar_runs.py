@@ -4,7 +4,8 @@ See docs/design/web.md#calendar.
 """
 
 import re
-from datetime import timedelta
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 from playwright.async_api import expect
 
@@ -93,3 +94,15 @@ async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSi
         page.get_by_role("link", name=re.compile("On the phone, Waiting for approval, by hand"))
     ).to_be_in_viewport()
     assert faults + await seen.judged("calendar-week-phone") == []
+
+    # On a Thursday as well: neither the first day of its week nor of its month.
+    thursday = today + timedelta(days=(3 - today.weekday()) % 7)
+    if thursday.day == 1:
+        thursday += timedelta(days=7)
+    await page.clock.set_fixed_time(datetime.combine(thursday, time(12), ZoneInfo(zone)))
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await seen.open("/calendar?view=week")
+    await expect(heads.first).to_have_attribute("datetime", str(thursday))
+    await expect(heads).to_have_count(3)
+    await seen.open("/calendar?view=month")
+    await expect(pressed).to_have_attribute("data-day", str(thursday))

@@ -3,7 +3,7 @@
 Those of other screens are in the tests of these screens, which name them.
 """
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.web.calendars import in_minutes
 from tests.web.conftest import Look
@@ -21,18 +21,43 @@ async def test_a_mended_failure_goes_and_one_under_check_is_named(looking: Look,
     assert failed["status"] == "failed", failed
     seen = await looking("owner")
     page = seen.page
+
+    async def still_checking(route: Route) -> None:
+        response = await route.fetch()
+        body = await response.json()
+        for failure in body["data"]["failures"]:
+            failure["connection_checking"] = True
+        await route.fulfill(response=response, json=body)
+
+    async def none_to_mend(route: Route) -> None:
+        response = await route.fetch()
+        body = await response.json()
+        body["data"]["connections"] = []
+        await route.fulfill(response=response, json=body)
+
+    # The service looks at the connection in its own time; the page is shown the moment before.
+    await page.route("**/app/overview?*", still_checking)
+    await page.route("**/app/connections?*", none_to_mend)
     await seen.open("/")
     row = page.get_by_role("table", name="Failed runs").get_by_role("row").filter(has_text="Refused key")
     await expect(row).to_be_visible()
+    await expect(page.get_by_text("the connection is being checked again").first).to_be_visible()
     await expect(page.get_by_text("Every connection works")).to_have_count(0)
-    checked = page.get_by_text("the connection is being checked again")
-    mend = page.get_by_role("table", name="Connections to mend")
-    await expect(checked.or_(mend).first).to_be_visible()
     coming = page.get_by_role("table", name="Next runs").get_by_role("row").filter(has_text="Refused key")
     await expect(coming).to_have_count(1)
-    assert (await web.run(made["id"], "mended"))["status"] == "waiting_approval"
+    mended = await web.run(made["id"], "mended")
+    await page.unroute_all(behavior="wait")
     await page.reload()
     await expect(page.get_by_role("table", name="Approvals waiting")).to_contain_text("Refused key")
+    await expect(row).to_have_count(0)
+    path = f"/v1/automations/approvals/{mended['approval_id']}"
+    asked = (await web.site.call("GET", path))["approval"]
+    body = {"version": asked["version"], "change_hash": asked["change_hash"], "except": []}
+    await web.site.call("POST", f"{path}/approve", body)
+    await web.site.reaches(mended["id"], "succeeded")
+    await page.reload()
+    # Next runs and failures come in one answer.
+    await expect(coming).to_have_count(1)
     await expect(row).to_have_count(0)
 
 

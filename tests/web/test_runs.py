@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from playwright.async_api import Request, Route, expect
 
+from steward.model.change import Outcome
 from tests.processes.running import eventually
 from tests.web.conftest import Look
 from tests.web.looking import cut_off
@@ -115,6 +116,49 @@ async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebS
     await expect(page.get_by_role("link", name="the run of")).to_have_attribute("href", f"/runs/{test['id']}")
     await expect(page.get_by_role("table", name="Counts of both runs")).to_contain_text("the same")
     await expect(page.get_by_text("in both.")).to_be_visible()
+
+
+async def test_no_outcome_is_cut_off_at_the_widths_of_a_desk(looking: Look, web: WebSite) -> None:
+    """D1: each outcome there is, with the longest messages, beside the panel of a change and without it.
+
+    See docs/design/web.md#accessibility.
+    """
+    made = await hiding(web, "Every outcome", [f"Outcome of {outcome}" for outcome in Outcome])
+    run = await web.run(made["id"], "every-outcome", mode="test")
+    seen = await looking("member")
+    page = seen.page
+
+    async def answer(route: Route) -> None:
+        response = await route.fetch()
+        body = await response.json()
+        for change, outcome in zip(body["data"]["changes"], Outcome, strict=True):
+            change["outcome"] = outcome
+            change["message"] = "The store answered 422: the visibility of this product cannot be changed."
+        await route.fulfill(response=response, json=body)
+
+    await page.route("**/v1/automations/runs/*/changes?*", answer)
+    await seen.open(f"/runs/{run['id']}?tab=changes")
+    table = page.get_by_role("region", name="Changes")
+    await expect(table.locator("td.state")).to_have_text(_OUTCOMES)
+    assert await cut_off(seen) == []
+    await table.get_by_role("button", name="Outcome of conflict").click()
+    await expect(page.get_by_role("complementary", name="The change in full")).to_be_visible()
+    assert await cut_off(seen) == []
+
+
+_OUTCOMES = [
+    "Proposed",
+    "Will be made",
+    "Left out",
+    "Made",
+    "Already so",
+    re.compile("Changed in the meantime, left unchanged"),
+    re.compile("Failed"),
+    "Not made (test)",
+    "Expired",
+    "Stopped",
+    re.compile("Not known, check the store"),
+]
 
 
 async def test_a_failed_run_says_why_and_what_to_do(looking: Look, web: WebSite) -> None:

@@ -3,7 +3,7 @@ import { address } from "../api/client";
 import { hasInvisible, pieces, safeLink } from "./invisible";
 import { isField, nameOf, Sequence, step } from "./keys";
 import { MOST_ROWS, sorted, windowOf } from "./table";
-import { count, list, RUN, statusOf } from "./words";
+import { count, list, OUTCOME, plainName, RUN, statusOf } from "./words";
 
 describe("what cannot be seen", () => {
   it("is found and named, wherever it stands", () => {
@@ -25,6 +25,11 @@ describe("what cannot be seen", () => {
 });
 
 describe("words", () => {
+  it("has one word for one thing, and abbreviations as people write them", () => {
+    expect(statusOf(OUTCOME, "declined").words).toBe("Left out");
+    expect(["sku", "product_id", "image_url", "compareAtPrice"].map(plainName)).toEqual(["SKU", "Product ID", "Image URL", "Compare at price"]);
+  });
+
   it("never shows a bare code", () => {
     expect(statusOf(RUN, "waiting_approval").words).toBe("Waiting for approval");
     expect(statusOf(RUN, "brand_new", "It sleeps.").words).toBe("It sleeps.");
