@@ -78,6 +78,43 @@ async def test_connections_people_and_the_organisation_are_sound(looking: Look, 
     assert faults == []
 
 
+# Forms by their addresses, one of each kind, and those of dialogs.
+FORMS = (
+    "/account",
+    "/automations/new/tag-products-by-rule/where",
+    "/automations/{automation}/schedule",
+    "/calendar?view=list&automation={automation}",
+    "/connections/new?kind=woocommerce",
+    "/connections/{store}?do=disconnect",
+    "/organization/closed-times",
+    "/organization/notifications/new",
+    "/people?do=invite",
+)
+
+
+async def test_forms_are_sound_on_a_phone(looking: Look, web: WebSite) -> None:
+    """Axe, serious and critical: 0, light and dark, at a phone's size and by touch.
+
+    See docs/design/web.md#accessibility.
+    """
+    made = await web.automation("Form on a phone")
+    seen = await looking("owner", size="phone")
+    await seen.page.emulate_media(reduced_motion="reduce")
+    faults: list[str] = []
+    for path in FORMS:
+        await seen.open(path.format(automation=made["id"], store=web.site.store))
+        await seen.settled()
+        if "calendar" in path:
+            await seen.page.locator("[data-run]").last.tap()
+        if "calendar" in path or "do=" in path:
+            await seen.page.get_by_role("dialog").wait_for()
+        await seen.page.wait_for_load_state("networkidle")
+        faults += await seen.audited(path)
+        wide = await seen.page.evaluate("document.documentElement.scrollWidth")
+        faults += [f"{path}: {wide} px wide"] if wide > 390 else []
+    assert faults == []
+
+
 async def _member(seen: Seen, web: WebSite) -> list[str]:
     await seen.open("/connections")
     await seen.page.get_by_role("link", name="The shop").wait_for()
