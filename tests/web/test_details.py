@@ -84,3 +84,16 @@ async def test_a_wrong_password_is_heard_as_it_is_shown(looking: Look) -> None:
     words = "The e-mail or the password is not right. Check both and try again."
     await expect(page.get_by_text(words).first).to_be_visible()
     await expect(page.locator("[aria-live=assertive]")).to_have_text(words)
+
+
+async def test_a_strip_on_a_phone_begins_where_its_line_does(looking: Look, web: WebSite) -> None:
+    """One run of thirty is not drawn at the end of the room for all of them."""
+    made = await web.automation("Ran once")
+    await web.run(made["id"], "ran-once")
+    seen = await looking("member", size="phone")
+    await seen.open("/automations")
+    row = seen.page.get_by_role("row").filter(has_text="Ran once")
+    left = "(one) => one.getBoundingClientRect().left"
+    strip = await row.locator("svg.strip g").first.evaluate(left)
+    name = await row.get_by_role("link", name="Ran once").first.evaluate(left)
+    assert abs(strip - name) < 6

@@ -30,7 +30,7 @@ export function stripWords(ticks: readonly Tick[]): string {
   const tally = new Map<string, number>();
   for (const { status } of ticks) tally.set(status, (tally.get(status) ?? 0) + 1);
   const parts = [...tally].map(([status, number]) => `${number} ${statusOf(RUN, status).words.toLowerCase()}`);
-  return ticks.length ? `Last ${count(ticks.length, "run")}: ${parts.join(", ")}.` : "No runs yet.";
+  return ticks.length ? `Last ${ticks.length > 1 ? count(ticks.length, "run") : "run"}: ${parts.join(", ")}.` : "No runs yet.";
 }
 
 /** A stretch of a bar. */

@@ -45,7 +45,7 @@ export function csvOf(changes: readonly ChangeRecord[], leftOut: ReadonlySet<str
   return [HEAD, ...lines].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
-const RUN_HEAD = ["Run", "Automation", "State", "Code", "Test", "Started by", "Queued", "Started", "Finished", "Read", "Proposed", "Made", "Left out", "Failed", "What it came to"];
+const RUN_HEAD = ["Run", "Automation", "State", "Code", "Test", "Started by", "Queued", "Started", "Finished", "Read", "Proposed", "Made", "Left out", "Failed", "Result"];
 
 /** Runs, one line each, newest first. */
 export function runsCsv(runs: readonly RunRecord[]): string {

@@ -22,14 +22,14 @@ describe("what reaches a person, in one line", () => {
 
   it("says everything where all groups go one way", () => {
     expect(reachWords(reach(["now", "now", "now", "now"]), true)).toBe("Everything by e-mail at once.");
-    expect(reachWords(reach(["off", "off", "off", "off"]), true)).toBe("Everything under the bell alone.");
+    expect(reachWords(reach(["off", "off", "off", "off"]), true)).toBe("Everything in the app only.");
   });
 
   it("names a single group that differs, and the quiet hours", () => {
     const quiet_hours = { from: "22:00", to: "07:00", days: [1, 2, 3, 4, 5, 6, 7] };
     expect(reachWords(reach(["now", "now", "digest", "off"], { quiet_hours }), true)).toBe(
       "Approvals and runs by e-mail at once; automations in the digest at 08:00, Monday to Friday;" +
-        " connections under the bell alone; quiet from 22:00 to 07:00, every day.",
+        " connections in the app only; quiet from 22:00 to 07:00, every day.",
     );
   });
 

@@ -33,11 +33,11 @@ export function onDays(days: readonly number[]): string {
 
 /** "Approvals by e-mail at once; everything else in the digest at 08:00, Monday to Friday." */
 export function reachWords(reach: Reach, mail: boolean): string {
-  if (!mail) return "Everything stands under the bell. No e-mail is sent, because this service has no mail server.";
+  if (!mail) return "Notices are shown in the app only. No e-mail is sent, because this service has no mail server.";
   const how: Record<Mode, string> = {
     now: "by e-mail at once",
     digest: `in the digest at ${reach.digest.at}, ${onDays(reach.digest.days)}`,
-    off: "under the bell alone",
+    off: "in the app only",
   };
   const modes = (Object.keys(how) as Mode[])
     .map((mode) => ({ mode, groups: GROUPS.filter(({ name }) => reach.email[name] === mode) }))
