@@ -31,21 +31,21 @@ Found = dict[str, dict[str, Any]]
 async def recorded(whole: Whole, owner: Caller) -> Found:
     """By operation, the first example of the page that succeeded: `path`, `request` or null, and `answer`."""
     routes: Routes[Operation] = Routes(OPERATIONS)
-    found: Found = {}
+    results: Found = {}
 
     def note(method: str, path: str, request: Any, answer: Any) -> None:
         row = routes.find(path.partition("?")[0])
         if row is not None and answer.get("success") and method in row.methods:
             key = f"{method} {row.methods[method].path}"
-            found.setdefault(key, _as_recorded(path, request, answer))
+            results.setdefault(key, _as_recorded(path, request, answer))
 
     reader = Reader(whole, await whole.service.token("member"))
     for example in examples(PAGE.read_text("utf-8")):
         answer = await reader.follow(example)
         if answer is not None and example.path == LOGIN and _is_json(example):
-            shown = answer.body | {"access_token": HIDDEN}
-            shown["data"] = shown["data"] | {"access_token": HIDDEN}
-            found.setdefault(f"POST {LOGIN}", _as_recorded(LOGIN, json.loads(example.content), shown))
+            displayed = answer.body | {"access_token": HIDDEN}
+            displayed["data"] = displayed["data"] | {"access_token": HIDDEN}
+            results.setdefault(f"POST {LOGIN}", _as_recorded(LOGIN, json.loads(example.content), displayed))
         elif answer is not None:
             sent: Example = reader.translated(example)
             note(sent.method, sent.path, json.loads(sent.content) if _is_json(sent) else None, answer.body)
@@ -63,7 +63,7 @@ async def recorded(whole: Whole, owner: Caller) -> Found:
         again = {"idempotency_key": f"after-{decision}"}
         await owner.post(f"{PREFIX}/{waiting['automation_id']}/runs", again)
         await whole.shop.drain()
-    return dict(sorted(found.items()))
+    return dict(sorted(results.items()))
 
 
 def _as_recorded(path: str, request: Any, answer: Any) -> dict[str, Any]:
@@ -77,16 +77,16 @@ def _is_json(sent: Example) -> bool:
 async def _record(folder: Path) -> Found:
     url = await asyncio.to_thread(copy_migrated_sqlite, folder, folder / "steward.db")
     whole, owner = await opened_as_shown(url, FakeClock(), folder / "world")
-    found = await recorded(whole, owner)
+    record = await recorded(whole, owner)
     await whole.close()
-    return found
+    return record
 
 
 def main() -> None:
     """Writes the file anew."""
     with tempfile.TemporaryDirectory(prefix="steward-examples-") as folder:
-        found = asyncio.run(_record(Path(folder)))
-    text = json.dumps(found, indent=1, ensure_ascii=False)
+        record = asyncio.run(_record(Path(folder)))
+    text = json.dumps(record, indent=1, ensure_ascii=False)
     # The port of the pretend world differs each time.
     FILE.write_text(re.sub(r"127\.0\.0\.1:(?!8400)\d+", "127.0.0.1:18401", text) + "\n", "utf-8")
 

@@ -45,11 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
     The variable is taken out of the environment: a service that a test starts refuses unknown ones.
     """
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", temporary_folder())  # of tmp_path
-    given = getattr(config, "workerinput", None)
+    supplied = getattr(config, "workerinput", None)
     required = os.environ.pop("STEWARD_TEST_REQUIRE_POSTGRES", "")
     config.stash[_SESSION] = (
-        given["steward_session"]
-        if given
+        supplied["steward_session"]
+        if supplied
         else {
             "folder": tempfile.mkdtemp(prefix="steward-session-"),
             "starter": str(os.getpid()),

@@ -44,8 +44,8 @@ class FakeClock:
             future.get_loop().call_soon(_wake, future)
         else:
             heapq.heappush(self._sleepers, (self._monotonic + seconds, next(self._order), future))
-            for wanted, watcher in self._watchers:
-                if self.sleeping >= wanted:
+            for expected, watcher in self._watchers:
+                if self.sleeping >= expected:
                     _wake(watcher)
         await future
 

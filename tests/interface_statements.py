@@ -198,8 +198,8 @@ _WORKFLOWS = [
 ]
 
 
-def _section(section: str, said: dict[str, str]) -> list[Statement]:
-    return [Statement(section, word, says) for word, says in said.items()]
+def _section(section: str, output: dict[str, str]) -> list[Statement]:
+    return [Statement(section, word, says) for word, says in output.items()]
 
 
 STATEMENTS: tuple[Statement, ...] = (

@@ -114,7 +114,7 @@ def complex_functions(*folders: str, limit: int) -> tuple[list[str], int]:
         for function in functions(path)
     ]
     over = sorted((entry for entry in measured if entry[0] > limit), reverse=True)
-    return [f"{place} {value}" for value, place in over], len(measured)
+    return [f"{location} {value}" for value, location in over], len(measured)
 
 
 def files_of_folders(*folders: str) -> Counter[str]:

@@ -36,8 +36,8 @@ class Heard:
     @property
     def code(self) -> str | None:
         """The refusal's code."""
-        found: str | None = self.body.get("code")
-        return found
+        outcome: str | None = self.body.get("code")
+        return outcome
 
     @property
     def data(self) -> Any:
@@ -47,8 +47,8 @@ class Heard:
     @property
     def errors(self) -> dict[str, list[str]]:
         """The faults by field of a 422."""
-        found: dict[str, list[str]] = self.body["errors"]
-        return found
+        found_errors: dict[str, list[str]] = self.body["errors"]
+        return found_errors
 
 
 @dataclass

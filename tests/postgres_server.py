@@ -66,8 +66,10 @@ def _version(folder: Path) -> int:
     """The major version of the server in `folder`; 0 when it is not whole."""
     if not all(os.access(folder / name, os.X_OK) for name in PROGRAMS):
         return 0
-    told = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=False)
-    match = re.search(r"(\d+)", told.stdout)
+    completed = subprocess.run(
+        [folder / "postgres", "--version"], capture_output=True, text=True, check=False
+    )
+    match = re.search(r"(\d+)", completed.stdout)
     return int(match[1]) if match else 0
 
 
@@ -75,12 +77,12 @@ def _candidates() -> Iterator[Path]:
     """Folders that may hold the server's programs, the likeliest first."""
     if on_path := shutil.which("initdb"):
         yield Path(on_path).resolve().parent
-    for place in _PLACES:
-        yield from Path("/").glob(place.lstrip("/"))
-    if asked := shutil.which("pg_config"):
-        told = subprocess.run([asked, "--bindir"], capture_output=True, text=True, check=False)
-        if told.returncode == 0:
-            yield Path(told.stdout.strip())
+    for location in _PLACES:
+        yield from Path("/").glob(location.lstrip("/"))
+    if which := shutil.which("pg_config"):
+        completed = subprocess.run([which, "--bindir"], capture_output=True, text=True, check=False)
+        if completed.returncode == 0:
+            yield Path(completed.stdout.strip())
 
 
 def find_programs() -> Path | None:
@@ -113,8 +115,8 @@ def _install_commands() -> list[list[str]]:
 
 def install_programs() -> Path:
     """Finds the server's programs, installing them when absent. Raises NoPostgres in plain words."""
-    if found := find_programs():
-        return found
+    if path := find_programs():
+        return path
     words = (
         f"The tests need PostgreSQL {OLDEST} or newer ({', '.join(PROGRAMS)}) and found none on this "
         f"{platform.system()} machine"
@@ -130,8 +132,8 @@ def install_programs() -> Path:
         environ = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
         if subprocess.run(step, env=environ, stdout=subprocess.DEVNULL, check=False).returncode != 0:
             raise NoPostgres(f"{words}; `{' '.join(step)}` failed, see above.")
-    if found := find_programs():
-        return found
+    if path := find_programs():
+        return path
     raise NoPostgres(f"{words}, also after installing it.")
 
 
@@ -179,8 +181,8 @@ def temporary_folder() -> str:
 
 def _temporary_place() -> str:
     """A folder for temporary folders that the server's owner can reach too."""
-    for place in (temporary_folder(), tempfile.gettempdir(), "/tmp", "/var/tmp"):
-        path = Path(place).resolve()
+    for location in (temporary_folder(), tempfile.gettempdir(), "/tmp", "/var/tmp"):
+        path = Path(location).resolve()
         if _owner() is None or all(step.stat().st_mode & 0o001 for step in (path, *path.parents)):
             return str(path)
     raise NoPostgres("No temporary folder can be reached by an unprivileged user.")
@@ -308,10 +310,10 @@ def shared_server(session: Path, *, starter: int, prepare: Callable[[Server], No
     note = session / "postgres.json"
     with locked(session / "postgres.lock"):
         if note.exists():
-            told = json.loads(note.read_text())
-            if "refused" in told:
-                raise NoPostgres(told["refused"])
-            return Server(**told)
+            actual = json.loads(note.read_text())
+            if "refused" in actual:
+                raise NoPostgres(actual["refused"])
+            return Server(**actual)
         remove_leftovers()
         try:
             server = start(starter=starter)
@@ -330,8 +332,8 @@ def shared_server(session: Path, *, starter: int, prepare: Callable[[Server], No
 def stop_shared(session: Path) -> None:
     """Stops the session's cluster if one was started."""
     note = session / "postgres.json"
-    if note.exists() and "folder" in (told := json.loads(note.read_text())):
-        stop(Path(told["folder"]))
+    if note.exists() and "folder" in (actual := json.loads(note.read_text())):
+        stop(Path(actual["folder"]))
 
 
 if __name__ == "__main__":

@@ -155,27 +155,27 @@ class Service:
 async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Service:
     """The service with its cast; `context` replace those of the tests (automation_rules, vault)."""
     lines: list[str] = []
-    told: list[str] = []
+    actual: list[str] = []
     log = Log(lines.append, clock, Register())
     ring = await open_ring(engine, clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL)
     register = Register()
-    given: Mapping[str, Any] = {
+    supplied_values: Mapping[str, Any] = {
         "vault": Vault(MASTERS, {}, Outbound(HttpTransport(clock, register, log)), register),
         "automation_rules": AutomationRules({template.facts.template_id: template for template in TEMPLATES}),
-        "wake": told.append,
+        "wake": actual.append,
         "sandbox_pool": shared_sandbox(),
         **context,
     }
-    made = AppContext(
+    new_app_context = AppContext(
         engine=engine,
         clock=clock,
-        rules=given.get("rules", RULES),
+        rules=supplied_values.get("rules", RULES),
         keys=ring,
         hashing=Hashing(CHEAP),
         log=log,
-        **{name: value for name, value in given.items() if name != "rules"},
+        **{name: value for name, value in supplied_values.items() if name != "rules"},
     )
-    service = Service(made, clock, lines=lines, told=told)
+    service = Service(new_app_context, clock, lines=lines, told=actual)
     await service.write(lambda tx: settle(tx, service))
     return service
 
@@ -183,12 +183,12 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
 async def settle(tx: Tx, service: Service) -> None:
     """The two organisations, their credentials and the cast."""
     ring = service.context.keys
-    own = await organizations.create(tx, CreateOrganization("Demo Shop", "Europe/Berlin"))
+    own_organization = await organizations.create(tx, CreateOrganization("Demo Shop", "Europe/Berlin"))
     other = await organizations.create(tx, CreateOrganization("Other Shop"))
     cast = {
-        "owner": (own, Role.OWNER, "Olga", "Owner"),
-        "approver": (own, Role.APPROVER, "Anton", "Approver"),
-        "member": (own, Role.MEMBER, "Mia", "Member"),
+        "owner": (own_organization, Role.OWNER, "Olga", "Owner"),
+        "approver": (own_organization, Role.APPROVER, "Anton", "Approver"),
+        "member": (own_organization, Role.MEMBER, "Mia", "Member"),
         "stranger": (other, Role.OWNER, "Sven", "Stranger"),
     }
     for name, (organization, role, first_name, last_name) in cast.items():
@@ -201,16 +201,16 @@ async def settle(tx: Tx, service: Service) -> None:
         person = await people.create(tx, ask)
         await people.add_to_organization(tx, person, organization.id, role)
         service.members[name] = Member(person, organization.id, organization.name, role)
-    service.own = House(own, await credentials.issue(tx, ring, own.id, "tests"))
+    service.own = House(own_organization, await credentials.issue(tx, ring, own_organization.id, "tests"))
     service.other = House(other, await credentials.issue(tx, ring, other.id, "tests"))
 
 
 @pytest.fixture
 async def service(engine: Engine, clock: FakeClock) -> AsyncIterator[Service]:
     """A running service over a fresh database, once on each engine."""
-    made = await make_service(engine, clock)
-    yield made
-    await made.close()
+    new_service = await make_service(engine, clock)
+    yield new_service
+    await new_service.close()
 
 
 @pytest.fixture

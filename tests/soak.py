@@ -56,8 +56,8 @@ class Outcome:
 
     def add(self, other: "Outcome") -> None:
         """Adds the counts and the failed tests of another outcome of the part."""
-        for each in fields(self)[2:]:
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        for count in fields(self)[2:]:
+            setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
 
 def _plain(_: int, __: int) -> Mapping[str, str]:
@@ -132,11 +132,11 @@ def play(part: Part, seconds: float, *, log: Path, first_round: int = 0) -> Outc
     """Rounds of one part until its time is over; the last one is let come to its end within reason."""
     outcome, began = Outcome(part.name, part.what), CLOCK.monotonic()
     while outcome.rounds == 0 or CLOCK.monotonic() - began < seconds:
-        left = seconds - (CLOCK.monotonic() - began)
-        if outcome.rounds and left < outcome.seconds / outcome.rounds / 2:
+        remaining = seconds - (CLOCK.monotonic() - began)
+        if outcome.rounds and remaining < outcome.seconds / outcome.rounds / 2:
             break  # the next one would hardly begin
         number = first_round + outcome.rounds
-        _round(part, outcome, number, longest=max(left, 0) + max(seconds, GRACE_S), log=log)
+        _round(part, outcome, number, longest=max(remaining, 0) + max(seconds, GRACE_S), log=log)
         outcome.seconds = round(CLOCK.monotonic() - began, 1)
         print(
             f"{part.name}: {outcome.rounds} rounds, {outcome.tries} tries, {outcome.violations} wrong,"
@@ -150,7 +150,7 @@ def play(part: Part, seconds: float, *, log: Path, first_round: int = 0) -> Outc
 
 def _round(part: Part, outcome: Outcome, number: int, *, longest: float, log: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="steward-soak-") as folder:
-        told = Path(folder) / "tests.xml"
+        actual = Path(folder) / "tests.xml"
         command = [
             sys.executable,
             "-m",
@@ -159,7 +159,7 @@ def _round(part: Part, outcome: Outcome, number: int, *, longest: float, log: Pa
             "-s",
             "-p",
             "no:xdist",
-            f"--junitxml={told}",
+            f"--junitxml={actual}",
             *part.paths,
         ]
         environ = {**os.environ, "STEWARD_TEST_REQUIRE_POSTGRES": "1"}
@@ -168,7 +168,7 @@ def _round(part: Part, outcome: Outcome, number: int, *, longest: float, log: Pa
             out.write(f"=== {part.name}, round {number}: {' '.join(command)}\n")
             out.flush()
             code = _ended(command, environ, out, longest=longest)
-        _count(outcome, told, code=code)
+        _count(outcome, actual, code=code)
         if code is None:
             outcome.unfinished += 1
         else:
@@ -199,14 +199,14 @@ def _stop(running: subprocess.Popen[bytes]) -> None:
         running.wait()
 
 
-def _count(outcome: Outcome, told: Path, *, code: int | None) -> None:
+def _count(outcome: Outcome, path: Path, *, code: int | None) -> None:
     """Adds what pytest tells; a round that told nothing, ran nothing or broke off is a violation.
 
     Of a round that was cut what it had found counts; the test it was cut in is among its tests.
     """
     ran, wrong = 0, []
     try:
-        cases = list(ElementTree.parse(told).getroot().iter("testcase"))
+        cases = list(ElementTree.parse(path).getroot().iter("testcase"))
     except (OSError, ElementTree.ParseError):
         cases = []
     for case in cases:
@@ -227,14 +227,14 @@ def text_of(outcomes: Sequence[Outcome], seconds: float) -> str:
     """The report as a person reads it."""
     head = f"{'part':<14}{'rounds':>7}{'tries':>9}{'tests':>7}{'skipped':>9}"
     lines = [f"{head}{'wrong':>7}{'cut':>5}{'seconds':>9}  what"]
-    for one in outcomes:
+    for outcome in outcomes:
         lines.append(
-            f"{one.name:<14}{one.rounds:>7}{one.tries:>9}{one.tests:>7}{one.skipped:>9}"
-            f"{one.violations:>7}{one.unfinished:>5}{one.seconds:>9.0f}  {one.what}"
+            f"{outcome.name:<14}{outcome.rounds:>7}{outcome.tries:>9}{outcome.tests:>7}{outcome.skipped:>9}"
+            f"{outcome.violations:>7}{outcome.unfinished:>5}{outcome.seconds:>9.0f}  {outcome.what}"
         )
-        lines += [f"    failed: {name}" for name in one.failed]
-    wrong = sum(one.violations for one in outcomes)
-    cut = sum(one.unfinished for one in outcomes)
+        lines += [f"    failed: {name}" for name in outcome.failed]
+    wrong = sum(each_outcome.violations for each_outcome in outcomes)
+    cut = sum(item.unfinished for item in outcomes)
     lines.append(f"{wrong} violations, {cut} rounds cut short by the time, {seconds:.0f} s")
     return "\n".join(lines) + "\n"
 
@@ -244,11 +244,11 @@ def _reported(folder: Path) -> dict[str, Outcome]:
     report = folder / "report.json"
     if not report.exists():
         return {}
-    return {each["name"]: Outcome(**each) for each in json.loads(report.read_text())["parts"]}
+    return {part["name"]: Outcome(**part) for part in json.loads(report.read_text())["parts"]}
 
 
 def _report(folder: Path, outcomes: Sequence[Outcome], minutes: float, seconds: float) -> None:
-    parts = [asdict(each) for each in outcomes]
+    parts = [asdict(outcome) for outcome in outcomes]
     whole = {"minutes": minutes, "seconds": round(seconds, 1), "parts": parts}
     (folder / "report.json").write_text(json.dumps(whole, indent=1) + "\n")
     (folder / "report.txt").write_text(text_of(outcomes, seconds))
@@ -265,15 +265,15 @@ def main(words: Sequence[str]) -> int:
     ask.add_argument(
         "--resume", action="store_true", help="go on after the rounds in the report, and add to its counts"
     )
-    given = ask.parse_args(words)
-    names = [name for name in given.only.split(",") if name]
+    supplied = ask.parse_args(words)
+    names = [name for name in supplied.only.split(",") if name]
     if unknown := sorted(set(names) - {part.name for part in PARTS}):
         print(f"There is no part {', '.join(unknown)}. There are: {', '.join(part.name for part in PARTS)}.")
         return 2
     chosen = [part for part in PARTS if not names or part.name in names]
-    given.report.mkdir(parents=True, exist_ok=True)
-    earlier = _reported(given.report) if given.resume else {}
-    log = given.report / "log.txt"
+    supplied.report.mkdir(parents=True, exist_ok=True)
+    earlier = _reported(supplied.report) if supplied.resume else {}
+    log = supplied.report / "log.txt"
     if not earlier:
         log.write_text("")
     began, whole = CLOCK.monotonic(), sum(part.share for part in chosen)
@@ -281,13 +281,13 @@ def main(words: Sequence[str]) -> int:
     for part in chosen:
         print(f"{part.name}: {part.what}", flush=True)
         outcome = earlier.pop(part.name, None) or Outcome(part.name, part.what)
-        seconds = given.minutes * 60 * part.share / whole
+        seconds = supplied.minutes * 60 * part.share / whole
         outcome.add(play(part, seconds, log=log, first_round=outcome.rounds))
         outcomes.append(outcome)
-        _report(given.report, [*outcomes, *earlier.values()], given.minutes, CLOCK.monotonic() - began)
+        _report(supplied.report, [*outcomes, *earlier.values()], supplied.minutes, CLOCK.monotonic() - began)
     print(text_of(outcomes, CLOCK.monotonic() - began), end="")
-    print(f"The reports and the log are in {given.report}.")
-    return int(any(one.violations or not one.rounds for one in outcomes))
+    print(f"The reports and the log are in {supplied.report}.")
+    return int(any(each_outcome.violations or not each_outcome.rounds for each_outcome in outcomes))
 
 
 if __name__ == "__main__":

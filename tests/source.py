@@ -18,11 +18,11 @@ def kept_files() -> tuple[Path, ...]:
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
-        found = [ROOT / name for name in listed.stdout.split("\0") if name]
+        paths = [ROOT / name for name in listed.stdout.split("\0") if name]
     else:  # an archive without its history
         hidden = {".venv", ".cache", ".git", "node_modules", "__pycache__"}
-        found = [path for path in ROOT.rglob("*") if not hidden & set(path.relative_to(ROOT).parts)]
-    return tuple(sorted(path for path in found if path.is_file()))
+        paths = [path for path in ROOT.rglob("*") if not hidden & set(path.relative_to(ROOT).parts)]
+    return tuple(sorted(path for path in paths if path.is_file()))
 
 
 def name_of(path: Path) -> str:
@@ -104,7 +104,7 @@ def _named(target: ast.expr, value: ast.expr) -> dict[str, ast.expr]:
         return {target.id: value}
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
         pairs = zip(target.elts, value.elts, strict=False)
-        return {name: part for one, other in pairs for name, part in _named(one, other).items()}
+        return {name: part for expression, other in pairs for name, part in _named(expression, other).items()}
     return {}
 
 
@@ -156,9 +156,9 @@ class Statements:
         if isinstance(node, ast.Name):
             return self._texts(names[node.id], names, depth=depth + 1) if node.id in names else [""]
         if isinstance(node, ast.BinOp):
-            left = self._texts(node.left, names, depth=depth + 1)
+            remaining = self._texts(node.left, names, depth=depth + 1)
             right = self._texts(node.right, names, depth=depth + 1)
-            return [one + other for one in left for other in right]
+            return [one + other for one in remaining for other in right]
         if isinstance(node, ast.IfExp):
             return [
                 *self._texts(node.body, names, depth=depth + 1),
@@ -182,11 +182,11 @@ class Statements:
 
 def owned_tables() -> set[str]:
     """The tables whose primary key begins with the organization, from the migrations of both engines."""
-    found = set()
+    collected = set()
     for file in sorted((ROOT / "steward/database/migrations").glob("*.sql")):
         for table, body in re.findall(
             r"CREATE (?:UNLOGGED )?TABLE (\w+) \((.*?)\n\)", file.read_text(), re.S
         ):
             if re.search(r"PRIMARY KEY \(org_id\b", body) or re.match(r"\s*org_id [^,]*PRIMARY KEY", body):
-                found.add(table)
-    return found
+                collected.add(table)
+    return collected

@@ -35,14 +35,14 @@ def page() -> str:
         "| Template | Category | Runs on | Changes the store |",
         "| - | - | - | - |",
     ]
-    templates = sorted(ALL, key=lambda each: (list(Category).index(each.facts.category), each.facts.name))
-    for each in templates:
-        facts = each.facts
+    templates = sorted(ALL, key=lambda item: (list(Category).index(item.facts.category), item.facts.name))
+    for template in templates:
+        facts = template.facts
         changes = "yes, once approved" if facts.changes_store else "no"
-        name = f"[{facts.name}](#{each.template_id})"
-        lines.append(f"| {name} | {facts.category.value} | {_platforms(each)} | {changes} |")
-    for each in templates:
-        lines += ["", *_section(each)]
+        name = f"[{facts.name}](#{template.template_id})"
+        lines.append(f"| {name} | {facts.category.value} | {_platforms(template)} | {changes} |")
+    for template in templates:
+        lines += ["", *_section(template)]
     return "\n".join(lines) + "\n"
 
 
@@ -56,8 +56,8 @@ def _section(template: Template) -> Iterator[str]:
     yield ""
     yield f"- Runs on: {_platforms(template)}"
     if facts.connections:
-        yield f"- Needs: {'; '.join(_need(each) for each in facts.connections)}"
-    yield f"- Started by: {' or '.join(_STARTS[each.value] for each in facts.triggers)}"
+        yield f"- Needs: {'; '.join(_need(connection_need) for connection_need in facts.connections)}"
+    yield f"- Started by: {' or '.join(_STARTS[trigger_kind.value] for trigger_kind in facts.triggers)}"
     topics = sorted({topic for held in facts.topics.values() for topic in held})
     if topics:
         yield f"- Events: {', '.join(f'`{topic}`' for topic in topics)}"
@@ -84,7 +84,7 @@ def _inputs(schema: Mapping[str, Any]) -> Iterator[str]:
         yield f"| `{name}` | {rule.get('description', _limit(name))} | {_value(whole)} | {absent} |"
     for alternative in [schema.get("anyOf")]:
         if alternative:
-            names = [f"`{one}`" for each in alternative for one in each.get("required", ())]
+            names = [f"`{entry}`" for item in alternative for entry in item.get("required", ())]
             yield ""
             yield f"At least one of {', '.join(names)} must be given."
 
@@ -99,8 +99,8 @@ def _result(schema: Mapping[str, Any], example: Mapping[str, Any]) -> Iterator[s
 
 def _definition(rule: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     name = str(rule.get("$ref", "")).removeprefix("#/$defs/")
-    found: Mapping[str, Any] = schema["$defs"][name] if name else {}
-    return found
+    results: Mapping[str, Any] = schema["$defs"][name] if name else {}
+    return results
 
 
 def _limit(name: str) -> str:
@@ -113,13 +113,13 @@ def _value(rule: Mapping[str, Any]) -> str:
     if shared in _SHARED:
         return _SHARED[shared]
     if "enum" in rule:
-        return "one of " + ", ".join(f"`{each}`" for each in rule["enum"])
+        return "one of " + ", ".join(f"`{item}`" for item in rule["enum"])
     kind = rule.get("type")
     if kind in ("integer", "number"):
-        least, most = rule.get("minimum", rule.get("exclusiveMinimum")), rule.get("maximum")
+        minimum, limit = rule.get("minimum", rule.get("exclusiveMinimum")), rule.get("maximum")
         words = "a whole number" if kind == "integer" else "a number"
         above = "above" if "exclusiveMinimum" in rule else "from"
-        return f"{words} {above} {least} to {most}" if most is not None else words
+        return f"{words} {above} {minimum} to {limit}" if limit is not None else words
     words = {"boolean": "true or false", "string": "text", "array": "a list", "object": "an object"}
     return words.get(str(kind), "see its schema")
 

@@ -25,9 +25,9 @@ async def test_every_test_gets_an_empty_migrated_database(engine: Engine, turn: 
     """One suite on both engines. See docs/guides/contributors.md#tests."""
 
     async def fill(tx: Tx) -> int:
-        found = await tx.all("SELECT org_id FROM dir_orgs")
+        rows = await tx.all("SELECT org_id FROM dir_orgs")
         await tx.execute("INSERT INTO dir_orgs (name, name_norm) VALUES ('Corner Shop', 'corner shop')")
-        return len(found)
+        return len(rows)
 
     assert await engine.write(START, fill) == 0
 
@@ -59,28 +59,28 @@ def test_a_cluster_whose_session_was_killed_is_removed_by_the_next(clones: Clone
     """
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left = start(starter=ended.pid)
+    remaining = start(starter=ended.pid)
     remove_leftovers()
-    assert not Path(left.folder).exists()
+    assert not Path(remaining.folder).exists()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", left.port))
+        socket.create_connection(("127.0.0.1", remaining.port))
 
 
 def test_a_missing_server_is_installed_by_the_package_manager(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`make test` installs what it needs."""
-    place = tmp_path / "postgresql" / "17" / "bin"
-    lines = [f"mkdir -p {place}", *(f"{_write_program(place / name)}" for name in ("initdb", "pg_ctl"))]
-    lines.append(_write_program(place / "postgres", "echo postgres 17.1"))
+    path = tmp_path / "postgresql" / "17" / "bin"
+    lines = [f"mkdir -p {path}", *(f"{_write_program(path / name)}" for name in ("initdb", "pg_ctl"))]
+    lines.append(_write_program(path / "postgres", "echo postgres 17.1"))
     manager = tmp_path / "apt-get"
     manager.write_text("#!/bin/sh\n[ $1 = install ] || exit 0\n" + "\n".join(lines))
     manager.chmod(0o755)
     monkeypatch.setattr("tests.postgres_server._PLACES", (f"{tmp_path}/postgresql/*/bin",))
     monkeypatch.setattr("tests.postgres_server.os.geteuid", lambda: 0)
     monkeypatch.setenv("PATH", f"{tmp_path}:{_tools(tmp_path)}")
-    assert install_programs() == place
-    assert install_programs() == place
+    assert install_programs() == path
+    assert install_programs() == path
 
 
 def _write_program(path: Path, does: str = "exit 0") -> str:
@@ -92,8 +92,10 @@ def _tools(folder: Path) -> Path:
     tools = folder / "tools"
     tools.mkdir()
     for name in ("sh", "mkdir", "chmod"):
-        found = next(place for place in (Path("/bin") / name, Path("/usr/bin") / name) if place.exists())
-        (tools / name).symlink_to(found)
+        path = next(
+            location for location in (Path("/bin") / name, Path("/usr/bin") / name) if location.exists()
+        )
+        (tools / name).symlink_to(path)
     return tools
 
 

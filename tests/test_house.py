@@ -110,15 +110,17 @@ def test_every_module_of_n8n_nodes_defines_a_node_type() -> None:
 
 def test_names_say_what_things_are() -> None:
     """See docs/guides/contributors.md#conventions."""
-    found = []
+    collected = []
     for path in python_files(*SERVICE):
-        found += [f"{name_of(path)}: {part}" for part in _parts(path) if _is_vague(part) or part in _NOWHERE]
+        collected += [
+            f"{name_of(path)}: {part}" for part in _parts(path) if _is_vague(part) or part in _NOWHERE
+        ]
         for node in nodes_of(path):
             if isinstance(node, ast.ClassDef) and _is_vague_class(node.name, path):
-                found.append(f"{name_of(path)}:{node.lineno} class {node.name}")
+                collected.append(f"{name_of(path)}:{node.lineno} class {node.name}")
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_vague(node.name):
-                found.append(f"{name_of(path)}:{node.lineno} {node.name}")
-    assert found == []
+                collected.append(f"{name_of(path)}:{node.lineno} {node.name}")
+    assert collected == []
 
 
 _NOWHERE = {"common", "core", "lib", "services"}
@@ -149,14 +151,16 @@ def test_no_text_names_a_registry_or_a_machine() -> None:
     hosts.append("deb." + "debian.org")
     paths = [f"/{top}/" for top in ("work", "root", "opt/" + "pypi", "opt/" + "wheels", "Users")]
     banned = re.compile("|".join(map(re.escape, hosts)) + r"|(?<![\w./-])(" + "|".join(paths) + ")")
-    found = []
+    collected = []
     for path in kept_files():
         try:
             lines = path.read_text("utf-8").splitlines()
         except UnicodeDecodeError:
             continue
-        found += [f"{name_of(path)}:{number}" for number, line in enumerate(lines, 1) if banned.search(line)]
-    assert found == []
+        collected += [
+            f"{name_of(path)}:{number}" for number, line in enumerate(lines, 1) if banned.search(line)
+        ]
+    assert collected == []
 
 
 def test_no_rule_of_the_house_is_switched_off_in_a_line() -> None:
@@ -165,24 +169,24 @@ def test_no_rule_of_the_house_is_switched_off_in_a_line() -> None:
     See docs/guides/contributors.md#numbers.
     """
     switch = re.compile(r"#\s*noqa(?!:)|#\s*noqa:.*\b(TID|BLE|DTZ|ASYNC|S[0-9])|#\s*type: ignore(?!\[)")
-    found = [
+    collected = [
         f"{name_of(path)}:{number}"
         for path in python_files(*OURS)
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if switch.search(line) and path.name != "test_house.py"
     ]
-    assert found == []
+    assert collected == []
 
 
 def test_every_test_is_named_by_a_sentence() -> None:
     """See docs/guides/contributors.md#tests."""
-    found = [
+    collected = [
         f"{name_of(path)}:{node.lineno} {node.name}"
         for path in python_files("tests")
         for node in functions(path)
         if node.name.startswith("test_") and len(words_of(node.name)) < 4
     ]
-    assert found == []
+    assert collected == []
 
 
 def _required(name: str) -> set[str]:
@@ -223,8 +227,12 @@ def test_every_dependency_is_under_a_permissive_licence() -> None:
     silent = set()
     extras = ("requirements-files.in", "requirements-holidays.in", "requirements-traces.in")
     for name in sorted(_required("requirements.in").union(*map(_required, extras))):
-        told = metadata.metadata(name)
-        fields = [told.get("License-Expression"), told.get("License"), *(told.get_all("Classifier") or [])]
+        package_metadata = metadata.metadata(name)
+        fields = [
+            package_metadata.get("License-Expression"),
+            package_metadata.get("License"),
+            *(package_metadata.get_all("Classifier") or []),
+        ]
         declared = [text for text in fields if text and (PERMISSIVE.search(text) or "License ::" in text)]
         if not declared:
             silent.add(name)

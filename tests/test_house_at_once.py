@@ -17,25 +17,25 @@ _ASKS = ("first", "all", "execute")
 @cache
 def _imported(path: Path) -> dict[str, tuple[Path, str | None]]:
     """What a file's names from the service stand for: a module, or something in one."""
-    found: dict[str, tuple[Path, str | None]] = {}
+    results: dict[str, tuple[Path, str | None]] = {}
     for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("steward"):
-            place = ROOT / node.module.replace(".", "/")
+            location = ROOT / node.module.replace(".", "/")
             for alias in node.names:
-                inner = place / f"{alias.name}.py"
-                named = (inner, None) if inner.exists() else (place.with_suffix(".py"), alias.name)
-                found[alias.asname or alias.name] = named
-    return found
+                inner = location / f"{alias.name}.py"
+                named = (inner, None) if inner.exists() else (location.with_suffix(".py"), alias.name)
+                results[alias.asname or alias.name] = named
+    return results
 
 
 @cache
 def _functions(path: Path) -> dict[str, Function]:
-    return {one.name: one for one in functions(path)}
+    return {function.name: function for function in functions(path)}
 
 
 def _function(path: Path, name: str) -> tuple[Path, Function] | None:
-    found = _functions(path).get(name)
-    return None if found is None else (path, found)
+    outcome = _functions(path).get(name)
+    return None if outcome is None else (path, outcome)
 
 
 def _meant(path: Path, inside: ast.AST, node: ast.expr) -> tuple[Path, Function] | None:
@@ -47,11 +47,11 @@ def _meant(path: Path, inside: ast.AST, node: ast.expr) -> tuple[Path, Function]
         return None if module is None or module[1] is not None else _function(module[0], node.attr)
     if not isinstance(node, ast.Name):
         return None
-    for given in ast.walk(inside):
-        if isinstance(given, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == node.id for target in given.targets
+    for supplied in ast.walk(inside):
+        if isinstance(supplied, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == node.id for target in supplied.targets
         ):
-            return _meant(path, inside, given.value)
+            return _meant(path, inside, supplied.value)
     other = _imported(path).get(node.id)
     if other is not None:
         return None if other[1] is None else _function(other[0], other[1])
@@ -79,8 +79,8 @@ def _calls(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def _gets_tx(call: ast.Call) -> bool:
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(isinstance(one, ast.Name) and one.id == "tx" for one in given)
+    expressions = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(isinstance(expression, ast.Name) and expression.id == "tx" for expression in expressions)
 
 
 def _seen(path: Path, function: Function, been: set[str]) -> Iterator[str]:
@@ -91,15 +91,17 @@ def _seen(path: Path, function: Function, been: set[str]) -> Iterator[str]:
     been.add(name)
     statements = Statements(path, postgresql=True)
     for call in _calls(function):
-        asked = call.func
-        if isinstance(asked, ast.Attribute) and ast.unparse(asked.value) == "tx":
+        expression = call.func
+        if isinstance(expression, ast.Attribute) and ast.unparse(expression.value) == "tx":
             # `many` and `set_tenant` are nothing without a transaction.
-            texts = statements.given(call, function) if asked.attr in _ASKS else [f"?tx.{asked.attr}"]
+            texts = (
+                statements.given(call, function) if expression.attr in _ASKS else [f"?tx.{expression.attr}"]
+            )
             yield from (" ".join(text.split()) for text in texts)
         elif _gets_tx(call):
-            meant = _meant(path, function, asked)
+            meant = _meant(path, function, expression)
             if meant is None:
-                yield f"?{ast.unparse(asked)} in {name}"
+                yield f"?{ast.unparse(expression)} in {name}"
             else:
                 yield from _seen(*meant, been)
 
@@ -130,9 +132,9 @@ def test_what_goes_without_a_transaction_asks_functions_alone() -> None:
 
     See docs/design/storage.md#postgresql and docs/design/storage.md#tenant-context-and-row-level-security.
     """
-    for kind, least in (("Batchable", 5), ("Autocommit", 5)):
+    for kind, minimum in (("Batchable", 5), ("Autocommit", 5)):
         acts = list(_acts(kind))
-        assert len(acts) >= least
+        assert len(acts) >= minimum
         for where, act, alone in acts:
             assert act is not None, f"{where}: what it runs is not seen"
             seen = list(_seen(*act, set()))
@@ -148,10 +150,10 @@ def test_the_functions_asked_there_open_the_wall_themselves() -> None:
     See docs/design/storage.md#tenant-context-and-row-level-security.
     """
     files = sorted((ROOT / "steward/database/migrations").glob("*.postgres.sql"))
-    made = {}
+    created_items = {}
     for file in files:  # the last one that makes a function counts
-        made.update(_MADE.findall(file.read_text("utf-8")))
-    asked = {
+        created_items.update(_MADE.findall(file.read_text("utf-8")))
+    requests = {
         name
         for kind in ("Batchable", "Autocommit")
         for _, act, _ in _acts(kind)
@@ -159,7 +161,7 @@ def test_the_functions_asked_there_open_the_wall_themselves() -> None:
         for text in _seen(*act, set())
         for name in re.findall(r"\b((?:steward|queue)_\w+)\(", text)
     }
-    assert {name for name in asked if name.startswith("steward_")}
-    for name in asked - {"steward_now"}:
+    assert {name for name in requests if name.startswith("steward_")}
+    for name in requests - {"steward_now"}:
         opens = "SECURITY DEFINER" if name.startswith("queue_") else r"\bsteward_set_tenants?\("
-        assert re.search(opens, made[name]), name
+        assert re.search(opens, created_items[name]), name

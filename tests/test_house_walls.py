@@ -65,10 +65,10 @@ _PLUMBING = "steward/database/engine/"
 
 def test_nothing_imports_uphill() -> None:
     """The import order. See docs/guides/contributors.md#layers."""
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told):
+    actual = io.StringIO()
+    with contextlib.redirect_stdout(actual):
         code = lint_imports()
-    assert code == 0, told.getvalue()
+    assert code == 0, actual.getvalue()
 
 
 @pytest.mark.parametrize("module", list(ONLY))
@@ -77,13 +77,13 @@ def test_only_these_import_it(module: str) -> None:
 
     See docs/guides/contributors.md#layers.
     """
-    found = [
+    name_ofs = [
         name_of(path)
         for path in python_files("steward")
         if not name_of(path).startswith(ONLY[module])
         and any(name == module or name.startswith(f"{module}.") for name in imports(path))
     ]
-    assert found == []
+    assert name_ofs == []
 
 
 @pytest.mark.parametrize("folder", ["steward/fake_platforms/", "steward/sandbox/", "clients/python/"])
@@ -92,15 +92,15 @@ def test_strangers_share_no_code_with_the_service(folder: str) -> None:
 
     See docs/guides/contributors.md#layers.
     """
-    own = folder.rstrip("/").replace("/", ".")
-    found = [
+    own_value = folder.rstrip("/").replace("/", ".")
+    collected = [
         f"{name_of(path)} imports {name}"
         for path in python_files("steward", "clients")
         if name_of(path).startswith(folder)
         for name in imports(path)
-        if re.match(r"steward(\.|$)", name) and not name.startswith(own) and name != "steward"
+        if re.match(r"steward(\.|$)", name) and not name.startswith(own_value) and name != "steward"
     ]
-    assert found == []
+    assert collected == []
 
 
 def _carriers() -> set[str]:
@@ -156,10 +156,10 @@ def test_what_sees_every_organization_answers_ids_alone() -> None:
     """
     files = (ROOT / "steward/database/migrations").glob("*.postgres.sql")
     text = "\n".join(file.read_text("utf-8") for file in files)
-    made = re.findall(r"CREATE (?:OR REPLACE )?FUNCTION (queue_\w+)\((.*?)\$\$", text, re.S)
-    assert made
+    findall = re.findall(r"CREATE (?:OR REPLACE )?FUNCTION (queue_\w+)\((.*?)\$\$", text, re.S)
+    assert findall
     content = {"inputs", "name", "wire", "parts", "body", "result", "email", "secret", "before", "after"}
-    for name, head in made:
+    for name, head in findall:
         assert "SECURITY DEFINER" in head, name
         assert "SET search_path" in head, name
         assert not content & set(re.findall(r"\w+", head.partition("RETURNS")[2])), name
@@ -168,13 +168,13 @@ def test_what_sees_every_organization_answers_ids_alone() -> None:
 def test_no_store_function_reaches_owned_rows_without_an_organization() -> None:
     """Walls by signature. See docs/design/storage.md#tenant-context-and-row-level-security."""
     owned, carriers = owned_tables(), _carriers()
-    found = [
+    store_functions = [
         name
         for name, function, path in _store_functions()
         if any(_touched(text, owned) for texts in _own_calls(function, path) for text in texts)
         and not _takes_organization(function, carriers)
     ]
-    assert found == []
+    assert store_functions == []
 
 
 def _takes_organization(function: Function, carriers: set[str]) -> bool:
@@ -192,10 +192,10 @@ def test_every_statement_on_owned_rows_names_the_organization() -> None:
     See docs/design/storage.md#tenant-context-and-row-level-security.
     """
     owned = owned_tables()
-    found = []
+    collected = []
     for name, function, path in _store_functions():
         for text in (text for texts in _own_calls(function, path) for text in texts):
             tables = _touched(text, owned)
             if tables and (text.count("org_id") < len(tables) or ":org" not in text):
-                found.append(f"{name}: {' '.join(text.split())[:120]}")
-    assert found == []
+                collected.append(f"{name}: {' '.join(text.split())[:120]}")
+    assert collected == []

@@ -37,7 +37,7 @@ def test_a_docstring_cites_statements_in_its_last_lines() -> None:
 
 def test_a_citation_of_no_statement_is_a_fault() -> None:
     """A misspelt word would cover nothing."""
-    known = {(statement.section, statement.word) for statement in STATEMENTS}
+    known_items = {(statement.section, statement.word) for statement in STATEMENTS}
     cited = {
         citation
         for path in python_files("tests")
@@ -45,4 +45,4 @@ def test_a_citation_of_no_statement_is_a_fault() -> None:
         if node.name.startswith("test_")
         for citation in citations(ast.get_docstring(node) or "")
     }
-    assert cited - known == set()
+    assert cited - known_items == set()

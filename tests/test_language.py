@@ -3,6 +3,8 @@
 import re
 import subprocess
 
+import pytest
+
 from tests.language import (
     complex_functions,
     docstrings,
@@ -15,7 +17,7 @@ from tests.source import ROOT, imports, name_of, python_files
 
 # Folders whose files are the entries of one list.
 LISTS = {"steward/templates", "steward/steps/n8n/nodes"}
-# A citation of a document that is not in the repository: "", "", "", "".
+# A citation of a document that is not in the repository: its name and a section number, or E and a number.
 _FOREIGN_CITATION = re.compile(
     r"\b(engine|contract|interface|safety|imports|templates|connectors|schedule|web|house) \d+(\.\d+)*\b"
     r"|\bE\d+\b"
@@ -24,9 +26,10 @@ _PRIVATE_PHRASE = re.compile(r"\b(whoever|by and by|stands? in the way|(in|than)
 _HEADING = re.compile(r"[\w./-]+( [\w./-]+)?: [a-z]|Merge |Revert ")
 
 
-def test_names_say_what_the_value_is() -> None:
-    """Fewer than 1 % of the names that steward/ binds are words like `found`, `one` or `given`."""
-    vague, total = vague_names("steward")
+@pytest.mark.parametrize("folder", ["steward", "tests"])
+def test_names_say_what_the_value_is(folder: str) -> None:
+    """Fewer than 1 % of the names that a folder binds are words like `found`, `one` or `given`."""
+    vague, total = vague_names(folder)
     assert len(vague) < total / 100, "\n".join(vague)
 
 
@@ -74,8 +77,8 @@ def test_docstrings_begin_with_one_short_sentence() -> None:
     """The first line is a sentence of at most 100 characters in all but 2 % of them."""
     texts = list(docstrings("steward"))
     faults = [
-        f"{place} {text.splitlines()[0]}"
-        for place, text in texts
+        f"{location} {text.splitlines()[0]}"
+        for location, text in texts
         if len(text.splitlines()[0]) > 100 or not re.search(r"[.:!?`)]$", text.splitlines()[0])
     ]
     assert len(faults) * 50 < len(texts), "\n".join(faults)
@@ -84,8 +87,8 @@ def test_docstrings_begin_with_one_short_sentence() -> None:
 def test_docstrings_cite_only_what_is_in_the_repository() -> None:
     """Citations are paths with anchors; tests/test_docs.py resolves them."""
     faults = [
-        f"{place} {match.group(0)}"
-        for place, text in docstrings("steward", "tests", "bench")
+        f"{location} {match.group(0)}"
+        for location, text in docstrings("steward", "tests", "bench")
         if (match := _FOREIGN_CITATION.search(text))
     ]
     assert faults == []
@@ -94,8 +97,8 @@ def test_docstrings_cite_only_what_is_in_the_repository() -> None:
 def test_docstrings_use_no_private_phrases() -> None:
     """Those are named here that readers stumbled over."""
     faults = [
-        f"{place} {match.group(0)}"
-        for place, text in docstrings("steward", "tests", "bench")
+        f"{location} {match.group(0)}"
+        for location, text in docstrings("steward", "tests", "bench")
         if (match := _PRIVATE_PHRASE.search(text))
     ]
     assert faults == []

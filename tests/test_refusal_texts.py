@@ -16,17 +16,17 @@ from tests.source import name_of, nodes_of, python_files
 
 # What these take is a part of a sentence of their own; `Refused.sentence` makes a rule one.
 _PARTS = {
-    each.__name__ for each in (CallRefused, UnusableResponse, Throttled, *UnusableResponse.__subclasses__())
+    item.__name__ for item in (CallRefused, UnusableResponse, Throttled, *UnusableResponse.__subclasses__())
 }
 _COLLECTIONS = {"errors", "faults", "fault", "found"}
 
 
 def _named(base: type) -> set[str]:
-    return {base.__name__}.union(*(_named(each) for each in base.__subclasses__()))
+    return {base.__name__}.union(*(_named(item) for item in base.__subclasses__()))
 
 
 RAISED = (_named(Refusal) | _named(CallError)) - _PARTS
-RAISED |= {each.__name__ for each in (BadSettings, CommandFailed, WrongUsage, CannotServe, wrong)}
+RAISED |= {entry.__name__ for entry in (BadSettings, CommandFailed, WrongUsage, CannotServe, wrong)}
 
 
 def _texts(node: ast.AST | None, names: dict[str, ast.expr]) -> Iterator[tuple[int, str]]:
@@ -69,7 +69,7 @@ def _collected(path: Path) -> Iterator[tuple[int, str]]:
             "steward.outbound.errors",
             "steward.connectors.base.connector",
         }:
-            coded |= {"MissingRight", "Invalid"} & {each.name for each in node.names}
+            coded |= {"MissingRight", "Invalid"} & {alias.name for alias in node.names}
     for node in nodes_of(path):
         match node:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in RAISED:
@@ -82,13 +82,13 @@ def _collected(path: Path) -> Iterator[tuple[int, str]]:
             case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))]) if name in _COLLECTIONS:
                 yield from _texts(node.value, names)
             case ast.ClassDef(name=name) if name in RAISED:
-                for each in node.body:
-                    match each:
+                for stmt in node.body:
+                    match stmt:
                         case (
                             ast.AnnAssign(target=ast.Name(id="words"))
                             | ast.Assign(targets=[ast.Name(id="words")])
                         ):
-                            yield from _texts(each.value, names)
+                            yield from _texts(stmt.value, names)
                         case _:
                             pass
             case _:

@@ -350,14 +350,14 @@ def test_a_secret_may_come_from_a_file_but_not_from_both(tmp_path: Path, name: s
     """NAME_FILE; both at once stop the start. See docs/design/command-line.md#settings."""
     file = tmp_path / "secret"
     file.write_text(text + "\n")
-    given = {"STEWARD_ENV": "test", f"STEWARD_{name}_FILE": str(file)}
+    supplied_values = {"STEWARD_ENV": "test", f"STEWARD_{name}_FILE": str(file)}
     direct = {"STEWARD_ENV": "test", f"STEWARD_{name}": text}
-    assert getattr(read(given), name.lower()) == getattr(read(direct), name.lower())
-    words = refused(given | direct)
+    assert getattr(read(supplied_values), name.lower()) == getattr(read(direct), name.lower())
+    words = refused(supplied_values | direct)
     assert f"STEWARD_{name} and STEWARD_{name}_FILE are both given" in words
     file.unlink()
     with pytest.raises(SettingsError, match=f"STEWARD_{name}_FILE must be the path of a readable"):
-        read(given)
+        read(supplied_values)
 
 
 def test_no_secret_shows_in_the_settings_or_in_a_refusal() -> None:
@@ -367,10 +367,10 @@ def test_no_secret_shows_in_the_settings_or_in_a_refusal() -> None:
         "STEWARD_GOOGLE_CLIENT_SECRET": "hush2",
         "STEWARD_MASTER_KEYS": f"k1:{KEY}",
     }
-    shown = repr(read(environ))
-    assert "hush" not in shown
-    assert KEY not in shown
-    assert repr(bytes(range(32))) not in shown
+    shown_repr = repr(read(environ))
+    assert "hush" not in shown_repr
+    assert KEY not in shown_repr
+    assert repr(bytes(range(32))) not in shown_repr
     words = refused({"STEWARD_DATABASE_URL": "mysql://u:hush3@h/n", "STEWARD_MASTER_KEYS": "k1:hush4"})
     assert "hush" not in words
     assert words.count("must be") == 2

@@ -31,10 +31,10 @@ def part(folder: Path, text: str) -> Part:
 
 def test_every_part_names_tests_that_are_there() -> None:
     """A path that is gone would make a part that tries nothing"""
-    for one in soak.PARTS:
-        assert all(Path(path).exists() for path in one.paths), one.name
-        assert all(isinstance(value, str) for value in one.environ(0, one.tries).values())
-    assert len({one.name for one in soak.PARTS}) == len(soak.PARTS)
+    for part in soak.PARTS:
+        assert all(Path(path).exists() for path in part.paths), part.name
+        assert all(isinstance(value, str) for value in part.environ(0, part.tries).values())
+    assert len({each_part.name for each_part in soak.PARTS}) == len(soak.PARTS)
 
 
 def test_violations_are_counted_and_named(
@@ -44,10 +44,15 @@ def test_violations_are_counted_and_named(
     for text, code in ((GOOD, 0), (BAD, 1)):
         monkeypatch.setattr(soak, "PARTS", (part(tmp_path, text),))
         assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == code
-        told = json.loads((tmp_path / "told" / "report.json").read_text())
-        [made] = told["parts"]
-        assert (made["rounds"], made["tries"], made["tests"], made["violations"]) == (1, 7, 1, code)
-        assert len(made["failed"]) == code
+        actual = json.loads((tmp_path / "told" / "report.json").read_text())
+        [created] = actual["parts"]
+        assert (created["rounds"], created["tries"], created["tests"], created["violations"]) == (
+            1,
+            7,
+            1,
+            code,
+        )
+        assert len(created["failed"]) == code
         assert f"{code} violations" in (tmp_path / "told" / "report.txt").read_text()
     assert "test_bad" in capsys.readouterr().out
     assert soak.main(["--only", "nothing", "--report", str(tmp_path)]) == 2
@@ -62,8 +67,8 @@ def test_a_resumed_soak_goes_on_with_the_next_round_and_adds_its_counts(
     report = tmp_path / "told"
     for _ in range(2):
         assert soak.main(["--minutes", "0", "--report", str(report), "--resume"]) == 0
-    [made] = json.loads((report / "report.json").read_text())["parts"]
-    assert (made["rounds"], made["tries"], made["tests"]) == (2, 14, 2)
+    [created] = json.loads((report / "report.json").read_text())["parts"]
+    assert (created["rounds"], created["tries"], created["tests"]) == (2, 14, 2)
     log = (report / "log.txt").read_text()
     assert [log.count(f"seed {number}") for number in range(3)] == [1, 1, 0]
     assert "made: 1 rounds, 7 tries, 0 wrong" in capsys.readouterr().out
@@ -74,33 +79,33 @@ def test_a_round_that_does_not_end_is_cut_and_told(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(soak, "PARTS", (part(tmp_path, SLOW),))
     monkeypatch.setattr(soak, "GRACE_S", 1.0)
     assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == 1
-    [made] = json.loads((tmp_path / "told" / "report.json").read_text())["parts"]
-    assert (made["rounds"], made["unfinished"]) == (0, 1)
+    [created] = json.loads((tmp_path / "told" / "report.json").read_text())["parts"]
+    assert (created["rounds"], created["unfinished"]) == (0, 1)
 
 
 def test_what_went_wrong_hides_nothing_and_stops_no_other_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """issue: with a report; a round that ran nothing, or not to its end, is no good one"""
-    made = {
+    created = {
         "stopped": BAD + STOPPED,
         "skipped": SKIPPED,
         "broken": "import nothing_of_the_kind\n",
         "good": GOOD,
     }
     parts = []
-    for name, text in made.items():
+    for name, text in created.items():
         (tmp_path / name).mkdir()
         parts.append(replace(part(tmp_path / name, text), name=name))
     monkeypatch.setattr(soak, "PARTS", tuple(parts))
     assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == 1
-    told = json.loads((tmp_path / "told" / "report.json").read_text())["parts"]
-    assert [(one["name"], one["rounds"], one["violations"]) for one in told] == [
+    actual = json.loads((tmp_path / "told" / "report.json").read_text())["parts"]
+    assert [(item["name"], item["rounds"], item["violations"]) for item in actual] == [
         ("stopped", 1, 1),
         ("skipped", 1, 1),
         ("broken", 1, 1),
         ("good", 1, 0),
     ]
-    assert told[0]["failed"][0].endswith("test_bad")
-    assert (told[1]["tests"], told[1]["skipped"]) == (1, 1)
+    assert actual[0]["failed"][0].endswith("test_bad")
+    assert (actual[1]["tests"], actual[1]["skipped"]) == (1, 1)
     assert "3 violations, 0 rounds cut short" in (tmp_path / "told" / "report.txt").read_text()

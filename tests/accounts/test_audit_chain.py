@@ -72,22 +72,22 @@ def edited(entries: list[ChainedEntry], draw: random.Random) -> tuple[str, list[
     """One random edit, and the first entry that is wrong after it."""
     kind = draw.choice(["alter", "rehash", "delete", "insert", "swap", "cut", "move"])
     rows, last = list(entries), len(entries)
-    place = draw.randrange(last)
-    other = draw.choice([number for number in range(last) if number != place])
-    first, second = sorted((place, other))
+    index = draw.randrange(last)
+    other = draw.choice([number for number in range(last) if number != index])
+    first, second = sorted((index, other))
     if kind in ("alter", "rehash"):
         field, value = draw.choice(
             [("action", "made_up"), ("actor", "2"), ("at", 5), ("detail", '{"a":1}'), ("object_id", "0")]
         )
-        rows[place] = replace(rows[place], **{field: value})
+        rows[index] = replace(rows[index], **{field: value})
         if kind == "rehash":
-            previous = rows[place - 1].hash if place else ""
-            rows[place] = replace(rows[place], hash=rows[place].hash_after(previous))
-            return kind, rows, min(place + 2, last)
+            previous = rows[index - 1].hash if index else ""
+            rows[index] = replace(rows[index], hash=rows[index].hash_after(previous))
+            return kind, rows, min(index + 2, last)
     elif kind == "delete":
-        del rows[place]
+        del rows[index]
     elif kind == "insert":
-        rows.insert(place, replace(rows[place], action="made_up"))
+        rows.insert(index, replace(rows[index], action="made_up"))
     elif kind == "swap":
         rows[first], rows[second] = (
             replace(rows[second], seq=rows[first].seq),
@@ -95,11 +95,11 @@ def edited(entries: list[ChainedEntry], draw: random.Random) -> tuple[str, list[
         )
         return kind, rows, first + 1
     elif kind == "cut":
-        del rows[place:]
+        del rows[index:]
     else:
         rows.insert(second, rows.pop(first))
         return kind, rows, first + 1
-    return kind, rows, place + 1
+    return kind, rows, index + 1
 
 
 async def test_every_random_edit_is_found_at_its_entry(sqlite_engine: Engine, clock: FakeClock) -> None:
@@ -119,21 +119,21 @@ async def test_every_random_edit_is_found_at_its_entry(sqlite_engine: Engine, cl
     assert len(kinds) == 7
     lines = await exported(sqlite_engine, clock, org)
     for _ in range(EDITS // 4):
-        edit, place = draw.choice(("delete", "double", "swap", "change", "cut")), draw.randrange(1, 29)
+        edit, index = draw.choice(("delete", "double", "swap", "change", "cut")), draw.randrange(1, 29)
         changed = list(lines)
         if edit == "delete":
-            del changed[place]
+            del changed[index]
         elif edit == "double":
-            changed.insert(place, changed[place])
+            changed.insert(index, changed[index])
         elif edit == "swap":
-            changed[place], changed[place + 1] = changed[place + 1], changed[place]
+            changed[index], changed[index + 1] = changed[index + 1], changed[index]
         elif edit == "change":
-            changed[place] = changed[place].replace('"actor":"1"', '"actor":"2"')
+            changed[index] = changed[index].replace('"actor":"1"', '"actor":"2"')
         else:
-            del changed[place:]
+            del changed[index:]
         _, fault = audit_check.check_export(changed, None)
         assert fault is not None, edit
-        assert fault.seq == place + 1 if edit != "double" else fault.seq in (place, place + 1)
+        assert fault.seq == index + 1 if edit != "double" else fault.seq in (index, index + 1)
 
 
 async def exported(engine: Engine, clock: FakeClock, org: OrgId) -> list[str]:
@@ -286,9 +286,9 @@ def test_every_action_is_asserted_by_a_test_that_reads_the_log() -> None:
     recorded, asserted = set(), set()
     for path in kept_files():
         name, text = name_of(path), path.read_text("utf-8") if path.suffix == ".py" else ""
-        found = {action for action in ACTIONS if f'"{action}"' in text}
+        collected = {action for action in ACTIONS if f'"{action}"' in text}
         if name.startswith("steward/") and name != "steward/model/audit.py":
-            recorded |= found
+            recorded |= collected
         elif name.startswith("tests/") and _READS_THE_LOG.search(text):
-            asserted |= found
+            asserted |= collected
     assert recorded == asserted == set(ACTIONS)

@@ -38,17 +38,17 @@ class Gated(Hashing):
 @pytest.fixture
 async def hashing() -> AsyncIterator[Hashing]:
     """Cheap hashing."""
-    made = Hashing(CHEAP)
-    yield made
-    made.close()
+    new_hashing = Hashing(CHEAP)
+    yield new_hashing
+    new_hashing.close()
 
 
 async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: Hashing) -> None:
     """A password is right or not and nobody s is never."""
-    kept = await hashing.hash("correct sparrow lantern")
-    assert kept.startswith("$argon2id$")
-    assert await hashing.verify("correct sparrow lantern", kept)
-    assert not await hashing.verify("correct sparrow", kept)
+    stored = await hashing.hash("correct sparrow lantern")
+    assert stored.startswith("$argon2id$")
+    assert await hashing.verify("correct sparrow lantern", stored)
+    assert not await hashing.verify("correct sparrow", stored)
     assert not await hashing.verify("nobody has this password", None)
 
 

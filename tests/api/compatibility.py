@@ -56,8 +56,11 @@ class _Comparison:
                 yield from self._answers(before, after, where)
 
     def _parameters(self, before: Json, after: Json, where: str) -> Iterator[str]:
-        old = {(one["in"], one["name"]): one for one in before["parameters"]}
-        new = {(one["in"], one["name"]): one for one in after["parameters"]}
+        old = {
+            (each_parameter["in"], each_parameter["name"]): each_parameter
+            for each_parameter in before["parameters"]
+        }
+        new = {(item["in"], item["name"]): item for item in after["parameters"]}
         for key, parameter in old.items():
             if key not in new:
                 yield f"{where}: parameter {key[1]} removed"
@@ -84,7 +87,8 @@ class _Comparison:
                     yield f"{where}: answer {status} removed"
                 continue
             schemas = [
-                one["content"]["application/json"]["schema"] for one in (response, after["responses"][status])
+                item["content"]["application/json"]["schema"]
+                for item in (response, after["responses"][status])
             ]
             yield from self._answered(schemas[0], schemas[1], f"{where} {status}")
 

@@ -140,15 +140,22 @@ async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service,
     Interface statements: 5.4 browsers.
     """
     service.restart(web_origin="https://app.example")
-    asked = {"Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "x-csrf-token"}
-    own = await service.nobody().call("OPTIONS", STATUS, headers={"Origin": "https://app.example", **asked})
-    other = await service.nobody().call("OPTIONS", STATUS, headers={"Origin": "https://b.example", **asked})
+    request_body = {
+        "Access-Control-Request-Method": "PATCH",
+        "Access-Control-Request-Headers": "x-csrf-token",
+    }
+    answer = await service.nobody().call(
+        "OPTIONS", STATUS, headers={"Origin": "https://app.example", **request_body}
+    )
+    other = await service.nobody().call(
+        "OPTIONS", STATUS, headers={"Origin": "https://b.example", **request_body}
+    )
     call = await member.call("GET", STATUS, headers={"Origin": "https://app.example"})
     foreign = await member.call("GET", STATUS, headers={"Origin": "https://b.example"})
-    assert (own.status, own.data) == (200, {})
-    assert own.headers["access-control-allow-methods"] == "PATCH"
-    assert own.headers["access-control-allow-headers"] == "x-csrf-token"
-    for heard in (own, call):
+    assert (answer.status, answer.data) == (200, {})
+    assert answer.headers["access-control-allow-methods"] == "PATCH"
+    assert answer.headers["access-control-allow-headers"] == "x-csrf-token"
+    for heard in (answer, call):
         assert heard.headers["access-control-allow-origin"] == "https://app.example"
         assert heard.headers["access-control-allow-credentials"] == "true"
     for heard in (other, foreign):

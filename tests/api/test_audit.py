@@ -102,8 +102,8 @@ async def test_acts_on_runs_and_connections_are_told(whole: Whole) -> None:
     store = whole.number("woocommerce")
     hide: dict[str, Any] = {"template_id": "hide-out-of-stock-products", "name": "Hide", "inputs": {}}
     hide |= {"schedule": {"cadence": "manual"}, "integration_id": store}
-    made = (await owner.post(PREFIX, hide)).data["automation"]
-    run = (await owner.post(f"{PREFIX}/{made['id']}/runs", {"idempotency_key": "one"})).data["run"]
+    new_automation = (await owner.post(PREFIX, hide)).data["automation"]
+    run = (await owner.post(f"{PREFIX}/{new_automation['id']}/runs", {"idempotency_key": "one"})).data["run"]
     await whole.shop.drain()
     waiting = (await owner.get(f"{PREFIX}/runs/{run['id']}")).data["run"]
     changes = (await owner.get(f"{PREFIX}/runs/{run['id']}/changes")).data["changes"]
@@ -115,7 +115,9 @@ async def test_acts_on_runs_and_connections_are_told(whole: Whole) -> None:
     [waiting] = (await owner.get(f"{PREFIX}/approvals")).data["approvals"]
     assert (await owner.post(f"{PREFIX}/approvals/{waiting['id']}/approve", {"version": 1})).status == 200
     await whole.shop.drain()
-    assert (await owner.post(f"{PREFIX}/{made['id']}/runs", {"idempotency_key": "two"})).status == 201
+    assert (
+        await owner.post(f"{PREFIX}/{new_automation['id']}/runs", {"idempotency_key": "two"})
+    ).status == 201
     await whole.shop.drain()
     [waiting] = (await owner.get(f"{PREFIX}/approvals")).data["approvals"]
     assert (await owner.post(f"{PREFIX}/approvals/{waiting['id']}/reject", {"version": 1})).status == 200

@@ -36,13 +36,13 @@ class Desk:
         """A connected store."""
 
         async def act(tx: Tx) -> IntegrationId:
-            one = await connections.new_integration_id(tx, org)
-            made = connection(org, one, "woocommerce", name, zone, tx.now)
-            await connections.insert(tx, org, made, subject=str(one))
-            return one
+            integration_id = await connections.new_integration_id(tx, org)
+            new_connection = connection(org, integration_id, "woocommerce", name, zone, tx.now)
+            await connections.insert(tx, org, new_connection, subject=str(integration_id))
+            return integration_id
 
-        made: IntegrationId = await self.service.write(act, org=org)
-        return made
+        integration: IntegrationId = await self.service.write(act, org=org)
+        return integration
 
     def body(self, **fields: Any) -> dict[str, Any]:
         """A sound body to create."""
@@ -60,19 +60,19 @@ class Desk:
         self.service.clock.tick(1)
         heard = await self.member.post(PATH, self.body(**fields))
         assert heard.status == 201, heard.body
-        made: dict[str, Any] = heard.data["automation"]
-        return made
+        new_automation: dict[str, Any] = heard.data["automation"]
+        return new_automation
 
     async def names(self, **query: Any) -> list[str]:
         """The names a list answers, all of its pages."""
-        found: list[str] = []
+        collected: list[str] = []
         cursor: dict[str, Any] = {}
         while True:
             heard = await self.member.get(PATH, **query, **cursor)
             assert heard.status == 200, heard.body
-            found += [one["name"] for one in heard.data["automations"]]
+            collected += [each_automation["name"] for each_automation in heard.data["automations"]]
             if heard.data["next_cursor"] is None:
-                return found
+                return collected
             cursor = {"cursor": heard.data["next_cursor"]}
 
 
@@ -83,21 +83,21 @@ async def desk(engine: Engine, clock: FakeClock) -> AsyncIterator[Desk]:
     in_table = {(row.method, row.path) for row in OPERATIONS}
     service.restart(extra=[row for row in AUTOMATION_OPERATIONS if (row.method, row.path) not in in_table])
     none = IntegrationId(0)
-    made = Desk(service, await service.token("member"), await service.token("stranger"), none, none, none)
-    made.store = await made.connect(service.own.organization.id, "Corner", "Europe/Berlin")
-    made.other_store = await made.connect(service.own.organization.id, "Second")
-    made.foreign_store = await made.connect(service.other.organization.id, "Theirs")
-    yield made
+    new_desk = Desk(service, await service.token("member"), await service.token("stranger"), none, none, none)
+    new_desk.store = await new_desk.connect(service.own.organization.id, "Corner", "Europe/Berlin")
+    new_desk.other_store = await new_desk.connect(service.own.organization.id, "Second")
+    new_desk.foreign_store = await new_desk.connect(service.other.organization.id, "Theirs")
+    yield new_desk
     await service.close()
 
 
 async def test_a_created_automation_has_every_field(desk: Desk) -> None:
     """Of a template's automation. See docs/design/api/automations.md#record."""
-    made = await desk.create(inputs={"threshold": 3.0})
-    spread = made["spread_minutes"]
+    automation = await desk.create(inputs={"threshold": 3.0})
+    spread = automation["spread_minutes"]
     member = desk.service.members["member"]
-    assert made == {
-        "id": made["id"],
+    assert automation == {
+        "id": automation["id"],
         "version": 1,
         "kind": "template",
         "import_id": None,
@@ -134,16 +134,16 @@ async def test_a_created_automation_has_every_field(desk: Desk) -> None:
         "created_via": "api-token",
         "api_client_id": desk.service.own.issued.credential.client_id,
     }
-    heard = await desk.member.get(f"{PATH}/{made['id']}")
-    assert (heard.status, heard.data) == (200, {"automation": made})
+    heard = await desk.member.get(f"{PATH}/{automation['id']}")
+    assert (heard.status, heard.data) == (200, {"automation": automation})
 
 
 async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> None:
     """All seven; off while it is not active. See docs/design/api/automations.md#trigger."""
     trigger = {"kind": "event", "topics": ["orders/create"]}
-    made = await desk.create(schedule={"cadence": "manual"}, trigger=trigger)
-    assert made["state"] == "draft"
-    assert made["trigger"] == {
+    automation = await desk.create(schedule={"cadence": "manual"}, trigger=trigger)
+    assert automation["state"] == "draft"
+    assert automation["trigger"] == {
         "kind": "event",
         "topics": ["orders/create"],
         "words": "When an order is created",
@@ -152,7 +152,7 @@ async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> Non
         "events_dropped": 0,
         "events_dropped_at": None,
     }
-    heard = await desk.member.post(f"{PATH}/{made['id']}/resume")
+    heard = await desk.member.post(f"{PATH}/{automation['id']}/resume")
     assert heard.data["automation"]["trigger"]["listening"] == "not_yet"
 
 
@@ -160,8 +160,8 @@ async def test_the_web_app_creates_as_a_person(desk: Desk) -> None:
     """Interface statements: 2.3 created_via."""
     web = await desk.service.web("owner")
     heard = await web.post(PATH, desk.body())
-    made = heard.data["automation"]
-    assert (made["created_via"], made["api_client_id"]) == ("ui", None)
+    new_automation = heard.data["automation"]
+    assert (new_automation["created_via"], new_automation["api_client_id"]) == ("ui", None)
 
 
 FAULTS: list[tuple[dict[str, Any], list[str]]] = [
@@ -219,8 +219,8 @@ async def test_names_are_trimmed_and_normalised(desk: Desk) -> None:
 
     Interface statements: 2.3 name.
     """
-    made = await desk.create(name="  Cafe\u0301 " + "x" * 115)
-    assert made["name"] == "Caf\u00e9 " + "x" * 115
+    automation = await desk.create(name="  Cafe\u0301 " + "x" * 115)
+    assert automation["name"] == "Caf\u00e9 " + "x" * 115
 
 
 async def test_a_repeated_create_is_a_replay(desk: Desk) -> None:
@@ -243,9 +243,9 @@ async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
     org = desk.service.own.organization.id
 
     async def disconnect(tx: Tx) -> None:
-        found = await connections.get(tx, org, desk.store)
-        assert found is not None
-        lost = replace(found, state=ConnectionState.NEEDS_RECONNECTING, version=2)
+        connection = await connections.get(tx, org, desk.store)
+        assert connection is not None
+        lost = replace(connection, state=ConnectionState.NEEDS_RECONNECTING, version=2)
         await connections.save(tx, org, lost, was=1)
 
     await desk.service.write(disconnect, org=org)
@@ -255,12 +255,12 @@ async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
 
 async def test_an_update_replaces_given_fields(desk: Desk) -> None:
     """Each given field replaces the whole field; absent means unchanged."""
-    made = await desk.create(inputs={"note": "x"})
+    automation = await desk.create(inputs={"note": "x"})
     desk.service.clock.tick(1)
-    heard = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "inputs": {"threshold": 9}})
+    heard = await desk.member.patch(f"{PATH}/{automation['id']}", {"version": 1, "inputs": {"threshold": 9}})
     assert heard.status == 200
     assert heard.data["automation"] == {
-        **made,
+        **automation,
         "version": 2,
         "inputs": {"threshold": 9},
         "updated_at": "2026-05-01T06:00:02.000Z",
@@ -283,8 +283,8 @@ UPDATE_FAULTS: list[tuple[dict[str, Any], list[str]]] = [
 async def test_faults_of_an_update(desk: Desk) -> None:
     """Update; null only where the interface shows it."""
     for body, paths in UPDATE_FAULTS:
-        made = await desk.create()
-        heard = await desk.member.patch(f"{PATH}/{made['id']}", body)
+        automation = await desk.create()
+        heard = await desk.member.patch(f"{PATH}/{automation['id']}", body)
         assert (heard.status, sorted(heard.errors)) == (422, paths), body
 
 
@@ -293,17 +293,17 @@ async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
 
     Interface statements: 4.3 update; 7 stale_version; 9 stale.
     """
-    made = await desk.create()
-    changed = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "First"})
-    heard = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "Second"})
+    automation = await desk.create()
+    changed = await desk.member.patch(f"{PATH}/{automation['id']}", {"version": 1, "name": "First"})
+    heard = await desk.member.patch(f"{PATH}/{automation['id']}", {"version": 1, "name": "Second"})
     assert (heard.status, heard.code) == (409, "stale_version")
     assert heard.data == {"occurrence": None, **changed.data}
 
 
 async def test_a_life_over_http(desk: Desk) -> None:
     """A life over HTTP."""
-    made = await desk.create()
-    path = f"{PATH}/{made['id']}"
+    automation = await desk.create()
+    path = f"{PATH}/{automation['id']}"
     seen = []
     for verb, body in (
         ("pause", {"reason": " Holidays ", "version": 1}),
@@ -313,8 +313,15 @@ async def test_a_life_over_http(desk: Desk) -> None:
     ):
         heard = await desk.member.post(f"{path}/{verb}", body)
         assert heard.status == 200, heard.body
-        one = heard.data["automation"]
-        seen.append((one["state"], one["version"], one["paused_by"], one["paused_reason"]))
+        each_automation = heard.data["automation"]
+        seen.append(
+            (
+                each_automation["state"],
+                each_automation["version"],
+                each_automation["paused_by"],
+                each_automation["paused_reason"],
+            )
+        )
     assert seen == [
         ("paused", 2, "merchant", "Holidays"),
         ("active", 3, None, None),
@@ -338,8 +345,8 @@ STATE_FAULTS: list[tuple[str, dict[str, Any], list[str]]] = [
 async def test_faults_of_a_change_of_state(desk: Desk) -> None:
     """Faults of a change of state."""
     for verb, body, paths in STATE_FAULTS:
-        made = await desk.create()
-        heard = await desk.member.post(f"{PATH}/{made['id']}/{verb}", body)
+        automation = await desk.create()
+        heard = await desk.member.post(f"{PATH}/{automation['id']}/{verb}", body)
         assert (heard.status, list(heard.errors)) == (422, paths), verb
 
 
@@ -350,13 +357,13 @@ async def test_a_stranger_finds_nothing(desk: Desk) -> None:
 
     Interface statements: 7 absent.
     """
-    made = await desk.create()
+    automation = await desk.create()
 
     def told(heard: Heard) -> tuple[int, Any]:
         return heard.status, heard.body
 
-    for one in (made["id"], "0" * 26):
-        path = f"{PATH}/{one}"
+    for item in (automation["id"], "0" * 26):
+        path = f"{PATH}/{item}"
         answers = [
             await desk.stranger.get(path),
             await desk.stranger.patch(path, {"version": 1, "name": "Mine"}),
@@ -470,13 +477,13 @@ async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
 
 async def test_the_web_app_shows_the_history(desk: Desk) -> None:
     """The web app shows the history."""
-    made = await desk.create()
+    automation = await desk.create()
     desk.service.clock.tick(1)
-    await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "Renamed"})
+    await desk.member.patch(f"{PATH}/{automation['id']}", {"version": 1, "name": "Renamed"})
     desk.service.clock.tick(1)
     web = await desk.service.web("owner")
-    await web.post(f"{PATH}/{made['id']}/pause", {"reason": "Holidays"})
-    heard = await web.get(f"/app/automations/{made['id']}/history")
+    await web.post(f"{PATH}/{automation['id']}/pause", {"reason": "Holidays"})
+    heard = await web.get(f"/app/automations/{automation['id']}/history")
     assert heard.status == 200
     assert heard.data["next_cursor"] is None
     paused, changed, created = heard.data["entries"]

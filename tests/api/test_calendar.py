@@ -18,8 +18,8 @@ async def rows(desk: Desk, **query: Any) -> list[dict[str, Any]]:
     """The rows of one page."""
     heard = await desk.member.get(PATH, **query)
     assert heard.status == 200, heard.body
-    found: list[dict[str, Any]] = heard.data["occurrences"]
-    return found
+    occurrences: list[dict[str, Any]] = heard.data["occurrences"]
+    return occurrences
 
 
 async def refused(desk: Desk, **query: Any) -> list[str]:
@@ -36,28 +36,30 @@ async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
 
     Interface statements: 4.3 occurrences.
     """
-    made = await desk.create()
+    automation = await desk.create()
     heard = await desk.member.get(PATH)
     assert heard.body["success"] is True
     assert heard.data["next_cursor"] is None
     first = heard.data["occurrences"][0]
     assert set(first) == FIELDS
-    assert first["slot_at"] == first["run_at"] == made["next_run_at"]
+    assert first["slot_at"] == first["run_at"] == automation["next_run_at"]
     assert first["slot_at"].endswith(":00.000Z")
-    assert (first["automation_id"], first["automation_version"]) == (made["id"], made["version"])
-    assert (first["timezone"], first["automation_name"]) == (made["timezone"], made["name"])
+    assert (first["automation_id"], first["automation_version"]) == (automation["id"], automation["version"])
+    assert (first["timezone"], first["automation_name"]) == (automation["timezone"], automation["name"])
     assert (first["state"], first["version"], first["projected"]) == ("pending", 0, False)
 
 
 async def test_the_range_and_the_filters_are_taken(desk: Desk) -> None:
     """From, to, automation_id, integration_id, state, limit."""
-    one = await desk.create()
+    record = await desk.create()
     two = await desk.create(integration_id=desk.other_store)
     day = {"from": "2026-05-03T00:00:00Z", "to": "2026-05-04T02:00:00+02:00"}
-    assert {row["automation_id"] for row in await rows(desk, **day)} == {one["id"], two["id"]}
-    assert [row["automation_id"] for row in await rows(desk, **day, automation_id=one["id"])] == [one["id"]]
-    found = await rows(desk, **day, integration_id=desk.other_store)
-    assert [row["automation_id"] for row in found] == [two["id"]]
+    assert {row["automation_id"] for row in await rows(desk, **day)} == {record["id"], two["id"]}
+    assert [row["automation_id"] for row in await rows(desk, **day, automation_id=record["id"])] == [
+        record["id"]
+    ]
+    found_rows = await rows(desk, **day, integration_id=desk.other_store)
+    assert [row["automation_id"] for row in found_rows] == [two["id"]]
     assert await rows(desk, **day, state="queued,skipped") == []
     assert len(await rows(desk, **day, state="pending")) == 2
     assert len(await rows(desk, limit=1)) == 1
@@ -93,8 +95,8 @@ async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None
 
     Interface statements: 7 filter, calendar.
     """
-    made = await desk.create()
-    for query in ({"automation_id": made["id"]}, {"integration_id": desk.store}):
+    automation = await desk.create()
+    for query in ({"automation_id": automation["id"]}, {"integration_id": desk.store}):
         heard = await desk.stranger.get(PATH, **query)
         assert (heard.status, sorted(heard.errors)) == (422, list(query))
     assert (await desk.stranger.get(PATH)).data == {"occurrences": [], "next_cursor": None}
@@ -114,17 +116,17 @@ async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None
     for number in range(3):
         await desk.create(name=f"Watch {number}", timezone="UTC")
     whole = await rows(desk)
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
     cursor: dict[str, Any] = {}
     while True:
         heard = await desk.member.get(PATH, limit=4, **cursor)
-        found += heard.data["occurrences"]
+        collected += heard.data["occurrences"]
         if heard.data["next_cursor"] is None:
             break
         cursor = {"cursor": heard.data["next_cursor"]}
         desk.service.clock.tick(60)
-    assert found == whole
-    assert len(found) == 42
+    assert collected == whole
+    assert len(collected) == 42
 
 
 async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> None:

@@ -93,7 +93,7 @@ async def test_a_channel_has_no_target_and_a_shop_no_destination(whole: Whole, t
     See docs/design/api/connections.md#lists and docs/design/api/automations.md#bindings-and-readiness.
     """
     channel = (await token.get(PATH, integration_id=whole.number("teams"))).data["destinations"]
-    assert [(each["kind"], each["target"]) for each in channel] == [("channel", None)]
+    assert [(item["kind"], item["target"]) for item in channel] == [("channel", None)]
     shop = await token.get(PATH, integration_id=whole.number("woocommerce"))
     assert shop.data == {"destinations": [], "next_cursor": None}
 
@@ -157,14 +157,14 @@ async def test_what_the_account_says_is_told(
 ) -> None:
     """An account that does not answer → 503; one that says no → 422 not_connected."""
     whole.shop.fault(method="GET", path="/sheets/**", count=-1, **fault)
-    asked = asyncio.create_task(token.get(PATH, integration_id=whole.number("spreadsheet")))
-    while not asked.done():
+    task = asyncio.create_task(token.get(PATH, integration_id=whole.number("spreadsheet")))
+    while not task.done():
         waiting = asyncio.create_task(whole.service.clock.until_sleeping())
-        await asyncio.wait({asked, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
-        if not asked.done():
+        if not task.done():
             await whole.service.clock.advance(1.0)
-    heard = asked.result()
+    heard = task.result()
     assert (heard.status, heard.code) == (status, code)
     assert ("retry-after" in heard.headers) == (status == 503)
     assert ("errors" in heard.body) == (status == 422)
@@ -176,9 +176,9 @@ async def test_what_the_account_says_is_told(
 async def test_a_silent_account_is_not_waited_for(whole: Whole, token: Caller) -> None:
     """Silent for 10 s → 503; here a hundredth of a second."""
     assert [row.seconds for row in OPERATIONS if row.path == PATH] == [15.0]
-    kept = whole.service.context.destinations
-    assert kept.silent_s == 10.0
-    kept.silent_s = 0.01
+    destination_cache = whole.service.context.destinations
+    assert destination_cache.silent_s == 10.0
+    destination_cache.silent_s = 0.01
 
     async def silent(*_: Any) -> list[Destination]:
         await asyncio.Event().wait()
@@ -211,18 +211,18 @@ async def test_destinations_are_searched_and_paged_by_name(whole: Whole, token: 
     names = [*(f"Straße {number:03}" for number in range(7)), "x" * 200, "\U0001f375" * 150]
     offering(whole, names)
     sheet = whole.number("spreadsheet")
-    found: list[str] = []
+    collected: list[str] = []
     cursor: dict[str, str] = {}
     while True:
         page = await token.get(PATH, integration_id=sheet, parent="p", limit=3, **cursor)
         assert page.status == 200
-        found += [each["name"] for each in page.data["destinations"]]
+        collected += [destination["name"] for destination in page.data["destinations"]]
         if page.data["next_cursor"] is None:
             break
         assert len(page.data["next_cursor"]) <= 512
         cursor = {"cursor": page.data["next_cursor"]}
-    assert sorted(found) == sorted(names)
-    assert found[:7] == names[:7]
+    assert sorted(collected) == sorted(names)
+    assert collected[:7] == names[:7]
     some = await token.get(PATH, integration_id=sheet, q=" STRASSE 00")
     assert len(some.data["destinations"]) == 7
     other = await token.get(PATH, integration_id=sheet, parent="p", q="x", **cursor)

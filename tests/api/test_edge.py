@@ -117,16 +117,16 @@ async def test_who_does_not_read_is_not_waited_for(service: Service) -> None:
     """Answers that nobody takes end their connection, whatever else is asked on it."""
     assert ConnectionLimits().unread_seconds == 15.0
     edge = ConnectionLimits(unread_seconds=0.1)
-    asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 60
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 60
     async with listening(service, edge) as port:
         streams = await asyncio.open_connection("127.0.0.1", port, limit=1)
-        streams[1].write(asked)
+        streams[1].write(request)
         await eventually(partial(_is_slow, edge, 1))
         await eventually(partial(_holds, edge, 0))
         streams[1].close()
     async with listening(service, ConnectionLimits()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(asked.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        writer.write(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         assert (await reader.read()).count(b"HTTP/1.1 200 OK") == 1
         writer.close()
 

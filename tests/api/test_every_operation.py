@@ -98,8 +98,8 @@ async def test_the_document_is_openapi_and_names_every_operation(service: Servic
     openapi_spec_validator.validate(heard.body)
     rows = {(row.method.lower(), row.path) for row in OPERATIONS if row.path.startswith("/v1/")}
     rows.add(("post", LOGIN))
-    found = {(method, path) for path, item in heard.body["paths"].items() for method in item}
-    assert found == rows
+    collected = {(method, path) for path, item in heard.body["paths"].items() for method in item}
+    assert collected == rows
     ids = [operation["operationId"] for item in heard.body["paths"].values() for operation in item.values()]
     assert len(set(ids)) == len(ids)
     for item in heard.body["paths"].values():
@@ -114,7 +114,7 @@ def test_every_example_of_the_document_is_real_and_of_its_schema() -> None:
     """Point 6: recorded calls, each valid by what the document says of it."""
     document = openapi.document(OPERATIONS, "http://127.0.0.1:8400", version="0")
     whole = Registry().with_resource("urn:document", DRAFT202012.create_resource(document))
-    shown = 0
+    displayed = 0
     for path, item in document["paths"].items():
         for method, operation in item.items():
             contents = [answer["content"] for answer in operation["responses"].values()]
@@ -122,16 +122,17 @@ def test_every_example_of_the_document_is_real_and_of_its_schema() -> None:
             for content in contents:
                 described = content["application/json"]
                 schema = _within(described["schema"])
-                named = [one["value"] for one in described.get("examples", {}).values()]
+                named = [entry["value"] for entry in described.get("examples", {}).values()]
                 for value in [described["example"]] if "example" in described else named:
                     checker = Draft202012Validator(schema, registry=whole, format_checker=FormatChecker())
                     faults = [
-                        f"{list(one.absolute_path)}: {one.message}" for one in checker.iter_errors(value)
+                        f"{list(error.absolute_path)}: {error.message}"
+                        for error in checker.iter_errors(value)
                     ]
                     assert faults == [], (method, path)
-                    shown += 1
+                    displayed += 1
             assert "example" in operation["responses"][next(iter(operation["responses"]))]["content"][JSON]
-    assert shown > 300
+    assert displayed > 300
 
 
 def _within(schema: Any) -> Any:
@@ -141,7 +142,7 @@ def _within(schema: Any) -> Any:
             name: f"urn:document{value}" if name == "$ref" else _within(value)
             for name, value in schema.items()
         }
-    return [_within(one) for one in schema] if isinstance(schema, list) else schema
+    return [_within(item) for item in schema] if isinstance(schema, list) else schema
 
 
 async def test_the_answer_of_the_status_is_as_documented(service: Service, member: Caller) -> None:

@@ -28,8 +28,8 @@ async def put(service: Service, name: str, number: int, *, since: int = 0) -> li
     facts = str(to_column(Json({"automation": "Hide what is sold out"}), "sqlite"))
     first = ms(now) + since
     rows = [
-        (member.org, member.person.id, id_, f"run_failed|{id_}", "run_failed", id_, facts, first + at)
-        for at, id_ in enumerate(ids)
+        (member.org, member.person.id, id_, f"run_failed|{id_}", "run_failed", id_, facts, first + index)
+        for index, id_ in enumerate(ids)
     ]
 
     async def insert(tx: Tx) -> None:
@@ -54,26 +54,26 @@ async def listed(service: Service, name: str, **query: Any) -> list[str]:
 
 async def test_everybody_has_an_inbox_of_their_own(service: Service) -> None:
     """Newest first, in words, with its page; nothing of other people or organizations."""
-    [own] = await put(service, "member", 1)
+    [own_value] = await put(service, "member", 1)
     await put(service, "owner", 1)
     await put(service, "stranger", 1)
     heard = await (await service.web("member")).get(INBOX)
-    at = wire_time(service.clock.now())
+    timestamp = wire_time(service.clock.now())
     assert heard.data == {
         "notices": [
             {
-                "id": own,
+                "id": own_value,
                 "topic": "run_failed",
                 "text": "“Hide what is sold out” failed",
-                "automation_id": own,
+                "automation_id": own_value,
                 "run_id": None,
                 "approval_id": None,
                 "integration_id": None,
                 "count": 1,
-                "first_at": at,
-                "last_at": at,
+                "first_at": timestamp,
+                "last_at": timestamp,
                 "read": False,
-                "url": f"{service.context.rules.web_origin}/automations/{own}",
+                "url": f"{service.context.rules.web_origin}/automations/{own_value}",
             }
         ],
         "unread": 1,
@@ -149,8 +149,8 @@ async def _read_of_10000(tx: Tx, org: OrgId, person: PersonId) -> list[str]:
 
 def _most_rows(plan: dict[str, Any]) -> int:
     """The most rows that any node of a plan has read or given."""
-    own = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
-    return max(own, *(_most_rows(inner) for inner in plan.get("Plans", [])), 0)
+    own_value = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
+    return max(own_value, *(_most_rows(inner) for inner in plan.get("Plans", [])), 0)
 
 
 async def test_a_page_of_an_inbox_of_10000_lines_reads_a_page(service: Service) -> None:

@@ -34,14 +34,14 @@ def token_of(invited: Heard) -> str:
 
 def acceptance(invited: Heard, **body: Any) -> dict[str, Any]:
     """What the invited person sends for a new account."""
-    told = {
+    actual = {
         "token": token_of(invited),
         "password": NEW_PASSWORD,
         "first_name": "Nina",
         "last_name": "Newcomer",
         **body,
     }
-    return {name: value for name, value in told.items() if value is not ...}
+    return {name: value for name, value in actual.items() if value is not ...}
 
 
 async def test_an_invited_person_makes_an_account_and_is_in(service: Service) -> None:
@@ -71,8 +71,10 @@ async def test_an_invited_person_makes_an_account_and_is_in(service: Service) ->
     )
     assert again.status == 200
     fresh = await service.web("owner")
-    shown = {each["id"]: each for each in (await fresh.get(PEOPLE)).data["people"]}[person["id"]]
-    assert (shown["state"], shown["first_name"]) == ("active", "Nina")
+    displayed = {each_person["id"]: each_person for each_person in (await fresh.get(PEOPLE)).data["people"]}[
+        person["id"]
+    ]
+    assert (displayed["state"], displayed["first_name"]) == ("active", "Nina")
     who = str(service.members["owner"].person.id)
     assert await actions(service, service.own.organization.id) == [
         ("person_invited", who, str(person["id"])),
@@ -153,9 +155,9 @@ async def test_an_existing_account_joins_with_its_password(service: Service) -> 
     owner = await service.web("owner")
     invited = await invite(owner, "STRANGER@example.com", first_name="Somebody")
     person = service.members["stranger"].person
-    shown = invited.data["person"]
-    assert shown["id"] != person.id
-    assert (shown["first_name"], shown["username"]) == ("Somebody", "")
+    shown_person = invited.data["person"]
+    assert shown_person["id"] != person.id
+    assert (shown_person["first_name"], shown_person["username"]) == ("Somebody", "")
     wrong = await service.nobody().post(ACCEPT, acceptance(invited))
     assert (wrong.status, set(wrong.errors)) == (422, {"password"})
     stranger = service.nobody()
@@ -166,9 +168,9 @@ async def test_an_existing_account_joins_with_its_password(service: Service) -> 
     assert len(session["organizations"]) == 2
     assert (await stranger.get(STATUS)).status == 200
     people_shown = (await owner.get(PEOPLE)).data["people"]
-    assert [each["id"] for each in people_shown if each["email"] == "stranger@example.com"] == [person.id]
+    assert [item["id"] for item in people_shown if item["email"] == "stranger@example.com"] == [person.id]
     assert set(await actions(service, service.own.organization.id)) == {
-        ("person_invited", str(service.members["owner"].person.id), str(shown["id"])),
+        ("person_invited", str(service.members["owner"].person.id), str(shown_person["id"])),
         ("invitation_accepted", str(person.id), str(person.id)),
     }
 
@@ -211,8 +213,8 @@ async def test_the_first_acceptance_sets_the_password_for_all(service: Service) 
     first = await invite(await service.web("owner"))
     second = await invite(await service.web("stranger"))
     assert (await service.nobody().post(ACCEPT, acceptance(first))).status == 200
-    taken = await service.nobody().post(ACCEPT, acceptance(second, password="another harbour 1931"))
-    assert (taken.status, set(taken.errors)) == (422, {"password"})
+    answer = await service.nobody().post(ACCEPT, acceptance(second, password="another harbour 1931"))
+    assert (answer.status, set(answer.errors)) == (422, {"password"})
     joined = await service.nobody().post(ACCEPT, acceptance(second))
     assert len(joined.data["session"]["organizations"]) == 2
 
@@ -274,20 +276,20 @@ async def _accounts(service: Service) -> None:
     await invite(await service.web("stranger"), "two@example.com", first_name="Theirs")
 
 
-def _without(told: Any, *mine: Any) -> Any:
+def _without(actual: Any, *mine: Any) -> Any:
     """A record without the values that are another in each."""
-    if isinstance(told, dict):
-        return {name: _without(value, *mine) for name, value in told.items() if name != "request_id"}
-    if isinstance(told, list):
-        return [_without(each, *mine) for each in told]
-    return "*" if told in mine else told
+    if isinstance(actual, dict):
+        return {name: _without(value, *mine) for name, value in actual.items() if name != "request_id"}
+    if isinstance(actual, list):
+        return [_without(item, *mine) for item in actual]
+    return "*" if actual in mine else actual
 
 
 async def test_inviting_does_not_tell_whether_an_address_has_an_account(service: Service) -> None:
     """Neither the answer, the number of the person, the list, nor the record of what was done."""
     await _accounts(service)
     owner = await service.web("owner")
-    told, numbers = [], []
+    actual, numbers = [], []
     for email in ADDRESSES:
         invited = await invite(owner, email.upper(), first_name="Given")
         person = invited.data["person"]
@@ -299,8 +301,8 @@ async def test_inviting_does_not_tell_whether_an_address_has_an_account(service:
         anew = await invite(owner, email, first_name="Given")
         mine = (person["id"], email, invited.data["invite_url"], anew.data["invite_url"])
         heard = (invited, changed, gone, back, anew)
-        told.append(_without([listed, *([each.status, each.body] for each in heard)], *mine))
-    assert all(each == told[0] for each in told)
+        actual.append(_without([listed, *([answer.status, answer.body] for answer in heard)], *mine))
+    assert all(item == actual[0] for item in actual)
     assert numbers == list(range(numbers[0], numbers[0] + len(ADDRESSES)))
 
 
@@ -321,14 +323,16 @@ async def test_a_link_does_not_tell_it_before_somebody_proves_who_they_are(servi
     await _accounts(service)
     service.clock.tick(61)
     owner = await service.web("owner")
-    told = []
+    actual = []
     for number, email in enumerate(ADDRESSES):
         invited = await invite(owner, email)
         person = service.nobody(f"203.0.113.{number}")
-        heard = [await person.post(ACCEPT, acceptance(invited, **given)) for given in REFUSED]
-        assert [each.status for each in heard] == [422] * len(REFUSED)
-        told.append([_without(each.body) for each in heard])
-    assert all(each == told[0] for each in told)
+        heard = [
+            await person.post(ACCEPT, acceptance(invited, **supplied_values)) for supplied_values in REFUSED
+        ]
+        assert [answer.status for answer in heard] == [422] * len(REFUSED)
+        actual.append([_without(each_answer.body) for each_answer in heard])
+    assert all(item == actual[0] for item in actual)
 
 
 async def test_tries_are_limited_alike_with_and_without_an_account(service: Service) -> None:
@@ -371,10 +375,10 @@ async def test_an_operator_adds_somebody_who_is_invited(service: Service) -> Non
         await people.add_to_organization(tx, later, org, Role.MEMBER)
 
     await service.write(act)
-    shown = [each["email"] for each in (await owner.get(PEOPLE)).data["people"]]
-    assert sorted(shown) == sorted(set(shown))
-    for each in invited:
-        assert set((await service.nobody().post(ACCEPT, acceptance(each))).errors) == {"token"}
+    emails = [person["email"] for person in (await owner.get(PEOPLE)).data["people"]]
+    assert sorted(emails) == sorted(set(emails))
+    for answer in invited:
+        assert set((await service.nobody().post(ACCEPT, acceptance(answer))).errors) == {"token"}
 
 
 WRONG: list[tuple[dict[str, object], set[str]]] = [

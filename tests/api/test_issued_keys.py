@@ -43,7 +43,7 @@ async def at_the_shop(whole: Whole, page: str) -> httpx.Response:
 async def state_of(owner: Caller, number: int) -> str:
     """The state of a connection."""
     listed = (await owner.get("/app/connections?limit=200")).data["connections"]
-    return next(one["state"] for one in listed if one["integration_id"] == number)
+    return next(item["state"] for item in listed if item["integration_id"] == number)
 
 
 def begun(number: int, url: str) -> dict[str, Any]:
@@ -55,8 +55,8 @@ async def test_a_shop_is_connected_without_copying_a_key(whole: Whole, owner: Ca
     """The keys are checked against the shop, the browser comes back, and a state serves once."""
     number, url = await disconnected(whole, owner)
     page = (await owner.post(BEGIN, begun(number, url))).data["authorize_url"]
-    asked = {name: values[0] for name, values in parse_qs(urlsplit(page).query).items()}
-    assert asked["scope"] == "read_write"
+    request_body = {name: values[0] for name, values in parse_qs(urlsplit(page).query).items()}
+    assert request_body["scope"] == "read_write"
     back = await at_the_shop(whole, page)
     assert back.status_code == 302, back.text
     assert back.headers["location"].startswith(f"{PUBLIC}/connections?from=shop&success=1")
@@ -111,6 +111,6 @@ async def test_a_private_address_is_told_to_enter_keys(whole: Whole) -> None:
     assert refused.status == 422
     assert "Enter the keys" in refused.errors["url"][0]
     kinds = (await owner.get("/app/connections/kinds")).data["kinds"]
-    shop = next(one for one in kinds if one["kind"] == "woocommerce")
+    shop = next(kind for kind in kinds if kind["kind"] == "woocommerce")
     assert shop["issues_keys"]
     assert shop["no_keys_reason"] == refused.errors["url"][0]

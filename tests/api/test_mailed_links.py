@@ -90,8 +90,8 @@ async def preferences(service: Service, person: PersonId) -> Preferences:
     """What a person prefers."""
     org = service.own.organization.id
     read = partial(own_preferences.get, org=org, person=person)
-    found: Preferences = await service.context.engine.read(service.clock.now(), read, org=org)
-    return found
+    outcome: Preferences = await service.context.engine.read(service.clock.now(), read, org=org)
+    return outcome
 
 
 async def test_a_digest_is_ended_by_the_form_of_a_mail_program(service: Service) -> None:
@@ -123,9 +123,9 @@ async def test_a_token_that_was_not_made_here_ends_nothing(service: Service) -> 
         "x",
         unsubscribe_token(b"k" * 32, org, person),
     ]
-    for one in forged:
-        assert subscriber_of(key, one) is None
-        assert (await service.nobody().post(f"/unsubscribe/{one}")).status == 404
+    for item in forged:
+        assert subscriber_of(key, item) is None
+        assert (await service.nobody().post(f"/unsubscribe/{item}")).status == 404
 
 
 async def _everything(tx: Tx) -> dict[str, list[dict[str, object]]]:
@@ -153,9 +153,9 @@ def _paths_of_notices() -> set[str]:
     ]
     numbers = [(1, 1), (2, 1), (2, 2)]
     return {INBOX_PAGE} | {
-        page(topic, each, count=count, automations=automations)
+        page(topic, item, count=count, automations=automations)
         for topic in Topic
-        for each in ids
+        for item in ids
         for count, automations in numbers
     }
 

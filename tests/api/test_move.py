@@ -13,10 +13,10 @@ PATH = "/v1/automations"
 DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 
-async def planned(desk: Desk, made: dict[str, Any], place: int = 0) -> dict[str, Any]:
+async def planned(desk: Desk, created: dict[str, Any], index: int = 0) -> dict[str, Any]:
     """A coming run as the calendar gives it."""
-    heard = await desk.member.get(f"{PATH}/occurrences", automation_id=made["id"])
-    row: dict[str, Any] = heard.data["occurrences"][place]
+    heard = await desk.member.get(f"{PATH}/occurrences", automation_id=created["id"])
+    row: dict[str, Any] = heard.data["occurrences"][index]
     return row
 
 
@@ -31,10 +31,10 @@ def sent(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 async def edit(
-    desk: Desk, verb: str, made: dict[str, Any], body: object, caller: Caller | None = None
+    desk: Desk, verb: str, created: dict[str, Any], body: object, caller: Caller | None = None
 ) -> Heard:
     """POST of move, skip or unskip."""
-    return await (caller or desk.member).post(f"{PATH}/{made['id']}/occurrences/{verb}", body)
+    return await (caller or desk.member).post(f"{PATH}/{created['id']}/occurrences/{verb}", body)
 
 
 async def utc_daily(desk: Desk) -> dict[str, Any]:
@@ -49,15 +49,15 @@ async def test_a_move_answers_the_run_and_the_automation(desk: Desk) -> None:
 
     Interface statements: 4.2 slot_at, this, answer.
     """
-    made = await utc_daily(desk)
-    row = await planned(desk, made)
+    automation = await utc_daily(desk)
+    row = await planned(desk, automation)
     body = sent(row, run_at="2026-05-01T12:00:00+02:00", scope="this")
-    heard = await edit(desk, "move", made, body)
+    heard = await edit(desk, "move", automation, body)
     assert (heard.status, sorted(heard.data)) == (200, ["automation", "occurrence"])
     moved = {"run_at": "2026-05-01T10:00:00.000Z", "moved_from": row["run_at"], "version": 1}
     assert heard.data["occurrence"] == {**row, **moved}
-    assert heard.data["automation"] == {**made, "next_run_at": "2026-05-01T10:00:00.000Z"}
-    assert await planned(desk, made) == heard.data["occurrence"]
+    assert heard.data["automation"] == {**automation, "next_run_at": "2026-05-01T10:00:00.000Z"}
+    assert await planned(desk, automation) == heard.data["occurrence"]
 
 
 async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
@@ -65,14 +65,14 @@ async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
 
     Interface statements: 4.2 this_and_later.
     """
-    made = await utc_daily(desk)
-    row = await planned(desk, made, 1)
+    new_automation = await utc_daily(desk)
+    row = await planned(desk, new_automation, 1)
     body = sent(row, run_at="2026-05-02T10:30:00Z", scope="this_and_later")
-    heard = await edit(desk, "move", made, body)
+    heard = await edit(desk, "move", new_automation, body)
     automation = heard.data["automation"]
     assert (automation["version"], automation["schedule"]["run_at"]) == (2, "10:30")
     assert heard.data["occurrence"]["automation_version"] == 2
-    got = await desk.member.get(f"{PATH}/{made['id']}")
+    got = await desk.member.get(f"{PATH}/{new_automation['id']}")
     assert got.data["automation"] == automation
 
 
@@ -81,27 +81,27 @@ async def test_a_far_run_is_moved_with_version_0(desk: Desk) -> None:
 
     Interface statements: 4.2 projected; 9 projected.
     """
-    made = await utc_daily(desk)
+    automation = await utc_daily(desk)
     heard = await desk.member.get(f"{PATH}/occurrences", **{"from": "2026-06-10T00:00:00Z"})
     row = heard.data["occurrences"][0]
     assert (row["projected"], row["version"]) == (True, 0)
-    assert (await edit(desk, "skip", made, sent(row))).code == "wrong_state"
-    heard = await edit(desk, "move", made, sent(row, run_at="2026-06-10T12:00:00Z", scope="this"))
+    assert (await edit(desk, "skip", automation, sent(row))).code == "wrong_state"
+    heard = await edit(desk, "move", automation, sent(row, run_at="2026-06-10T12:00:00Z", scope="this"))
     assert (heard.data["occurrence"]["projected"], heard.data["occurrence"]["version"]) == (False, 1)
-    assert (await edit(desk, "skip", made, sent(heard.data["occurrence"]))).status == 200
+    assert (await edit(desk, "skip", automation, sent(heard.data["occurrence"]))).status == 200
 
 
 async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: Desk) -> None:
     """Skip and unskip answer the run and the automation."""
-    made = await utc_daily(desk)
-    row = await planned(desk, made)
-    heard = await edit(desk, "skip", made, sent(row))
+    automation = await utc_daily(desk)
+    row = await planned(desk, automation)
+    heard = await edit(desk, "skip", automation, sent(row))
     skipped = {"state": "skipped", "reason": "by_merchant", "version": 1}
     assert (heard.status, heard.data["occurrence"]) == (200, {**row, **skipped})
     assert heard.data["automation"]["next_run_at"] > row["run_at"]
-    heard = await edit(desk, "unskip", made, sent(heard.data["occurrence"]))
+    heard = await edit(desk, "unskip", automation, sent(heard.data["occurrence"]))
     assert heard.data["occurrence"] == {**row, "version": 2}
-    assert heard.data["automation"] == made
+    assert heard.data["automation"] == automation
 
 
 async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
@@ -109,28 +109,28 @@ async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
 
     Interface statements: 2.1 StaleOccurrence; 4.2 rule 1; 9 occurrence.
     """
-    made = await utc_daily(desk)
-    row = await planned(desk, made)
-    current = (await edit(desk, "skip", made, sent(row))).data
+    automation = await utc_daily(desk)
+    row = await planned(desk, automation)
+    current = (await edit(desk, "skip", automation, sent(row))).data
     for verb, more in (("move", {"run_at": "2020-01-01T00:00:00Z", "scope": "this"}), ("skip", {})):
-        heard = await edit(desk, verb, made, sent(row, **more))
+        heard = await edit(desk, verb, automation, sent(row, **more))
         assert (heard.status, heard.code, heard.data) == (409, "stale_version", current)
         assert heard.body["success"] is False
         assert "errors" not in heard.body
     gone = sent(row, slot_at="2026-05-01T03:33:00Z", automation_version=9)
-    heard = await edit(desk, "unskip", made, gone)
+    heard = await edit(desk, "unskip", automation, gone)
     assert heard.data == {"occurrence": None, "automation": current["automation"]}
 
 
 async def test_refusals_come_in_their_order(desk: Desk) -> None:
     """422 shape, 409 stale, 422 slot_at, 409 state, 422 scope, 422 run_at."""
-    made = await desk.create(schedule={"cadence": "hourly"}, timezone="UTC")
-    row = await planned(desk, made)
+    automation = await desk.create(schedule={"cadence": "hourly"}, timezone="UTC")
+    row = await planned(desk, automation)
     past = "2020-01-01T00:00:00Z"
     later = sent(row, run_at=past, scope="this_and_later")
 
     async def heard(body: dict[str, Any]) -> tuple[int, str | None, list[str]]:
-        answer = await edit(desk, "move", made, body)
+        answer = await edit(desk, "move", automation, body)
         return answer.status, answer.code, sorted(answer.body.get("errors", {}))
 
     odd = {"slot_at": "2026-05-01T09:59:59Z"}
@@ -145,9 +145,9 @@ async def test_refusals_come_in_their_order(desk: Desk) -> None:
     )
     assert await heard({**later, **odd, "automation_version": 9}) == (409, "stale_version", [])
     assert await heard({**later, **odd}) == (422, "validation_failed", ["slot_at"])
-    await edit(desk, "skip", made, sent(row))
+    await edit(desk, "skip", automation, sent(row))
     assert await heard({**later, "occurrence_version": 1}) == (409, "wrong_state", [])
-    body = sent(await planned(desk, made, 1), run_at=past)
+    body = sent(await planned(desk, automation, 1), run_at=past)
     assert await heard({**body, "scope": "this_and_later"}) == (422, "validation_failed", ["scope"])
     assert await heard({**body, "scope": "this"}) == (422, "validation_failed", ["run_at"])
 
@@ -158,24 +158,24 @@ async def test_another_organisations_automation_is_not_found(desk: Desk, verb: s
 
     Interface statements: 4.2 rule 4.
     """
-    made = await utc_daily(desk)
-    body = sent(await planned(desk, made))
+    automation = await utc_daily(desk)
+    body = sent(await planned(desk, automation))
     body |= {"run_at": "2026-05-01T12:00:00Z", "scope": "this"} if verb == "move" else {}
-    foreign = await edit(desk, verb, made, body, desk.stranger)
+    foreign = await edit(desk, verb, automation, body, desk.stranger)
     unknown = await edit(desk, verb, {"id": "01KAGQ3W8ZJ4T6V9X2B5C7D8EF"}, body)
     assert foreign.status == unknown.status == 404
     assert foreign.body == unknown.body
-    assert (await planned(desk, made))["version"] == 0
+    assert (await planned(desk, automation))["version"] == 0
 
 
 async def test_paused_automations_refuse_every_edit(desk: Desk) -> None:
     """Paused automations refuse every edit."""
-    made = await utc_daily(desk)
-    row = await planned(desk, made)
-    paused = (await desk.member.post(f"{PATH}/{made['id']}/pause")).data["automation"]
+    automation = await utc_daily(desk)
+    row = await planned(desk, automation)
+    paused = (await desk.member.post(f"{PATH}/{automation['id']}/pause")).data["automation"]
     body = sent(row, automation_version=paused["version"])
     for verb, more in (
         ("move", {"run_at": "2026-05-01T12:00:00Z", "scope": "this"}), ("skip", {}), ("unskip", {}),
     ):  # fmt: skip
-        heard = await edit(desk, verb, made, {**body, **more})
+        heard = await edit(desk, verb, automation, {**body, **more})
         assert (heard.status, heard.code) == (409, "wrong_state"), verb

@@ -25,10 +25,10 @@ async def automation(service: Service) -> str:
     org = service.own.organization.id
 
     async def connect(tx: Tx) -> IntegrationId:
-        one = await connections.new_integration_id(tx, org)
-        made = connection(org, one, "woocommerce", "The shop", None, tx.now)
-        await connections.insert(tx, org, made, subject=str(one))
-        return one
+        integration = await connections.new_integration_id(tx, org)
+        new_connection = connection(org, integration, "woocommerce", "The shop", None, tx.now)
+        await connections.insert(tx, org, new_connection, subject=str(integration))
+        return integration
 
     body = {
         "template_id": "hide-out-of-stock-products",
@@ -39,8 +39,8 @@ async def automation(service: Service) -> str:
     }
     heard = await (await service.web("owner")).post("/v1/automations", body)
     assert heard.status == 201, heard.body
-    made: str = heard.data["automation"]["id"]
-    return made
+    created: str = heard.data["automation"]["id"]
+    return created
 
 
 async def test_preferences_begin_with_their_defaults(service: Service) -> None:
@@ -109,14 +109,14 @@ async def test_a_fault_is_told_at_its_field(service: Service) -> None:
 
 async def test_an_automation_is_muted_for_oneself(service: Service) -> None:
     """By its alerts or the list; an automation that the organization does not have is refused."""
-    made = await automation(service)
-    alerts = f"/app/automations/{made}/alerts"
+    automation_id = await automation(service)
+    alerts = f"/app/automations/{automation_id}/alerts"
     web = await service.web("member")
     assert (await web.patch(alerts, {"muted": True})).data["muted"] is True
-    assert (await web.get(PATH)).data["preferences"]["muted"] == [{"id": made, "name": "Tell me"}]
+    assert (await web.get(PATH)).data["preferences"]["muted"] == [{"id": automation_id, "name": "Tell me"}]
     assert (await (await service.web("owner")).get(alerts)).data["muted"] is False
     absent = new_id(service.clock.now())
-    heard = await web.patch(PATH, {"muted": [made, absent]})
+    heard = await web.patch(PATH, {"muted": [automation_id, absent]})
     assert heard.errors == {"muted": [f"There is no automation {absent}."]}
     assert (await web.patch(PATH, {"muted": []})).data["preferences"]["muted"] == []
     assert (await web.get(alerts)).data["muted"] is False
@@ -134,8 +134,8 @@ async def test_at_most_500_automations_are_muted(service: Service) -> None:
 
 async def test_the_periods_without_success_are_chosen_for_each_automation(service: Service) -> None:
     """1 to 50, or null for the service's own number."""
-    made = await automation(service)
-    path = f"/app/automations/{made}/alerts"
+    automation_id = await automation(service)
+    path = f"/app/automations/{automation_id}/alerts"
     web = await service.web("member")
     standard = {"quiet_after": None, "default_quiet_after": 3, "quiet_since": None, "muted": False}
     assert (await web.get(path)).data == standard

@@ -53,15 +53,15 @@ def document(request: pytest.FixtureRequest) -> Json:
 def schemas_of(document: Json) -> Iterator[tuple[str, Json]]:
     """Every schema of the document with its place, those inside others included."""
 
-    def inside(value: Any, place: str) -> Iterator[tuple[str, Json]]:
+    def inside(value: Any, location: str) -> Iterator[tuple[str, Json]]:
         if isinstance(value, dict):
-            yield place, value
+            yield location, value
             for name, part in value.items():
                 if name not in ("example", "examples"):
-                    yield from inside(part, f"{place}.{name}")
+                    yield from inside(part, f"{location}.{name}")
         elif isinstance(value, list):
             for number, part in enumerate(value):
-                yield from inside(part, f"{place}.{number}")
+                yield from inside(part, f"{location}.{number}")
 
     for name, schema in document["components"]["schemas"].items():
         yield from inside(schema, name)
@@ -74,16 +74,16 @@ def test_every_reference_resolves_and_no_schema_is_unused(document: Json) -> Non
 
 def test_schemas_are_of_a_form_that_generators_read(document: Json) -> None:
     """No `allOf`, no object or list as a default, nothing beside a reference, objects by name."""
-    for place, schema in schemas_of(document):
-        assert "allOf" not in schema, place
-        assert not isinstance(schema.get("default"), dict | list) or place.endswith("properties"), place
-        assert "$ref" not in schema or set(schema) == {"$ref"}, place
-        is_condition = any(f".{word}" in place for word in ("if", "then", "else", "not"))
-        is_inline = "." in place and not is_condition and isinstance(schema.get("properties"), dict)
-        assert not is_inline or place.endswith(".properties"), place
+    for location, schema in schemas_of(document):
+        assert "allOf" not in schema, location
+        assert not isinstance(schema.get("default"), dict | list) or location.endswith("properties"), location
+        assert "$ref" not in schema or set(schema) == {"$ref"}, location
+        is_condition = any(f".{word}" in location for word in ("if", "then", "else", "not"))
+        is_inline = "." in location and not is_condition and isinstance(schema.get("properties"), dict)
+        assert not is_inline or location.endswith(".properties"), location
         for union in (schema.get("oneOf"), schema.get("anyOf")):
-            references_of_union = [one for one in union or [] if "$ref" in one]
-            assert len(references_of_union) < 2 or "discriminator" in schema, place
+            references_of_union = [item for item in union or [] if "$ref" in item]
+            assert len(references_of_union) < 2 or "discriminator" in schema, location
 
 
 def test_answers_and_bodies_are_named_components(document: Json) -> None:
@@ -91,9 +91,9 @@ def test_answers_and_bodies_are_named_components(document: Json) -> None:
     for item in document["paths"].values():
         for operation in item.values():
             contents = [operation.get("requestBody", {}), *operation["responses"].values()]
-            for content in (part for one in contents for part in one.get("content", {}).values()):
+            for content in (part for entry in contents for part in entry.get("content", {}).values()):
                 schema = content["schema"]
-                assert set(schema) == {"$ref"} or all(set(one) == {"$ref"} for one in schema["anyOf"])
+                assert set(schema) == {"$ref"} or all(set(element) == {"$ref"} for element in schema["anyOf"])
 
 
 def test_a_field_may_be_absent_or_null_and_not_both() -> None:
@@ -104,7 +104,7 @@ def test_a_field_may_be_absent_or_null_and_not_both() -> None:
             is_null = "null" in shape.get("type", []) or {"type": "null"} in shape.get("anyOf", [])
             if is_null and field not in schema.get("required", []):
                 both.add(f"{name}.{field}")
-    is_schedule = {place for place in both if place.startswith("ScheduleBody.")}  # interface 2.4
+    is_schedule = {location for location in both if location.startswith("ScheduleBody.")}  # interface 2.4
     assert both - is_schedule - {"RunRecord.undo"} == ABSENT_OR_NULL
 
 
@@ -161,7 +161,7 @@ def test_a_removal_or_a_narrowing_is_noticed() -> None:
     paths["/v1/automations/runs"]["get"]["parameters"][0]["required"] = True
     paths["/v1/automations/runs"]["get"]["operationId"] = "runs.find"
     del paths["/v1/automations"]["post"]["responses"]["201"]
-    assert sorted(place.rpartition("/")[2] for place in breaks(old, new)) == sorted(
+    assert sorted(location.rpartition("/")[2] for location in breaks(old, new)) == sorted(
         [
             "status: removed",
             "automations body.timezone: required",

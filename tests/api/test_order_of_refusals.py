@@ -302,9 +302,9 @@ async def test_a_token_of_a_key_read_by_nobody_here_yet_is_good(service: Service
     )
     await service.write(lambda tx: keys.rotate_signing(tx, MASTERS))
     await keys.refresh(service.context.engine, service.clock.now(), other)
-    here = service.context
-    service.context = replace(here, keys=other)
+    current = service.context
+    service.context = replace(current, keys=other)
     fresh = await service.token("member")
-    service.context = here
+    service.context = current
     service.clock.tick(2)
     assert (await fresh.get(STATUS)).status == 200

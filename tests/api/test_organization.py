@@ -32,8 +32,8 @@ async def test_an_owner_changes_each_field_and_only_what_is_given(service: Servi
     ):
         before = (await web.get(PATH)).data["organization"]
         heard = await web.patch(PATH, body)
-        wanted = {**before, **body} | ({"name": "Dem\u00f3 Shop"} if "name" in body else {})
-        assert (heard.status, heard.data["organization"]) == (200, wanted)
+        expected = {**before, **body} | ({"name": "Dem\u00f3 Shop"} if "name" in body else {})
+        assert (heard.status, heard.data["organization"]) == (200, expected)
         assert (await web.get(PATH)).data == heard.data
     done = [action for action, _, _ in await actions(service, service.own.organization.id)]
     assert done == ["organization_changed"] * 3
@@ -83,9 +83,9 @@ async def test_a_name_of_120_characters_is_taken(service: Service) -> None:
 
 async def test_two_organisations_never_take_one_name(service: Service) -> None:
     """Name_norm unique; the later of two finds it taken."""
-    own, other = await service.web("owner"), await service.web("stranger")
+    caller, other = await service.web("owner"), await service.web("stranger")
     heard = await asyncio.gather(
-        own.patch(PATH, {"name": "Tea House"}), other.patch(PATH, {"name": "TEA HOUSE"})
+        caller.patch(PATH, {"name": "Tea House"}), other.patch(PATH, {"name": "TEA HOUSE"})
     )
     assert sorted(answer.status for answer in heard) == [200, 422]
 

@@ -55,8 +55,8 @@ def summary(applied: int, conflicts: int = 0, unknown: int = 0) -> str:
 
 async def automation(desk: Desk, name: str) -> str:
     """An automation that runs by hand; its id."""
-    made: str = (await desk.create(name=name, schedule={"cadence": "manual"}))["id"]
-    return made
+    automation_id: str = (await desk.create(name=name, schedule={"cadence": "manual"}))["id"]
+    return automation_id
 
 
 async def put(
@@ -147,10 +147,10 @@ async def test_numbers_are_those_of_the_runs_in_random_histories(desk: Desk) -> 
         for number in range(60):
             queued = service.clock.now() - DAY * chance.random() * 9
             status = chance.choice((*ENDS, "queued", "succeeded"))
-            made = ids[seed * 3 + number // 20]
+            created = ids[seed * 3 + number // 20]
             counts = summary(chance.randrange(5), chance.randrange(2), int(chance.randrange(8) == 0))
             mode = chance.choice(("live", "live", "live", "test"))
-            run = await put(service, org, made, status, queued, counts, mode)
+            run = await put(service, org, created, status, queued, counts, mode)
             if status == "queued" or '"unknown": 1' in counts:
                 waiting.append(run)
         for _ in range(4):
@@ -161,8 +161,8 @@ async def test_numbers_are_those_of_the_runs_in_random_histories(desk: Desk) -> 
                 waiting.remove(run)
             assert await shown(owner, "UTC") == await expected(service, org, "UTC")
             service.clock.tick(60 * chance.randrange(25))
-            await put(service, org, made, "failed", service.clock.now() - timedelta(minutes=1))
-        strip = (await owner.get(STRIPS, automation_ids=made)).data["strips"][0]
+            await put(service, org, created, "failed", service.clock.now() - timedelta(minutes=1))
+        strip = (await owner.get(STRIPS, automation_ids=created)).data["strips"][0]
         assert len(strip["runs"]) <= 30
         assert [run["at"] for run in strip["runs"]] == sorted(run["at"] for run in strip["runs"])
 
@@ -171,7 +171,7 @@ async def test_many_runs_are_added_up_in_passes_and_read_cheaply(desk: Desk) -> 
     """The runs of a week in bounded passes, then at most 10 ms of CPU (docs/design/web.md#overview)."""
     service, owner = desk.service, await desk.service.web("owner")
     org = service.members["owner"].org
-    made = await automation(desk, "Many")
+    automation_id = await automation(desk, "Many")
     week = 7 * 24 * 3_600_000 - 1
     args = {
         "number": MANY,
@@ -181,7 +181,7 @@ async def test_many_runs_are_added_up_in_passes_and_read_cheaply(desk: Desk) -> 
     }
 
     async def fill(tx: Tx) -> None:
-        await tx.execute(_MANY, {"org": org, "automation": made, **args})
+        await tx.execute(_MANY, {"org": org, "automation": automation_id, **args})
 
     await service.write(fill, org=org)
     engine, clock = service.context.engine, service.clock
@@ -195,7 +195,7 @@ async def test_many_runs_are_added_up_in_passes_and_read_cheaply(desk: Desk) -> 
     assert sum(day.succeeded for day in days) == MANY
     assert sum(day.applied for day in days) == 2 * MANY
     assert min(costs) <= 0.010, costs
-    strip = (await owner.get(STRIPS, automation_ids=made)).data["strips"][0]
+    strip = (await owner.get(STRIPS, automation_ids=automation_id)).data["strips"][0]
     assert (len(strip["runs"]), strip["changes_made"]) == (30, 2 * MANY)
 
 
@@ -219,19 +219,19 @@ async def test_a_failure_goes_with_a_newer_success_or_approval(desk: Desk) -> No
         if newer:
             await put(service, org, id_, newer, now - timedelta(hours=1))
     failures = (await owner.get(OVERVIEW)).data["failures"]
-    assert {one["run"]["automation_id"] for one in failures} == {ids["fails"], ids["skipped"]}
-    assert all(one["run"]["status"] == "failed" for one in failures)
+    assert {failure["run"]["automation_id"] for failure in failures} == {ids["fails"], ids["skipped"]}
+    assert all(each_failure["run"]["status"] == "failed" for each_failure in failures)
 
 
 async def test_other_organizations_count_nothing_of_it(desk: Desk) -> None:
     """Neither numbers nor strips."""
     service, owner = desk.service, await desk.service.web("owner")
     stranger = await service.web("stranger")
-    made = await automation(desk, "Ours")
-    await put(service, service.members["owner"].org, made, "failed", service.clock.now() - DAY)
+    automation_id = await automation(desk, "Ours")
+    await put(service, service.members["owner"].org, automation_id, "failed", service.clock.now() - DAY)
     assert sum(day["failed"] for day in (await owner.get(OVERVIEW)).data["days"]) == 1
     assert sum(day["failed"] for day in (await stranger.get(OVERVIEW)).data["days"]) == 0
-    assert (await stranger.get(STRIPS, automation_ids=made)).data["strips"] == []
+    assert (await stranger.get(STRIPS, automation_ids=automation_id)).data["strips"] == []
 
 
 async def test_a_zone_and_ids_are_checked(desk: Desk) -> None:

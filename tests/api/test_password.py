@@ -13,21 +13,21 @@ NEW_PASSWORD = "violet harbour 1931"
 
 def body(**changes: object) -> dict[str, object]:
     """A change of the cast's password, with `changes`."""
-    told = {"current_password": PASSWORD, "new_password": NEW_PASSWORD, **changes}
-    return {name: value for name, value in told.items() if value is not ...}
+    actual = {"current_password": PASSWORD, "new_password": NEW_PASSWORD, **changes}
+    return {name: value for name, value in actual.items() if value is not ...}
 
 
 async def test_a_new_password_renews_this_session_and_ends_the_others(service: Service) -> None:
     """A new cookie; the person's other sessions end; tokens go on."""
-    here, there = await service.web("member"), await service.web("member")
+    caller, there = await service.web("member"), await service.web("member")
     token, other = await service.token("member"), await service.web("owner")
-    before = here.client.cookies["steward"]
-    heard = await here.post(CHANGE, body())
+    before = caller.client.cookies["steward"]
+    heard = await caller.post(CHANGE, body())
     assert heard.status == 200
     assert heard.data["session"]["organization"]["id"] == service.own.organization.id
-    assert here.client.cookies["steward"] != before
-    assert heard.data["session"]["csrf_token"] != here.csrf
-    assert (await here.get(STATUS)).status == 200
+    assert caller.client.cookies["steward"] != before
+    assert heard.data["session"]["csrf_token"] != caller.csrf
+    assert (await caller.get(STATUS)).status == 200
     assert (await there.get(STATUS)).status == 401
     assert (await token.get(STATUS)).status == 200
     assert (await other.get(STATUS)).status == 200

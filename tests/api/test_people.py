@@ -33,9 +33,9 @@ async def test_everybody_sees_the_people_of_their_organisation_alone(service: Se
     heard = await web.get(PEOPLE)
     assert heard.status == 200
     assert heard.data["next_cursor"] is None
-    found = {person["email"]: person for person in heard.data["people"]}
-    assert set(found) == {"owner@example.com", "approver@example.com", "member@example.com"}
-    assert found["member@example.com"] == {
+    results = {person["email"]: person for person in heard.data["people"]}
+    assert set(results) == {"owner@example.com", "approver@example.com", "member@example.com"}
+    assert results["member@example.com"] == {
         "id": service.members["member"].person.id,
         "email": "member@example.com",
         "username": "Mia Member",
@@ -46,7 +46,7 @@ async def test_everybody_sees_the_people_of_their_organisation_alone(service: Se
         "last_seen_at": wire_time(service.clock.now()),
         "mail_refused": False,
     }
-    assert found["owner@example.com"]["last_seen_at"] is None
+    assert results["owner@example.com"]["last_seen_at"] is None
 
 
 async def test_people_are_paged_newest_first(service: Service) -> None:
@@ -133,8 +133,8 @@ async def test_an_owner_whose_account_is_off_does_not_count(service: Service) ->
     off = service.members["approver"].person
     await service.write(lambda tx: people.set_active(tx, off, False))
     assert (await owner.patch(of(service, "owner"), {"role": "member"})).code == "wrong_state"
-    shown = (await owner.get(PEOPLE)).data["people"]
-    assert {person["state"] for person in shown if person["id"] == off.id} == {"deactivated"}
+    shown_people = (await owner.get(PEOPLE)).data["people"]
+    assert {person["state"] for person in shown_people if person["id"] == off.id} == {"deactivated"}
 
 
 async def test_two_owners_cannot_both_leave_at_once(service: Service) -> None:
@@ -173,9 +173,9 @@ async def test_people_of_others_are_not_found(service: Service) -> None:
         ("POST", "/deactivate", {}),
         ("POST", "/activate", {}),
     ):
-        one = await web.call(method, foreign + tail, body=body)
+        answer = await web.call(method, foreign + tail, body=body)
         other = await web.call(method, absent + tail, body=body)
-        assert (one.status, one.body) == (404, other.body)
+        assert (answer.status, answer.body) == (404, other.body)
 
 
 NO_ROLES: list[dict[str, object]] = [

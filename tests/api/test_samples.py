@@ -41,32 +41,32 @@ def hiding(whole: Whole, **changes: Any) -> dict[str, Any]:
 async def test_it_tells_what_a_test_run_would_and_writes_nothing(whole: Whole, member: Caller) -> None:
     """The same numbers as a test run, with examples; no automation, no run, no write in the shop."""
     writes = whole.shop.world.state.ledger.writes()
-    found = await member.post(SAMPLE, hiding(whole))
-    assert found.status == 200, found.body
+    answer = await member.post(SAMPLE, hiding(whole))
+    assert answer.status == 200, answer.body
     assert whole.shop.world.state.ledger.writes() == writes
     assert (await member.get("/v1/automations")).data["automations"] == []
     trial = await whole.shop.run_now(await whole.shop.hiding(limit=5000), Mode.TEST)
     await whole.shop.until_settled(trial)
     summary: Any = (await whole.shop.run(trial)).summary
-    assert found.data["complete"]
-    assert found.data["changes"] == summary["counts"]["proposed"] > 0
-    assert (found.data["checked"], found.data["matched"]) == (
+    assert answer.data["complete"]
+    assert answer.data["changes"] == summary["counts"]["proposed"] > 0
+    assert (answer.data["checked"], answer.data["matched"]) == (
         summary["counts"]["read"],
         summary["counts"]["matched"],
     )
-    assert found.data["noun"] == "product"
-    assert 0 < len(found.data["objects"]) <= 5
+    assert answer.data["noun"] == "product"
+    assert 0 < len(answer.data["objects"]) <= 5
 
 
 async def test_a_large_shop_is_looked_at_in_part(whole: Whole, member: Caller) -> None:
     """At most 500 objects of a list, and it says so; what needs another list as a whole is not guessed."""
     whole.shop.world.load_products(700)
-    found = (await member.post(SAMPLE, hiding(whole))).data
-    assert (found["complete"], found["checked"]) == (False, 500)
+    data = (await member.post(SAMPLE, hiding(whole))).data
+    assert (data["complete"], data["checked"]) == (False, 500)
     pages = [
-        one
-        for one in whole.shop.world.state.ledger.entries(reads=True)
-        if one.request.path.endswith("/products")
+        entry
+        for entry in whole.shop.world.state.ledger.entries(reads=True)
+        if entry.request.path.endswith("/products")
     ]
     assert len(pages) <= 6
 
@@ -93,8 +93,8 @@ async def test_every_template_on_a_shop_is_sampled_without_a_write(whole: Whole,
     def here(value: Any) -> Any:
         if isinstance(value, dict):
             return {
-                name: numbers[each] if name == "integration_id" else here(each)
-                for name, each in value.items()
+                name: numbers[item] if name == "integration_id" else here(item)
+                for name, item in value.items()
             }
         return value
 
@@ -104,9 +104,9 @@ async def test_every_template_on_a_shop_is_sampled_without_a_write(whole: Whole,
         facts = BY_ID[name].facts
         if "woocommerce" not in facts.platforms or name in ELSEWHERE:
             continue
-        found = await member.post(SAMPLE, hiding(whole, template_id=name, inputs=here(inputs)))
-        assert found.status == 200, (name, found.body)
-        data = found.data
+        answer = await member.post(SAMPLE, hiding(whole, template_id=name, inputs=here(inputs)))
+        assert answer.status == 200, (name, answer.body)
+        data = answer.data
         assert data["steps"] or data["message"], name
         assert (data["changes"] is not None) == facts.changes_store or data["message"], name
         sampled += 1

@@ -34,9 +34,11 @@ async def propose(desk: Desk, org: OrgId, labels_by_run: Mapping[str, Sequence[s
 
     async def insert(tx: Tx) -> None:
         for run, labels in labels_by_run.items():
-            made = [change(run, position, label) for position, label in enumerate(labels)]
-            await changes.insert(tx, org, [(one, change_wire(one)) for one in made])
-            words = ((one, terms_of(one.proposal)) for one in made)
+            new_changes = [change(run, position, label) for position, label in enumerate(labels)]
+            await changes.insert(
+                tx, org, [(each_change, change_wire(each_change)) for each_change in new_changes]
+            )
+            words = ((item, terms_of(item.proposal)) for item in new_changes)
             await search_terms.insert(tx, org, RunId(run), words)
 
     await desk.service.write(insert, org=org)
@@ -67,10 +69,10 @@ async def test_each_kind_is_searched_by_beginnings_of_words(desk: Desk) -> None:
     """Names, SKUs, order numbers, ids at the platform and of runs, whatever case and signs are typed."""
     service, web = desk.service, await desk.service.web("member")
     org = service.members["member"].org
-    made = await automation(desk, "Hide (sencha) teas")
+    automation_id = await automation(desk, "Hide (sencha) teas")
     now = service.clock.now()
-    older = await put(service, org, made, "waiting_approval", now - timedelta(hours=2))
-    newer = await put(service, org, made, "succeeded", now - timedelta(hours=1))
+    older = await put(service, org, automation_id, "waiting_approval", now - timedelta(hours=2))
+    newer = await put(service, org, automation_id, "succeeded", now - timedelta(hours=1))
     labels = ["Green Sencha, 100 g (TEA-100/G)", "#1001, Ada Byron"]
     await propose(desk, org, {older: labels, newer: ["Grüner Tee ½", "Green mug", "ＦＵＬＬ width"]})
     for q, runs in {
@@ -92,7 +94,7 @@ async def test_each_kind_is_searched_by_beginnings_of_words(desk: Desk) -> None:
     answer = await searched(web, "sencha gree")
     assert answer["changes"][0]["object_label"] == "Green Sencha, 100 g (TEA-100/G)"
     answer = await searched(web, "sench")
-    assert [hit["id"] for hit in answer["automations"]] == [made]
+    assert [hit["id"] for hit in answer["automations"]] == [automation_id]
     answer = await searched(web, newer[:12].lower())
     assert {hit["id"] for hit in answer["runs"]} >= {newer}
     assert newer in await listed(web, q=newer)
@@ -106,8 +108,8 @@ async def test_what_is_searched_is_the_organizations_own(desk: Desk) -> None:
     """Another organization's words, runs, automations and connections match nothing."""
     service = desk.service
     org = service.members["member"].org
-    made = await automation(desk, "Private quinces")
-    run = await put(service, org, made, "succeeded", service.clock.now())
+    automation_id = await automation(desk, "Private quinces")
+    run = await put(service, org, automation_id, "succeeded", service.clock.now())
     await propose(desk, org, {run: ["Private quince jam (QUI-7)"]})
     stranger = await service.web("stranger")
     for q in ("private", "qui-7", run[:10], run):
@@ -137,7 +139,7 @@ async def test_pages_of_a_search_hold_every_run_once_in_order(desk: Desk) -> Non
         return [
             run
             for run in newest
-            if all(any(word.startswith(begin) for word in words[run]) for begin in beginnings)
+            if all(any(word.startswith(start) for word in words[run]) for start in beginnings)
         ]
 
     assert await listed(web, q="comm", limit="100") == newest
@@ -178,9 +180,9 @@ async def test_pages_are_right_however_words_that_begin_alike_share_runs(desk: D
 async def test_runs_are_listed_by_the_store_they_ran_on(desk: Desk) -> None:
     """Also after the automation moved; a store and an automation at once are refused."""
     web = await desk.service.web("member")
-    made = await desk.create(schedule={"cadence": "manual"})
+    automation = await desk.create(schedule={"cadence": "manual"})
     body = {"idempotency_key": "one", "mode": "test"}
-    heard = await desk.member.post(f"/v1/automations/{made['id']}/runs", body)
+    heard = await desk.member.post(f"/v1/automations/{automation['id']}/runs", body)
     run = heard.data["run"]["id"]
     other = await desk.create(schedule={"cadence": "manual"}, integration_id=desk.other_store)
     heard = await desk.member.post(
@@ -189,7 +191,7 @@ async def test_runs_are_listed_by_the_store_they_ran_on(desk: Desk) -> None:
     assert await listed(web, integration_id=str(desk.store)) == [run]
     assert await listed(web, integration_id=str(desk.store), mode="live") == []
     assert await listed(web, integration_id=str(desk.other_store)) == [heard.data["run"]["id"]]
-    refused = await web.get(RUNS, integration_id=str(desk.store), automation_id=made["id"])
+    refused = await web.get(RUNS, integration_id=str(desk.store), automation_id=automation["id"])
     assert (refused.status, list(refused.body["errors"])) == (422, ["integration_id"])
 
 

@@ -14,7 +14,7 @@ PREFIX = "/v1/automations"
 
 async def _hidden(whole: Whole, owner: Caller) -> JsonObject:
     """A live run that hid products, ended."""
-    made = await owner.post(
+    answer = await owner.post(
         PREFIX,
         {
             "template_id": "hide-out-of-stock-products",
@@ -25,7 +25,7 @@ async def _hidden(whole: Whole, owner: Caller) -> JsonObject:
         },
     )
     started = await owner.post(
-        f"{PREFIX}/{made.data['automation']['id']}/runs", {"idempotency_key": "to-be-undone"}
+        f"{PREFIX}/{answer.data['automation']['id']}/runs", {"idempotency_key": "to-be-undone"}
     )
     return await _approved(whole, owner, started.data["run"])
 
@@ -43,9 +43,9 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole
     """The original tells what can be undone before, while and after, and its changes who undid them."""
     owner, token = await whole.service.web("owner"), await whole.service.token("member")
     run = await _hidden(whole, owner)
-    told = run["undo"]
-    assert isinstance(told, dict)
-    assert (told["possible"], told["undoable"], told["undone"]) == (True, told["changes"], 0)
+    undo = run["undo"]
+    assert isinstance(undo, dict)
+    assert (undo["possible"], undo["undoable"], undo["undone"]) == (True, undo["changes"], 0)
     path = f"{PREFIX}/runs/{run['id']}/undo"
     started = await token.post(path, {"idempotency_key": "first-undo"})
     assert (started.status, started.data["run"]["undo_of"]) == (201, run["id"])
@@ -68,14 +68,14 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole
     ended = await _approved(whole, owner, undo_run)
     assert ended["status"] == "succeeded"
     undone = (await token.get(f"{PREFIX}/runs/{run['id']}")).data["run"]["undo"]
-    assert (undone["undone"], undone["run_ids"]) == (told["undoable"], [undo_run["id"]])
+    assert (undone["undone"], undone["run_ids"]) == (undo["undoable"], [undo_run["id"]])
     changes = (await token.get(f"{PREFIX}/runs/{run['id']}/changes")).data["changes"]
     back = (await token.get(f"{PREFIX}/runs/{undo_run['id']}/changes")).data["changes"]
-    assert {each["id"]: each["undone_by"] for each in changes} == {
-        each["undo_of"]: each["id"] for each in back
+    assert {change["id"]: change["undone_by"] for change in changes} == {
+        item["undo_of"]: item["id"] for item in back
     }
     listed = (await token.get(f"{PREFIX}/runs", undo_of=run["id"])).data["runs"]
-    assert [each["id"] for each in listed] == [undo_run["id"]]
+    assert [entry["id"] for entry in listed] == [undo_run["id"]]
 
 
 async def test_faults_of_an_undo_are_told_by_field(whole: Whole) -> None:

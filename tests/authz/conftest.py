@@ -12,6 +12,6 @@ from tests.fake_clock import FakeClock
 @pytest.fixture
 async def two(engine: Engine, clock: FakeClock) -> AsyncIterator[Two]:
     """The service with both organisations."""
-    made = await make_two(engine, clock)
-    yield made
-    await made.service.close()
+    new_two = await make_two(engine, clock)
+    yield new_two
+    await new_two.service.close()

@@ -34,10 +34,14 @@ async def refusals(two: Two, caller: Caller, expected: Callable[[Operation], Exp
         content = b"{" if row.method in CHANGING else None
         headers = {"Content-Type": "application/json"}
         heard = await caller.call(row.method, at(row, two.ours), content=content, headers=headers)
-        found = (heard.status, heard.code)
-        wanted = expected(row)
-        if found != wanted if wanted else (heard.status in (401, 403, 429) or heard.status >= 500):
-            wrong.append(f"{row.method} {row.path}: {found}, not {wanted}")
+        collected = (heard.status, heard.code)
+        expected_value = expected(row)
+        if (
+            collected != expected_value
+            if expected_value
+            else (heard.status in (401, 403, 429) or heard.status >= 500)
+        ):
+            wrong.append(f"{row.method} {row.path}: {collected}, not {expected_value}")
     return wrong
 
 
@@ -56,9 +60,9 @@ async def issued(two: Two) -> tuple[Issued, Caller]:
     """A new credential of ours and a token of it."""
     service = two.service
     ring, org = service.context.keys, service.members["owner"].org
-    made: Issued = await service.write(lambda tx: credentials.issue(tx, ring, org, "one more"))
-    service.own.issued = made
-    return made, await service.token("owner")
+    created: Issued = await service.write(lambda tx: credentials.issue(tx, ring, org, "one more"))
+    service.own.issued = created
+    return created, await service.token("owner")
 
 
 async def garbage(two: Two) -> Caller:
@@ -77,25 +81,25 @@ async def expired(two: Two) -> Caller:
 
 async def rotated(two: Two) -> Caller:
     """A token of a credential that has another secret since."""
-    made, caller = await issued(two)
-    ring, client = two.service.context.keys, made.credential.client_id
+    created, caller = await issued(two)
+    ring, client = two.service.context.keys, created.credential.client_id
     await two.service.write(lambda tx: credentials.rotate(tx, ring, client))
     return caller
 
 
 async def disabled(two: Two) -> Caller:
     """A token of a credential that was switched off."""
-    made, caller = await issued(two)
-    await two.service.write(lambda tx: credentials.set_enabled(tx, made.credential.client_id, False))
+    created, caller = await issued(two)
+    await two.service.write(lambda tx: credentials.set_enabled(tx, created.credential.client_id, False))
     return caller
 
 
 async def disabled_and_enabled(two: Two) -> Caller:
     """A token from before its credential was switched off and on again."""
-    made, caller = await issued(two)
+    created, caller = await issued(two)
     for enabled in (False, True):
         await two.service.write(
-            lambda tx, to=enabled: credentials.set_enabled(tx, made.credential.client_id, to)
+            lambda tx, to=enabled: credentials.set_enabled(tx, created.credential.client_id, to)
         )
     return caller
 
@@ -266,6 +270,6 @@ async def test_what_is_outside_the_envelope_looks_at_no_token(two: Two) -> None:
     """Login, keys, health and the document are public."""
     nobody, bad = two.service.nobody(), await garbage(two)
     for row in RAW_OPERATIONS:
-        heard = [await one.call(row.method, row.path, content=b"{}") for one in (nobody, bad)]
+        heard = [await caller.call(row.method, row.path, content=b"{}") for caller in (nobody, bad)]
         assert heard[0].status == heard[1].status, row.path
         assert heard[0].status not in (401, 403), row.path

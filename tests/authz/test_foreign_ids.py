@@ -36,10 +36,10 @@ async def callers(two: Two, row: Operation, *, name: str = "owner") -> list[Call
     """Who may call the row: by session, and by token where it is a token's."""
     if name not in two.sessions:
         two.sessions[name] = await two.service.web(name)
-    found = [two.sessions[name]]
+    found_callers = [two.sessions[name]]
     if row.access is Access.API and row.scope in TOKEN_SCOPES:
-        found.append(await two.service.token(name))
-    return found
+        found_callers.append(await two.service.token(name))
+    return found_callers
 
 
 async def heard(
@@ -52,8 +52,10 @@ async def heard(
     answer: httpx.Response = await caller.client.request(
         row.method, path, params=dict(query or {}), json=body, headers=headers
     )
-    kept = {key: value for key, value in answer.headers.items() if key not in ("x-request-id", "set-cookie")}
-    return answer.status_code, kept, answer.content
+    stored = {
+        key: value for key, value in answer.headers.items() if key not in ("x-request-id", "set-cookie")
+    }
+    return answer.status_code, stored, answer.content
 
 
 async def tried(
@@ -77,10 +79,10 @@ def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
         yield path
         pending = [field.annotation]
         while pending:
-            one = pending.pop()
-            pending.extend(typing.get_args(one))
-            if isinstance(one, type) and issubclass(one, BaseModel):
-                yield from _fields(one, f"{path}.")
+            item = pending.pop()
+            pending.extend(typing.get_args(item))
+            if isinstance(item, type) and issubclass(item, BaseModel):
+                yield from _fields(item, f"{path}.")
 
 
 @pytest.mark.parametrize("row", OPERATIONS, ids=named)
@@ -88,12 +90,12 @@ def test_every_field_that_takes_an_id_is_named(row: Operation) -> None:
     """Point 5: ids in body and filter; what a new field adds must be added here."""
 
     def ids(names: Iterator[str]) -> set[str]:
-        return {one for one in names if one.endswith("_id")} - NO_IDS
+        return {name for name in names if name.endswith("_id")} - NO_IDS
 
     if row.query is not None:
         assert ids(_fields(row.query)) == set(spelled(row).filters)
-    found = {one.rpartition(".")[0] or one for one in ids(_fields(row.body))}
-    assert found <= set(spelled(row).bodies), found
+    collected = {one.rpartition(".")[0] or one for one in ids(_fields(row.body))}
+    assert collected <= set(spelled(row).bodies), collected
 
 
 async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
@@ -112,16 +114,19 @@ async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: Two) -> N
     """Byte-equal, and another answer than one's own id gets."""
     two = two_walled
     for row in OPERATIONS:
-        for place, (name, body) in spelled(row).bodies.items():
+        for location, (name, body) in spelled(row).bodies.items():
             for caller in await callers(two, row):
                 path = at(row, two.ours)
-                foreign, absent, own = [
+                foreign, absent, own_values = [
                     await tried(caller, row, path, body(two.ours, ids.one(name)), sent=ids.one(name))
                     for ids in (two.theirs, ABSENT, two.ours)
                 ]
                 assert foreign == absent, (named(row), name)
                 assert foreign[0] in (404, 422), (named(row), name, foreign)
-                assert (own == foreign) == ((named(row), place) in NOT_LOOKED_AT), (named(row), place)
+                assert (own_values == foreign) == ((named(row), location) in NOT_LOOKED_AT), (
+                    named(row),
+                    location,
+                )
                 assert two.told(foreign[2]) == [], named(row)
     await unharmed(two)
 
@@ -132,13 +137,13 @@ async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: Two) ->
     for row in OPERATIONS:
         for parameter, name in spelled(row).filters.items():
             for caller in await callers(two, row):
-                foreign, absent, own = [
+                foreign, absent, own_values = [
                     await heard(caller, row, at(row, two.ours), query={parameter: ids.one(name)})
                     for ids in (two.theirs, ABSENT, two.ours)
                 ]
                 assert foreign == absent, (named(row), name)
-                assert own[0] == 200, (named(row), name, own)
-                assert own != foreign, (named(row), name)
+                assert own_values[0] == 200, (named(row), name, own_values)
+                assert own_values != foreign, (named(row), name)
                 assert two.told(foreign[2]) == [], named(row)
 
 
@@ -164,11 +169,11 @@ async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
     """No character of a cursor can be altered."""
     owner = await two.service.token("owner")
     cursor = (await owner.get("/v1/automations", limit=1)).data["next_cursor"]
-    for place, sign in enumerate(cursor):
+    for index, sign in enumerate(cursor):
         for other in {"A", "B", "=", "-", "", chr(ord(sign) ^ 1)} - {sign}:
-            altered = cursor[:place] + other + cursor[place + 1 :]
+            altered = cursor[:index] + other + cursor[index + 1 :]
             heard = await owner.get("/v1/automations", limit=1, cursor=altered)
-            assert heard.status == 422, (place, other)
+            assert heard.status == 422, (index, other)
             assert list(heard.errors) == ["cursor"]
 
 
@@ -198,5 +203,5 @@ async def unharmed(two: Two) -> None:
 
 async def _states(stranger: Caller, ids: Ids) -> set[str]:
     run = (await stranger.get(f"/v1/automations/runs/{ids.run_id}")).data["run"]
-    found = (await stranger.get("/app/connections")).data["connections"]
-    return {run["status"], *(one["state"] for one in found)}
+    connections = (await stranger.get("/app/connections")).data["connections"]
+    return {run["status"], *(item["state"] for item in connections)}

@@ -126,11 +126,11 @@ async def test_what_one_process_revokes_another_refuses(
     there.headers |= token.headers
     there_web = second.nobody()
     there_web.client.cookies.update(web.client.cookies)
-    assert [await status(one) for one in (token, there, web, there_web)] == [200] * 4
+    assert [await status(caller) for caller in (token, there, web, there_web)] == [200] * 4
     web.csrf, there_web.csrf = None, web.csrf
     assert (await there_web.delete("/app/session")).status == 200
     assert await status(web) == 401
     client = service.own.issued.credential.client_id
     await second.write(lambda tx: credentials.set_enabled(tx, client, False))
-    assert [await status(one) for one in (token, there)] == [401] * 2
+    assert [await status(each_caller) for each_caller in (token, there)] == [401] * 2
     await engine.close()

@@ -33,15 +33,19 @@ async def test_of_a_thousand_updates_with_one_version_one_wins(
     heard = await asyncio.gather(
         *(owner.patch(path, {"version": before, "name": f"number {number}"}) for number in range(MANY))
     )
-    won = [one for one in heard if one.status == 200]
+    won = [element for element in heard if element.status == 200]
     lost = [one for one in heard if one.status != 200]
     assert (len(won), len(lost)) == (1, MANY - 1)
     assert {(one.status, one.code) for one in lost} == {(409, "stale_version")}
     current = (await owner.get(path)).data["automation"]
     assert (current["version"], current["name"]) == (before + 1, won[0].data["automation"]["name"])
-    for one in lost:
-        assert one.data["occurrence"] is None
-        told = one.data["automation"]
-        assert (told["id"], told["version"], told["name"]) == (current["id"], before + 1, current["name"])
+    for item in lost:
+        assert item.data["occurrence"] is None
+        automation = item.data["automation"]
+        assert (automation["id"], automation["version"], automation["name"]) == (
+            current["id"],
+            before + 1,
+            current["name"],
+        )
     history = (await (await two.service.web("owner")).get(f"/app/automations/{current['id']}/history")).data
     assert [entry["version"] for entry in history["entries"]].count(before + 1) == 1

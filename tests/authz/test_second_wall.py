@@ -94,10 +94,10 @@ async def test_every_table_stands_behind_the_wall_or_in_the_directory(walled: Wa
         "SELECT relname, relrowsecurity AND relforcerowsecurity AS walled FROM pg_class"
         " WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
     )
-    found = {row["relname"]: row["walled"] for row in rows}
-    behind = {name for name, is_walled in found.items() if is_walled}
-    assert behind >= OWNED
-    assert found.keys() - behind - DIRECTORY == set()
+    results = {row["relname"]: row["walled"] for row in rows}
+    lagging = {name for name, is_walled in results.items() if is_walled}
+    assert lagging >= OWNED
+    assert results.keys() - lagging - DIRECTORY == set()
 
 
 async def test_each_organisation_sees_its_own_rows_and_without_one_there_are_none(walled: Walled) -> None:
@@ -185,9 +185,9 @@ async def test_the_hook_really_takes_the_first_wall_away(
     look = partial(run_lists.find, org=both[0], run_filter=run_lists.RunFilter(), limit=100, after=None)
 
     async def seen(orgs: list[OrgId]) -> set[bool]:
-        found = await service.context.engine.read(service.clock.now(), look, org=orgs)
-        assert ours.run_id in {row["id"] for row in found}
-        return {theirs.run_id in {row["id"] for row in found}}
+        rows = await service.context.engine.read(service.clock.now(), look, org=orgs)
+        assert ours.run_id in {row["id"] for row in rows}
+        return {theirs.run_id in {row["id"] for row in rows}}
 
     assert await seen(both) == {False}
     without_the_first_wall(monkeypatch)

@@ -33,36 +33,39 @@ async def both(postgresql_url: str, clock: FakeClock) -> AsyncIterator[tuple[Ser
         await engine.close()
 
 
-async def statuses(callers: list[Caller], each: int) -> list[int]:
+async def statuses(callers: list[Caller], number: int) -> list[int]:
     """The statuses of that many calls of each caller, all at once."""
     return sorted(
-        heard.status for heard in await asyncio.gather(*(one.get(STATUS) for one in callers * each))
+        heard.status for heard in await asyncio.gather(*(caller.get(STATUS) for caller in callers * number))
     )
 
 
 async def test_calls_are_counted_together(both: tuple[Service, Service]) -> None:
     """Exact on PostgreSQL over all processes; a refused call consumes nothing."""
-    assert await statuses([await one.token("member") for one in both], 6) == [200] * 5 + [429] * 7
+    assert await statuses([await service.token("member") for service in both], 6) == [200] * 5 + [429] * 7
     # Two of the organisation's seven are left: the seven refused calls used up none of them.
-    assert await statuses([await one.token("owner") for one in both], 3) == [200] * 2 + [429] * 4
+    assert (
+        await statuses([await each_service.token("owner") for each_service in both], 3)
+        == [200] * 2 + [429] * 4
+    )
 
 
 async def test_login_attempts_are_counted_together(both: tuple[Service, Service]) -> None:
     """By client, whichever process is asked from whichever address."""
-    callers = [one.nobody(f"198.51.100.{number}") for number in range(4) for one in both]
+    callers = [service.nobody(f"198.51.100.{number}") for number in range(4) for service in both]
     body = both[0].login_body("member")
-    heard = await asyncio.gather(*(one.post(LOGIN, body) for one in callers))
-    assert sorted(one.status for one in heard) == [200] * 3 + [429] * 5
+    heard = await asyncio.gather(*(caller.post(LOGIN, body) for caller in callers))
+    assert sorted(answer.status for answer in heard) == [200] * 3 + [429] * 5
 
 
 async def test_a_run_is_read_in_two_round_trips(postgresql_url: str, clock: FakeClock) -> None:
     """Issue: GET run at most two, with revocation and limits exact; a poll with nothing new is no dearer."""
-    at = urlsplit(postgresql_url)
-    assert at.hostname is not None
-    assert at.port is not None
-    async with line_to(at.hostname, at.port) as line:
-        way = postgresql_url.replace(f":{at.port}/", f":{line.listen_port}/", 1)
-        engine = await PostgresEngine.open(way, size=1, clock=clock, test=True)
+    points = urlsplit(postgresql_url)
+    assert points.hostname is not None
+    assert points.port is not None
+    async with line_to(points.hostname, points.port) as line:
+        url = postgresql_url.replace(f":{points.port}/", f":{line.listen_port}/", 1)
+        engine = await PostgresEngine.open(url, size=1, clock=clock, test=True)
         two = await make_two(engine, clock)
         two.service.restart(limit_person=2 * CALLS + 2)
         token = await two.service.token("owner")

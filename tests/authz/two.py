@@ -150,7 +150,7 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
         private_hosts=hosts,
         transport=outside.transport(),
     )
-    made = build(
+    new_build = build(
         Options(
             private_hosts=hosts,
             read_s=10.0,
@@ -160,10 +160,10 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
             bounded=True,
         )
     )
-    templates = {one.facts.template_id: one for one in [*TEMPLATES, REPORT]}
+    templates = {template.facts.template_id: template for template in [*TEMPLATES, REPORT]}
     return {
-        "vault": Vault(MASTERS, made, Outbound(wire), register),
-        "automation_rules": AutomationRules(templates, made),
+        "vault": Vault(MASTERS, new_build, Outbound(wire), register),
+        "automation_rules": AutomationRules(templates, new_build),
     }
 
 
@@ -199,8 +199,8 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
     guest = {"email": f"{mark}@example.com", "role": "member", "first_name": mark, "last_name": mark}
     for export in (_export(f"{mark} before"), _export(mark)):
         keep = {"source": "workflow_tool", "name": mark, "content": export}
-        kept = await web.post(f"{PREFIX}/imports", keep)
-        assert kept.status == 201, kept.body
+        answer = await web.post(f"{PREFIX}/imports", keep)
+        assert answer.status == 201, answer.body
     christmas = {"kind": "yearly", "first": "12-24", "last": "12-26"}
     scope = {"kind": "automation", "automation_id": first}
     closed = {"name": mark, "scope": scope, "stops": "changes", "when": christmas}
@@ -222,7 +222,7 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
         organization_id=int(org),
         template_id="hide-out-of-stock-products",
         slot_at=coming[1]["slot_at"],
-        import_id=kept.data["import"]["id"],
+        import_id=answer.data["import"]["id"],
         route_id=route_id,
         message_id=message_id,
         period_id=period.data["closed_period"]["id"],
@@ -257,12 +257,12 @@ _LISTED = {"resource": "product", "operation": "getAll", "limit": 1, "options": 
 
 def _export(mark: str) -> Mapping[str, Any]:
     """A workflow of two steps that reads the store, named by the mark."""
-    begin, then = f"{mark} begin", f"{mark} then"
+    start, then = f"{mark} begin", f"{mark} then"
     steps = [
-        {"name": begin, "type": "n8n-nodes-base.manualTrigger", "typeVersion": 1, "parameters": {}},
+        {"name": start, "type": "n8n-nodes-base.manualTrigger", "typeVersion": 1, "parameters": {}},
         {"name": then, "type": "n8n-nodes-base.wooCommerce", "typeVersion": 1, "parameters": _LISTED},
     ]
-    wires = {begin: {"main": [[{"node": then, "type": "main", "index": 0}]]}}
+    wires = {start: {"main": [[{"node": then, "type": "main", "index": 0}]]}}
     return {"name": mark, "nodes": steps, "connections": wires}
 
 
@@ -291,7 +291,7 @@ async def create_automation(web: Caller, store: int, name: str) -> str:
 async def _second_store(tx: Tx, own: OrgId, mark: str, keys: Mapping[str, str], vault: Vault) -> None:
     """Another connection to the one shop there is, as connecting would refuse to make it."""
     integration = await connections.new_integration_id(tx, own)
-    made = Connection(
+    connection = Connection(
         org=own,
         integration_id=integration,
         kind="woocommerce",
@@ -310,7 +310,7 @@ async def _second_store(tx: Tx, own: OrgId, mark: str, keys: Mapping[str, str], 
         checked_at=tx.now,
         last_error=None,
     )
-    await connections.insert(tx, own, made, subject=str(made.integration_id))
+    await connections.insert(tx, own, connection, subject=str(connection.integration_id))
 
 
 async def _waiting(
@@ -337,27 +337,29 @@ async def _waiting(
     async def park(tx: Tx) -> None:
         assert await transitions.start(tx, lease)
         for position, change in enumerate(ids):
-            made = _change(change, run, position, mark)
-            await changes.insert(tx, org, [(made, change_wire(made))])
-            await search_terms.insert(tx, org, run, [(made, terms_of(made.proposal))])
-        asked = _approval(org, approval, run, AutomationId(automation), mark=mark, now=now)
+            new_change = _change(change, run, position, mark)
+            await changes.insert(tx, org, [(new_change, change_wire(new_change))])
+            await search_terms.insert(tx, org, run, [(new_change, terms_of(new_change.proposal))])
+        asked_approval = _approval(org, approval, run, AutomationId(automation), mark=mark, now=now)
         # Two rounds that nobody decided on, so that lists of decided ones have two pages.
         for past in (2, 3):
-            over = replace(asked, id=ApprovalId(new_id(now)), round=past)
+            over = replace(asked_approval, id=ApprovalId(new_id(now)), round=past)
             await approvals.insert(tx, org, over, integration=IntegrationId(store))
             decision = Decision(ApprovalStatus.EXPIRED)
             assert await approvals.decide(tx, org, over.id, version=1, decision=decision)
-        await approvals.insert(tx, org, asked, integration=IntegrationId(store))
-        assert await transitions.park(tx, lease, approval=approval, expires_at=asked.expires_at, leased_ms=0)
+        await approvals.insert(tx, org, asked_approval, integration=IntegrationId(store))
+        assert await transitions.park(
+            tx, lease, approval=approval, expires_at=asked_approval.expires_at, leased_ms=0
+        )
 
     await service.write(park, org=org)
     return str(run), str(approval), str(ids[0])
 
 
 def _change(change: ChangeId, run: RunId, position: int, mark: str) -> Change:
-    shown = FieldChange("status", "Status", "publish", "draft", FieldKind.TEXT)
+    field = FieldChange("status", "Status", "publish", "draft", FieldKind.TEXT)
     thing = ObjectRef("product", str(position), f"{mark} {position}")
-    proposal = Proposal(thing, Action.UPDATE, (shown,), (), IntegrationId(1))
+    proposal = Proposal(thing, Action.UPDATE, (field,), (), IntegrationId(1))
     return Change(
         id=change,
         run_id=run,

@@ -69,9 +69,11 @@ def _errors(bindings: JsonObject, accounts: JsonObject, plan: Plan = PLAN) -> di
 
 def test_both_fields_are_kept_as_one_and_shown_apart() -> None:
     """What is bound by either field is one object, and each field shows its own steps."""
-    kept = check_bound(Faults(), PLAN, {"Tell": TEAMS}, {"Ask": {"integration_id": 1}}, CONNECTIONS)
-    assert bindings_of(kept) == {"Tell": TEAMS}
-    assert accounts_of(kept) == {"Ask": {"integration_id": 1}}
+    stored_check_bound = check_bound(
+        Faults(), PLAN, {"Tell": TEAMS}, {"Ask": {"integration_id": 1}}, CONNECTIONS
+    )
+    assert bindings_of(stored_check_bound) == {"Tell": TEAMS}
+    assert accounts_of(stored_check_bound) == {"Ask": {"integration_id": 1}}
 
 
 @pytest.mark.parametrize(

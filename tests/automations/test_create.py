@@ -37,46 +37,50 @@ async def refused(world: World, **fields: Any) -> dict[str, list[str]]:
 
 async def test_a_schedule_makes_it_active_at_once(world: World) -> None:
     """A cadence other than manual. See docs/design/api/automations.md#states."""
-    made = await world.create()
-    assert (made.state, made.version) == (AutomationState.ACTIVE, 1)
-    assert made.next_run_at == HOUR.replace(minute=made.spread_minutes)
-    assert made == await world.read(made)
+    automation = await world.create()
+    assert (automation.state, automation.version) == (AutomationState.ACTIVE, 1)
+    assert automation.next_run_at == HOUR.replace(minute=automation.spread_minutes)
+    assert automation == await world.read(automation)
 
 
 async def test_a_manual_one_is_a_draft_run_by_hand(world: World) -> None:
     """Cadence manual. See docs/design/api/automations.md#states."""
-    made = await world.create(schedule=BY_HAND)
-    assert (made.state, made.next_run_at, made.schedule) == (AutomationState.DRAFT, None, MANUAL)
+    automation = await world.create(schedule=BY_HAND)
+    assert (automation.state, automation.next_run_at, automation.schedule) == (
+        AutomationState.DRAFT,
+        None,
+        MANUAL,
+    )
 
 
 async def test_an_event_trigger_is_a_draft_until_resumed(world: World) -> None:
     """Creation. See docs/design/api/automations.md#states."""
-    made = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
-    assert (made.state, made.trigger) == (AutomationState.DRAFT, EventTrigger(("orders/create",)))
-    assert made == await world.read(made)
+    automation = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
+    assert (automation.state, automation.trigger) == (AutomationState.DRAFT, EventTrigger(("orders/create",)))
+    assert automation == await world.read(automation)
 
 
 async def test_the_record_says_who_made_it_and_how(world: World) -> None:
     """Interface statements: 2.3 created_by, created_via, api_client_id."""
-    made = await world.create()
-    assert made.maker == Maker(world.owner.person, world.owner.via, "st_TEST")
-    find = partial(history.find, org=made.org, automation=made.id, limit=10)
+    automation = await world.create()
+    assert automation.maker == Maker(world.owner.person, world.owner.via, "st_TEST")
+    find = partial(history.find, org=automation.org, automation=automation.id, limit=10)
     [line] = await world.write(find)
     assert (line.action, line.version, line.person) == (HistoryAction.CREATED, 1, world.owner.person)
 
 
 async def test_spread_follows_the_id_and_the_setting(world: World) -> None:
     """Worked out once, at set-up. See docs/design/schedule.md#slot-rules."""
-    made = await world.create()
-    assert made.spread_minutes == spread_minutes(made.id, 9)
+    automation = await world.create()
+    assert automation.spread_minutes == spread_minutes(automation.id, 9)
     world.rules = replace(world.rules, spread_max=0)
     assert (await world.create()).spread_minutes == 0
 
 
 async def test_inputs_are_answered_with_their_defaults(world: World) -> None:
     """Inputs. See docs/design/api/automations.md#requests."""
-    made = await world.create(inputs={"note": "x"})
-    assert made.inputs == {"note": "x", "threshold": 5}
+    automation = await world.create(inputs={"note": "x"})
+    assert automation.inputs == {"note": "x", "threshold": 5}
 
 
 @pytest.mark.parametrize(
@@ -100,30 +104,30 @@ async def test_a_slot_within_its_spread_is_not_the_first_one(world: World) -> No
     See docs/design/schedule.md#slot-rules.
     """
     await world.at("2026-05-01T08:00")
-    made = await world.create()
-    assert made.next_run_at is not None
-    assert made.next_run_at.date().isoformat() == "2026-05-02"
+    automation = await world.create()
+    assert automation.next_run_at is not None
+    assert automation.next_run_at.date().isoformat() == "2026-05-02"
 
 
 async def test_what_runs_on_nothing_reads_its_connections_in_order(world: World) -> None:
     """Connections; 2.3: store_label. See docs/design/api/automations.md#requests."""
     bound = reads((world.other_store, "woocommerce"), (world.store, "woocommerce"))
-    made = await world.create(template_id="stores-report", integration_id=None, connections=bound)
-    assert (made.connections, made.store_label) == (bound, "Second, Corner")
-    assert (made.platform, made.integration_id) == (None, None)
-    assert made == await world.read(made)
+    automation = await world.create(template_id="stores-report", integration_id=None, connections=bound)
+    assert (automation.connections, automation.store_label) == (bound, "Second, Corner")
+    assert (automation.platform, automation.integration_id) == (None, None)
+    assert automation == await world.read(automation)
 
 
 async def test_all_faults_are_told_at_once(world: World) -> None:
     """Errors. See docs/design/api/conventions.md#envelope."""
-    found = await refused(
+    record = await refused(
         world,
         inputs={"threshold": 101, "more": 1},
         schedule={"cadence": "weekly", "run_at": "24:00"},
         timezone="Mars",
         integration_id=world.foreign_store,
     )
-    assert sorted(found) == [
+    assert sorted(record) == [
         "inputs.more",
         "inputs.threshold",
         "integration_id",
@@ -143,8 +147,8 @@ async def test_a_day_that_is_over_is_refused(world: World) -> None:
     """A nominal instant at or before now. See docs/design/schedule.md#slot-rules."""
     once = {"cadence": "once", "run_at": "06:00", "date": "2026-05-01"}
     assert list(await refused(world, schedule=once)) == ["schedule.date"]
-    made = await world.create(schedule={**once, "run_at": "06:01"})
-    assert made.next_run_at is not None
+    automation = await world.create(schedule={**once, "run_at": "06:01"})
+    assert automation.next_run_at is not None
 
 
 async def test_an_event_trigger_has_no_schedule(world: World) -> None:
@@ -175,7 +179,7 @@ async def test_topics_are_few_unique_and_sent_by_the_store(
 
 async def test_a_template_without_event_trigger_refuses_one(world: World) -> None:
     """Triggers. See docs/design/api/connections.md#templates."""
-    found = await refused(
+    record = await refused(
         world,
         template_id="stores-report",
         integration_id=None,
@@ -183,7 +187,7 @@ async def test_a_template_without_event_trigger_refuses_one(world: World) -> Non
         schedule=BY_HAND,
         trigger=ON_ORDERS,
     )
-    assert list(found) == ["trigger.kind"]
+    assert list(record) == ["trigger.kind"]
 
 
 @pytest.mark.parametrize(
@@ -215,8 +219,8 @@ async def test_a_store_that_is_not_connected_is_named(world: World) -> None:
 
 async def test_connections_in_inputs_are_checked_on_their_path(world: World) -> None:
     """templates.md 1: connections in inputs"""
-    found = await refused(world, inputs={"teams": {"integration_id": world.store}})
-    assert list(found) == ["inputs.teams.integration_id"]
+    record = await refused(world, inputs={"teams": {"integration_id": world.store}})
+    assert list(record) == ["inputs.teams.integration_id"]
     await world.set_connection(world.teams, ConnectionState.DISCONNECTED)
     with pytest.raises(NotConnected, match="Alerts") as raised:
         await world.create(inputs={"teams": {"integration_id": world.teams}})
@@ -228,18 +232,18 @@ async def test_connections_in_inputs_are_checked_on_their_path(world: World) -> 
 )
 async def test_connections_fit_what_the_template_reads(world: World, case: str) -> None:
     """Connections. See docs/design/api/automations.md#requests."""
-    one = (world.store, "woocommerce")
+    item = (world.store, "woocommerce")
     third = await world.connect("woocommerce", "Third")
     bound = {
         "none": [],
-        "too many": [one, (world.other_store, "woocommerce"), (third, "woocommerce")],
-        "twice": [one, one],
-        "foreign": [one, (world.foreign_store, "woocommerce")],
+        "too many": [item, (world.other_store, "woocommerce"), (third, "woocommerce")],
+        "twice": [item, item],
+        "foreign": [item, (world.foreign_store, "woocommerce")],
         "wrong kind": [(world.store, "shopify")],
-        "kind it does not read": [one, (world.teams, "teams")],
+        "kind it does not read": [item, (world.teams, "teams")],
     }[case]
-    found = await refused(world, template_id="stores-report", integration_id=None, connections=reads(*bound))
-    assert list(found) == ["connections"]
+    record = await refused(world, template_id="stores-report", integration_id=None, connections=reads(*bound))
+    assert list(record) == ["connections"]
 
 
 @pytest.mark.parametrize(("count", "is_right"), [(MOST_CONNECTIONS, True), (MOST_CONNECTIONS + 1, False)])
@@ -260,8 +264,8 @@ async def test_connections_belong_to_what_runs_on_nothing(world: World) -> None:
     """
     bound = reads((world.store, "woocommerce"))
     assert list(await refused(world, connections=bound)) == ["connections"]
-    found = await refused(world, template_id="stores-report", connections=bound)
-    assert list(found) == ["integration_id"]
+    record = await refused(world, template_id="stores-report", connections=bound)
+    assert list(record) == ["integration_id"]
 
 
 @pytest.mark.parametrize(("more", "is_right"), [(0, True), (1, False)])
@@ -277,8 +281,8 @@ async def test_inputs_have_at_most_256_kib(world: World, more: int, is_right: bo
 async def test_a_refused_request_leaves_nothing(world: World) -> None:
     """Nothing is changed by a refused request. See docs/design/api/conventions.md#order-of-refusals."""
     await refused(world, idempotency_key="k", timezone="Mars")
-    made = await world.create(idempotency_key="k")
-    assert made.version == 1
+    automation = await world.create(idempotency_key="k")
+    assert automation.version == 1
 
 
 class TestIdempotencyKey:
@@ -317,22 +321,22 @@ class TestIdempotencyKey:
         """See docs/design/api/automations.md#requests and docs/design/security.md#roles."""
         await self.again(world)
         ask = world.ask(idempotency_key="key-1", integration_id=world.foreign_store, name="Theirs")
-        made = await world.write(
+        created = await world.write(
             partial(setup.create, actor=world.stranger, command=ask, rules=world.rules), world.stranger.org
         )
-        assert not made.replayed
+        assert not created.replayed
 
     async def test_simultaneous_requests_make_one(self, world: World) -> None:
         """exactly one is new"""
-        made = await asyncio.gather(*(self.again(world) for _ in range(4)))
-        assert len({one.automation.id for one in made}) == 1
-        assert sorted(one.replayed for one in made) == [False, True, True, True]
+        new_createds = await asyncio.gather(*(self.again(world) for _ in range(4)))
+        assert len({created.automation.id for created in new_createds}) == 1
+        assert sorted(each_created.replayed for each_created in new_createds) == [False, True, True, True]
 
 
 @pytest.mark.parametrize("schedule", [DAILY, HOURLY, BY_HAND])
 async def test_the_schedule_is_kept_as_answered(world: World, schedule: dict[str, object]) -> None:
     """Unused fields are dropped. See docs/design/schedule.md#shape."""
-    made = await world.create(schedule={**schedule, "day_of_week": 3})
-    assert made.schedule.day_of_week is None
-    assert made.schedule.cadence is Cadence(str(schedule["cadence"]))
-    assert isinstance(made.trigger, ScheduleTrigger)
+    automation = await world.create(schedule={**schedule, "day_of_week": 3})
+    assert automation.schedule.day_of_week is None
+    assert automation.schedule.cadence is Cadence(str(schedule["cadence"]))
+    assert isinstance(automation.trigger, ScheduleTrigger)

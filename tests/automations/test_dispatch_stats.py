@@ -27,10 +27,10 @@ async def test_the_status_row_counts_each_started_run_by_how_late_it_was_made(wo
 
     await world.engine.write(world.now, partial(dispatch.record_delays, delays=delays))
     await world.engine.write(world.now, partial(dispatch.record_delays, delays=[timedelta(0)]))
-    told = await world.engine.read(world.now, stats.scheduler)
-    assert told is not None
-    [(minute, counts)] = told.minutes
-    assert (minute, sum(counts), told.oldest_due_at) == (ms(world.now) // 60_000, 2, None)
+    actual = await world.engine.read(world.now, stats.scheduler)
+    assert actual is not None
+    [(minute, counts)] = actual.minutes
+    assert (minute, sum(counts), actual.oldest_due_at) == (ms(world.now) // 60_000, 2, None)
 
     world.clock.jump(3600)
     await world.engine.write(world.now, partial(dispatch.record_delays, delays=[]))
@@ -48,6 +48,6 @@ async def test_what_is_due_and_not_dispatched_is_told(world: World) -> None:
     assert automation.next_run_at is not None
     await world.clock.advance_to(automation.next_run_at + timedelta(minutes=2))
     await world.engine.write(world.now, partial(dispatch.record_delays, delays=[]))
-    told = await world.engine.read(world.now, stats.scheduler)
-    assert told is not None
-    assert told.oldest_due_at == automation.next_run_at
+    actual = await world.engine.read(world.now, stats.scheduler)
+    assert actual is not None
+    assert actual.oldest_due_at == automation.next_run_at

@@ -37,10 +37,10 @@ async def in_state(world: World, state: AutomationState) -> Automation:
     """An automation in this state."""
     if state is DRAFT:
         return await world.create(schedule=BY_HAND)
-    made = await world.create()
+    automation = await world.create()
     if state is PAUSED:
-        return await world.turn("pause", made)
-    return await world.turn("archive", made) if state is ARCHIVED else made
+        return await world.turn("pause", automation)
+    return await world.turn("archive", automation) if state is ARCHIVED else automation
 
 
 async def code_of(world: World, automation: Automation) -> list[tuple[StartedBy, RunStatus, str | None]]:
@@ -50,11 +50,11 @@ async def code_of(world: World, automation: Automation) -> list[tuple[StartedBy,
 
 async def test_pause_by_a_person(world: World) -> None:
     """active, pause: paused by the merchant, nothing due any more"""
-    made = await world.create()
-    paused = await world.turn("pause", made, reason="Holidays")
+    automation = await world.create()
+    paused = await world.turn("pause", automation, reason="Holidays")
     assert (paused.state, paused.paused_by, paused.paused_reason) == (PAUSED, PausedBy.MERCHANT, "Holidays")
     assert (paused.version, paused.next_run_at) == (2, None)
-    assert paused == await world.read(made)
+    assert paused == await world.read(automation)
     assert await world.dispatch() == 1
 
 
@@ -65,24 +65,24 @@ async def test_pause_needs_no_reason(world: World) -> None:
 
 async def test_pause_decides_what_is_due_first(world: World) -> None:
     """Active, pause: what is due is decided first; all of it. See docs/design/schedule.md#dispatch."""
-    made = await world.create(schedule=HOURLY)
+    automation = await world.create(schedule=HOURLY)
     await world.clock.advance(200.5 * 3600)
-    await world.turn("pause", made)
-    rows = await world.rows(made)
+    await world.turn("pause", automation)
+    rows = await world.rows(automation)
     assert len(rows) == 200
     assert {row.reason for row in rows} == {SkipReason.TOO_LATE}
 
 
 async def test_pause_cancels_what_only_waits_to_start(world: World) -> None:
     """active, pause: queued runs of slots and events end, hand-started and waiting ones go on"""
-    made = await world.create()
-    await world.offer(made, StartedBy.HAND)
+    automation = await world.create()
+    await world.offer(automation, StartedBy.HAND)
     lease = await world.claim()
-    await world.wait_for_approval(made, lease)
-    await world.offer(made, StartedBy.EVENT)
-    await world.offer(made, StartedBy.HAND)
-    await world.turn("pause", made)
-    assert await code_of(world, made) == [
+    await world.wait_for_approval(automation, lease)
+    await world.offer(automation, StartedBy.EVENT)
+    await world.offer(automation, StartedBy.HAND)
+    await world.turn("pause", automation)
+    assert await code_of(world, automation) == [
         (StartedBy.HAND, RunStatus.WAITING_APPROVAL, None),
         (StartedBy.EVENT, RunStatus.CANCELLED, "paused"),
         (StartedBy.HAND, RunStatus.QUEUED, None),
@@ -91,18 +91,20 @@ async def test_pause_cancels_what_only_waits_to_start(world: World) -> None:
 
 async def test_a_slot_due_at_the_pause_is_queued_and_cancelled(world: World) -> None:
     """active, pause: what is due is decided first, then queued scheduled runs end"""
-    made = await world.create(schedule=HOURLY)
-    await world.clock.advance_to(made.next_run_at or world.now)
-    await world.turn("pause", made)
-    [row] = await world.rows(made)
+    automation = await world.create(schedule=HOURLY)
+    await world.clock.advance_to(automation.next_run_at or world.now)
+    await world.turn("pause", automation)
+    [row] = await world.rows(automation)
     assert row.state is OccurrenceState.QUEUED
-    assert await code_of(world, made) == [(StartedBy.SCHEDULE, RunStatus.CANCELLED, "paused")]
+    assert await code_of(world, automation) == [(StartedBy.SCHEDULE, RunStatus.CANCELLED, "paused")]
 
 
 async def test_pause_by_the_service(world: World) -> None:
     """active, service: paused_by system with a reason"""
-    made = await world.create()
-    pause = partial(lifecycle.pause_by_service, org=made.org, automation=made.id, rules=world.rules)
+    automation = await world.create()
+    pause = partial(
+        lifecycle.pause_by_service, org=automation.org, automation=automation.id, rules=world.rules
+    )
     paused = await world.write(partial(pause, reason="5 runs failed in a row."))
     assert paused is not None
     assert (paused.paused_by, paused.paused_reason) == (PausedBy.SYSTEM, "5 runs failed in a row.")
@@ -126,79 +128,79 @@ async def test_disconnecting_pauses_all_that_need_the_connection(world: World) -
 
 async def test_resume_takes_slots_up_from_now(world: World) -> None:
     """Paused, resume: active; slots of the pause never run. See docs/design/schedule.md#calendar."""
-    made = await world.create(schedule=HOURLY)
-    await world.turn("pause", made, reason="x")
+    automation = await world.create(schedule=HOURLY)
+    await world.turn("pause", automation, reason="x")
     await world.clock.advance(10 * 3600)
-    resumed = await world.turn("resume", made)
+    resumed = await world.turn("resume", automation)
     assert (resumed.state, resumed.paused_by, resumed.paused_reason) == (ACTIVE, None, None)
     assert resumed.next_run_at is not None
     assert resumed.next_run_at > world.now
     await world.dispatch()
-    assert await world.rows(made) == []
+    assert await world.rows(automation) == []
 
 
 async def test_resume_forgets_failures(world: World) -> None:
     """paused, resume: consecutive_failures 0"""
-    made = await in_state(world, PAUSED)
-    await world.write(partial(streaks.failed, org=made.org, automation=made.id))
-    assert (await world.read(made)).consecutive_failures == 1
-    assert (await world.turn("resume", made)).consecutive_failures == 0
-    assert (await world.read(made)).consecutive_failures == 0
+    automation = await in_state(world, PAUSED)
+    await world.write(partial(streaks.failed, org=automation.org, automation=automation.id))
+    assert (await world.read(automation)).consecutive_failures == 1
+    assert (await world.turn("resume", automation)).consecutive_failures == 0
+    assert (await world.read(automation)).consecutive_failures == 0
 
 
 async def test_resume_of_what_runs_by_hand_gives_a_draft(world: World) -> None:
     """paused, resume: draft when the cadence is manual and the trigger schedule"""
-    made = await in_state(world, PAUSED)
-    manual = await world.update(made, schedule=BY_HAND)
+    automation = await in_state(world, PAUSED)
+    manual = await world.update(automation, schedule=BY_HAND)
     assert manual.state is PAUSED
     assert (await world.turn("resume", manual)).state is DRAFT
 
 
 async def test_resume_needs_its_connections(world: World) -> None:
     """paused, resume: 422 not_connected"""
-    made = await in_state(world, PAUSED)
+    automation = await in_state(world, PAUSED)
     await world.set_connection(world.store, ConnectionState.DISCONNECTED)
     with pytest.raises(NotConnected, match="Corner"):
-        await world.turn("resume", made)
-    assert (await world.read(made)).state is PAUSED
+        await world.turn("resume", automation)
+    assert (await world.read(automation)).state is PAUSED
 
 
 async def test_resume_needs_a_template_that_is_offered(world: World) -> None:
     """paused, resume: cause gone"""
-    made = await in_state(world, PAUSED)
+    automation = await in_state(world, PAUSED)
     world.rules = replace(world.rules, templates={})
     with pytest.raises(NotReady):
-        await world.turn("resume", made)
+        await world.turn("resume", automation)
 
 
 async def test_resume_of_a_day_that_is_over_is_refused(world: World) -> None:
     """paused, resume: a once not passed (422 on schedule.date); spread not counted"""
-    made = await world.turn("pause", await world.create(schedule=ONCE))
+    automation = await world.turn("pause", await world.create(schedule=ONCE))
     await world.at("2026-05-01T12:00")
     with pytest.raises(ValidationFailed) as raised:
-        await world.turn("resume", made)
+        await world.turn("resume", automation)
     assert list(raised.value.errors or {}) == ["schedule.date"]
 
 
 async def test_an_event_draft_is_switched_on_with_resume(world: World) -> None:
     """draft, resume: event trigger"""
-    made = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
-    resumed = await world.turn("resume", made)
+    automation = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
+    resumed = await world.turn("resume", automation)
     assert (resumed.state, resumed.next_run_at) == (ACTIVE, None)
 
 
 async def test_an_event_draft_needs_its_store_to_be_switched_on(world: World) -> None:
     """draft, resume: connections as for paused"""
-    made = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
+    automation = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
     await world.set_connection(world.store, ConnectionState.NEEDS_RECONNECTING)
     with pytest.raises(NotConnected):
-        await world.turn("resume", made)
+        await world.turn("resume", automation)
 
 
 async def test_a_draft_with_a_cadence_becomes_active(world: World) -> None:
     """draft, update: active"""
-    made = await in_state(world, DRAFT)
-    changed = await world.update(made, schedule=DAILY)
+    automation = await in_state(world, DRAFT)
+    changed = await world.update(automation, schedule=DAILY)
     assert changed.state is ACTIVE
     assert changed.next_run_at is not None
 
@@ -229,48 +231,48 @@ async def test_a_paused_one_stays_paused_when_changed(world: World) -> None:
 @pytest.mark.parametrize("state", [DRAFT, ACTIVE, PAUSED])
 async def test_archive_ends_everything(world: World, state: AutomationState) -> None:
     """draft, active, paused, archive"""
-    made = await in_state(world, state)
-    await world.offer(made)
+    automation = await in_state(world, state)
+    await world.offer(automation)
     lease = await world.claim()
-    await world.wait_for_approval(made, lease)
-    await world.offer(made)
-    archived = await world.turn("archive", made)
+    await world.wait_for_approval(automation, lease)
+    await world.offer(automation)
+    archived = await world.turn("archive", automation)
     assert (archived.state, archived.paused_by, archived.next_run_at) == (ARCHIVED, None, None)
-    assert archived.version == made.version + 1
-    assert [(status, code) for _, status, code in await code_of(world, made)] == [
+    assert archived.version == automation.version + 1
+    assert [(status, code) for _, status, code in await code_of(world, automation)] == [
         (RunStatus.CANCELLED, "archived"),
         (RunStatus.CANCELLED, "archived"),
     ]
-    assert archived == await world.read(made)
+    assert archived == await world.read(automation)
 
 
 async def test_archive_asks_a_running_run_to_stop(world: World) -> None:
     """archive: running ones asked to stop"""
-    made = await in_state(world, ACTIVE)
-    await world.offer(made)
+    automation = await in_state(world, ACTIVE)
+    await world.offer(automation)
     await world.claim()
-    await world.turn("archive", made)
-    [run] = await world.runs(made)
+    await world.turn("archive", automation)
+    [run] = await world.runs(automation)
     assert (run.status, run.cancel_requested_at) == (RunStatus.RUNNING, world.now)
 
 
 @pytest.mark.parametrize("reason", ["Holidays", None])
 async def test_restore_gives_a_paused_one_with_its_reason(world: World, reason: str | None) -> None:
     """archived, restore: paused by the merchant, paused_reason as kept"""
-    made = await world.create()
+    automation = await world.create()
     fields: dict[str, Any] = {} if reason is None else {"reason": reason}
-    await world.turn("pause", made, **fields)
-    assert (await world.turn("archive", made)).paused_reason == reason
-    restored = await world.turn("restore", made)
+    await world.turn("pause", automation, **fields)
+    assert (await world.turn("archive", automation)).paused_reason == reason
+    restored = await world.turn("restore", automation)
     assert (restored.state, restored.paused_by) == (PAUSED, PausedBy.MERCHANT)
     assert restored.paused_reason == (reason or "Restored from the archive")
-    assert (await world.turn("resume", made)).state is ACTIVE
+    assert (await world.turn("resume", automation)).state is ACTIVE
 
 
 async def test_restore_of_what_runs_by_hand_gives_a_draft(world: World) -> None:
     """archived, restore: draft when manual with trigger schedule"""
-    made = await world.turn("archive", await in_state(world, DRAFT))
-    restored = await world.turn("restore", made)
+    automation = await world.turn("archive", await in_state(world, DRAFT))
+    restored = await world.turn("restore", automation)
     assert (restored.state, restored.paused_by, restored.paused_reason) == (DRAFT, None, None)
 
 
@@ -288,15 +290,15 @@ VERBS = ("pause", "resume", "archive", "restore")
 @pytest.mark.parametrize("state", list(AutomationState))
 async def test_every_other_pair_is_refused(world: World, state: AutomationState) -> None:
     """any other pair of pause, resume, archive, restore; update when archived"""
-    made = await in_state(world, state)
+    automation = await in_state(world, state)
     for verb in VERBS:
         if (state, verb) not in ALLOWED:
             with pytest.raises(WrongState):
-                await world.turn(verb, made)
+                await world.turn(verb, automation)
     if state is ARCHIVED:
         with pytest.raises(WrongState):
-            await world.update(made, name="N")
-    assert await world.read(made) == made
+            await world.update(automation, name="N")
+    assert await world.read(automation) == automation
 
 
 @pytest.mark.parametrize(("verb", "state"), [("pause", ACTIVE), ("resume", PAUSED), ("restore", ARCHIVED)])
@@ -304,18 +306,18 @@ async def test_a_stale_version_is_refused_with_what_is_current(
     world: World, verb: str, state: AutomationState
 ) -> None:
     """Version is checked when given. See docs/design/api/automations.md#requests."""
-    made = await in_state(world, state)
+    automation = await in_state(world, state)
     with pytest.raises(StaleVersion) as raised:
-        await world.turn(verb, made, version=made.version + 1)
-    assert raised.value.data == {"occurrence": None, "automation": made}
-    assert (await world.turn(verb, made, version=made.version)).version == made.version + 1
+        await world.turn(verb, automation, version=automation.version + 1)
+    assert raised.value.data == {"occurrence": None, "automation": automation}
+    assert (await world.turn(verb, automation, version=automation.version)).version == automation.version + 1
 
 
 @pytest.mark.parametrize("verb", VERBS)
 async def test_what_another_organization_owns_is_not_there(world: World, verb: str) -> None:
     """Foreign and absent alike. See docs/design/security.md#roles."""
-    made = await world.create()
-    ask = lifecycle.StateCommand(made.id)
+    automation = await world.create()
+    ask = lifecycle.StateCommand(automation.id)
     act = partial(getattr(lifecycle, verb), actor=world.stranger, rules=world.rules)
     with pytest.raises(NotFound) as foreign:
         await world.write(partial(act, command=ask), world.stranger.org)
@@ -323,25 +325,27 @@ async def test_what_another_organization_owns_is_not_there(world: World, verb: s
     with pytest.raises(NotFound) as missing:
         await world.write(partial(act, command=absent), world.stranger.org)
     assert str(foreign.value) == str(missing.value)
-    assert await world.read(made) == made
+    assert await world.read(automation) == automation
 
 
 async def test_history_tells_every_change_of_state(world: World) -> None:
     """See docs/design/api/automations.md#history."""
-    made = await world.create()
+    automation = await world.create()
     await world.clock.advance(1)
-    await world.turn("pause", made, reason="Holidays")
+    await world.turn("pause", automation, reason="Holidays")
     for verb in ("resume", "archive", "restore"):
         await world.clock.advance(1)
-        await world.turn(verb, made)
-    found = await world.write(partial(history.find, org=made.org, automation=made.id, limit=10))
-    assert [(line.action, line.version) for line in found] == [
+        await world.turn(verb, automation)
+    history_entries = await world.write(
+        partial(history.find, org=automation.org, automation=automation.id, limit=10)
+    )
+    assert [(line.action, line.version) for line in history_entries] == [
         (HistoryAction.RESTORED, 5),
         (HistoryAction.ARCHIVED, 4),
         (HistoryAction.RESUMED, 3),
         (HistoryAction.PAUSED, 2),
         (HistoryAction.CREATED, 1),
     ]
-    assert found[3].reason == "Holidays"
-    assert found[3].at == made.created_at + timedelta(seconds=1)
-    assert [edit.field for edit in found[3].fields] == ["state", "paused_by", "paused_reason"]
+    assert history_entries[3].reason == "Holidays"
+    assert history_entries[3].at == automation.created_at + timedelta(seconds=1)
+    assert [edit.field for edit in history_entries[3].fields] == ["state", "paused_by", "paused_reason"]

@@ -104,7 +104,7 @@ class Telling:
 
 
 RULES = AutomationRules(
-    templates={one.template_id: one for one in (STOCK, REPORT, SHEETS)},
+    templates={each_template.template_id: each_template for each_template in (STOCK, REPORT, SHEETS)},
     connectors={"woocommerce": Telling({"orders/create": ("order.created",)})},
 )
 
@@ -153,10 +153,10 @@ class World:
 
     async def create(self, **fields: Any) -> Automation:
         """A new automation of the owner's organisation."""
-        made = await self.write(
+        created = await self.write(
             partial(setup.create, actor=self.owner, command=self.ask(**fields), rules=self.rules)
         )
-        return made.automation
+        return created.automation
 
     async def update(self, automation: Automation, **fields: Any) -> Automation:
         """The automation changed under the version given."""
@@ -192,12 +192,12 @@ class World:
 
     async def runs(self, automation: Automation) -> list[Run]:
         """All its runs, oldest first."""
-        wanted = run_lists.RunFilter(automation=automation.id)
-        found = await self.write(
-            partial(run_lists.find, org=automation.org, run_filter=wanted, limit=1000, after=None),
+        expected = run_lists.RunFilter(automation=automation.id)
+        rows = await self.write(
+            partial(run_lists.find, org=automation.org, run_filter=expected, limit=1000, after=None),
             automation.org,
         )
-        return [runs.record(row) for row in found[::-1]]
+        return [runs.record(row) for row in rows[::-1]]
 
     async def dispatch(self, rules: AutomationRules | None = None, *, until_done: bool = True) -> int:
         """The tick, again as long as it says there is more; how often it ran."""
@@ -213,11 +213,11 @@ class World:
 
     async def timing(self, automation: Automation) -> schedules.Timing:
         """The clockwork of the automation."""
-        found = await self.write(
+        found_timing = await self.write(
             partial(schedules.lock, org=automation.org, automation=automation.id), automation.org
         )
-        assert found is not None
-        return found
+        assert found_timing is not None
+        return found_timing
 
     async def store_row(self, automation: Automation, row: StoredSlot) -> None:
         """Stores a row as an edit of the calendar would, and what is due next."""
@@ -235,10 +235,10 @@ class World:
         """A new connection, connected."""
 
         async def act(tx: Tx) -> IntegrationId:
-            own = org or self.org
-            integration = await connections.new_integration_id(tx, own)
-            made = connection(own, integration, kind, name, zone, self.now)
-            await connections.insert(tx, own, made, subject=str(integration))
+            own_org = org or self.org
+            integration = await connections.new_integration_id(tx, own_org)
+            new_connection = connection(own_org, integration, kind, name, zone, self.now)
+            await connections.insert(tx, own_org, new_connection, subject=str(integration))
             return integration
 
         return await self.write(act, org)
@@ -247,10 +247,13 @@ class World:
         """A connection loses or regains its account."""
 
         async def act(tx: Tx) -> None:
-            found = await connections.get(tx, self.org, integration)
-            assert found is not None
+            connection = await connections.get(tx, self.org, integration)
+            assert connection is not None
             await connections.save(
-                tx, self.org, replace(found, state=state, version=found.version + 1), was=found.version
+                tx,
+                self.org,
+                replace(connection, state=state, version=connection.version + 1),
+                was=connection.version,
             )
 
         await self.write(act)
@@ -261,10 +264,10 @@ class World:
 
         async def act(tx: Tx) -> EnqueuedRun:
             free = await run_queue.lock(tx, automation.org, automation.id)
-            wanted = RunRequest(
+            expected = RunRequest(
                 automation=automation, mode=Mode.LIVE, started_by=started_by, maker=maker(self.owner)
             )
-            return await run_queue.enqueue(tx, free, wanted)
+            return await run_queue.enqueue(tx, free, expected)
 
         return await self.write(act, automation.org)
 
@@ -361,8 +364,8 @@ async def actor(engine: Engine, now: datetime, name: str, zone: str = "Europe/Vi
         org = await organizations.enlist(tx, name, name.casefold())
         assert org is not None
         await tx.set_tenant([org])
-        made = Organization(org, name, zone, True, True, now)
-        await organizations.insert(tx, org, made)
+        organization = Organization(org, name, zone, True, True, now)
+        await organizations.insert(tx, org, organization)
         email = re.sub(r"\W+", "", name.lower()) + "@example.com"
         person = await people.insert(
             tx, email=email, email_norm=email, username=name, first_name="Ada", last_name="Boss"
@@ -389,7 +392,7 @@ async def make_world(engine: Engine, clock: FakeClock) -> World:
 
 def reads(*bound: tuple[IntegrationId, str]) -> tuple[AutomationConnection, ...]:
     """The connections of an automation that runs on nothing."""
-    return tuple(AutomationConnection(one, kind) for one, kind in bound)
+    return tuple(AutomationConnection(integration, kind) for integration, kind in bound)
 
 
 __all__ = ["AutomationId", "JsonValue", "RunStatus", "World", "make_world", "reads", "template"]

@@ -18,9 +18,9 @@ async def tables_of(url: str) -> Tables:
         file = sqlite3.connect(sqlite_path(url))
         file.row_factory = sqlite3.Row
         names = [row["name"] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        found = {name: [dict(row) for row in file.execute(f'SELECT * FROM "{name}"')] for name in names}
+        results = {name: [dict(row) for row in file.execute(f'SELECT * FROM "{name}"')] for name in names}
         file.close()
-        return found
+        return results
     connection = await asyncpg.connect(url)
     names = [
         row["name"]
@@ -29,21 +29,23 @@ async def tables_of(url: str) -> Tables:
             " WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
         )
     ]
-    found = {name: [dict(row) for row in await connection.fetch(f'SELECT * FROM "{name}"')] for name in names}
+    results = {
+        name: [dict(row) for row in await connection.fetch(f'SELECT * FROM "{name}"')] for name in names
+    }
     await connection.close()
-    return found
+    return results
 
 
 def holding(tables: Tables, values: Iterable[str]) -> list[str]:
     """`table.column` of every cell that holds one of the values, in any case, also compressed."""
-    wanted = [value.casefold() for value in values]
+    expected = [value.casefold() for value in values]
     return sorted(
         {
             f"{table}.{column}"
             for table, rows in tables.items()
             for row in rows
             for column, cell in row.items()
-            if any(value in _text(cell) for value in wanted)
+            if any(value in _text(cell) for value in expected)
         }
     )
 

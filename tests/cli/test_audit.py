@@ -13,9 +13,9 @@ from tests.cli.test_operator import PASSWORD, Steward, demo, steward
 __all__ = ["steward"]
 
 
-def actions(said: Path) -> list[str]:
+def actions(path: Path) -> list[str]:
     """The actions of an export."""
-    return [json.loads(line).get("action") for line in said.read_text("utf-8").splitlines()[:-1]]
+    return [json.loads(line).get("action") for line in path.read_text("utf-8").splitlines()[:-1]]
 
 
 def test_acts_of_the_operator_are_written_and_verified(

@@ -72,11 +72,11 @@ async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Pa
     """What was written since the copy is looked up before anything is sent."""
     prices = await approved(shop)
     copy = tmp_path / "copy.db"
-    made = await told(shop, "backup", "--to", str(copy))
-    assert made["bytes"] == copy.stat().st_size
+    created = await told(shop, "backup", "--to", str(copy))
+    assert created["bytes"] == copy.stat().st_size
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "copy.db.sha256").read_text() == f"{made['sha256']}  copy.db\n"
-    assert made["schema_version"] == max(one.version for one in migrations("sqlite"))
+    assert (tmp_path / "copy.db.sha256").read_text() == f"{created['sha256']}  copy.db\n"
+    assert created["schema_version"] == max(migration.version for migration in migrations("sqlite"))
     await shop.drain()
     assert (await shop.run(prices)).status is RunStatus.SUCCEEDED
     written = len(shop.writes())
@@ -84,14 +84,14 @@ async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Pa
     await shop.service.close()
 
     again = await told(shop, "restore", "--from", str(copy), "--force")
-    assert (again["taken_at"], again["runs_to_check"]) == (made["taken_at"], 1)
+    assert (again["taken_at"], again["runs_to_check"]) == (created["taken_at"], 1)
     assert again["data_dir"] == shop.environ["STEWARD_DATA_DIR"]
     await shop.restart()
     assert (await shop.run(prices)).status is RunStatus.RUNNING
     ended = await shop.until_settled(prices)
     assert len(shop.writes()) == written
     assert ended.status is RunStatus.SUCCEEDED
-    assert {one.outcome for one in await shop.changes(ended)} <= {Outcome.APPLIED, Outcome.UNCHANGED}
+    assert {change.outcome for change in await shop.changes(ended)} <= {Outcome.APPLIED, Outcome.UNCHANGED}
 
 
 async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
@@ -117,7 +117,7 @@ async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
     sent = await shop.until_settled(alert)
     assert len(shop.writes()) == 1
     assert (sent.status, sent.code) == (RunStatus.FAILED, "outcome_unknown")
-    assert {one.outcome for one in await shop.changes(sent)} == {Outcome.UNKNOWN}
+    assert {change.outcome for change in await shop.changes(sent)} == {Outcome.UNKNOWN}
 
 
 async def test_what_had_not_been_written_goes_on_after_a_restore(shop: Shop, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_what_had_not_been_written_goes_on_after_a_restore(shop: Shop, tmp
     await told(shop, "restore", "--from", str(copy), "--force")
     await shop.restart()
     assert (await shop.until_settled(prices)).status is RunStatus.SUCCEEDED
-    assert {one.outcome for one in await shop.changes(prices)} == {Outcome.APPLIED}
+    assert {change.outcome for change in await shop.changes(prices)} == {Outcome.APPLIED}
 
 
 async def test_a_copy_is_not_put_over_anything_nor_anything_else_restored(
@@ -196,10 +196,10 @@ async def test_master_and_data_keys_are_replaced_while_the_service_runs(shop: Sh
     done = await told(shop, "keys", "rotate", "encryption", **both)
     assert done == {"wrapped": 4, "reencrypted": 0, "kek_id": fresh.partition(":")[0]}
     assert (await told(shop, "keys", "rotate", "encryption", **both))["wrapped"] == 0
-    said = io.StringIO()
+    output = io.StringIO()
     words = ["keys", "rotate", "encryption"]
-    assert await asyncio.to_thread(run, words, {**shop.environ, **both}, out=said, err=io.StringIO()) == 0
-    assert said.getvalue().startswith(f"Nothing to wrap: every data key is under {done['kek_id']} already")
+    assert await asyncio.to_thread(run, words, {**shop.environ, **both}, out=output, err=io.StringIO()) == 0
+    assert output.getvalue().startswith(f"Nothing to wrap: every data key is under {done['kek_id']} already")
     alone = {"STEWARD_MASTER_KEYS": fresh}
     done = await told(shop, "keys", "rotate", "encryption", "--data", **alone)
     assert (done["wrapped"], done["reencrypted"] > 2) == (0, True)

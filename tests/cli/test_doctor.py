@@ -53,17 +53,17 @@ NAMES = [
 CLOCK = SystemClock()
 
 
-def found(said: Said) -> dict[str, tuple[bool, str]]:
+def found(output: Said) -> dict[str, tuple[bool, str]]:
     """Each check's result and words."""
-    return {check["name"]: (check["ok"], check["message"]) for check in said.facts["checks"]}
+    return {check["name"]: (check["ok"], check["message"]) for check in output.facts["checks"]}
 
 
-def wrong(said: Said) -> set[str]:
+def wrong(output: Said) -> set[str]:
     """The checks that failed; the command says so by its exit code and error too."""
-    names = {name for name, (is_ok, _) in found(said).items() if not is_ok}
-    assert said.facts["ok"] is (not names)
-    assert said.status == (1 if names else 0)
-    assert ("error" in said.facts) is bool(names)
+    names = {name for name, (is_ok, _) in found(output).items() if not is_ok}
+    assert output.facts["ok"] is (not names)
+    assert output.status == (1 if names else 0)
+    assert ("error" in output.facts) is bool(names)
     return names - {"confined"}  # whose walls can stand is the machine's
 
 
@@ -93,25 +93,25 @@ def test_a_sound_installation_passes_every_check(steward: Steward) -> None:
     """Settings, database, migrations, keys, clock, tz data, free space, slots, leases, hosts."""
     steward("org", "create", "--name", "Demo Shop")
     steward("credential", "issue", "--org", "Demo Shop")
-    said = steward("doctor")
-    assert list(found(said)) == NAMES
-    assert wrong(said) == set()
+    output = steward("doctor")
+    assert list(found(output)) == NAMES
+    assert wrong(output) == set()
     words = steward("doctor", as_json=False).out.splitlines()
-    shown = [["ok" if is_ok else "WRONG", name] for name, (is_ok, _) in found(said).items()]
-    assert [line.split()[:2] for line in words if not line.startswith(" ")] == shown
+    displayed = [["ok" if is_ok else "WRONG", name] for name, (is_ok, _) in found(output).items()]
+    assert [line.split()[:2] for line in words if not line.startswith(" ")] == displayed
     hosts = steward("doctor", STEWARD_ALLOW_PRIVATE_HOSTS="10.0.0.5:443")
     assert "10.0.0.5:443" in found(hosts)["private_hosts"][1]
-    assert "filter of system calls" in found(said)["confined"][1]  #: which walls stand
+    assert "filter of system calls" in found(output)["confined"][1]  #: which walls stand
 
 
 def test_damage_of_the_file_is_found_by_the_full_form(steward: Steward, database_url: str) -> None:
     """A page that belongs to nothing; the usual form does not look at every page."""
     steward("org", "create", "--name", "Demo Shop")
-    said = steward("doctor", "--full")
-    assert wrong(said) == set()
+    output = steward("doctor", "--full")
+    assert wrong(output) == set()
     if not is_sqlite(database_url):
         return
-    assert found(said)["database"][1] == "SQLite; the file is sound."
+    assert found(output)["database"][1] == "SQLite; the file is sound."
     with sqlite_path(database_url).open("r+b") as file:
         header = file.read(32)
         page_size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
@@ -120,9 +120,9 @@ def test_damage_of_the_file_is_found_by_the_full_form(steward: Steward, database
         file.seek(pages * page_size)
         file.write(bytes(page_size))
     assert wrong(steward("doctor")) == set()
-    said = steward("doctor", "--full")
-    assert wrong(said) == {"database"}
-    assert "The file is damaged (" in found(said)["database"][1]
+    output = steward("doctor", "--full")
+    assert wrong(output) == {"database"}
+    assert "The file is damaged (" in found(output)["database"][1]
 
 
 def test_several_servers_without_a_synchronous_standby_are_named(steward: Steward, database_url: str) -> None:
@@ -130,9 +130,11 @@ def test_several_servers_without_a_synchronous_standby_are_named(steward: Stewar
     if is_sqlite(database_url):
         pytest.skip("SQLite has one file")
     host = database_url.partition("@")[2].partition("/")[0]
-    said = steward("doctor", STEWARD_DATABASE_URL=database_url.replace(f"@{host}/", f"@127.0.0.1:1,{host}/"))
-    assert wrong(said) == {"database"}
-    assert "waits for no standby" in found(said)["database"][1]
+    output = steward(
+        "doctor", STEWARD_DATABASE_URL=database_url.replace(f"@{host}/", f"@127.0.0.1:1,{host}/")
+    )
+    assert wrong(output) == {"database"}
+    assert "waits for no standby" in found(output)["database"][1]
 
 
 def test_a_long_reader_is_named_and_never_its_query(
@@ -154,10 +156,10 @@ def test_a_long_reader_is_named_and_never_its_query(
         finally:
             await reader.close()
 
-    process, said = asyncio.run(look())
-    assert wrong(said) == {"long_readers"}
-    assert f"process {process} of role steward (weekly report) since " in found(said)["long_readers"][1]
-    assert "4711" not in found(said)["long_readers"][1]
+    process, output = asyncio.run(look())
+    assert wrong(output) == {"long_readers"}
+    assert f"process {process} of role steward (weekly report) since " in found(output)["long_readers"][1]
+    assert "4711" not in found(output)["long_readers"][1]
 
 
 def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database_url: str) -> None:
@@ -165,9 +167,9 @@ def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database
     if is_sqlite(database_url):
         pytest.skip("SQLite has no sessions of other roles")
     into(database_url, HIDE_SESSIONS)
-    said = steward("doctor")
-    assert wrong(said) == {"long_readers"}
-    assert "GRANT pg_read_all_stats TO steward_queue" in found(said)["long_readers"][1]
+    output = steward("doctor")
+    assert wrong(output) == {"long_readers"}
+    assert "GRANT pg_read_all_stats TO steward_queue" in found(output)["long_readers"][1]
 
 
 def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, database_url: str) -> None:
@@ -182,10 +184,10 @@ def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, dat
         "INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)"
         f" VALUES ('settle', 'R1', 5, {far}, 'no', {far}), ('settle', 'R2', 4, {far}, 'no', {far})",
     )
-    said = steward("doctor")
-    assert wrong(said) == {"leases", "put_off"}
-    assert "settle R1" in found(said)["put_off"][1]
-    assert "R2" not in found(said)["put_off"][1]
+    output = steward("doctor")
+    assert wrong(output) == {"leases", "put_off"}
+    assert "settle R1" in found(output)["put_off"][1]
+    assert "R2" not in found(output)["put_off"][1]
     other = steward("keys", "new").facts["key"]
     assert wrong(steward("doctor", STEWARD_MASTER_KEYS=other)) == {"leases", "put_off", "keys"}
     into(database_url, "DELETE FROM schema_version WHERE version = 1")
@@ -236,8 +238,8 @@ def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> No
         "INSERT INTO schedules (org_id, automation_id, due_at, slots_after, consecutive_failures,"
         f" audited_until) VALUES (1, 'A1', {late}, 0, 0, 0)",
     )
-    said = steward("doctor")
-    assert wrong(said) == {"slots"}
+    output = steward("doctor")
+    assert wrong(output) == {"slots"}
     into(
         database_url,
         "UPDATE schedules SET due_at = NULL",
@@ -260,10 +262,10 @@ def test_a_closed_period_that_does_not_act_is_told(steward: Steward, database_ur
         f"INSERT INTO closed_periods ({columns}) VALUES ({row}, 'Mars/Olympus', {now})",
         f"INSERT INTO closing_work (org_id, requested_at) VALUES (1, {now - 61_000})",
     )
-    said = steward("doctor")
-    assert wrong(said) == {"closings"}
+    output = steward("doctor")
+    assert wrong(output) == {"closings"}
     for words in ("Mars/Olympus", "looks open", "not rewritten since"):
-        assert words in found(said)["closings"][1]
+        assert words in found(output)["closings"][1]
     into(
         database_url,
         "UPDATE closed_periods SET timezone = 'UTC'",
@@ -281,9 +283,9 @@ def test_a_wall_that_stands_open_is_told(steward: Steward, postgresql_url: str) 
         "ALTER TABLE runs NO FORCE ROW LEVEL SECURITY",
         "GRANT DELETE ON audit_log TO steward_app",
     )
-    said = steward("doctor", **environ)
-    assert wrong(said) == {"walls"}
-    assert {"runs", "audit_log"} <= set(found(said)["walls"][1].rstrip(".").split(": ")[1].split(", "))
+    output = steward("doctor", **environ)
+    assert wrong(output) == {"walls"}
+    assert {"runs", "audit_log"} <= set(found(output)["walls"][1].rstrip(".").split(": ")[1].split(", "))
     into(postgresql_url, "REVOKE DELETE ON audit_log FROM steward_app")
 
 
@@ -295,15 +297,15 @@ def test_an_installation_left_half_made_is_told(
     table = tmp_path / "schema.json"
     monkeypatch.setattr(schema_table, "_TABLE", table)
     table.write_text('{"types": {}}')
-    said = steward("doctor")
-    assert "built" in wrong(said)
-    assert found(said)["built"][1].count(";") == 1
-    assert "fields of Shopify" in found(said)["built"][1]
-    assert "make setup" in found(said)["built"][1]
+    output = steward("doctor")
+    assert "built" in wrong(output)
+    assert found(output)["built"][1].count(";") == 1
+    assert "fields of Shopify" in found(output)["built"][1]
+    assert "make setup" in found(output)["built"][1]
     table.unlink()
     monkeypatch.setattr(built_files, "PACKAGE", tmp_path)
-    told = found(steward("doctor"))["built"][1]
-    assert all(what in told for what in ("fields of Shopify", "dates", "queries", "Markdown"))
+    actual = found(steward("doctor"))["built"][1]
+    assert all(what in actual for what in ("fields of Shopify", "dates", "queries", "Markdown"))
 
 
 def test_an_organisation_without_an_owner_is_named(steward: Steward) -> None:
@@ -364,9 +366,9 @@ def test_a_build_under_way_is_never_seen_half_done(tmp_path: Path) -> None:
 def test_no_database_is_told_and_none_is_made(steward: Steward, tmp_path: Path) -> None:
     """Every check is answered, also without a database."""
     absent = tmp_path / "absent.db"
-    said = steward("doctor", STEWARD_DATABASE_URL=f"sqlite:///{absent}")
-    assert {"database", "slots", "leases"} <= wrong(said)
-    assert list(found(said)) == NAMES
+    output = steward("doctor", STEWARD_DATABASE_URL=f"sqlite:///{absent}")
+    assert {"database", "slots", "leases"} <= wrong(output)
+    assert list(found(output)) == NAMES
     assert not absent.exists()
     absent.write_bytes(b"this is no database, whatever it was before " * 100)
     assert "database" in wrong(steward("doctor", STEWARD_DATABASE_URL=f"sqlite:///{absent}"))
@@ -410,18 +412,18 @@ def answering() -> Iterator[str]:
 def test_the_proxy_and_the_collector_are_asked(steward: Steward) -> None:
     """An address that answers otherwise fails; one that cannot be reached from here is told."""
     with answering() as address:
-        said = steward("doctor", STEWARD_BASE_URL=address, STEWARD_TRACES_URL=f"{address}/v1/traces")
-        assert not wrong(said) & {"proxy", "traces"}
-        assert "leads to Steward. STEWARD_TRUSTED_PROXIES is empty" in found(said)["proxy"][1]
-        assert found(said)["traces"] == (True, "The collector of traces answers.")
+        output = steward("doctor", STEWARD_BASE_URL=address, STEWARD_TRACES_URL=f"{address}/v1/traces")
+        assert not wrong(output) & {"proxy", "traces"}
+        assert "leads to Steward. STEWARD_TRUSTED_PROXIES is empty" in found(output)["proxy"][1]
+        assert found(output)["traces"] == (True, "The collector of traces answers.")
         _Answering.status = 502
         try:
             assert "proxy" in wrong(steward("doctor", STEWARD_BASE_URL=address))
         finally:
             _Answering.status = 200
-    said = steward("doctor", STEWARD_BASE_URL=address, STEWARD_TRACES_URL="http://127.0.0.1:9/v1/traces")
-    assert wrong(said) >= {"traces"}
-    assert "cannot be reached from here" in found(said)["proxy"][1]
+    output = steward("doctor", STEWARD_BASE_URL=address, STEWARD_TRACES_URL="http://127.0.0.1:9/v1/traces")
+    assert wrong(output) >= {"traces"}
+    assert "cannot be reached from here" in found(output)["proxy"][1]
 
 
 def test_a_broken_audit_log_is_named(steward: Steward, database_url: str) -> None:
@@ -429,6 +431,6 @@ def test_a_broken_audit_log_is_named(steward: Steward, database_url: str) -> Non
     steward("org", "create", "--name", "Demo Shop")
     assert found(steward("doctor"))["audit"][0]
     into(database_url, "UPDATE audit_heads SET broken_seq = 1, broken_how = 'altered'")
-    said = steward("doctor")
-    assert wrong(said) == {"audit"}
-    assert "entry 1 of organisation 1 (altered)" in found(said)["audit"][1]
+    output = steward("doctor")
+    assert wrong(output) == {"audit"}
+    assert "entry 1 of organisation 1 (altered)" in found(output)["audit"][1]

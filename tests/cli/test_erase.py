@@ -68,8 +68,8 @@ async def add_person(whole: Whole, role: Role = Role.APPROVER) -> Member:
         await people.add_to_organization(tx, person, service.own.organization.id, role)
         return person
 
-    own = service.own.organization
-    member = Member(await service.write(act), own.id, own.name, role)
+    organization = service.own.organization
+    member = Member(await service.write(act), organization.id, organization.name, role)
     service.members["zsuzsa"] = member
     return member
 
@@ -92,10 +92,10 @@ async def leave_traces(whole: Whole) -> dict[str, Any]:
         "schedule": {"cadence": "daily", "run_at": "08:00"},
         "integration_id": whole.number("woocommerce"),
     }
-    made = (await token.post(V1, body)).data["automation"]
+    new_automation = (await token.post(V1, body)).data["automation"]
     reason = {"reason": f"{FIRST} {LAST} is away"}
-    assert (await session.post(f"{V1}/{made['id']}/pause", reason)).status == 200
-    return {"session": session, "token": token, "approval": approval.id, "automation": made["id"]}
+    assert (await session.post(f"{V1}/{new_automation['id']}/pause", reason)).status == 200
+    return {"session": session, "token": token, "approval": approval.id, "automation": new_automation["id"]}
 
 
 async def test_a_person_is_erased_and_what_they_did_stays(
@@ -110,12 +110,12 @@ async def test_a_person_is_erased_and_what_they_did_stays(
     assert {"people.email", "members.email_norm", "approvals.comment", "automation_history.reason"} <= set(
         holding(before, PLANTED)
     )
-    asked = ("user", "erase", "--user", EMAIL, "--confirm")
-    status, refused = await steward(*asked, "Somebody Else")
+    requests = ("user", "erase", "--user", EMAIL, "--confirm")
+    status, refused = await steward(*requests, "Somebody Else")
     assert (status, refused["error"]["code"]) == (1, "not_confirmed")
     assert holding(await tables_of(database_url), PLANTED) == holding(before, PLANTED)
 
-    status, facts = await steward(*asked, f"{FIRST} {LAST}")
+    status, facts = await steward(*requests, f"{FIRST} {LAST}")
     assert (status, facts["user"]["id"]) == (0, person.id), facts
     after = await tables_of(database_url)
     assert holding(after, PLANTED) == []
@@ -138,8 +138,12 @@ async def test_a_person_is_erased_and_what_they_did_stays(
     signing_in = {"email": EMAIL, "password": PASSWORD}
     assert (await whole.service.nobody("198.51.100.78").post("/app/session", signing_in)).status == 401
     owner = await whole.service.web("owner")
-    [shown] = [one for one in (await owner.get("/app/people")).data["people"] if one["id"] == person.id]
-    assert (shown["first_name"], shown["last_name"]) == ("A former", "member")
+    [displayed] = [
+        each_person
+        for each_person in (await owner.get("/app/people")).data["people"]
+        if each_person["id"] == person.id
+    ]
+    assert (displayed["first_name"], displayed["last_name"]) == ("A former", "member")
     assert (await owner.get(f"{V1}/{traces['automation']}")).status == 200
 
 
@@ -161,27 +165,27 @@ async def test_an_invitation_goes_with_the_person(whole: Whole, steward: Erase, 
 async def test_the_last_owner_is_not_erased(whole: Whole, steward: Erase) -> None:
     """An organisation keeps somebody who can act for it: first another owner, or the organisation goes"""
     owner = whole.service.members["owner"].person
-    asked = ("user", "erase", "--user", str(owner.id), "--confirm", owner.email)
-    status, refused = await steward(*asked)
+    requests = ("user", "erase", "--user", str(owner.id), "--confirm", owner.email)
+    status, refused = await steward(*requests)
     assert (status, refused["error"]["code"]) == (1, "wrong_state")
     assert "Demo Shop" in refused["error"]["message"]
     await add_person(whole, Role.OWNER)
-    assert (await steward(*asked))[0] == 0
+    assert (await steward(*requests))[0] == 0
 
 
 async def busy_organization(whole: Whole) -> Shop:
     """Runs of every kind, an event with a customer's data, an import; a run waits, and one has not begun."""
     ears, shop = await open_ears(whole), whole.shop
     await ears.automation("orders/create", name="Quellenhof orders")
-    told = order(71, billing={"email": CUSTOMER, "first_name": "Hermione"})
-    assert (await ears.deliver("order.created", told)).status == 200
+    actual = order(71, billing={"email": CUSTOMER, "first_name": "Hermione"})
+    assert (await ears.deliver("order.created", actual)).status == 200
     await ears.automation("orders/updated", name="Quellenhof later")
     await shop.drain()
-    assert (await ears.deliver("order.updated", {**told, "note": CUSTOMER})).status == 200
+    assert (await ears.deliver("order.updated", {**actual, "note": CUSTOMER})).status == 200
     await shop.waiting(await shop.pricing())
     nodes = [{"name": "Quellenhof", "type": "n8n-nodes-base.noOp", "typeVersion": 1, "parameters": {}}]
-    kept = {"source": "workflow_tool", "name": "Quellenhof", "content": {"nodes": nodes, "connections": {}}}
-    assert (await (await whole.service.token("member")).post(f"{V1}/imports", kept)).status == 201
+    stored = {"source": "workflow_tool", "name": "Quellenhof", "content": {"nodes": nodes, "connections": {}}}
+    assert (await (await whole.service.token("member")).post(f"{V1}/imports", stored)).status == 201
     owner = await whole.service.web("owner")
     renamed = await owner.patch("/app/organization", {"name": "Quellenhof Tea", "timezone": "Europe/Vienna"})
     assert renamed.status == 200, renamed.body
@@ -208,14 +212,16 @@ async def test_an_organisation_is_erased_beside_a_running_worker(
     (status, facts), _ = await asyncio.gather(erasing, shop.drain())
     assert status == 0, facts
     assert facts["removed"]["runs"] >= 3
-    assert {one["store"] for one in facts["subscriptions_left"]} == {shop.connections["woocommerce"].name}
+    assert {item["store"] for item in facts["subscriptions_left"]} == {shop.connections["woocommerce"].name}
     await shop.pass_time(minutes=10)
     after = await tables_of(database_url)
     # The person is still a member of the other organisation, under their own name.
-    left = [
-        place for place in holding(after, planted) if place.partition(".")[0] not in ("people", "members")
+    remaining = [
+        location
+        for location in holding(after, planted)
+        if location.partition(".")[0] not in ("people", "members")
     ]
-    assert left == []
+    assert remaining == []
     owned = {table: [row for row in rows if row.get("org_id") == org] for table, rows in after.items()}
     assert {table for table, rows in owned.items() if rows} == set(KEPT)
     [done] = [row for row in owned["audit_log"] if row["action"] == "organization_erased"]
@@ -227,7 +233,7 @@ async def test_an_organisation_is_erased_beside_a_running_worker(
     assert (await stranger.get(f"{V1}/status")).status == 200
     assert (await whole.service.log_in("owner")).status == 401
     status, again = await steward("org", "list")
-    assert f"Erased organisation {org}" in [one["name"] for one in again["organizations"]]
+    assert f"Erased organisation {org}" in [organization["name"] for organization in again["organizations"]]
 
 
 @dataclass
@@ -287,7 +293,7 @@ async def test_every_table_of_an_organisation_is_erased_or_kept_on_purpose(datab
         names = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         columns = {name: {row[1] for row in file.execute(f"PRAGMA table_info({name})")} for name in names}
         file.close()
-        owned = {name for name, found in columns.items() if "org_id" in found}
+        owned = {name for name, collected in columns.items() if "org_id" in collected}
     else:
         connection = await asyncpg.connect(database_url)
         rows = await connection.fetch(

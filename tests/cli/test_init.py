@@ -24,9 +24,9 @@ def init_in(folder: Path, *words: str, **environ: str) -> Said:
     return Said(status, out.getvalue(), err.getvalue())
 
 
-def token_of(said: Said) -> str:
+def token_of(output: Said) -> str:
     """The token of the printed link."""
-    url: str = said.facts["setup_url"]
+    url: str = output.facts["setup_url"]
     return url.partition("/invitation#token=")[2]
 
 
@@ -107,7 +107,9 @@ def test_init_leaves_what_the_environment_sets_to_it(steward: Steward) -> None:
     done = steward("init", "--yes", *OWNER)
     assert done.status == 0, done.out
     assert "STEWARD_DATABASE_URL" not in Path(done.facts["settings_file"]).read_text()
-    assert [each["name"] for each in steward("org", "list").facts["organizations"]] == ["My Shop"]
+    assert [organization["name"] for organization in steward("org", "list").facts["organizations"]] == [
+        "My Shop"
+    ]
     again = steward("init", "--again", "--org", "My Shop")
     assert token_of(again) != token_of(done)
 

@@ -32,8 +32,8 @@ async def _mail_check(args: CliArgs) -> Mapping[str, object]:
         facts = failed.facts
     checks = None if facts is None else facts["checks"]
     assert isinstance(checks, list)
-    [found] = [check for check in checks if check["name"] == "mail"]
-    return {"ok": found["ok"], "message": found["message"]}
+    [outcome] = [check for check in checks if check["name"] == "mail"]
+    return {"ok": outcome["ok"], "message": outcome["message"]}
 
 
 async def test_a_test_mail_arrives(sqlite_url: str) -> None:
@@ -59,9 +59,9 @@ async def test_a_server_that_is_away_fails_the_check(sqlite_url: str) -> None:
     """The words say that it is the mail server."""
     async with mail_server(MailScript()) as port:
         pass
-    found = await _mail_check(_args(sqlite_url, port))
-    assert not found["ok"]
-    assert "The mail server cannot be used" in str(found["message"])
+    record = await _mail_check(_args(sqlite_url, port))
+    assert not record["ok"]
+    assert "The mail server cannot be used" in str(record["message"])
 
 
 async def test_without_settings_both_say_what_to_set(sqlite_url: str) -> None:
@@ -69,9 +69,9 @@ async def test_without_settings_both_say_what_to_set(sqlite_url: str) -> None:
     with pytest.raises(CommandFailed, match="STEWARD_SMTP_URL") as caught:
         await mail.test(_args(sqlite_url, None))
     assert caught.value.code == "not_configured"
-    found = await _mail_check(_args(sqlite_url, None))
-    assert found["ok"]
-    assert "STEWARD_SMTP_URL" in str(found["message"])
+    record = await _mail_check(_args(sqlite_url, None))
+    assert record["ok"]
+    assert "STEWARD_SMTP_URL" in str(record["message"])
 
 
 @pytest.mark.parametrize("to", ["nobody", "a@b, c@d", "a@b\r\nBcc: c@d.example"])

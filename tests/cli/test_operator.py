@@ -62,17 +62,17 @@ def demo(steward: Steward) -> tuple[int, int]:
     """An organisation and a person in it."""
     org = steward("org", "create", "--name", "Demo Shop").facts["organization"]["id"]
     words = ["--email", "mia@example.com", "--first-name", "Mia", "--last-name", "Member"]
-    made = steward(
+    output = steward(
         "user", "create", *words, "--org", "Demo Shop", "--role", "member", "--password-stdin", stdin=PASSWORD
     )
-    return org, made.facts["user"]["id"]
+    return org, output.facts["user"]["id"]
 
 
 def test_an_organisation_is_made_listed_and_switched(steward: Steward) -> None:
     """An organisation is made listed and switched."""
-    made = steward("org", "create", "--name", "Demo Shop", "--timezone", "Europe/Berlin")
-    organization = made.facts["organization"]
-    assert made.status == 0
+    output = steward("org", "create", "--name", "Demo Shop", "--timezone", "Europe/Berlin")
+    organization = output.facts["organization"]
+    assert output.status == 0
     assert organization.pop("created_at").endswith("Z")
     org = organization.pop("id")
     assert organization == {"name": "Demo Shop", "timezone": "Europe/Berlin", "automations_enabled": True}
@@ -82,7 +82,9 @@ def test_an_organisation_is_made_listed_and_switched(steward: Steward) -> None:
     assert on.facts["organization"]["automations_enabled"] is True
     second = steward("org", "create", "--name", "Second", "--automations", "off").facts["organization"]
     assert (second["timezone"], second["automations_enabled"]) == ("UTC", False)
-    assert [found["name"] for found in steward("org", "list").facts["organizations"]] == [
+    assert [
+        found_organization["name"] for found_organization in steward("org", "list").facts["organizations"]
+    ] == [
         "Demo Shop",
         "Second",
     ]
@@ -105,9 +107,9 @@ NO_ZONES = (
 def test_an_organisation_has_a_zone_the_api_would_take(steward: Steward) -> None:
     """Names of the IANA database, exact in case, none that stands for the machine's own."""
     for zone in NO_ZONES:
-        said = steward("org", "create", "--name", "Shop", "--timezone", zone)
-        assert said.refused == (1, "validation_failed"), zone
-        assert "Europe/Berlin" in said.facts["error"]["message"]
+        output = steward("org", "create", "--name", "Shop", "--timezone", zone)
+        assert output.refused == (1, "validation_failed"), zone
+        assert "Europe/Berlin" in output.facts["error"]["message"]
     assert steward("org", "list").facts["organizations"] == []
 
 
@@ -115,8 +117,8 @@ def test_a_person_is_made_with_an_organisation(steward: Steward) -> None:
     """User create; the user name is first and last name unless given."""
     org, person = demo(steward)
     words = ["--email", " Bo@Example.com ", "--first-name", "Bo", "--last-name", "B", "--username", "bo"]
-    made = steward("user", "create", *words, "--no-password").facts["user"]
-    assert made == {
+    user = steward("user", "create", *words, "--no-password").facts["user"]
+    assert user == {
         "id": person + 1,
         "email": "Bo@Example.com",
         "username": "bo",
@@ -275,8 +277,8 @@ def test_wrong_settings_end_with_two(steward: Steward, tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////proc/none/steward.db"])
 def test_a_database_that_cannot_be_reached_is_told_in_words(steward: Steward, url: str) -> None:
     """A database that cannot be reached is told in words."""
-    said = steward("migrate", STEWARD_DATABASE_URL=url)
-    assert said.refused == (1, "unavailable")
+    output = steward("migrate", STEWARD_DATABASE_URL=url)
+    assert output.refused == (1, "unavailable")
 
 
 def test_the_environment_file_stands_before_or_after_the_command(tmp_path: Path, sqlite_url: str) -> None:
@@ -298,8 +300,8 @@ def test_the_environment_file_stands_before_or_after_the_command(tmp_path: Path,
 
 def test_without_json_the_same_is_said_in_words(steward: Steward) -> None:
     """Without JSON the same is said in words."""
-    made = steward("org", "create", "--name", "Demo Shop", as_json=False)
+    output = steward("org", "create", "--name", "Demo Shop", as_json=False)
     refused = steward("org", "create", "--name", "Demo Shop", as_json=False)
-    assert "name: Demo Shop" in made.out
+    assert "name: Demo Shop" in output.out
     assert (refused.status, refused.out) == (1, "")
     assert "exists already" in refused.err

@@ -34,8 +34,8 @@ async def steward(environ: Mapping[str, str], *words: str) -> dict[str, Any]:
     """What one command said."""
     out = io.StringIO()
     await asyncio.to_thread(run, [*words, "--json"], environ, out=out, err=io.StringIO())
-    told: dict[str, Any] = json.loads(out.getvalue())
-    return told
+    actual: dict[str, Any] = json.loads(out.getvalue())
+    return actual
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -55,8 +55,8 @@ def modes(folder: Path) -> dict[str, int]:
 
 async def checked(environ: Mapping[str, str]) -> tuple[bool, str]:
     """What doctor says of the files."""
-    [found] = [check for check in (await steward(environ, "doctor"))["checks"] if check["name"] == "files"]
-    return found["ok"], found["message"]
+    [outcome] = [check for check in (await steward(environ, "doctor"))["checks"] if check["name"] == "files"]
+    return outcome["ok"], outcome["message"]
 
 
 async def test_what_is_made_is_the_owners_alone(tmp_path: Path) -> None:
@@ -69,22 +69,22 @@ async def test_what_is_made_is_the_owners_alone(tmp_path: Path) -> None:
     try:
         await steward(environ, "org", "create", "--name", "Other Shop")
         await steward(environ, "backup", "--to", str(tmp_path / "copy.db"))
-        found = modes(folder)
-        assert set(found) >= {
+        found_modes = modes(folder)
+        assert set(found_modes) >= {
             *("steward.db", "steward.db-wal", "steward.db-shm", "steward.db.lock", "steward.db.reserve"),
             "master.keys",
         }
-        assert found.pop(folder.name) == 0o700
-        assert set(found.values()) == {0o600}
+        assert found_modes.pop(folder.name) == 0o700
+        assert set(found_modes.values()) == {0o600}
         assert (await checked(environ))[0]
     finally:
         await serving.stop()
     for name in ("copy.db", "copy.db.sha256"):
         assert modes(tmp_path)[name] == 0o600
     await steward(environ, "restore", "--from", str(tmp_path / "copy.db"), "--force")
-    found = modes(folder)
-    assert any(name.startswith("steward.db.before-") for name in found)
-    assert {mode for name, mode in found.items() if name != folder.name} == {0o600}
+    found_modes = modes(folder)
+    assert any(name.startswith("steward.db.before-") for name in found_modes)
+    assert {mode for name, mode in found_modes.items() if name != folder.name} == {0o600}
 
 
 @pytest.mark.parametrize("how", ["serve", "migrate", "restore"])
@@ -115,9 +115,9 @@ async def test_a_start_closes_what_an_older_release_left_open(
         await steward(environ, "migrate")
     else:
         await steward(environ, "restore", "--from", str(tmp_path / "copy.db"), "--force")
-    found = modes(folder)
-    assert found.pop(folder.name) == 0o700
-    assert set(found.values()) == {0o600}
+    found_modes = modes(folder)
+    assert found_modes.pop(folder.name) == 0o700
+    assert set(found_modes.values()) == {0o600}
     assert (await checked(environ))[0]
 
 
@@ -138,9 +138,9 @@ async def test_a_folder_that_is_shared_is_told_and_left(tmp_path: Path, bits: in
     (folder / "steward.db").chmod(0o644)
     assert not (await checked(environ))[0]
     await steward(environ, "org", "create", "--name", "Demo Shop")
-    found = modes(folder)
-    assert found.pop(folder.name) == before
-    assert set(found.values()) == {0o600}
+    found_modes = modes(folder)
+    assert found_modes.pop(folder.name) == before
+    assert set(found_modes.values()) == {0o600}
     is_ok, words = await checked(environ)
     assert is_ok
     assert f"{folder}, which is shared" in words
@@ -185,9 +185,11 @@ def test_files_that_go_meanwhile_or_cannot_be_looked_at_are_no_fault(tmp_path: P
     if os.geteuid() != 0:
         pytest.skip("only root can become another account")
     tmp_path.chmod(0o700)
-    found = read({**settings(tmp_path / "data"), "STEWARD_DATABASE_URL": "postgresql://steward@db/steward"})
+    found_settings = read(
+        {**settings(tmp_path / "data"), "STEWARD_DATABASE_URL": "postgresql://steward@db/steward"}
+    )
     os.seteuid(65534)
     try:
-        assert own_files(found) == []
+        assert own_files(found_settings) == []
     finally:
         os.seteuid(0)

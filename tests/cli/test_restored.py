@@ -133,10 +133,13 @@ async def test_a_preparation_that_was_broken_off_goes_on_where_it_stopped(shop: 
     """Nothing is served and nothing declared lost before its end; each organization is prepared once."""
     other = await neighbour(shop)
     orgs = (shop, other)
-    waiting = [[await each.waiting(await setup()) for setup in (each.pricing, each.hiding)] for each in orgs]
-    for each, (prices, _) in zip(orgs, waiting, strict=True):
-        await each.approve(prices)
-    before = [await epochs(each) for each in orgs]
+    waiting = [
+        [await each_shop.waiting(await setup()) for setup in (each_shop.pricing, each_shop.hiding)]
+        for each_shop in orgs
+    ]
+    for org, (prices, _) in zip(orgs, waiting, strict=True):
+        await org.approve(prices)
+    before = [await epochs(each_org) for each_org in orgs]
     points: list[str] = []
 
     def stop(point: str) -> None:
@@ -156,10 +159,10 @@ async def test_a_preparation_that_was_broken_off_goes_on_where_it_stopped(shop: 
         await restored.accept(shop.engine, shop.clock.now())
     assert await prepare(shop.engine, shop.clock) == 4
     assert await why_not_served(shop) is None
-    after = [await epochs(each) for each in orgs]
+    after = [await epochs(item) for item in orgs]
     assert after == [[epoch + 1_000_000 for epoch in of_org] for of_org in before]
-    for each in orgs:
-        assert await restored_entries(each) == [f'{{"taken_at":"{wire_time(START)}"}}']
+    for org in orgs:
+        assert await restored_entries(org) == [f'{{"taken_at":"{wire_time(START)}"}}']
 
 
 async def test_who_held_a_run_before_the_restore_cannot_go_on_with_it(shop: Shop) -> None:
@@ -188,9 +191,9 @@ class Servers:
 def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
     """Servers of this test alone, ended with it."""
     request.getfixturevalue("clones")  # says loudly when there is no PostgreSQL, or fails where it must be
-    made = Servers([postgres.start_primary()])
-    yield made
-    postgres.remove(*reversed(made.servers))
+    new_servers = Servers([postgres.start_primary()])
+    yield new_servers
+    postgres.remove(*reversed(new_servers.servers))
 
 
 async def test_after_going_back_to_a_moment_nothing_is_written_twice(
@@ -218,15 +221,18 @@ async def test_after_going_back_to_a_moment_nothing_is_written_twice(
         commands = (("worker",), ("serve", "--port", "0"))
         starts = await asyncio.gather(*(refused_process(*words, env=shop.environ) for words in commands))
         assert starts == [(1, "cannot_serve"), (1, "cannot_serve")]
-        at = wire_time(SystemClock().now())
-        assert await told(shop, "restored", "--at", at) == {"taken_at": at, "runs_to_check": 1}
+        timestamp = wire_time(SystemClock().now())
+        assert await told(shop, "restored", "--at", timestamp) == {"taken_at": timestamp, "runs_to_check": 1}
         await shop.restart()
         assert await why_not_served(shop) is None
         assert (await shop.run(prices)).status is RunStatus.RUNNING
         ended = await shop.until_settled(prices)
         assert len(shop.writes()) == written
         assert ended.status is RunStatus.SUCCEEDED
-        assert {one.outcome for one in await shop.changes(ended)} <= {Outcome.APPLIED, Outcome.UNCHANGED}
-        assert await restored_entries(shop) == [f'{{"taken_at":"{at}"}}']
+        assert {change.outcome for change in await shop.changes(ended)} <= {
+            Outcome.APPLIED,
+            Outcome.UNCHANGED,
+        }
+        assert await restored_entries(shop) == [f'{{"taken_at":"{timestamp}"}}']
     finally:
         await shop.service.close()

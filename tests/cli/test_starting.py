@@ -40,9 +40,11 @@ def test_every_word_of_the_table_leads_to_its_commands() -> None:
     """A command in a file whose line in the table lacks its first word could not be called."""
     every: list[Command] = commands()
     for word in {command.name.split()[0] for command in every}:
-        wanted = {command.name for command in every if command.name.split()[0] == word}
-        assert wanted <= {command.name for command in commands(word)}, word
-    assert {word for words in FILES.values() for word in words} == {one.name.split()[0] for one in every}
+        expected = {command.name for command in every if command.name.split()[0] == word}
+        assert expected <= {command.name for command in commands(word)}, word
+    assert {word for words in FILES.values() for word in words} == {
+        each_command.name.split()[0] for each_command in every
+    }
     assert set(WITHOUT_SERVICE) | {"serve", "worker", "demo", "sandbox"} == {
         word for words in FILES.values() for word in words
     }
@@ -57,7 +59,7 @@ def test_operator_commands_do_not_load_the_service(word: str) -> None:
 
 def test_a_new_key_takes_half_a_second_of_cpu_at_most() -> None:
     """`steward keys new`: the least of three, as another process may slow one of them."""
-    taken = []
+    used = []
     for _ in range(3):
         process = subprocess.Popen(
             [sys.executable, "-m", "steward", "keys", "new", "--json"],
@@ -69,8 +71,8 @@ def test_a_new_key_takes_half_a_second_of_cpu_at_most() -> None:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         assert process.returncode == 0
-        taken.append(usage.ru_utime + usage.ru_stime)
-    assert min(taken) <= 0.5, taken
+        used.append(usage.ru_utime + usage.ru_stime)
+    assert min(used) <= 0.5, used
 
 
 def test_make_lists_every_target_that_says_what_it_does() -> None:
@@ -78,6 +80,6 @@ def test_make_lists_every_target_that_says_what_it_does() -> None:
     text = (ROOT / "Makefile").read_text("utf-8")
     described = set(re.findall(r"^([^\s:#]+):[^=\n]*?## ", text, re.MULTILINE))
     command = ["make", "--no-print-directory", "help"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert {line.split()[1] for line in shown.splitlines() if line.strip()} == described
+    stdout = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {line.split()[1] for line in stdout.splitlines() if line.strip()} == described
     assert {"n8n-cases", "try-s3", "help"} <= described

@@ -67,14 +67,14 @@ def arguments(whole: Whole) -> dict[str, Any]:
 
 def set_environment(monkeypatch: pytest.MonkeyPatch, whole: Whole, port: int) -> None:
     """Sets what `from_env` reads."""
-    given = arguments(whole)
+    supplied_values = arguments(whole)
     monkeypatch.setenv("STEWARD_CLIENT_URL", f"http://127.0.0.1:{port}/")
     for name in ("username", "email", "organization", "client_id", "client_secret"):
-        monkeypatch.setenv(f"STEWARD_CLIENT_{name.removeprefix('client_').upper()}", given[name])
+        monkeypatch.setenv(f"STEWARD_CLIENT_{name.removeprefix('client_').upper()}", supplied_values[name])
 
 
 def client_of(
-    whole: Whole, way: httpx.AsyncBaseTransport, pauses: list[float], **changes: Any
+    whole: Whole, async_base_transport: httpx.AsyncBaseTransport, pauses: list[float], **changes: Any
 ) -> AsyncSteward:
     """A client on this way; while it waits, time goes on and the worker works."""
     clock: FakeClock = whole.service.clock
@@ -84,9 +84,15 @@ def client_of(
         clock.tick(seconds)
         await whole.shop.drain()
 
-    given = {name: value for name, value in {**arguments(whole), **changes}.items() if value is not ...}
+    supplied_values = {
+        name: value for name, value in {**arguments(whole), **changes}.items() if value is not ...
+    }
     return AsyncSteward(
-        BASE_URL, http=httpx.AsyncClient(transport=way), clock=clock.monotonic, sleep=sleep, **given
+        BASE_URL,
+        http=httpx.AsyncClient(transport=async_base_transport),
+        clock=clock.monotonic,
+        sleep=sleep,
+        **supplied_values,
     )
 
 
@@ -109,29 +115,29 @@ async def embedded(clock: FakeClock, session_folder: Path, tmp_path: Path) -> As
 
 @asynccontextmanager
 async def _calling(whole: Whole) -> AsyncIterator[Caller]:
-    way = FaultyTransport(httpx.ASGITransport(app=whole.service.app))
+    direction = FaultyTransport(httpx.ASGITransport(app=whole.service.app))
     pauses: list[float] = []
-    steward = client_of(whole, way, pauses)
-    yield Caller(steward, way, whole, pauses)
+    steward = client_of(whole, direction, pauses)
+    yield Caller(steward, direction, whole, pauses)
     await steward._transport.http.aclose()
 
 
-async def edit_coming_run(steward: AsyncSteward, made: Any) -> None:
+async def edit_coming_run(steward: AsyncSteward, created: Any) -> None:
     """Moves the next run of an automation, skips it, and takes that back."""
-    [first, *_] = [one async for one in steward.occurrences.list(automation_id=made.id)]
+    [first, *_] = [entry async for entry in steward.occurrences.list(automation_id=created.id)]
     moved = await steward.automations.move_occurrence(
-        made,
+        created,
         slot_at=first.slot_at,
         run_at=first.run_at + timedelta(hours=1),
         scope="this",
         occurrence_version=first.version,
-        automation_version=made.version,
+        automation_version=created.version,
     )
     assert moved.occurrence.moved_from == first.run_at
     for verb in ("skip", "unskip"):
         edit = getattr(steward.automations, f"{verb}_occurrence")
         edited = await edit(
-            made,
+            created,
             slot_at=first.slot_at,
             occurrence_version=moved.occurrence.version,
             automation_version=moved.automation.version,
@@ -144,50 +150,56 @@ async def test_every_public_operation_is_called(caller: Caller) -> None:
     steward, whole = caller.steward, caller.whole
     assert (await steward.status.get()).limits.imports_allowed == 100
     template = await steward.templates.get(TEMPLATE)
-    assert TEMPLATE in [one.template_id async for one in steward.templates.list(limit=5)]
+    assert TEMPLATE in [entry.template_id async for entry in steward.templates.list(limit=5)]
     assert template.inputs_schema["type"] == "object"
-    [store] = [one async for one in steward.stores.list()]
-    assert {one.kind async for one in steward.connections.list()} >= {"spreadsheet", "teams"}
+    [store] = [entry async for entry in steward.stores.list()]
+    assert {entry.kind async for entry in steward.connections.list()} >= {
+        "spreadsheet",
+        "teams",
+    }
     sheet = whole.number("spreadsheet")
-    assert [one.kind async for one in steward.destinations.list(integration_id=sheet)]
+    assert [entry.kind async for entry in steward.destinations.list(integration_id=sheet)]
     preview = await steward.schedule.preview(schedule={"cadence": "daily", "run_at": "08:00"}, timezone="UTC")
     assert len(preview.next) == 3
-    made = await caller.automation(idempotency_key="one")
-    assert (await caller.automation(idempotency_key="one")).id == made.id
-    made = await steward.automations.update(
-        made, version=made.version, schedule={"cadence": "daily", "run_at": "08:00"}, timezone="UTC"
+    automation = await caller.automation(idempotency_key="one")
+    assert (await caller.automation(idempotency_key="one")).id == automation.id
+    automation = await steward.automations.update(
+        automation,
+        version=automation.version,
+        schedule={"cadence": "daily", "run_at": "08:00"},
+        timezone="UTC",
     )
-    assert made.integration_id == store.integration_id
-    assert made.trigger.kind == "schedule"
-    await edit_coming_run(steward, made)
-    made = await steward.automations.get(made)
+    assert automation.integration_id == store.integration_id
+    assert automation.trigger.kind == "schedule"
+    await edit_coming_run(steward, automation)
+    automation = await steward.automations.get(automation)
     for verb in ("pause", "resume", "archive", "restore"):
-        made = await getattr(steward.automations, verb)(made, version=made.version)
-    made = await steward.automations.resume(made, version=made.version)
-    tried = await steward.wait_for(await steward.automations.run(made, mode="test"))
+        automation = await getattr(steward.automations, verb)(automation, version=automation.version)
+    automation = await steward.automations.resume(automation, version=automation.version)
+    tried = await steward.wait_for(await steward.automations.run(automation, mode="test"))
     assert (tried.status, tried.summary.counts.applied) == ("succeeded", 0)
-    live = await steward.wait_for(await steward.automations.run(made))
+    live = await steward.wait_for(await steward.automations.run(automation))
     assert live.status == "waiting_approval"
-    assert [one.outcome async for one in steward.runs.changes(live, limit=1)] == ["proposed"] * 3
-    [waiting] = [one async for one in steward.approvals.list()]
+    assert [entry.outcome async for entry in steward.runs.changes(live, limit=1)] == ["proposed"] * 3
+    [waiting] = [entry async for entry in steward.approvals.list()]
     assert (await steward.approvals.get(waiting)).changes_total == 3
     assert (await steward.runs.cancel(live)).status == "cancelled"
     with pytest.raises(errors.WrongState):
         await steward.runs.undo(live)
-    assert {one.status async for one in steward.runs.list(automation_id=made.id)} == {
+    assert {item.status async for item in steward.runs.list(automation_id=automation.id)} == {
         "succeeded",
         "cancelled",
     }
     content = chain(told())
-    kept = await steward.imports.keep(source="workflow_tool", name="Tell", content=content)
-    assert [one.id async for one in steward.imports.list(supported=True)] == [kept.id]
-    assert (await steward.imports.get(kept)).plan.steps[0].name
-    await steward.imports.preview(kept)
+    import_record = await steward.imports.keep(source="workflow_tool", name="Tell", content=content)
+    assert [entry.id async for entry in steward.imports.list(supported=True)] == [import_record.id]
+    assert (await steward.imports.get(import_record)).plan.steps[0].name
+    await steward.imports.preview(import_record)
     await steward.imports.preview_content(source="workflow_tool", content=content)
-    workflow = await steward.imports.run_as_automation(kept, name="Tell", schedule=MANUAL)
-    assert workflow.import_id == kept.id
-    await steward.imports.delete(kept)
-    assert len([one async for one in steward.automations.list(limit=1)]) == 2
+    workflow = await steward.imports.run_as_automation(import_record, name="Tell", schedule=MANUAL)
+    assert workflow.import_id == import_record.id
+    await steward.imports.delete(import_record)
+    assert len([entry async for entry in steward.automations.list(limit=1)]) == 2
     named = {row.name for row in OPERATIONS if row.scope in (Scope.READ, Scope.WRITE)}
     assert set(caller.way.sent) == named | {"login"}
     assert caller.way.sent["login"] == 1
@@ -198,17 +210,17 @@ async def test_every_public_operation_is_called(caller: Caller) -> None:
 async def test_no_run_is_doubled_while_answers_are_lost(caller: Caller) -> None:
     """Every fifth answer is lost: each call succeeds, and each run is there once."""
     clock = caller.whole.service.clock
-    made = await caller.automation()
+    automation = await caller.automation()
     caller.way.is_lost = lambda name, number: number % 5 == 0
     runs = []
     for number in range(RUNS):
-        run = await caller.steward.automations.run(made, mode="test")
+        run = await caller.steward.automations.run(automation, mode="test")
         runs.append(run.id)
         if number % 50 == 49:
             clock.tick(60)
             await caller.whole.shop.drain()
     caller.way.is_lost = lambda name, number: False
-    listed = [one.id async for one in caller.steward.runs.list(automation_id=made.id, limit=200)]
+    listed = [item.id async for item in caller.steward.runs.list(automation_id=automation.id, limit=200)]
     assert len(set(runs)) == RUNS
     assert sorted(listed) == sorted(runs)
     assert caller.way.lost["automations.run"] >= RUNS // 5
@@ -217,21 +229,23 @@ async def test_no_run_is_doubled_while_answers_are_lost(caller: Caller) -> None:
 
 async def test_what_may_be_done_twice_by_it_is_not_sent_again(caller: Caller) -> None:
     """A cancellation, a deletion and a login are sent once; so is a pause without a version."""
-    made = await caller.automation()
-    run = await caller.steward.automations.run(made, mode="test")
-    kept = await caller.steward.imports.keep(source="workflow_tool", name="Tell", content=chain(told()))
+    automation = await caller.automation()
+    run = await caller.steward.automations.run(automation, mode="test")
+    import_record = await caller.steward.imports.keep(
+        source="workflow_tool", name="Tell", content=chain(told())
+    )
     caller.way.is_lost = lambda name, number: True
     with pytest.raises(errors.NoAnswer):
         await caller.steward.runs.cancel(run)
     with pytest.raises(errors.NoAnswer):
-        await caller.steward.imports.delete(kept)
+        await caller.steward.imports.delete(import_record)
     with pytest.raises(errors.NoAnswer):
-        await caller.steward.automations.pause(made)
+        await caller.steward.automations.pause(automation)
     other = client_of(caller.whole, caller.way, caller.pauses)
     with pytest.raises(errors.NoAnswer):
         await other.status.get()
     with pytest.raises(errors.NoAnswer) as refused:
-        await caller.steward.automations.run(made, mode="test")
+        await caller.steward.automations.run(automation, mode="test")
     assert refused.value.idempotency_key is not None
     sent = caller.way.sent
     assert (sent["runs.cancel"], sent["imports.delete"], sent["automations.pause"]) == (1, 1, 1)
@@ -241,14 +255,14 @@ async def test_what_may_be_done_twice_by_it_is_not_sent_again(caller: Caller) ->
 
 async def test_a_lost_change_by_version_is_of_unknown_outcome(caller: Caller) -> None:
     """The second try is refused as stale, perhaps because the first one was done: the error says so."""
-    made = await caller.automation()
+    automation = await caller.automation()
     begun = caller.way.count
     caller.way.is_lost = lambda name, number: number == begun
     with pytest.raises(errors.OutcomeUnknown) as unknown:
-        await caller.steward.automations.update(made, version=made.version, name="Another name")
+        await caller.steward.automations.update(automation, version=automation.version, name="Another name")
     assert unknown.value.current.automation.name == "Another name"
     with pytest.raises(errors.StaleVersion) as stale:
-        await caller.steward.automations.update(made, version=made.version, name="A third name")
+        await caller.steward.automations.update(automation, version=automation.version, name="A third name")
     assert type(stale.value) is errors.StaleVersion
     assert stale.value.request_id is not None
     assert stale.value.status == 409
@@ -319,15 +333,15 @@ async def test_tries_keep_to_the_service_and_to_the_deadline(embedded: Caller) -
 
 async def test_a_run_is_waited_for(embedded: Caller) -> None:
     """Each step is told once, the pauses grow from one to five seconds, and the time to wait ends."""
-    made = await embedded.automation()
+    automation = await embedded.automation()
     steps: list[StepRecord] = []
     done = await embedded.steward.wait_for(
-        await embedded.steward.automations.run(made, mode="test"), on_step=steps.append
+        await embedded.steward.automations.run(automation, mode="test"), on_step=steps.append
     )
     assert done.status == "succeeded"
     assert [step.seq for step in steps] == [1, 2, 3]
     assert embedded.pauses == [1.0]
-    waiting = await embedded.steward.automations.run(made)
+    waiting = await embedded.steward.automations.run(automation)
     with pytest.raises(errors.WaitTimeout) as late:
         await embedded.steward.wait_for(waiting, timeout=20, through_approval=True)
     run: RunRecord = late.value.run
@@ -365,8 +379,8 @@ async def test_a_program_without_asyncio_has_the_same(
 ) -> None:
     """Over a socket, by the environment: log in, page, run, wait; one login for callers in threads."""
     whole = embedded.whole
-    given = arguments(whole)
-    made = await embedded.automation()
+    supplied_values = arguments(whole)
+    automation = await embedded.automation()
     loop = asyncio.get_running_loop()
 
     def sleep(seconds: float) -> None:
@@ -376,10 +390,10 @@ async def test_a_program_without_asyncio_has_the_same(
     def work(port: int) -> None:
         set_environment(monkeypatch, whole, port)
         with Steward.from_env(sleep=sleep, clock=whole.service.clock.monotonic) as steward:
-            assert given["client_secret"] not in repr(steward)
-            assert f"organization={given['organization']!r}" in repr(steward)
-            assert [one.id for one in steward.automations.list(limit=1)] == [made.id]
-            done = steward.wait_for(steward.automations.run(made, mode="test"))
+            assert supplied_values["client_secret"] not in repr(steward)
+            assert f"organization={supplied_values['organization']!r}" in repr(steward)
+            assert [entry.id for entry in steward.automations.list(limit=1)] == [automation.id]
+            done = steward.wait_for(steward.automations.run(automation, mode="test"))
             assert done.status == "succeeded"
             assert len(list(steward.runs.changes(done, limit=2))) == 3
             with pytest.raises(errors.NotFound):

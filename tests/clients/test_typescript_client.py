@@ -27,7 +27,7 @@ needs_build = pytest.mark.skipif(
 async def seen_by_node(whole: Whole, port: int) -> Any:
     """What the program saw; whenever it sleeps, time goes on and the worker works."""
     body = whole.service.login_body("member")
-    given = {
+    supplied_values = {
         "url": f"http://127.0.0.1:{port}",
         "lost": 5,
         "runs": RUNS,
@@ -38,7 +38,9 @@ async def seen_by_node(whole: Whole, port: int) -> Any:
         "organization": body["organization_name"],
     }
     pipes = {name: asyncio.subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
-    node = await asyncio.create_subprocess_exec("node", FOLDER / "test/live.mjs", json.dumps(given), **pipes)
+    node = await asyncio.create_subprocess_exec(
+        "node", FOLDER / "test/live.mjs", json.dumps(supplied_values), **pipes
+    )
     assert node.stdin is not None
     assert node.stdout is not None
     assert node.stderr is not None

@@ -50,15 +50,15 @@ async def test_all_answers_agree_and_every_slot_has_one_record(world: World) -> 
         schedule = draw.choice(
             [HOURLY, {"cadence": "every_6_hours"}, {"cadence": "daily", "run_at": "08:00"}]
         )
-        made = await world.create(timezone="UTC", schedule=schedule)
+        automation = await world.create(timezone="UTC", schedule=schedule)
         active: list[StoredPeriod] = []
         for step in range(_STEPS):
             case = f"seed {_SEED}, walk {number}, step {step}"
-            await _edit(draw, world, closer, diary, made, active)
+            await _edit(draw, world, closer, diary, automation, active)
             while await closings.follow_changes(world.engine, world.clock.now()):
                 pass
-            await _assert_agree(world, diary, made, case)
-            await _pass(draw, world, diary, made, case)
+            await _assert_agree(world, diary, automation, case)
+            await _pass(draw, world, diary, automation, case)
         for stored in active:
             await closer.end(stored)
 
@@ -68,7 +68,7 @@ async def _edit(
     world: World,
     closer: Closer,
     diary: Diary,
-    made: Automation,
+    created: Automation,
     active: list[StoredPeriod],
 ) -> None:
     match draw.randrange(6):
@@ -76,29 +76,29 @@ async def _edit(
             kind, fields = _when(draw, world.now)
             scope = WHOLE
             if draw.randrange(2):
-                scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=made.id)
+                scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=created.id)
             stops = draw.choice([Stops.RUNS, Stops.RUNS, Stops.CHANGES])
             active.append(await closer.make(kind, fields, f"P{len(active)}", stops, scope))
         case 2 if active:
             await closer.end(active.pop(draw.randrange(len(active))))
         case 3:
-            rows = await diary.rows(made, states=[SKIPPED], since=world.now, limit=20)
+            rows = await diary.rows(created, states=[SKIPPED], since=world.now, limit=20)
             closed = [
                 row for row in rows if row.closed_name and not row.is_projected and row.run_at > world.now
             ]
             if closed:
                 row = draw.choice(closed)
-                await diary.unskip(made, row.slot_at, version=row.version, actor=closer.actor)
+                await diary.unskip(created, row.slot_at, version=row.version, actor=closer.actor)
         case 4 | 5:
-            await _move(draw, world, diary, made, active)
+            await _move(draw, world, diary, created, active)
 
 
 async def _move(
-    draw: random.Random, world: World, diary: Diary, made: Automation, active: list[StoredPeriod]
+    draw: random.Random, world: World, diary: Diary, created: Automation, active: list[StoredPeriod]
 ) -> None:
     """Moves a coming run, one that was let through if there is one, by what a walk of every minute allows."""
-    stored = {row.slot_at: row for row in await world.rows(made)}
-    coming = [row for row in await diary.rows(made, states=[PENDING], since=world.now, limit=20)]
+    stored = {row.slot_at: row for row in await world.rows(created)}
+    coming = [row for row in await diary.rows(created, states=[PENDING], since=world.now, limit=20)]
     coming = [row for row in coming if not row.is_projected and row.run_at > world.now + _MINUTE]
     let_through = [row for row in coming if row.slot_at in stored and stored[row.slot_at].exempt]
     if not coming:
@@ -107,13 +107,13 @@ async def _move(
     run_at = world.now.replace(minute=15, second=0) + timedelta(hours=draw.randrange(1, 60))
     obstacles = [
         period
-        for period in (each.period for each in active)
+        for period in (stored_period.period for stored_period in active)
         if period.stops is Stops.RUNS
         and _is_closed(period, run_at, run_at)
         and not (row in let_through and _is_closed(period, row.run_at, run_at))
     ]
     try:
-        moved = await diary.move(made, row.slot_at, run_at, version=row.version)
+        moved = await diary.move(created, row.slot_at, run_at, version=row.version)
     except ValidationFailed as refused:
         words = str(refused.errors)
         assert bool(obstacles) is ("in the closed period" in words), (words, row, run_at)
@@ -123,9 +123,9 @@ async def _move(
         assert (moved.occurrence.state, moved.occurrence.run_at) == (PENDING, run_at)
 
 
-def _is_closed(period: ClosedPeriod, one: datetime, other: datetime) -> bool:
+def _is_closed(period: ClosedPeriod, item: datetime, other: datetime) -> bool:
     """Whether a period closes each minute from one instant to another, by a walk along the clock."""
-    since, until = min(one, other), max(one, other) + _MINUTE
+    since, until = min(item, other), max(item, other) + _MINUTE
     walked = walk(place("UTC"), since - 12 * _DAY, until + 12 * _DAY)
     return len(closed_minutes(period.when, walked, since, until)) == (until - since) / _MINUTE
 
@@ -142,11 +142,11 @@ def _when(draw: random.Random, now: datetime) -> tuple[ClosedKind, JsonObject]:
     }
 
 
-async def _assert_agree(world: World, diary: Diary, made: Automation, case: str) -> None:
+async def _assert_agree(world: World, diary: Diary, created: Automation, case: str) -> None:
     """The calendar's first open run is the next run; the preview names the same slots."""
-    rows = await diary.rows(made, since=world.now, until=world.now + timedelta(days=20), limit=500)
+    rows = await diary.rows(created, since=world.now, until=world.now + timedelta(days=20), limit=500)
     pending = [row for row in rows if row.state is PENDING and row.run_at > world.now]
-    automation = await world.read(made)
+    automation = await world.read(created)
     if pending:
         assert automation.next_run_at == pending[0].run_at, case
 
@@ -154,26 +154,26 @@ async def _assert_agree(world: World, diary: Diary, made: Automation, case: str)
         return await acting.read(tx, world.org, since=tx.now)
 
     closed = (await world.write(periods)).on_runs(automation)
-    told = preview_open(made.schedule, place("UTC"), closed, after=world.now)
+    closed_preview = preview_open(created.schedule, place("UTC"), closed, after=world.now)
     unedited = [row.slot_at for row in pending if row.version == 0]
-    shown = [run.slot_at for run in told.next if run.slot_at in {row.slot_at for row in rows}]
-    assert unedited[: len(shown)][:1] == shown[:1] or any(row.version for row in pending), case
+    displayed = [run.slot_at for run in closed_preview.next if run.slot_at in {row.slot_at for row in rows}]
+    assert unedited[: len(displayed)][:1] == displayed[:1] or any(row.version for row in pending), case
 
 
-async def _pass(draw: random.Random, world: World, diary: Diary, made: Automation, case: str) -> None:
+async def _pass(draw: random.Random, world: World, diary: Diary, created: Automation, case: str) -> None:
     """Time passes slot by slot; each is decided as the calendar showed it just before."""
     until = world.now + timedelta(hours=draw.randrange(1, 14))
-    shown = {
+    displayed = {
         row.slot_at: (row.run_at, row.state, row.closed_name)
-        for row in await diary.rows(made, since=world.now, until=until + timedelta(seconds=1), limit=500)
+        for row in await diary.rows(created, since=world.now, until=until + timedelta(seconds=1), limit=500)
         if row.run_at > world.now
     }
-    for run_at in sorted(run_at for run_at, _, _ in shown.values()):
+    for run_at in sorted(run_at for run_at, _, _ in displayed.values()):
         await world.clock.advance_to(run_at)
         await world.dispatch()
     await world.clock.advance_to(until)
-    stored = {row.slot_at: row for row in await world.rows(made)}
-    for slot_at, (_, state, name) in shown.items():
+    stored = {row.slot_at: row for row in await world.rows(created)}
+    for slot_at, (_, state, name) in displayed.items():
         row = stored[slot_at]
         assert row.state is not PENDING, case
         assert row.closed_name == name, case

@@ -68,7 +68,9 @@ class BrakedSimulation(Simulation):
     def _sent_while_stopped(self) -> list[str]:
         """Writes to stores and sheets that left too long after a stop, and before its end."""
         wrong = []
-        for second, request in (each for host in self.hosts for each in host.network.requests):
+        for second, request in (
+            each_request for host in self.hosts for each_request in host.network.requests
+        ):
             if "idempotency-key" not in request.headers or "/teams/" in request.url.path:
                 continue
             self.sent += 1
@@ -91,9 +93,9 @@ async def simulation(shop: Shop) -> AsyncIterator[BrakedSimulation]:
 
 async def test_nothing_is_sent_in_any_order_while_changes_are_stopped(simulation: BrakedSimulation) -> None:
     """3 workers that are killed, paused and lose the database: 0 writes inside, and all afterwards."""
-    found = {}
+    outcome = {}
     for seed in range(FIRST, FIRST + SEEDS[simulation.shop.engine.dialect]):
         if wrong := await simulation.play(seed, STEPS):
-            found[seed] = (wrong, simulation.trace)
-    print(f"{simulation.shop.engine.dialect}: {SEEDS}, {simulation.sent} writes, {len(found)} wrong")
-    assert found == {}
+            outcome[seed] = (wrong, simulation.trace)
+    print(f"{simulation.shop.engine.dialect}: {SEEDS}, {simulation.sent} writes, {len(outcome)} wrong")
+    assert outcome == {}

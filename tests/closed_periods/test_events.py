@@ -30,7 +30,7 @@ async def ears(whole: Whole) -> Ears:
 async def test_events_of_a_closed_period_run_after_it_up_to_the_limit(ears: Ears) -> None:
     """Three days of events: the first ones wait longer than the queue limit and run, and none expires."""
     await ears.waits_at_most(WAITING)
-    made = await ears.automation("orders/create")
+    automation = await ears.automation("orders/create")
     shop = ears.shop
     await Closer(shop.engine, shop.clock, shop.owner).close("05-01T00:00", "05-06T00:00")
     for batch in range(BATCHES):
@@ -39,7 +39,7 @@ async def test_events_of_a_closed_period_run_after_it_up_to_the_limit(ears: Ears
             await ears.deliver("order.created", order(number + 1))
         await ears.tick("match")
         await ears.later(hours=HOURS / BATCHES)
-    waiting = await ears.runs(made)
+    waiting = await ears.runs(automation)
     refused = EVENTS - WAITING
     assert Counter((run["status"], run["code"]) for run in waiting) == {
         ("queued", None): WAITING,
@@ -48,9 +48,9 @@ async def test_events_of_a_closed_period_run_after_it_up_to_the_limit(ears: Ears
     first = (await ears.token.get(f"/v1/automations/runs/{waiting[0]['id']}")).data["run"]
     assert first["held_by"] == {"name": "Christmas", "until": "2026-05-06T00:00:00.000Z"}
     await ears.later(hours=43)
-    ended = await ears.runs(made)
+    ended = await ears.runs(automation)
     assert Counter((run["status"], run["code"]) for run in ended) == {
         ("succeeded", None): WAITING,
         ("refused", "too_many_waiting"): refused,
     }
-    assert (await ears.trigger(made))["events_dropped"] == refused
+    assert (await ears.trigger(automation))["events_dropped"] == refused

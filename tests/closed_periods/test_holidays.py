@@ -62,9 +62,9 @@ async def test_days_of_a_region_are_proposed_and_accepted(web: Caller) -> None:
     assert (refused.status, set(refused.errors)) == (422, {"days.1", "days.2"})
     assert (await web.get(PERIODS)).data["closed_periods"] == []
 
-    made = await web.post(ACCEPT, accepting("2026-11-01", "2026-12-25"))
-    assert made.status == 201, made.body
-    first = made.data["closed_periods"][0]
+    answer = await web.post(ACCEPT, accepting("2026-11-01", "2026-12-25"))
+    assert answer.status == 201, answer.body
+    first = answer.data["closed_periods"][0]
     when = {"kind": "once", "start": "2026-11-01T00:00", "end": "2026-11-02T00:00"}
     assert (first["name"], first["when"]) == ("All Saints' Day", when)
     assert first["origin"] == {
@@ -84,13 +84,13 @@ async def test_another_version_of_the_library_moves_nothing_and_is_named(
     web: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person takes a date over or keeps the period; either way the same difference is not told again."""
-    made = await web.post(ACCEPT, accepting("2026-11-01", "2026-12-25", "2026-12-26"))
+    second_answer = await web.post(ACCEPT, accepting("2026-11-01", "2026-12-25", "2026-12-26"))
     before = (await web.get(PERIODS)).data
     moved = {date(2026, 11, 3): "All Saints' Day", date(2026, 12, 25): "Christmas Day"}
     monkeypatch.setitem(sys.modules, "holidays", other_version(moved))
     differences = (await web.get(COUNTRIES)).data["differences"]
-    saints, second_day = made.data["closed_periods"][0], made.data["closed_periods"][2]
-    assert [(each["closed_period"]["id"], each["date"]) for each in differences] == [
+    saints, second_day = second_answer.data["closed_periods"][0], second_answer.data["closed_periods"][2]
+    assert [(difference["closed_period"]["id"], difference["date"]) for difference in differences] == [
         (saints["id"], "2026-11-03"),
         (second_day["id"], None),
     ]
@@ -100,8 +100,8 @@ async def test_another_version_of_the_library_moves_nothing_and_is_named(
     assert taken_over.data["closed_period"]["when"]["start"] == "2026-11-03T00:00"
     gone = f"{PERIODS}/{second_day['id']}/holiday"
     assert (await web.post(gone, {"version": 1, "take_over": True})).code == "wrong_state"
-    kept = await web.post(gone, {"version": 1, "take_over": False})
-    assert kept.data["closed_period"]["when"] == second_day["when"]
+    answer = await web.post(gone, {"version": 1, "take_over": False})
+    assert answer.data["closed_period"]["when"] == second_day["when"]
     assert (await web.get(COUNTRIES)).data["differences"] == []
     assert (await web.post(gone, {"version": 2, "take_over": False})).code == "wrong_state"
 
@@ -113,8 +113,8 @@ async def test_from_october_on_the_next_year_is_asked_for(web: Caller, service: 
     assert (await web.get(COUNTRIES)).data[missing] == []
     await service.clock.advance_to(service.clock.now().replace(month=10, day=1))
     web = await service.web("owner")
-    told = (await web.get(COUNTRIES)).data
-    assert (told["next_year"], told[missing]) == (2027, [{"country": "DE", "subdivision": "BY"}])
+    data = (await web.get(COUNTRIES)).data
+    assert (data["next_year"], data[missing]) == (2027, [{"country": "DE", "subdivision": "BY"}])
     await web.post(ACCEPT, accepting("2027-01-06"))
     assert (await web.get(COUNTRIES)).data[missing] == []
 
@@ -144,8 +144,8 @@ async def test_wrong_fields_are_named_and_sixty_days_are_the_most(
     assert len((await web.post(ACCEPT, accepting(*texts[:60]))).data["closed_periods"]) == 60
 
     monkeypatch.setitem(sys.modules, "holidays", None)
-    told = (await web.get(COUNTRIES)).data
-    assert (told["version"], told["countries"]) == (None, [])
+    data = (await web.get(COUNTRIES)).data
+    assert (data["version"], data["countries"]) == (None, [])
     for answer in (
         await web.get(HOLIDAYS, country="DE", year=2026),
         await web.post(ACCEPT, accepting("2026-12-25")),

@@ -19,9 +19,9 @@ def period(**changes: Any) -> dict[str, Any]:
 async def test_an_owner_makes_changes_and_ends_a_period(service: Service) -> None:
     """Each change is a version; a stale one is answered with what is current; all of it is audited."""
     web = await service.web("owner")
-    made = await web.post(PERIODS, period())
-    assert (made.status, made.data["effect"]["slots_closed_30_days"]) == (201, 0)
-    stored = made.data["closed_period"]
+    answer = await web.post(PERIODS, period())
+    assert (answer.status, answer.data["effect"]["slots_closed_30_days"]) == (201, 0)
+    stored = answer.data["closed_period"]
     when = {"kind": "weekly", "days": [7], "from": None, "to": None}
     assert (stored["version"], stored["when"], stored["timezone"]) == (1, when, "Europe/Berlin")
     assert (stored["state"], stored["created_by"]["name"] != "") == ("active", True)
@@ -86,8 +86,8 @@ async def test_a_preview_tells_the_next_closings_and_stores_nothing(owner: Calle
     """With local times and the hours of a clock change as they are."""
     web = await service.web("owner")
     nights = {"kind": "once", "start": "2026-10-25T01:00", "end": "2026-10-25T02:30"}
-    told = await web.post(f"{PERIODS}/preview", period(when=nights))
-    [closing] = told.data["next"]
+    answer = await web.post(f"{PERIODS}/preview", period(when=nights))
+    [closing] = answer.data["next"]
     assert (closing["local_start"], closing["local_end"]) == (
         "2026-10-25T01:00+02:00",
         "2026-10-25T02:30+01:00",

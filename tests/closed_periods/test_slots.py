@@ -61,50 +61,50 @@ async def followed(world: World) -> None:
 
 async def test_a_slot_in_a_closed_period_is_left_out_and_recorded(world: World, closer: Closer) -> None:
     """B1: one record, skipped by the merchant, with the period's name; the next day runs as ever."""
-    made = await daily(world)
+    automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
     await followed(world)
-    assert (await world.read(made)).next_run_at == SECOND
+    assert (await world.read(automation)).next_run_at == SECOND
     for instant in (FIRST, SECOND):
         await world.clock.advance_to(instant)
         await world.dispatch()
-    closed, started = await world.rows(made)
+    closed, started = await world.rows(automation)
     assert (closed.state, closed.reason, closed.closed_name) == (SKIPPED, SkipReason.BY_MERCHANT, "Christmas")
     assert (closed.run_id, closed.version, closed.is_skipped_by_person) == (None, 0, False)
     assert (started.state, started.closed_name) == (QUEUED, None)
-    assert (await world.read(made)).next_run_at == THIRD
+    assert (await world.read(automation)).next_run_at == THIRD
 
 
 async def test_a_closed_slot_is_not_late(world: World, closer: Closer) -> None:
     """After a standstill a slot of the period belongs to the period."""
-    made = await daily(world)
+    automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
     await world.clock.advance_to(FIRST + timedelta(hours=30))
     await world.dispatch()
-    first, second = await world.rows(made)
+    first, second = await world.rows(automation)
     assert (first.reason, second.reason) == (SkipReason.BY_MERCHANT, SkipReason.TOO_LATE)
 
 
 async def test_a_period_touches_no_slot_whose_time_has_come(world: World, closer: Closer) -> None:
     """B3: made a moment after a slot is due, it acts on later slots alone."""
-    made = await daily(world)
+    automation = await daily(world)
     await world.clock.advance_to(FIRST + timedelta(seconds=2))
     await closer.close("05-01T00:00", "05-03T00:00")
     await world.clock.advance(1)
     await world.dispatch()
-    [row] = await world.rows(made)
+    [row] = await world.rows(automation)
     assert row.state is QUEUED
 
 
 async def test_ending_a_period_opens_no_slot_whose_time_has_come(world: World, closer: Closer) -> None:
     """B3: a slot is judged by the version of its own time."""
-    made = await daily(world)
+    automation = await daily(world)
     period = await closer.close("05-01T00:00", "05-03T00:00")
     await world.clock.advance_to(FIRST + timedelta(seconds=2))
     await closer.end(period)
     await world.clock.advance_to(SECOND)
     await world.dispatch()
-    first, second = await world.rows(made)
+    first, second = await world.rows(automation)
     assert (first.closed_name, second.closed_name) == ("Christmas", None)
 
 
@@ -134,28 +134,28 @@ async def test_a_period_of_one_automation_leaves_others_alone(world: World, clos
 
 async def test_a_period_that_stops_changes_lets_slots_start(world: World, closer: Closer) -> None:
     """What is read is read; only writing waits."""
-    made = await daily(world)
+    automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00", stops=Stops.CHANGES)
     await world.clock.advance_to(FIRST)
     await world.dispatch()
-    assert [row.state for row in await world.rows(made)] == [QUEUED]
+    assert [row.state for row in await world.rows(automation)] == [QUEUED]
 
 
 async def test_the_calendar_shows_coming_closed_runs_as_skipped(
     world: World, diary: Diary, closer: Closer
 ) -> None:
     """With the period's id and name; filters count them as skipped; once past they keep the name."""
-    made = await daily(world)
+    automation = await daily(world)
     period = (await closer.close("05-01T00:00", "05-02T00:00")).period
-    first, second = (await diary.rows(made, limit=2))[:2]
+    first, second = (await diary.rows(automation, limit=2))[:2]
     assert (first.state, first.reason, first.version) == (SKIPPED, SkipReason.BY_MERCHANT, 0)
     assert (first.closed_id, first.closed_name, first.is_projected) == (period.id, "Christmas", False)
     assert (second.state, second.closed_name) == (PENDING, None)
-    assert [row.slot_at for row in await diary.rows(made, states=[SKIPPED])] == [FIRST]
-    assert (await diary.rows(made, states=[PENDING], limit=1))[0].slot_at == SECOND
+    assert [row.slot_at for row in await diary.rows(automation, states=[SKIPPED])] == [FIRST]
+    assert (await diary.rows(automation, states=[PENDING], limit=1))[0].slot_at == SECOND
     await world.clock.advance_to(SECOND)
     await world.dispatch()
-    row = await diary.row(made, FIRST)
+    row = await diary.row(automation, FIRST)
     assert (row.closed_id, row.closed_name) == (None, "Christmas")
 
 
@@ -163,14 +163,14 @@ async def test_pages_of_a_closed_calendar_hold_every_row_once(
     world: World, diary: Diary, closer: Closer
 ) -> None:
     """Filtered pages go on where the one before ended, however many rows the period leaves out."""
-    made = await world.create(timezone="UTC", schedule=HOURLY)
+    automation = await world.create(timezone="UTC", schedule=HOURLY)
     await closer.close("05-01T09:00", "05-02T09:00")
-    whole = await diary.rows(made, states=[SKIPPED], limit=500)
+    whole = await diary.rows(automation, states=[SKIPPED], limit=500)
     assert len(whole) == 24
     paged, after = [], None
     while True:
         page = await diary.page(
-            automation=made.id, states=[SKIPPED], limit=7, after=after,
+            automation=automation.id, states=[SKIPPED], limit=7, after=after,
             since=world.now, until=world.now + 14 * DAY,
         )  # fmt: skip
         paged += page.rows
@@ -183,20 +183,20 @@ async def test_pages_of_a_closed_calendar_hold_every_row_once(
 
 async def test_a_person_lets_a_closed_run_through(world: World, diary: Diary, closer: Closer) -> None:
     """It is pending again, starts in the period, and its run is exempt; skipping it ends the exemption."""
-    made = await daily(world)
+    automation = await daily(world)
     await closer.close("05-01T00:00", "05-03T00:00")
-    through = await diary.unskip(made, FIRST, version=0, actor=closer.actor)
+    through = await diary.unskip(automation, FIRST, version=0, actor=closer.actor)
     assert (through.occurrence.state, through.occurrence.version) == (PENDING, 1)
     assert through.automation.next_run_at == FIRST
-    await diary.unskip(made, SECOND, version=0, actor=closer.actor)
-    skipped = await diary.skip(made, SECOND, version=1, actor=closer.actor)
+    await diary.unskip(automation, SECOND, version=0, actor=closer.actor)
+    skipped = await diary.skip(automation, SECOND, version=1, actor=closer.actor)
     assert skipped.occurrence.state is SKIPPED
     for instant in (FIRST, SECOND):
         await world.clock.advance_to(instant)
         await world.dispatch()
-    first, second = await world.rows(made)
+    first, second = await world.rows(automation)
     assert (first.state, second.state, second.exempt) == (QUEUED, SKIPPED, False)
-    [run] = await world.runs(made)
+    [run] = await world.runs(automation)
 
     async def exempt(tx: Tx) -> bool:
         row = await tx.first("SELECT exempt FROM runs WHERE id = :run", {"run": run.id})
@@ -207,35 +207,35 @@ async def test_a_person_lets_a_closed_run_through(world: World, diary: Diary, cl
 
 async def test_a_token_lets_nothing_through(world: World, diary: Diary, closer: Closer) -> None:
     """Only a person in the web app does."""
-    made = await daily(world)
+    automation = await daily(world)
     await closer.close("05-01T00:00", "05-03T00:00")
     token = replace(closer.actor, via=Via.API_TOKEN)
     with pytest.raises(WrongState, match="closed period Christmas"):
-        await diary.unskip(made, FIRST, version=0, actor=token)
+        await diary.unskip(automation, FIRST, version=0, actor=token)
 
 
 async def test_a_run_is_not_moved_into_a_closed_period(world: World, diary: Diary, closer: Closer) -> None:
     """This one, and this and later; a period that only stops changes does not hinder."""
-    made = await daily(world)
+    automation = await daily(world)
     await closer.close("05-01T10:00", "05-01T12:00")
     await closer.close("05-01T12:00", "05-01T13:00", stops=Stops.CHANGES, name="Quiet")
     with pytest.raises(ValidationFailed) as refused:
-        await diary.move(made, FIRST, utc("05-01 11:00"))
+        await diary.move(automation, FIRST, utc("05-01 11:00"))
     assert "Christmas" in str(refused.value.errors["run_at"]) if refused.value.errors else False
     with pytest.raises(ValidationFailed):
-        await diary.move(made, FIRST, utc("05-01 11:00"), LATER)
-    moved = await diary.move(made, FIRST, utc("05-01 12:30"))
+        await diary.move(automation, FIRST, utc("05-01 11:00"), LATER)
+    moved = await diary.move(automation, FIRST, utc("05-01 12:30"))
     assert moved.occurrence.run_at == utc("05-01 12:30")
 
 
 async def test_a_closed_run_is_not_moved(world: World, diary: Diary, closer: Closer) -> None:
     """It is skipped: a person lets it through first, then it can be moved."""
-    made = await daily(world)
+    automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
     with pytest.raises(WrongState, match="Christmas"):
-        await diary.move(made, FIRST, utc("05-02 09:00"))
-    await diary.unskip(made, FIRST, version=0, actor=closer.actor)
-    moved = await diary.move(made, FIRST, utc("05-02 09:00"), version=1)
+        await diary.move(automation, FIRST, utc("05-02 09:00"))
+    await diary.unskip(automation, FIRST, version=0, actor=closer.actor)
+    moved = await diary.move(automation, FIRST, utc("05-02 09:00"), version=1)
     assert moved.occurrence.state is PENDING
 
 
@@ -243,29 +243,29 @@ async def test_a_run_that_was_let_through_is_moved_within_its_closing_alone(
     world: World, diary: Diary, closer: Closer
 ) -> None:
     """Not into another one; at an open time it is a run like any other, which a later period leaves out."""
-    made = await daily(world)
+    automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
     await closer.close("05-01T20:00", "05-01T22:00", name="Inventory")
     await closer.close("05-03T00:00", "05-04T00:00", name="Sunday")
-    await diary.unskip(made, FIRST, version=0, actor=closer.actor)
+    await diary.unskip(automation, FIRST, version=0, actor=closer.actor)
     for refused_at in ("05-01 21:00", "05-03 09:00"):
         with pytest.raises(ValidationFailed) as refused:
-            await diary.move(made, FIRST, utc(refused_at), version=1)
+            await diary.move(automation, FIRST, utc(refused_at), version=1)
         assert "in the closed period" in str(refused.value.errors)
-    await diary.move(made, FIRST, utc("05-01 12:00"), version=1)
-    assert (await diary.row(made, FIRST)).state is PENDING
-    await diary.move(made, FIRST, utc("05-02 12:00"), version=2)
-    assert [row.exempt for row in await world.rows(made) if row.slot_at == FIRST] == [False]
+    await diary.move(automation, FIRST, utc("05-01 12:00"), version=1)
+    assert (await diary.row(automation, FIRST)).state is PENDING
+    await diary.move(automation, FIRST, utc("05-02 12:00"), version=2)
+    assert [row.exempt for row in await world.rows(automation) if row.slot_at == FIRST] == [False]
     await closer.close("05-02T10:00", "05-02T14:00", name="Late")
-    assert (await diary.row(made, FIRST)).closed_name == "Late"
+    assert (await diary.row(automation, FIRST)).closed_name == "Late"
 
 
 async def test_what_was_let_through_goes_with_its_date(world: World, diary: Diary, closer: Closer) -> None:
     """When the schedule changes, and when an earlier run is moved with all later ones."""
-    made = await daily(world)
+    automation = await daily(world)
     await closer.close("05-02T00:00", "05-03T00:00")
-    await diary.unskip(made, SECOND, version=0, actor=closer.actor)
-    changed = await world.update(made, schedule={"cadence": "daily", "run_at": "09:00"})
+    await diary.unskip(automation, SECOND, version=0, actor=closer.actor)
+    changed = await world.update(automation, schedule={"cadence": "daily", "run_at": "09:00"})
     assert (await diary.row(changed, utc("05-02 09:00"))).state is PENDING
     moved = await diary.move(changed, utc("05-01 09:00"), utc("05-01 10:00"), LATER)
     assert (await diary.row(moved.automation, utc("05-02 10:00"))).state is PENDING
@@ -273,16 +273,16 @@ async def test_what_was_let_through_goes_with_its_date(world: World, diary: Diar
 
 async def test_an_automation_that_is_never_open_has_no_next_run(world: World, closer: Closer) -> None:
     """Every day is closed at its hour."""
-    made = await daily(world)
+    automation = await daily(world)
     every_day: list[int] = [1, 2, 3, 4, 5, 6, 7]
     fields = {"days": every_day, "from": "07:00", "to": "09:00"}
     period = await closer.make(ClosedKind.WEEKLY, fields)
     await followed(world)
-    assert (await world.read(made)).next_run_at is None
+    assert (await world.read(automation)).next_run_at is None
     assert (await daily(world)).next_run_at is None
     await closer.end(period)
     await followed(world)
-    assert (await world.read(made)).next_run_at == FIRST
+    assert (await world.read(automation)).next_run_at == FIRST
 
 
 async def test_the_bound_is_raised_once_a_closing_has_passed(world: World, closer: Closer) -> None:
@@ -322,8 +322,8 @@ async def test_foreign_ids_are_refused(world: World, closer: Closer) -> None:
 async def test_an_organization_has_at_most_two_hundred_periods(world: World, closer: Closer) -> None:
     """Twenty of one automation: at the limit one is made, one past it is refused; ending one makes room."""
     scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=(await daily(world)).id)
-    for scopes, most in ((scope, 20), (WHOLE, 200 - 20)):
-        [first, *_] = await closer.close_often(most, scopes)
+    for scopes, limit in ((scope, 20), (WHOLE, 200 - 20)):
+        [first, *_] = await closer.close_often(limit, scopes)
         with pytest.raises(ValidationFailed) as refused:
             await closer.close("05-01T00:00", "05-02T00:00", scope=scopes)
         assert set(refused.value.errors or {}) == {"body"}

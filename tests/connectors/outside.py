@@ -148,7 +148,9 @@ class Connection:
         """All parts, grouped by their operation, in order; the states of all."""
         states: list[WriteState] = []
         for op in dict.fromkeys(part.operation for proposal in proposals for part in proposal.parts):
-            parts = [part for each in proposals for part in each.parts if part.operation == op]
+            parts = [
+                part for each_proposal in proposals for part in each_proposal.parts if part.operation == op
+            ]
             for group in self.connector.writes[op].group(parts):
                 states += [outcome.state for outcome in await self.send(group)]
         return states

@@ -17,11 +17,11 @@ FILES = (
 
 @cache
 def _all() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for name in FILES:
         held = json.loads(case_data(f"woocommerce/{name}.json").read_text("utf-8"))
-        found |= {exchange["id"]: exchange for exchange in held["exchanges"]}
-    return found
+        results |= {exchange["id"]: exchange for exchange in held["exchanges"]}
+    return results
 
 
 def exchange(name: str) -> dict[str, Any]:

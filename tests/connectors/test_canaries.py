@@ -57,35 +57,35 @@ FAULTS: list[dict[str, Any]] = [
 
 def canaries(connection: Connection) -> set[str]:
     """The secrets of a connection in every form they might be told in."""
-    found: set[str] = set()
+    collected: set[str] = set()
     for secret in connection.secrets.sealed.values():
         value = secret.reveal()
         lines = [line for line in value.split("\n") if len(line) >= 8 and "-----" not in line] or [value]
         for text in (value, *lines[:3]):
-            found |= {text, quote(text, safe=""), base64.b64encode(text.encode()).decode()}
+            collected |= {text, quote(text, safe=""), base64.b64encode(text.encode()).decode()}
     keys = [secret.reveal() for secret in connection.secrets.sealed.values()]
     if connection.connector.facts.id == "woocommerce":
-        found.add(base64.b64encode(":".join(keys).encode()).decode())
-    return {text for text in found if len(text) >= 8}
+        collected.add(base64.b64encode(":".join(keys).encode()).decode())
+    return {text for text in collected if len(text) >= 8}
 
 
 async def told(connection: Connection, world: Outside) -> list[str]:
     """Everything a connection says when it is read, checked, listed and written to."""
-    said: list[str] = []
+    output: list[str] = []
     for op, ask in READS[connection.connector.facts.id]:
         try:
-            said.append(repr(await connection.all(op, ask)))
+            output.append(repr(await connection.all(op, ask)))
         except CallError as error:
-            said += [repr(error), str(error), error.message, error.platform_text, repr(error.__dict__)]
-    said.append(repr(await connection.check()))
+            output += [repr(error), str(error), error.message, error.platform_text, repr(error.__dict__)]
+    output.append(repr(await connection.check()))
     http = world.outbound.read_client(
         ORG, connection.number, connection.connector.endpoint(connection.secrets)
     )
     try:
-        said.append(repr(await connection.connector.destinations(http, connection.secrets, None)))
+        output.append(repr(await connection.connector.destinations(http, connection.secrets, None)))
     except CallError as error:
-        said += [error.message, error.platform_text]
-    return said + await sent(connection)
+        output += [error.message, error.platform_text]
+    return output + await sent(connection)
 
 
 async def sent(connection: Connection) -> list[str]:
@@ -114,24 +114,24 @@ async def test_no_error_tells_a_secret(world: Outside, kind: str, fault: dict[st
     See docs/design/security.md#logs-and-redaction and docs/design/connectors.md#redaction.
     """
     connection = world.connection(kind)
-    kept = canaries(connection)
-    assert kept
-    echo = " ".join(sorted(kept))[:4000]
+    stored_canaries = canaries(connection)
+    assert stored_canaries
+    echo = " ".join(sorted(stored_canaries))[:4000]
     body = {"code": "woocommerce_rest_cannot_view", "message": echo, "error": {"message": echo}}
     more = {"body": body} if fault["kind"] == "status" else {}
     if fault.get("status") == 429:
         fault = {"kind": "throttle", "retry_after": 90}
     world.world.state.faults.make({"method": "*", "path": "/**", "count": -1, **fault, **more})
     working = told(connection, world)
-    said = await _through(world, working)
-    everything = "\n".join([*said, *world.lines, repr(connection.secrets), repr(connection.connector)])
-    assert not [text for text in kept if text in everything]
+    output = await _through(world, working)
+    everything = "\n".join([*output, *world.lines, repr(connection.secrets), repr(connection.connector)])
+    assert not [text for text in stored_canaries if text in everything]
 
 
 async def _through(world: Outside, working: Any) -> list[str]:
     """Lets the repeats of reads pass."""
-    found: list[str] = await _within(world.clock, working)
-    return found
+    collected: list[str] = await _within(world.clock, working)
+    return collected
 
 
 async def _within(clock: FakeClock, working: Any) -> Any:
@@ -150,8 +150,8 @@ def echoing(status: int) -> httpx.AsyncBaseTransport:
     async def answer(request: httpx.Request) -> httpx.Response:
         if status == 0:
             raise httpx.ReadError("gone", request=request)
-        told = f"{request.url} {request.headers} {(await request.aread()).decode()}"
-        return httpx.Response(status, stream=httpx.ByteStream(told.encode()))
+        actual = f"{request.url} {request.headers} {(await request.aread()).decode()}"
+        return httpx.Response(status, stream=httpx.ByteStream(actual.encode()))
 
     return httpx.MockTransport(answer)
 
@@ -174,7 +174,7 @@ async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere
     ask = SendRequest("POST", url, headers, canary.encode())
     [planned] = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION).proposals
     writer = RequestWriter(outbound.web_write_client(grant).send)
-    said = [repr(await writer.apply(Batch(planned.parts, ("mine",), batch_key(["mine"]))))]
+    output = [repr(await writer.apply(Batch(planned.parts, ("mine",), batch_key(["mine"]))))]
 
     async def read() -> str:
         try:
@@ -182,9 +182,9 @@ async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere
         except CallError as error:
             return f"{error!r} {error.message} {error.platform_text}"
 
-    said.append(await _within(clock, read()))
+    output.append(await _within(clock, read()))
     assert lines
-    assert canary not in "\n".join([*said, *lines])
+    assert canary not in "\n".join([*output, *lines])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -49,21 +49,21 @@ async def furnished(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
 
 async def canaries(shop: Shop) -> set[str]:
     """Every secret of every account, and the ways each may be written."""
-    found: set[str] = set()
+    collected: set[str] = set()
     for kind in ACCOUNTS:
         look = partial(open_secrets, vault=shop.service.context.vault, connection=shop.connections[kind])
         for secret in (await shop.read(look)).sealed.values():
             value = secret.reveal()
             lines = [line for line in value.split("\n") if len(line) >= 8 and "-----" not in line]
             for text in (value, *lines[:2]):
-                found |= {form for form in forms(text) if len(form) >= 8}
-    assert len(found) > 2 * len(ACCOUNTS)
-    return found
+                collected |= {form for form in forms(text) if len(form) >= 8}
+    assert len(collected) > 2 * len(ACCOUNTS)
+    return collected
 
 
-def failing(both: Both, kept: set[str]) -> None:
+def failing(both: Both, stored: set[str]) -> None:
     """From now on every account refuses every call, with its own keys in the answer."""
-    echo = " ".join(sorted(kept))[:3_000]
+    echo = " ".join(sorted(stored))[:3_000]
     body = {"code": "woocommerce_rest_cannot_view", "message": echo, "error": {"message": echo}}
     both.shop.fault("status", "*", "/**", status=400, body=body, count=-1)
     both.store.fault("status", status=400, body={"errors": echo}, count=-1)
@@ -78,19 +78,21 @@ async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_a
     """
     whole, both = furnished
     shop = whole.shop
-    kept = await canaries(shop)
-    made: list[Automation] = [
+    stored_canaries = await canaries(shop)
+    automations: list[Automation] = [
         await both.set_up("hide-out-of-stock-products", {}, on=store) for store in ("woocommerce", "shopify")
     ]
-    made.append(await shop.pricing())
-    made.append(await shop.alerting())
-    waiting = [await shop.drained(one) for one in made[:2]]
+    automations.append(await shop.pricing())
+    automations.append(await shop.alerting())
+    waiting = [await shop.drained(automation) for automation in automations[:2]]
     assert {run.status for run in waiting} == {RunStatus.WAITING_APPROVAL}
-    failing(both, kept)
+    failing(both, stored_canaries)
     for run in waiting:
         await shop.approve(run)
     ended: list[Run] = [await shop.until_settled(run) for run in waiting]
-    ended += [await shop.until_settled(await shop.run_now(one)) for one in made]
+    ended += [
+        await shop.until_settled(await shop.run_now(each_automation)) for each_automation in automations
+    ]
     assert {run.status for run in ended} == {RunStatus.FAILED}
     ctx, answered = shop.service.worker_context, list[str]()
     await check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
@@ -102,31 +104,31 @@ async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_a
     stored = b"".join(file.read_bytes() for file in files(tmp_path))
     assert '"run"' in logged
     assert b"hide-out-of-stock-products" in stored
-    for place, text in (("log", logged), ("answers", "\n".join(answered))):
-        assert [one for one in kept if one in text] == [], place
-    assert [one for one in kept if one.encode() in stored] == []
+    for location, text in (("log", logged), ("answers", "\n".join(answered))):
+        assert [one for one in stored_canaries if one in text] == [], location
+    assert [one for one in stored_canaries if one.encode() in stored] == []
 
 
 def files(folder: Path) -> list[Path]:
     """The database as it lies there, with what was not yet written into its file."""
-    found = sorted(folder.rglob("*.db*"))
-    assert found
-    return found
+    paths = sorted(folder.rglob("*.db*"))
+    assert paths
+    return paths
 
 
 async def told(caller: Caller, ended: list[Run]) -> AsyncIterator[str]:
     """What every page and list of the service answers, of each run and automation too."""
-    known = [
+    known_items = [
         {"run_id": run.id, "automation_id": run.automation_id, "approval_id": run.approval_id}
         for run in ended
     ]
-    asked: set[str] = set()
+    requests: set[str] = set()
     for operation in OPERATIONS:
-        for names in known if operation.method == "GET" else ():
+        for names in known_items if operation.method == "GET" else ():
             path = operation.path.format_map(defaultdict(lambda: "none", names))
-            if path not in asked:
-                asked.add(path)
+            if path not in requests:
+                requests.add(path)
                 heard = await caller.get(path)
                 assert heard.status < 500, (path, heard.body)
                 yield json.dumps(heard.body, ensure_ascii=False)
-    assert len(asked) > 20
+    assert len(requests) > 20

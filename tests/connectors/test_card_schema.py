@@ -38,12 +38,12 @@ def schema() -> Draft6Validator:
 
 def card(ask: PostCard) -> dict[str, Any]:
     """The one card of the message, which holds nothing beside it."""
-    made: dict[str, Any] = json.loads(json.dumps(message(ask)))
-    [attachment] = made.pop("attachments")
-    assert made == HEAD
+    created: dict[str, Any] = json.loads(json.dumps(message(ask)))
+    [attachment] = created.pop("attachments")
+    assert created == HEAD
     assert (attachment["contentType"], attachment.get("contentUrl")) == (ADAPTIVE, None)
-    found: dict[str, Any] = attachment["content"]
-    return found
+    results: dict[str, Any] = attachment["content"]
+    return results
 
 
 _TEXT = st.text(max_size=60)
@@ -62,9 +62,9 @@ def test_every_card_is_valid(
 ) -> None:
     """Valid, whole or cut, and of version 1.4 by name. See docs/design/connectors.md#tests."""
     rows = (*facts, *((f"SKU-{number}", "2 left") for number in range(many)))
-    made = card(PostCard(title, tuple(text), rows, link=link))
-    schema().validate(made)
-    assert made["version"] == "1.4"
+    new_card = card(PostCard(title, tuple(text), rows, link=link))
+    schema().validate(new_card)
+    assert new_card["version"] == "1.4"
 
 
 def test_what_is_newer_or_no_card_is_told_apart() -> None:

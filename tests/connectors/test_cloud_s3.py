@@ -37,22 +37,34 @@ EXAMPLES = [
 @pytest.mark.parametrize(("path", "mark"), EXAMPLES, ids=[row[0] for row in EXAMPLES])
 def test_signatures_are_those_of_the_published_examples(path: str, mark: str) -> None:
     """Checked against published signing examples. See docs/design/connectors.md#s3."""
-    made = signed_headers(
+    new_signed_headers = signed_headers(
         KEY, SECRET, method="GET", url=f"https://example.amazonaws.com{path}", headers={}, region="us-east-1",
         now=AT, service="service",
     )  # fmt: skip
-    assert made["authorization"].endswith(f"SignedHeaders=host;x-amz-date, Signature={mark}")
+    assert new_signed_headers["authorization"].endswith(f"SignedHeaders=host;x-amz-date, Signature={mark}")
 
 
 def test_a_read_of_an_object_is_signed_as_the_documentation_shows() -> None:
     """The S3 examples: GET object with a range, and GET with a query"""
-    given: dict[str, Any] = {"region": "us-east-1", "now": datetime(2013, 5, 24, tzinfo=UTC), "method": "GET"}
+    supplied_values: dict[str, Any] = {
+        "region": "us-east-1",
+        "now": datetime(2013, 5, 24, tzinfo=UTC),
+        "method": "GET",
+    }
     keys = ("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
     base = "https://examplebucket.s3.amazonaws.com"
-    made = signed_headers(*keys, url=f"{base}/test.txt", headers={"range": "bytes=0-9"}, **given)
-    assert made["authorization"].endswith("f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41")
-    made = signed_headers(*keys, url=f"{base}/?max-keys=2&prefix=J", headers={}, **given)
-    assert made["authorization"].endswith("34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7")
+    new_signed_headers = signed_headers(
+        *keys, url=f"{base}/test.txt", headers={"range": "bytes=0-9"}, **supplied_values
+    )
+    assert new_signed_headers["authorization"].endswith(
+        "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
+    )
+    new_signed_headers = signed_headers(
+        *keys, url=f"{base}/?max-keys=2&prefix=J", headers={}, **supplied_values
+    )
+    assert new_signed_headers["authorization"].endswith(
+        "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"
+    )
     assert canonical_query("b=2&a=%2F+x&a=") == "a=&a=%2F%20x&b=2"
 
 
@@ -71,7 +83,7 @@ async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connecti
     files = await bucket.all(FILES, FilesQuery())
     assert len(files) == 1101
     assert len(await bucket.all(FILES, FilesQuery(folder="old/00"))) == 100
-    assert "old/0007 ä&.csv" in {each.path for each in files}
+    assert "old/0007 ä&.csv" in {file.path for file in files}
     assert await bucket.all(FILES, FilesQuery(modified_after=later)) == []
     [read] = await bucket.all(FILE, FileQuery("stock.csv"))
     assert read.body is not None
@@ -101,9 +113,9 @@ async def test_a_file_replaced_while_it_is_read_is_noticed(bucket: Connection, w
 
     class Changing(dict[str, Any]):
         def get(self, key: str, default: Any = None) -> Any:
-            found = super().get(key, default)
-            self[key] = replace(found, content=found.content + b"\n")
-            return found
+            outcome = super().get(key, default)
+            self[key] = replace(outcome, content=outcome.content + b"\n")
+            return outcome
 
     store.buckets["supplier"] = Changing(held)
     with pytest.raises(Stale):
@@ -119,14 +131,14 @@ async def test_a_check_tells_keys_regions_and_buckets_apart(bucket: Connection, 
         ({"region": "eu-west-9"}, WrongAddress, "region"),
         ({"bucket": "another"}, WrongAddress, "bucket"),
     ]
-    for given, kind, field in cases:
-        health = await world.connection("cloud_s3", given).check()
+    for supplied_values, kind, field in cases:
+        health = await world.connection("cloud_s3", supplied_values).check()
         assert isinstance(health.error, kind)
         assert health.error_field == field
     region = world.world.described()["cloud_s3"]["region"]
-    told = (await world.connection("cloud_s3", {"region": "eu-west-9"}).check()).error
-    assert told is not None
-    assert region in told.message
+    error = (await world.connection("cloud_s3", {"region": "eu-west-9"}).check()).error
+    assert error is not None
+    assert region in error.message
     faults = world.world.state.faults
     faults.make({"method": "GET", "path": "/s3/**", "kind": "status", "status": 403, "count": 1})
     assert isinstance((await bucket.check()).error, MissingRight)
@@ -181,7 +193,7 @@ def test_settings_say_which_field_is_wrong(world: Outside) -> None:
 )
 def test_both_styles_of_address_are_called(world: Outside, endpoint: str, bucket: str, url: str) -> None:
     """Path-style and virtual-host style. See docs/design/connectors.md#s3."""
-    given = {"endpoint_url": endpoint, "bucket": bucket, "region": "eu-central-1"}
-    connection = world.connection("cloud_s3", given)
+    supplied_values = {"endpoint_url": endpoint, "bucket": bucket, "region": "eu-central-1"}
+    connection = world.connection("cloud_s3", supplied_values)
     assert connection.connector.endpoint(connection.secrets).base_url == url
     assert isinstance(connection.secrets.sealed["secret_access_key"], Secret)

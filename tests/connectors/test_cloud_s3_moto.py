@@ -54,7 +54,7 @@ class Storage:
         """The connector with that person's key, over real sockets."""
         host = self.url.removeprefix("http://")
         connector = CloudS3Connector(private_hosts=frozenset([host]), read_s=20.0)
-        given = {
+        supplied_values = {
             "endpoint_url": self.url,
             "region": REGION,
             "bucket": BUCKET,
@@ -63,7 +63,7 @@ class Storage:
             "secret_access_key": self.secret,
             **changed,
         }
-        settings = connector.settings(dict(given))
+        settings = connector.settings(dict(supplied_values))
         clock, register = SystemClock(), Register()
         wire = HttpTransport(clock, register, Log(lambda line: None, clock, register), private_hosts=[host])
         return connector, ConnectionSecrets(IntegrationId(7), settings.plain, settings.sealed), Outbound(wire)
@@ -113,21 +113,21 @@ async def storage() -> AsyncIterator[Storage]:
     server = await asyncio.create_subprocess_exec(
         str(SERVER), "-H", "127.0.0.1", "-p", str(port), stdout=quiet, stderr=quiet
     )
-    made = Storage(f"http://127.0.0.1:{port}", "", "")
+    new_storage = Storage(f"http://127.0.0.1:{port}", "", "")
     try:
-        await _furnish(made)
-        yield made
+        await _furnish(new_storage)
+        yield new_storage
     finally:
         server.terminate()
         await server.wait()
 
 
-async def _furnish(made: Storage) -> None:
-    async with httpx.AsyncClient(base_url=made.url, timeout=30) as client:
+async def _furnish(created: Storage) -> None:
+    async with httpx.AsyncClient(base_url=created.url, timeout=30) as client:
         await eventually(lambda: _answers(client))
         made_in = f"<LocationConstraint>{REGION}</LocationConstraint>"
-        place = f"<CreateBucketConfiguration>{made_in}</CreateBucketConfiguration>"
-        assert (await client.put(f"/{BUCKET}", content=place)).status_code == 200
+        location = f"<CreateBucketConfiguration>{made_in}</CreateBucketConfiguration>"
+        assert (await client.put(f"/{BUCKET}", content=location)).status_code == 200
         iam = _somebody("iam")
         for ask in (
             {"Action": "CreateUser", "UserName": "steward"},
@@ -140,12 +140,12 @@ async def _furnish(made: Storage) -> None:
         ):
             answer = await client.post("/", data={**ask, "Version": "2010-05-08"}, headers=iam)
             assert answer.status_code == 200, answer.text
-        asked = {"Action": "CreateAccessKey", "UserName": "steward", "Version": "2010-05-08"}
-        text = (await client.post("/", data=asked, headers=iam)).text
-        made.key_id, made.secret = (
+        request_body = {"Action": "CreateAccessKey", "UserName": "steward", "Version": "2010-05-08"}
+        text = (await client.post("/", data=request_body, headers=iam)).text
+        created.key_id, created.secret = (
             text.partition(f"<{name}>")[2].partition("<")[0] for name in ("AccessKeyId", "SecretAccessKey")
         )
-    await made.put({name: name.encode() for name in (*NAMES, "other/secret.csv")})
+    await created.put({name: name.encode() for name in (*NAMES, "other/secret.csv")})
 
 
 async def _answers(client: httpx.AsyncClient) -> bool:
@@ -162,7 +162,7 @@ async def test_files_of_any_name_are_listed_and_read(storage: Storage) -> None:
     """
     assert (await storage.check()).ok
     listed = await storage.all(FILES, FilesQuery())
-    assert {each.path for each in listed} == set(NAMES)
+    assert {item.path for item in listed} == set(NAMES)
     for name in NAMES:
         [read] = await storage.all(FILE, FileQuery(name.removeprefix("feed/")))
         assert read.body == name.encode(), name
@@ -184,9 +184,9 @@ async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
         ({"secret_access_key": "x" * 40}, Unauthorized),
         ({"bucket": "another"}, MissingRight),
     ]
-    for given, kind in cases:
-        health = await storage.check(**given)
-        assert isinstance(health.error, kind), (given, health)
+    for supplied_values, kind in cases:
+        health = await storage.check(**supplied_values)
+        assert isinstance(health.error, kind), (supplied_values, health)
     with pytest.raises(MissingRight):
         await storage.all(FILE, FileQuery("secret.csv"), prefix="other/")
 

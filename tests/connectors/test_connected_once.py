@@ -32,8 +32,11 @@ def _woocommerce(world: Given) -> tuple[Given, Given]:
 
 
 def _spreadsheet(world: Given) -> tuple[Given, Given]:
-    given = {"service_account": world["spreadsheet"]["service_account"], "spreadsheet_id": "sheet-prices"}
-    return given, dict(given)
+    supplied_values = {
+        "service_account": world["spreadsheet"]["service_account"],
+        "spreadsheet_id": "sheet-prices",
+    }
+    return supplied_values, dict(supplied_values)
 
 
 def _teams(world: Given) -> tuple[Given, Given]:
@@ -43,8 +46,8 @@ def _teams(world: Given) -> tuple[Given, Given]:
 
 def _cloud_s3(world: Given) -> tuple[Given, Given]:
     names = ("endpoint_url", "region", "bucket", "access_key_id", "secret_access_key")
-    given = {name: world["cloud_s3"][name] for name in names}
-    return given, {**given, "endpoint_url": f"{given['endpoint_url']}/"}
+    supplied_values = {name: world["cloud_s3"][name] for name in names}
+    return supplied_values, {**supplied_values, "endpoint_url": f"{supplied_values['endpoint_url']}/"}
 
 
 KINDS: dict[str, Callable[[Given], tuple[Given, Given]]] = {
@@ -58,22 +61,22 @@ KINDS: dict[str, Callable[[Given], tuple[Given, Given]]] = {
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_same_account_is_connected_once(bare: Shop, kind: str) -> None:
     """Refused in the organisation, also in another spelling or when disconnected; not in another one."""
-    given, again = KINDS[kind](bare.world.described())
-    kept = await bare.connect(kind, given)
-    for settings in (given, again):
+    supplied_values, again = KINDS[kind](bare.world.described())
+    connection = await bare.connect(kind, supplied_values)
+    for settings in (supplied_values, again):
         with pytest.raises(ValidationFailed) as refused:
             await bare.connect(kind, settings)
         assert refused.value.errors is not None
         [[words]] = refused.value.errors.values()
-        assert words == f"This is connected already, as The {kind} (number {kept.integration_id})."
+        assert words == f"This is connected already, as The {kind} (number {connection.integration_id})."
     other = await bare.write(partial(organizations.create, command=CreateOrganization("Other Shop")))
-    own = bare.owner
-    bare.owner = replace(own, org=other.id)
-    await bare.connect(kind, given)
-    bare.owner = own
-    await bare.write(partial(connect.disconnect, actor=own, integration=kept.integration_id))
+    actor = bare.owner
+    bare.owner = replace(actor, org=other.id)
+    await bare.connect(kind, supplied_values)
+    bare.owner = actor
+    await bare.write(partial(connect.disconnect, actor=actor, integration=connection.integration_id))
     with pytest.raises(ValidationFailed) as refused:
-        await bare.connect(kind, given)
+        await bare.connect(kind, supplied_values)
     assert refused.value.errors is not None
     [[words]] = refused.value.errors.values()
-    assert words == f"This was The {kind} (number {kept.integration_id}). Reconnect that one."
+    assert words == f"This was The {kind} (number {connection.integration_id}). Reconnect that one."

@@ -35,9 +35,9 @@ async def looked(shop: Shop) -> Connection:
     ctx = shop.service.worker_context
     await shop.clock.through(check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log)))
     number = shop.connections["woocommerce"].integration_id
-    found = await shop.read(partial(connections.get, org=shop.owner.org, integration=number))
-    assert found is not None
-    return found
+    connection = await shop.read(partial(connections.get, org=shop.owner.org, integration=number))
+    assert connection is not None
+    return connection
 
 
 async def test_a_good_connection_is_looked_at_every_six_hours(bare: Shop) -> None:
@@ -49,20 +49,20 @@ async def test_a_good_connection_is_looked_at_every_six_hours(bare: Shop) -> Non
     after = await looked(bare)
     assert after.last_ok_at == bare.clock.now()
     assert after.currency == "EUR"
-    asked = len(bare.world.state.ledger.writes())
+    request = len(bare.world.state.ledger.writes())
     await looked(bare)
-    assert len(bare.world.state.ledger.writes()) == asked
+    assert len(bare.world.state.ledger.writes()) == request
 
 
 async def test_a_key_taken_away_needs_reconnecting_after_a_second_no(bare: Shop) -> None:
     """A second try 60 s later says the same. See docs/design/connectors.md#errors."""
-    kept = dict(bare.world.state.shop.keys)
+    stored = dict(bare.world.state.shop.keys)
     bare.world.state.shop.keys.clear()
     await bare.clock.advance(6 * HOURS)
     assert (await looked(bare)).state is ConnectionState.CONNECTED
     await bare.clock.advance(59)
     assert (await looked(bare)).state is ConnectionState.CONNECTED
-    bare.world.state.shop.keys.update(kept)
+    bare.world.state.shop.keys.update(stored)
     await bare.clock.advance(1)
     healed = await looked(bare)
     assert healed.state is ConnectionState.CONNECTED
@@ -114,7 +114,7 @@ async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Sho
 
     See docs/design/connectors.md#errors.
     """
-    kept = dict(bare.world.state.shop.keys)
+    stored = dict(bare.world.state.shop.keys)
     automation = await bare.hiding()
     waiting = await bare.waiting(automation)
     bare.world.state.shop.keys.clear()
@@ -122,7 +122,7 @@ async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Sho
     await bare.drain()
     assert (await bare.run(waiting)).status is RunStatus.FAILED
     assert "doubted_at" in (await looked(bare)).facts
-    bare.world.state.shop.keys.update(kept)
+    bare.world.state.shop.keys.update(stored)
     await bare.clock.advance(60)
     assert "doubted_at" not in (await looked(bare)).facts
     bare.world.state.shop.keys.clear()
@@ -156,9 +156,9 @@ async def test_a_shop_that_could_not_deliver_is_told_of_at_connecting(
     for near, expected in (((), why), (("127.0.0.1:8500",), None)):
         connector = WooCommerceConnector(private_hosts=near, read_s=20.0, own_address=address)
         health = await connector.check(http, shop.secrets)
-        told = [warned.message for warned in health.warnings if warned.code == "events_not_reached"]
-        assert (health.ok, len(told)) == (True, expected is not None)
-        assert not told or expected is None or expected in told[0]
+        messages = [warned.message for warned in health.warnings if warned.code == "events_not_reached"]
+        assert (health.ok, len(messages)) == (True, expected is not None)
+        assert not messages or expected is None or expected in messages[0]
 
 
 async def test_a_silent_shop_stays_connected_and_says_since_when(bare: Shop) -> None:

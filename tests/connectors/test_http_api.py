@@ -320,8 +320,8 @@ def test_hosts_are_read_from_names_and_addresses() -> None:
         {"hosts": f"https://{API}/v1/, *.partner.example;API.PARTNER.EXAMPLE", "token": "a"}
     )
     assert settings.plain["hosts"] == f"{API} *.partner.example"
-    most = " ".join(f"h{number}.example" for number in range(MOST_HOSTS))
-    assert connector().settings({"hosts": most, "token": "a"}).domain == "h0.example"
+    limit = " ".join(f"h{number}.example" for number in range(MOST_HOSTS))
+    assert connector().settings({"hosts": limit, "token": "a"}).domain == "h0.example"
 
 
 def test_new_keys_are_the_same_account_and_other_hosts_another() -> None:

@@ -175,8 +175,12 @@ def test_putting_back_what_was_put_back_is_the_first_change_again(kind: str, nam
 def test_each_operation_of_a_store_and_a_sheet_is_tried_here() -> None:
     """A new operation is added to one of the lists, so that its inverse is looked at."""
     alone = {("woocommerce", "product_tag.create"), ("spreadsheet", "sheet.append_rows")}
-    shown = {("spreadsheet", "sheet.clear"), ("shopify", "metafield.delete"), ("shopify", "redirect.delete")}
-    listed = {*MADE, *SOUGHT, *NEVER, *alone, *shown}
+    displayed = {
+        ("spreadsheet", "sheet.clear"),
+        ("shopify", "metafield.delete"),
+        ("shopify", "redirect.delete"),
+    }
+    listed = {*MADE, *SOUGHT, *NEVER, *alone, *displayed}
     registered = {
         (kind, name) for kind in ("woocommerce", "shopify", "spreadsheet") for name in BUILT[kind].writes
     }
@@ -242,15 +246,15 @@ def test_a_metafield_or_redirect_that_an_undo_removed_comes_back_with_what_it_he
     """Removals are undone by the operation that made the thing."""
     held: JsonObject = {"owner": "gid", "namespace": "a", "key": "b", "type": "t", "value": "x"}
     part = Part("metafield.delete", STORE, "gid#a.b", held, {"value": "x"}, {"value": None})
-    made = _operation("shopify", "metafield.delete").inverse(part)
-    assert isinstance(made, PutBack)
-    assert (made.part.operation, made.part.arguments["digest"]) == ("metafield.set", None)
+    inverse = _operation("shopify", "metafield.delete").inverse(part)
+    assert isinstance(inverse, PutBack)
+    assert (inverse.part.operation, inverse.part.arguments["digest"]) == ("metafield.set", None)
     part = Part(
         "redirect.delete", STORE, "/a", {"id": "5", "target": "/b"}, {"target": "/b"}, {"target": None}
     )
-    made = _operation("shopify", "redirect.delete").inverse(part)
-    assert isinstance(made, PutBack)
-    assert (made.part.operation, made.part.arguments) == ("redirect.create", {"target": "/b"})
+    inverse = _operation("shopify", "redirect.delete").inverse(part)
+    assert isinstance(inverse, PutBack)
+    assert (inverse.part.operation, inverse.part.arguments) == ("redirect.create", {"target": "/b"})
 
 
 def test_a_change_can_be_undone_when_each_of_its_parts_can() -> None:

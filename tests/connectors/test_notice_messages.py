@@ -86,11 +86,11 @@ def test_a_teams_card_stays_below_20_000_bytes() -> None:
     """The last line that fits is shown; with one byte more it is left out and counted."""
     lines = tuple("x" * 490 for _ in range(60))
     body = teams_message(replace(CARD, lines=lines))
-    shown = len(content_of(body)["body"]) - 2
-    assert 0 < shown < 60
+    displayed = len(content_of(body)["body"]) - 2
+    assert 0 < displayed < 60
     assert size_of(body) <= CARD_BYTES
-    assert f"and {60 - shown} more lines" in content_of(body)["body"][-1]["text"]
-    whole = teams_message(replace(CARD, lines=lines[:shown]))
+    assert f"and {60 - displayed} more lines" in content_of(body)["body"][-1]["text"]
+    whole = teams_message(replace(CARD, lines=lines[:displayed]))
     assert size_of(whole) <= CARD_BYTES
     room = CARD_BYTES - size_of(teams_message(replace(CARD, lines=("",) * 100)))
     fitting = ("x" * (room // 100),) * 100
@@ -118,4 +118,7 @@ def test_any_text_makes_a_message_within_the_limits(title: str, lines: list[str]
 
 def test_teams_and_slack_alone_take_notices() -> None:
     """The channels of notices are a closed list."""
-    assert {kind for kind, one in BUILT.items() if isinstance(one, NoticePoster)} == {"slack", "teams"}
+    assert {kind for kind, connector in BUILT.items() if isinstance(connector, NoticePoster)} == {
+        "slack",
+        "teams",
+    }

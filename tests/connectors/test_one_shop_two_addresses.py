@@ -46,10 +46,10 @@ async def _count(shop: Shop) -> int:
 @pytest.mark.parametrize(("first", "second"), [("", "/index.php"), ("/index.php", ""), ("", "/")])
 async def test_a_second_spelling_of_its_address_is_the_same_shop(bare: Shop, first: str, second: str) -> None:
     """Compared by the address the shop gives as its own; the refusal names the connection."""
-    kept = await bare.connect("woocommerce", _keys(bare, first))
+    connection = await bare.connect("woocommerce", _keys(bare, first))
     words = await _refused(bare, second)
     assert "connected already" in words
-    assert f"number {kept.integration_id}" in words
+    assert f"number {connection.integration_id}" in words
     assert await _count(bare) == 1
 
 
@@ -63,31 +63,31 @@ async def test_another_shop_at_another_path_is_another_connection(bare: Shop) ->
 
 async def test_a_shop_is_connected_again_under_another_spelling(bare: Shop) -> None:
     """Reconnecting asks for the same shop, not for the same letters."""
-    kept = await bare.connect("woocommerce", _keys(bare))
-    number = kept.integration_id
+    connection = await bare.connect("woocommerce", _keys(bare))
+    number = connection.integration_id
 
     async def disconnected(tx: Tx) -> Connection:
         return await connect.disconnect(tx, bare.owner, number)
 
     await bare.write(disconnected)
     vault, now = bare.service.context.vault, bare.clock.now()
-    org, given = bare.owner.org, _keys(bare, "/index.php")
-    tried = await connect.try_settings(vault, org, "woocommerce", submitted=given, now=now)
+    org, supplied_values = bare.owner.org, _keys(bare, "/index.php")
+    tried = await connect.try_settings(vault, org, "woocommerce", submitted=supplied_values, now=now)
     again = partial(connect.reconnect, actor=bare.owner, integration=number, tried=tried, vault=vault)
-    assert (await bare.write(again)).connection.facts["identity"] == kept.facts["identity"]
+    assert (await bare.write(again)).connection.facts["identity"] == connection.facts["identity"]
 
 
 async def test_a_connection_of_before_learns_its_shops_address_with_its_next_check(bare: Shop) -> None:
     """Until then the spelling alone was kept."""
-    kept = await bare.connect("woocommerce", _keys(bare, "/index.php"))
-    number = kept.integration_id
+    connection = await bare.connect("woocommerce", _keys(bare, "/index.php"))
+    number = connection.integration_id
 
     async def forgotten(tx: Tx) -> None:
-        found = await connections.get(tx, bare.owner.org, number)
-        assert found is not None
-        facts = {name: value for name, value in found.facts.items() if name != "identity"}
-        fresh = replace(found, facts=facts, version=found.version + 1)
-        assert await connections.save(tx, bare.owner.org, fresh, was=found.version)
+        found_connection = await connections.get(tx, bare.owner.org, number)
+        assert found_connection is not None
+        facts = {name: value for name, value in found_connection.facts.items() if name != "identity"}
+        fresh = replace(found_connection, facts=facts, version=found_connection.version + 1)
+        assert await connections.save(tx, bare.owner.org, fresh, was=found_connection.version)
 
     await bare.write(forgotten)
     await bare.clock.advance(6 * 3600)

@@ -67,10 +67,10 @@ async def signed_in(shop: Shop, server: OAuthServer, **more: str) -> Connection:
     """Signs in and keeps the account."""
     signed = await finished(shop, server.consent(await begun(shop, {**SIGN_IN, **more})))
     vault = shop.service.context.vault
-    kept = await shop.write(
+    connected = await shop.write(
         partial(connect.connect, actor=shop.owner, name="Partner", tried=signed.tried, vault=vault)
     )
-    return kept.connection
+    return connected.connection
 
 
 @pytest.mark.parametrize("client_in", ["body", "header"])

@@ -77,10 +77,10 @@ async def ask(shop: Shop, connection: Connection, access: RunAccess | None = Non
 
 def another_process(shop: Shop) -> RunAccess:
     """Returns the access of another process: the same database, with clients and tokens of its own."""
-    own = shop.service.context.vault
+    vault = shop.service.context.vault
     log = shop.service.log
-    wire = HttpTransport(shop.clock, own.register, log, transport=shop.world.transport())
-    other = Vault(own.masters, own.connectors, Outbound(wire), own.register)
+    wire = HttpTransport(shop.clock, vault.register, log, transport=shop.world.transport())
+    other = Vault(vault.masters, vault.connectors, Outbound(wire), vault.register)
     wire.refresh_tokens = KeptRefreshTokens(shop.service.engine, shop.clock, other, log)
     return RunAccess(shop.service.engine, shop.clock, other)
 

@@ -18,10 +18,10 @@ GOOD = {"url": "https://shop.example", "consumer_key": "ck_1", "consumer_secret"
 HOOK = "https://prod-1.westeurope.logic.azure.com/workflows/abc/triggers/manual?sig=abcdefgh"
 
 
-def errors_of(world: Outside, kind: str, given: dict[str, Any]) -> set[str]:
+def errors_of(world: Outside, kind: str, supplied_values: dict[str, Any]) -> set[str]:
     """The fields that are refused."""
     with pytest.raises(BadSettings) as refused:
-        world.connectors[kind].settings(given)
+        world.connectors[kind].settings(supplied_values)
     return set(refused.value.errors)
 
 
@@ -73,13 +73,13 @@ def test_an_address_that_may_not_be_called_is_refused_on_its_field(world: Outsid
 @pytest.mark.parametrize("host", ["127.0.0.1", "127。0。0。1", "[::1]", "0x7f.1", "8.8.8.8", "ⓞ⒈"])
 def test_the_words_at_a_field_are_sentences(world: Outside, host: str) -> None:
     """What is said of an address that may not be called begins with a capital letter, each sentence of it."""
-    for kind, field, given in (
+    for kind, field, supplied_values in (
         ("woocommerce", "url", GOOD),
         ("cloud_s3", "endpoint_url", {}),
         ("teams", "webhook_url", {}),
     ):
         with pytest.raises(BadSettings) as refused:
-            world.connectors[kind].settings({**given, field: f"https://{host}/a"})
+            world.connectors[kind].settings({**supplied_values, field: f"https://{host}/a"})
         for words in refused.value.errors[field]:
             assert all(sentence[0].isupper() for sentence in words.split(". ")), words
 
@@ -97,15 +97,19 @@ def test_missing_wrong_and_unknown_fields_are_named(world: Outside) -> None:
 def test_a_service_account_is_its_key_file_and_the_key_stays_secret(world: Outside) -> None:
     """See docs/design/api/connections.md#connecting and docs/design/connectors.md#google-sheets."""
     account = world.world.described()["spreadsheet"]["service_account"]
-    given = {"service_account": account, "spreadsheet_id": "sheet-prices"}
-    settings = world.connectors["spreadsheet"].settings(given)
+    supplied_values = {"service_account": account, "spreadsheet_id": "sheet-prices"}
+    settings = world.connectors["spreadsheet"].settings(supplied_values)
     assert settings.plain["client_email"] == account["client_email"]
     assert settings.subject == "sheet-prices"
     assert account["private_key"] not in repr(settings)
     for wrong in ({}, {**account, "private_key": "x"}, {**account, "client_email": "x"}, "text", None):
-        assert errors_of(world, "spreadsheet", {**given, "service_account": wrong}) == {"service_account"}
+        assert errors_of(world, "spreadsheet", {**supplied_values, "service_account": wrong}) == {
+            "service_account"
+        }
     for sheet in ("", "a/b", "x" * 129, "../x", 5):
-        assert errors_of(world, "spreadsheet", {**given, "spreadsheet_id": sheet}) == {"spreadsheet_id"}
+        assert errors_of(world, "spreadsheet", {**supplied_values, "spreadsheet_id": sheet}) == {
+            "spreadsheet_id"
+        }
 
 
 @pytest.mark.parametrize(
@@ -149,11 +153,13 @@ async def test_the_address_of_teams_is_a_secret_and_its_check_sends_nothing(
 def test_every_connector_is_in_the_list_and_says_how_it_recovers(world: Outside) -> None:
     """1 Load rule. See docs/design/connectors.md#rules."""
     assert len(ALL) == len(world.connectors)
-    classes = {name: op.recovery for each in world.connectors.values() for name, op in each.writes.items()}
+    classes = {
+        name: op.recovery for connector in world.connectors.values() for name, op in connector.writes.items()
+    }
     assert classes["teams.post"] is classes["sheet.append_rows"] is Recovery.AT_MOST_ONCE
     assert classes["order.add_note"] is Recovery.MARKED
-    own = world.connectors["woocommerce"].writes
-    others = {op.recovery for name, op in own.items() if name != "order.add_note"}
+    own_writes = world.connectors["woocommerce"].writes
+    others = {op.recovery for name, op in own_writes.items() if name != "order.add_note"}
     assert others == {Recovery.READABLE}
     assert world.connectors["cloud_s3"].writes == {}
 
@@ -165,7 +171,7 @@ def test_times_are_the_connectors_own_unless_they_are_bounded() -> None:
         options = Options(
             frozenset(), read_s, "https://s.example", SignInClient("https://t.example"), (), bounded
         )
-        times = {name: each.facts.timeouts for name, each in build(options).items()}
+        times = {name: connector.facts.timeouts for name, connector in build(options).items()}
         kinds = ("woocommerce", "spreadsheet", "teams")
         return {name: (times[name].read_s, times[name].write_s) for name in kinds}
 

@@ -27,12 +27,15 @@ SESSION = "5" * 64
 @pytest.fixture
 async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
     """A service whose operator has set the sign-in up."""
-    told = create(1, f"http://{HOST}", clock.now).described()["spreadsheet"]
+    spreadsheet = create(1, f"http://{HOST}", clock.now).described()["spreadsheet"]
     opened = await open_shop(
-        database_url, clock, tmp_path,
-        STEWARD_GOOGLE_CLIENT_ID=told["client_id"], STEWARD_GOOGLE_CLIENT_SECRET=told["client_secret"],
-        STEWARD_GOOGLE_AUTHORIZE_URL=told["authorize_url"],
-    )  # fmt: skip
+        database_url,
+        clock,
+        tmp_path,
+        STEWARD_GOOGLE_CLIENT_ID=spreadsheet["client_id"],
+        STEWARD_GOOGLE_CLIENT_SECRET=spreadsheet["client_secret"],
+        STEWARD_GOOGLE_AUTHORIZE_URL=spreadsheet["authorize_url"],
+    )
     yield opened
     await opened.service.close()
 
@@ -51,9 +54,9 @@ async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[st
             integration=integration, apps=apps(shop), vault=vault,
         )
     )  # fmt: skip
-    asked = parse_qs(urlsplit(address).query)
-    assert asked["code_challenge_method"] == ["S256"]
-    assert asked["access_type"] == ["offline"]
+    request_body = parse_qs(urlsplit(address).query)
+    assert request_body["code_challenge_method"] == ["S256"]
+    assert request_body["access_type"] == ["offline"]
     async with httpx.AsyncClient(transport=shop.world.transport()) as browser:
         answer = await browser.get(address)
     target = urlsplit(answer.headers["location"])
@@ -64,18 +67,18 @@ async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[st
 async def finished(shop: Shop, back: dict[str, str], session: str = SESSION) -> SignedIn:
     """The way back."""
     context = shop.service.context
-    way = SignInExchange(context.engine, context.clock, context.vault, apps(shop))
-    return await way.finish(shop.owner, session, state=back["state"], code=back.get("code"))
+    sign_in_exchange = SignInExchange(context.engine, context.clock, context.vault, apps(shop))
+    return await sign_in_exchange.finish(shop.owner, session, state=back["state"], code=back.get("code"))
 
 
 async def signed_in(shop: Shop) -> Connection:
     """A connection by sign-in."""
     signed = await finished(shop, await begun(shop))
     vault = shop.service.context.vault
-    kept: Connected = await shop.write(
+    connected: Connected = await shop.write(
         partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=vault)
     )
-    return kept.connection
+    return connected.connection
 
 
 async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop) -> None:
@@ -83,11 +86,11 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
 
     See docs/design/api/connections.md#sign-in and docs/design/connectors.md#google-sheets.
     """
-    made = await signed_in(bare)
-    assert (made.auth, made.state) == (Auth.USER_SIGN_IN, ConnectionState.CONNECTED)
+    new_connection = await signed_in(bare)
+    assert (new_connection.auth, new_connection.state) == (Auth.USER_SIGN_IN, ConnectionState.CONNECTED)
     access = bare.service.worker_context.access
     for _ in range(2):
-        reader = await access.reader(bare.owner.org, made)
+        reader = await access.reader(bare.owner.org, new_connection)
         pages = reader.read(VALUES, ValuesQuery("Prices", spreadsheet_id="sheet-prices"))
         [table] = [table async for page in pages for table in page.items]
         assert (table.spreadsheet_id, table.tab) == ("sheet-prices", "Prices")
@@ -97,21 +100,24 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
     tokens = bare.world.state.google
     tokens.revoke()
     await bare.clock.advance(3600)
-    look = partial(connections.get, org=bare.owner.org, integration=made.integration_id)
-    found = await bare.read(look)
-    assert found is not None
-    opened = await bare.read(partial(open_secrets, vault=bare.service.context.vault, connection=found))
-    health = await connect.check_again(bare.service.context.vault, found, opened)
+    look = partial(connections.get, org=bare.owner.org, integration=new_connection.integration_id)
+    connection = await bare.read(look)
+    assert connection is not None
+    opened = await bare.read(partial(open_secrets, vault=bare.service.context.vault, connection=connection))
+    health = await connect.check_again(bare.service.context.vault, connection, opened)
     assert not health.ok
     after = await bare.write(
-        partial(connect.record_check, org=bare.owner.org, integration=made.integration_id, health=health)
+        partial(
+            connect.record_check, org=bare.owner.org, integration=new_connection.integration_id, health=health
+        )
     )
     assert after.connection.state is ConnectionState.NEEDS_RECONNECTING
-    signed = await finished(bare, await begun(bare, made.integration_id))
-    assert signed.integration == made.integration_id
+    signed = await finished(bare, await begun(bare, new_connection.integration_id))
+    assert signed.integration == new_connection.integration_id
     back = await bare.write(
         partial(
-            connect.reconnect, actor=bare.owner, integration=made.integration_id, tried=signed.tried,
+            connect.reconnect, actor=bare.owner, integration=new_connection.integration_id,
+            tried=signed.tried,
             vault=bare.service.context.vault,
         )
     )  # fmt: skip
@@ -143,16 +149,16 @@ async def test_a_sign_in_begins_only_where_it_can_end(bare: Shop) -> None:
     See docs/design/api/connections.md#sign-in.
     """
     vault, owner = bare.service.context.vault, bare.owner
-    begin = partial(sign_in.start_sign_in, actor=owner, session_hash=SESSION, name="x", vault=vault)
+    start = partial(sign_in.start_sign_in, actor=owner, session_hash=SESSION, name="x", vault=vault)
     with pytest.raises(NotConfigured):
-        await bare.write(partial(begin, integration=None, apps=sign_in.SignInApps()))
+        await bare.write(partial(start, integration=None, apps=sign_in.SignInApps()))
     with pytest.raises(ValidationFailed):
-        await bare.write(partial(begin, integration=IntegrationId(999), apps=apps(bare)))
-    made = await signed_in(bare)
+        await bare.write(partial(start, integration=IntegrationId(999), apps=apps(bare)))
+    connection = await signed_in(bare)
     with pytest.raises(WrongState):
-        await bare.write(partial(begin, integration=made.integration_id, apps=apps(bare)))
+        await bare.write(partial(start, integration=connection.integration_id, apps=apps(bare)))
     woo = bare.world.described()["woocommerce"]
     keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
     other = await bare.connect("woocommerce", keys)
     with pytest.raises(ValidationFailed):
-        await bare.write(partial(begin, integration=other.integration_id, apps=apps(bare)))
+        await bare.write(partial(start, integration=other.integration_id, apps=apps(bare)))

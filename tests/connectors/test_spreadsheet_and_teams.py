@@ -40,13 +40,15 @@ async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
     health = await sheet.check()
     assert (health.ok, health.account_label) == (True, "Prices")
     assert [tab.title for tab in await sheet.all(TABS, TabsQuery())] == ["Prices"]
-    found = await rows(sheet)
-    assert found[1] == ("SKU", "Price")
-    assert len(found) == 21
-    assert all(cell is None or isinstance(cell, str | Decimal) for cells in found.values() for cell in cells)
+    found_rows = await rows(sheet)
+    assert found_rows[1] == ("SKU", "Price")
+    assert len(found_rows) == 21
+    assert all(
+        cell is None or isinstance(cell, str | Decimal) for cells in found_rows.values() for cell in cells
+    )
     assert any(
         isinstance(cell, Decimal) and cell % 1
-        for cells in found.values()
+        for cells in found_rows.values()
         for cell in cells
         if isinstance(cell, Decimal)
     )
@@ -73,34 +75,37 @@ async def test_destinations_are_the_spreadsheet_and_its_tabs(sheet: Connection, 
         (sheet, "x", []),
     ):
         http = held.outside.outbound.read_client(ORG, held.number, held.connector.endpoint(held.secrets))
-        assert [each.name for each in await held.connector.destinations(http, held.secrets, parent)] == names
+        assert [
+            destination.name for destination in await held.connector.destinations(http, held.secrets, parent)
+        ] == names
     http = teams.outside.outbound.read_client(ORG, teams.number, teams.connector.endpoint(teams.secrets))
-    assert [each.kind for each in await teams.connector.destinations(http, teams.secrets, None)] == [
-        "channel"
-    ]
+    assert [
+        each_destination.kind
+        for each_destination in await teams.connector.destinations(http, teams.secrets, None)
+    ] == ["channel"]
 
 
 async def test_one_token_serves_many_calls_and_is_asked_again_at_four_fifths(
     sheet: Connection, world: Outside
 ) -> None:
     """Asked again at 80 % of its life. See docs/design/connectors.md#test-mode."""
-    asked: list[str] = []
+    requests: list[str] = []
     inner = world.transport.handle_async_request
 
     async def counted(request: Any) -> Any:
-        asked.append(request.url.path)
+        requests.append(request.url.path)
         return await inner(request)
 
     world.transport.handle_async_request = counted  # type: ignore[method-assign]
     await sheet.check()
     await rows(sheet)
-    assert asked.count("/google/token") == 1
+    assert requests.count("/google/token") == 1
     await world.clock.advance(2_879)
     await sheet.check()
-    assert asked.count("/google/token") == 1
+    assert requests.count("/google/token") == 1
     await world.clock.advance(1)
     await sheet.check()
-    assert asked.count("/google/token") == 2
+    assert requests.count("/google/token") == 2
 
 
 async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Connection) -> None:
@@ -108,15 +113,19 @@ async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Co
 
     See docs/design/connectors.md#operations and docs/design/connectors.md#google-sheets.
     """
-    given = (("=1+1", Decimal("8.40")), ("X-2", Decimal(3)), ("GIF-015-L", None))
-    ask = AppendRows("Prices", given, key_column=0, present=frozenset({"GIF-015-L"}))
+    supplied_values = (("=1+1", Decimal("8.40")), ("X-2", Decimal(3)), ("GIF-015-L", None))
+    ask = AppendRows("Prices", supplied_values, key_column=0, present=frozenset({"GIF-015-L"}))
     [proposal] = sheet.plan("sheet.append_rows", ask).proposals
     [part] = proposal.parts
     assert APPEND.recovery_of(part) is Recovery.MARKED
     assert not await sheet.reader().find_marker(part, "key")
     assert await sheet.apply([proposal]) == [APPLIED]
-    found = await rows(sheet)
-    assert (found[22], found[23], len(found)) == (("=1+1", Decimal("8.4")), ("X-2", Decimal(3)), 23)
+    found_rows = await rows(sheet)
+    assert (found_rows[22], found_rows[23], len(found_rows)) == (
+        ("=1+1", Decimal("8.4")),
+        ("X-2", Decimal(3)),
+        23,
+    )
     assert await sheet.reader().find_marker(part, "key")
     assert (await sheet.reader().confirm(part)).state is APPLIED
     [now] = await sheet.reader().current([part])
@@ -175,8 +184,8 @@ async def test_cells_are_written_and_what_is_already_so_is_dropped(sheet: Connec
     block = ((Decimal("1.5"), "=x"), (None, True))
     ask = WriteCells("Prices", "D2", block, ((None, None), (None, None)))
     assert await sheet.apply(sheet.plan("sheet.write_cells", ask).proposals) == [APPLIED]
-    found = await rows(sheet)
-    assert (found[2][3:], found[3][4]) == ((Decimal("1.5"), "=x"), True)
+    found_rows = await rows(sheet)
+    assert (found_rows[2][3:], found_rows[3][4]) == ((Decimal("1.5"), "=x"), True)
     assert sheet.plan("sheet.write_cells", WriteCells("Prices", "D2", block, block)).unchanged == (
         "'Prices'!D2:E3",
     )
@@ -188,7 +197,7 @@ def test_appends_are_cut_into_calls_of_one_mebibyte_and_bad_rows_are_problems() 
     """See docs/design/connectors.md#google-sheets."""
     many = tuple((f"K-{number}", "x" * 1_000) for number in range(2_500))
     planned = APPEND.plan([AppendRows("Log", many, key_column=0)], integration_id=SHEET)
-    sizes = [len(json.dumps(each.parts[0].arguments["rows"])) for each in planned.proposals]
+    sizes = [len(json.dumps(proposal.parts[0].arguments["rows"])) for proposal in planned.proposals]
     assert len(sizes) == 3
     assert max(sizes) <= CALL_BYTES
     for wrong in (
@@ -288,15 +297,15 @@ async def test_messages_start_a_second_apart(teams: Connection, world: Outside) 
 def test_a_long_message_is_cut_below_twenty_thousand_bytes_and_says_how_much() -> None:
     """See docs/design/connectors.md#teams and docs/design/templates.md#e17-sends."""
     lines = tuple(f"line {number} " + "ä*" * 60 for number in range(400))
-    made = message(
+    new_message = message(
         PostCard("Long", lines[:200], tuple((f"k{n}", line) for n, line in enumerate(lines[200:])))
     )
-    raw = json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
+    raw = json.dumps(new_message, ensure_ascii=False, separators=(",", ":")).encode()
     assert len(raw) <= CARD_BYTES
-    attachments: Any = made["attachments"]
+    attachments: Any = new_message["attachments"]
     body = attachments[0]["content"]["body"]
-    kept = sum(block["type"] == "TextBlock" for block in body) - 2
-    assert body[-1]["text"] == f"and {400 - kept} more"
+    stored = sum(block["type"] == "TextBlock" for block in body) - 2
+    assert body[-1]["text"] == f"and {400 - stored} more"
     assert attachments[0]["content"]["version"] == "1.4"
 
 

@@ -26,7 +26,11 @@ def prices(world: Outside) -> FakeTab:
 async def proposal(sheet: Connection, name: str) -> Proposal:
     """One change of each kind."""
     [table] = await sheet.all(VALUES, ValuesQuery("Prices"))
-    [tab] = [each for each in await sheet.all(TABS, TabsQuery()) if each.title == "Prices"]
+    [tab] = [
+        each_sheet_tab
+        for each_sheet_tab in await sheet.all(TABS, TabsQuery())
+        if each_sheet_tab.title == "Prices"
+    ]
     three = tuple(row.cells for row in table.rows[2:5])
     asks: dict[str, Any] = {
         "sheet.clear": ClearCells("Prices", "A3:B5", three),
@@ -43,9 +47,9 @@ async def test_a_change_is_made_once_and_read_back(sheet: Connection, world: Out
 
     See docs/design/connectors.md#operations and docs/design/imports-n8n.md#node-types.
     """
-    tab, wanted = prices(world), await proposal(sheet, name)
+    tab, expected_value = prices(world), await proposal(sheet, name)
     before = tab.values()
-    op, [part] = sheet.connector.writes[name], wanted.parts
+    op, [part] = sheet.connector.writes[name], expected_value.parts
     [now] = await sheet.reader().current([part])
     assert op.same(part.before, now.value)
     assert (await sheet.send([part]))[0].state is WriteState.APPLIED
@@ -59,7 +63,7 @@ async def test_a_change_is_made_once_and_read_back(sheet: Connection, world: Out
     }
     assert tab.values() == expected[name]
     if name == "sheet.add_tab":
-        assert "New" in {each.title for each in await sheet.all(TABS, TabsQuery())}
+        assert "New" in {each_sheet_tab.title for each_sheet_tab in await sheet.all(TABS, TabsQuery())}
 
 
 @pytest.mark.parametrize(("fault", "state", "settled"), CASES[:8], ids=[str(case[0]) for case in CASES[:8]])

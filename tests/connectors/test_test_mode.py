@@ -178,10 +178,10 @@ def _some(kind: object) -> Any:
     return datetime(2026, 5, 1, tzinfo=UTC) if "datetime" in str(kind) else "order"
 
 
-async def _tried(asked: Awaitable[object]) -> None:
+async def _tried(request: Awaitable[object]) -> None:
     """What is asked of a reader may fail in any way: only what left counts."""
     try:
-        await asked
+        await request
     except (CallError, LookupError, TypeError, ValueError, AttributeError, NotImplementedError):
         return
 

@@ -50,11 +50,11 @@ async def test_everything_is_tried_and_put_back(
     """Every read, every change, webhooks and their deliveries. See docs/design/connectors.md#tests."""
     before = everything(served)
     assert await tool.trial(*keys(served), None)
-    told = capsys.readouterr().out
-    assert "not tried" not in told
-    assert told.splitlines()[-1].endswith("the shop is as it was found")
+    out = capsys.readouterr().out
+    assert "not tried" not in out
+    assert out.splitlines()[-1].endswith("the shop is as it was found")
     assert everything(served) == before
-    assert not any(secret in told for secret in keys(served)[1:])
+    assert not any(secret in out for secret in keys(served)[1:])
 
 
 async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
@@ -64,8 +64,8 @@ async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
     before = everything(served)
     whole = tool.changes
 
-    async def interrupted(*given: Any) -> None:
-        await whole(*given)
+    async def interrupted(*supplied: Any) -> None:
+        await whole(*supplied)
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.Event().wait()
 
@@ -78,9 +78,9 @@ async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
     monkeypatch.setattr(tool, "changes", interrupted)
     monkeypatch.setattr(tool.Things, "remove", twice)
     assert await tool.trial(*keys(served), None)
-    told = capsys.readouterr().out
-    assert "interrupted" in told
-    assert "Still putting the shop back" in told
+    out = capsys.readouterr().out
+    assert "interrupted" in out
+    assert "Still putting the shop back" in out
     assert everything(served) == before
     refuse = {
         "method": "DELETE",
@@ -91,10 +91,10 @@ async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
     }
     served.state.faults.make(refuse)
     assert not await tool.trial(*keys(served), None)
-    told = capsys.readouterr().out
-    assert "LEFT IN THE SHOP: orders named steward-trial-" in told
-    assert "LEFT IN THE SHOP: orders: 41 where there were 40" in told
-    assert told.splitlines()[-1].endswith("not all could be put back")
+    out = capsys.readouterr().out
+    assert "LEFT IN THE SHOP: orders named steward-trial-" in out
+    assert "LEFT IN THE SHOP: orders: 41 where there were 40" in out
+    assert out.splitlines()[-1].endswith("not all could be put back")
 
 
 async def test_plain_http_is_for_private_addresses_and_keys_must_be_let_in(served: FakePlatforms) -> None:
@@ -121,5 +121,5 @@ def test_what_is_signed_on_plain_http_is_the_example_of_the_standard() -> None:
         "oauth_consumer_key%3D9djdj82h48djs9d2%26oauth_nonce%3D7d8f3e4a%26oauth_signature_method%3DHMAC-"
         "SHA1%26oauth_timestamp%3D137131201%26oauth_token%3Dkkk9d7dh3k39sjv7"
     )
-    wanted = f"POST&http%3A%2F%2Fexample.com%2Frequest&{pairs}"
-    assert base_string("POST", "http://example.com/request", query) == wanted
+    expected = f"POST&http%3A%2F%2Fexample.com%2Frequest&{pairs}"
+    assert base_string("POST", "http://example.com/request", query) == expected

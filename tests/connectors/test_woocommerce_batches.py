@@ -34,7 +34,7 @@ async def _products(shop: Connection) -> Sequence[Any]:
 
 
 async def _orders(shop: Connection) -> Sequence[Any]:
-    return [each for each in await shop.all(ORDERS, OrdersQuery()) if each.status == "processing"]
+    return [order for order in await shop.all(ORDERS, OrdersQuery()) if order.status == "processing"]
 
 
 async def _customers(shop: Connection) -> Sequence[Any]:
@@ -42,8 +42,8 @@ async def _customers(shop: Connection) -> Sequence[Any]:
 
 
 CASES: dict[str, tuple[str, Asks, Callable[[Any], Any]]] = {
-    "product.set_visible": ("products", _products, lambda one: SetVisible(one, False)),
-    "product.set_status": ("products", _products, lambda one: SetStatus(one, "draft")),
+    "product.set_visible": ("products", _products, lambda item: SetVisible(item, False)),
+    "product.set_status": ("products", _products, lambda element: SetStatus(element, "draft")),
     "product.set_tags": ("products", _products, lambda one: SetTags(one, one.tags[1:], {})),
     "order.set_status": ("orders", _orders, lambda one: SetOrderStatus(one, "on-hold")),
     "order.set_tags": ("orders", _orders, lambda one: SetOrderTags(one, ("late",))),
@@ -72,7 +72,10 @@ async def test_many_objects_are_written_in_one_call_and_told_apart(
     [entry] = world.written()
     assert (entry["method"], entry["path"]) == ("POST", f"/wp-json/wc/v3/{resource}/batch")
     now = await shop.reader().current([first, last])
-    assert all(shop.connector.writes[name].same(each.part.after, each.value) for each in now)
+    assert all(
+        shop.connector.writes[name].same(each_current_value.part.after, each_current_value.value)
+        for each_current_value in now
+    )
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -63,9 +63,9 @@ def test_a_web_page_is_told_by_its_title() -> None:
     hostile = "A\r\n&#8238;B&amp;C\u202eD\x1b[31m hunter22 ".encode() + b"x" * 400
     error = page_error(answer(PAGE % hostile, clean=lambda text: text.replace("hunter22", "[redacted]")))
     assert error is not None
-    shown = error.message.partition("“")[2].partition("”")[0]
-    assert shown.startswith("A B&C D [31m [redacted] xxx")
-    assert len(shown) <= 80
+    displayed = error.message.partition("“")[2].partition("”")[0]
+    assert displayed.startswith("A B&C D [31m [redacted] xxx")
+    assert len(displayed) <= 80
     bare = page_error(answer(b"<html><body>x</body></html>"))
     assert bare is not None
     assert "a web page instead of data" in bare.message
@@ -118,16 +118,18 @@ async def test_a_check_warns_of_notices_and_goes_on(shop: Connection, world: Out
 
     class Noisy(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            found = await inner.handle_async_request(request)
-            body = NOTICE + await found.aread()
-            headers = [each for each in found.headers.raw if each[0].lower() != b"content-length"]
-            return httpx.Response(found.status_code, headers=headers, stream=httpx.ByteStream(body))
+            response = await inner.handle_async_request(request)
+            body = NOTICE + await response.aread()
+            headers = [item for item in response.headers.raw if item[0].lower() != b"content-length"]
+            return httpx.Response(response.status_code, headers=headers, stream=httpx.ByteStream(body))
 
     noisy = Outside(world.clock, world.world, Noisy()).connection("woocommerce")
     health = await noisy.check()
     assert health.ok
-    assert [each.code for each in health.warnings if each.code == "notices"] == ["notices"]
-    assert not [each for each in (await shop.check()).warnings if each.code == "notices"]
+    assert [warning.code for warning in health.warnings if warning.code == "notices"] == ["notices"]
+    assert not [
+        each_warning for each_warning in (await shop.check()).warnings if each_warning.code == "notices"
+    ]
     assert len(await noisy.all(PRODUCTS, ProductsQuery())) == 50
 
 

@@ -38,14 +38,14 @@ ADDRESS = "https://steward.example/v1/store-events/kkkkkkkkkkkkkkkkkkkkkkkkkkkkk
 
 def deliveries() -> list[dict[str, Any]]:
     """The recorded deliveries with their exact bytes as `raw` and headers in lower case."""
-    found = []
+    collected = []
     content = json.loads((case_data("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
     for row in content["deliveries"]:
         parts = row["request"].get("body_parts", [row["request"].get("body")])
         text = "".join(p["repeat"] * p["times"] if isinstance(p, dict) else p for p in parts)
         headers = {name.lower(): value for name, value in row["request"]["headers"].items()}
-        found.append({**row, "raw": text.encode(), "headers": headers})
-    return found
+        collected.append({**row, "raw": text.encode(), "headers": headers})
+    return collected
 
 
 def raw(body: bytes, *secrets: bytes) -> RawBody:
@@ -112,10 +112,10 @@ def test_recorded_bodies_point_at_their_objects() -> None:
 
     See docs/design/connectors.md#woocommerce.
     """
-    found = {row["seq"]: row for row in deliveries() if row["signed"]}
+    results = {row["seq"]: row for row in deliveries() if row["signed"]}
     read = {
         seq: read_event(StoredEvent(row["headers"]["x-wc-webhook-topic"], row["raw"], NOW))
-        for seq, row in found.items()
+        for seq, row in results.items()
     }
     assert (read[75].object_type, read[75].object_id, read[75].parent_id) == ("variation", "75/76", "75")
     assert read[75].objects == (("variant", "75/76"), ("inventory", "75/76"))
@@ -141,12 +141,12 @@ def order(native: str = "order.updated", **fields: Any) -> Event:
 
 def walk(*events: Event, seen: Mapping[str, Any] | None = None) -> list[tuple[str, ...]]:
     """The topics of each event after the other, the native one left out."""
-    found = []
+    collected = []
     for event in events:
         derived = derive(event, seen, since=SINCE)
         seen = derived.seen if derived.seen is not None else seen
-        found.append(tuple(name for name in derived.topics if TOPICS[name].derived))
-    return found
+        collected.append(tuple(name for name in derived.topics if TOPICS[name].derived))
+    return collected
 
 
 def test_states_of_orders_are_derived_once() -> None:
@@ -172,11 +172,11 @@ def test_only_refunds_that_are_newer_than_all_seen_count() -> None:
     assert walk(order(refunds=first), order(refunds=[*first, {"id": 60}]), order(refunds=[{"id": 60}])) == [
         (), ("refunds/create",), (),
     ]  # fmt: skip
-    kept = remembered(order(refunds=many))
-    assert kept is not None
-    assert len(kept["refunds"]) == 50  # type: ignore[arg-type]
-    assert walk(order(refunds=many), seen=kept) == [()]
-    assert len(json.dumps(kept)) < 2048
+    stored_remembered = remembered(order(refunds=many))
+    assert stored_remembered is not None
+    assert len(stored_remembered["refunds"]) == 50  # type: ignore[arg-type]
+    assert walk(order(refunds=many), seen=stored_remembered) == [()]
+    assert len(json.dumps(stored_remembered)) < 2048
 
 
 def product(**fields: Any) -> Event:
@@ -219,30 +219,32 @@ def test_every_topic_says_how_it_is_told() -> None:
 async def keep(shop: Connection, *native: str, known: Mapping[str, str] | None = None) -> list[Any]:
     """Upkeep of the shop's webhooks."""
     http = shop.outside.outbound.management_client(ORG, shop.number, shop.connector.endpoint(shop.secrets))
-    wanted = DesiredSubscriptions(ADDRESS, native, Secret("s" * 43), known or {})
+    expected = DesiredSubscriptions(ADDRESS, native, Secret("s" * 43), known or {})
     events = shop.connector.events
     assert events is not None
-    return await events.subscribe(http, shop.secrets, wanted)
+    return await events.subscribe(http, shop.secrets, expected)
 
 
 async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Outside) -> None:
     """See docs/design/events.md#subscriptions."""
     held = world.world.state.shop
-    made = await keep(shop, "order.updated", "product.updated")
-    known = {row.native: row.remote_id for row in made}
-    assert [(row.native, row.outcome, row.repaired) for row in made] == [
+    new_keep = await keep(shop, "order.updated", "product.updated")
+    known_by_name = {row.native: row.remote_id for row in new_keep}
+    assert [(row.native, row.outcome, row.repaired) for row in new_keep] == [
         ("order.updated", SubscriptionOutcome.ACTIVE, False),
         ("product.updated", SubscriptionOutcome.ACTIVE, False),
     ]  # fmt: skip
-    assert {held.webhook_secrets[int(number)] for number in known.values()} == {"s" * 43}
+    assert {held.webhook_secrets[int(number)] for number in known_by_name.values()} == {"s" * 43}
     writes = len(world.written())
-    assert {row.native: row.remote_id for row in await keep(shop, *known, known=known)} == known
+    assert {
+        row.native: row.remote_id for row in await keep(shop, *known_by_name, known=known_by_name)
+    } == known_by_name
     assert len(world.written()) == writes  # nothing to do, nothing sent
-    held.webhooks[int(known["order.updated"])]["status"] = "disabled"
-    del held.webhooks[int(known["product.updated"])]
-    mended = await keep(shop, *known, known=known)
+    held.webhooks[int(known_by_name["order.updated"])]["status"] = "disabled"
+    del held.webhooks[int(known_by_name["product.updated"])]
+    mended = await keep(shop, *known_by_name, known=known_by_name)
     assert [row.repaired for row in mended] == [True, True]
-    assert mended[0].remote_id == known["order.updated"]
+    assert mended[0].remote_id == known_by_name["order.updated"]
     assert {hook["status"] for hook in held.webhooks.values()} == {"active"}
     await keep(shop, "order.updated")  # not known here: taken over with our secret, the other removed
     assert [hook["topic"] for hook in held.webhooks.values()] == ["order.updated"]
@@ -272,7 +274,10 @@ async def test_doubles_go_and_the_hooks_of_others_stay(shop: Connection, world: 
 async def test_a_key_that_only_reads_makes_no_webhooks(world: Outside) -> None:
     """Failed with the reason in words. See docs/design/events.md#subscriptions."""
     described = world.world.described()["woocommerce"]
-    given = {"consumer_key": described["read_only_key"], "consumer_secret": described["read_only_secret"]}
-    [row] = await keep(world.connection("woocommerce", given), "order.updated")
+    supplied_values = {
+        "consumer_key": described["read_only_key"],
+        "consumer_secret": described["read_only_secret"],
+    }
+    [row] = await keep(world.connection("woocommerce", supplied_values), "order.updated")
     assert (row.outcome, row.remote_id) == (SubscriptionOutcome.FAILED, None)
     assert row.reason

@@ -52,23 +52,23 @@ async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_writte
     """See docs/design/connectors.md#common-records and docs/design/connectors.md#test-mode."""
     held = world.world.state.shop
     orders = await shop.all(ORDERS, OrdersQuery())
-    assert [int(each.id) for each in orders] == sorted(held.orders)
+    assert [int(each_order.id) for each_order in orders] == sorted(held.orders)
     customers = await shop.all(CUSTOMERS, CustomersQuery())
-    assert {each.email for each in customers} == {row["email"] for row in held.customers.values()}
+    assert {customer.email for customer in customers} == {row["email"] for row in held.customers.values()}
     assert await shop.all(CATEGORIES, NoParameters())
     open_ones = await shop.all(ORDERS, OrdersQuery(open_only=True))
-    assert {each.status for each in open_ones} <= {"pending", "processing", "on-hold"}
-    assert [each.id for each in await shop.all(ORDERS, OrdersQuery(ids=(orders[2].id, "999999")))] == [
+    assert {item.status for item in open_ones} <= {"pending", "processing", "on-hold"}
+    assert [entry.id for entry in await shop.all(ORDERS, OrdersQuery(ids=(orders[2].id, "999999")))] == [
         orders[2].id
     ]
     named = await shop.all(ORDERS, OrdersQuery(customer_id=customers[0].id))
-    assert {each.customer_id for each in named} <= {customers[0].id}
+    assert {element.customer_id for element in named} <= {customers[0].id}
     middle = sorted(each.created_at for each in orders if each.created_at)[20]
     later = await shop.all(ORDERS, OrdersQuery(created_after=middle))
     assert later
     assert all(each.created_at is not None and each.created_at > middle for each in later)
-    [one] = await shop.all(ORDER, ById(orders[0].id))
-    assert one == orders[0]
+    [order] = await shop.all(ORDER, ById(orders[0].id))
+    assert order == orders[0]
     [person] = await shop.all(CUSTOMER, ById(customers[0].id))
     assert person.name
     for op, ask in ((ORDER, ById("999999")), (CUSTOMER, ById("x"))):
@@ -175,7 +175,7 @@ async def test_a_change_is_applied_once_and_then_is_no_change(shop: Connection, 
             assert shop.connector.writes[name].same(proposal.parts[0].after, now.value)
     again = (await shop.all(ORDERS, OrdersQuery(ids=("1",)))) or (await shop.all(ORDERS, OrdersQuery()))[:1]
     assert shop.plan("order.set_status", SetOrderStatus(again[0], again[0].status)).proposals == ()
-    cleared = [each for each in await shop.all(ORDERS, OrdersQuery()) if each.tags]
+    cleared = [order for order in await shop.all(ORDERS, OrdersQuery()) if order.tags]
     [proposal] = shop.plan("order.set_tags", SetOrderTags(cleared[0], ())).proposals
     assert (await shop.send(proposal.parts))[0].state is APPLIED
     assert (await shop.all(ORDER, ById(cleared[0].id)))[0].tags == ()
@@ -282,8 +282,8 @@ async def test_what_moves_over_the_edge_of_a_page_is_not_lost(world: Outside) ->
     """
     transport = Shrinking()
     shrinking = Outside(world.clock, world.world, transport)
-    found = await shrinking.connection("woocommerce").all(CATEGORIES, NoParameters())
-    numbers = [int(tag.id) for tag in found]
+    tags = await shrinking.connection("woocommerce").all(CATEGORIES, NoParameters())
+    numbers = [int(tag.id) for tag in tags]
     assert set(range(3, 251)) <= set(numbers)
     assert len(set(numbers)) == len(numbers)
     assert transport.pages == [1, 2, 1, 2, 3]

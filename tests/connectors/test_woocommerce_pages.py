@@ -40,9 +40,9 @@ class Shop:
             if self.timeout is None:
                 raise self.late("slow")
             return httpx.Response(self.timeout, stream=httpx.ByteStream(b"<html>"))
-        at = (number - 1) * length
+        index = (number - 1) * length
         headers = {"x-wp-total": str(len(self.ids)), "x-wp-totalpages": str(-(-len(self.ids) // length))}
-        rows = b",".join(b'{"id": %d}' % each for each in self.ids[at : at + length])
+        rows = b",".join(b'{"id": %d}' % each for each in self.ids[index : index + length])
         return httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"[" + rows + b"]"))
 
     def pages(self, clock: FakeClock) -> ListPages:

@@ -94,8 +94,8 @@ def over(clock: FakeClock, *names: str) -> tuple[Outside, Connection, Recorded]:
     transport = Recorded(*names)
     held = outside(clock)
     recorded = Outside(clock, held.world, transport)
-    given = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}
-    return recorded, recorded.connection("woocommerce", given), transport
+    supplied_values = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}
+    return recorded, recorded.connection("woocommerce", supplied_values), transport
 
 
 async def test_a_check_finds_zone_currency_rights_and_order_storage(clock: FakeClock) -> None:
@@ -129,7 +129,7 @@ async def test_a_key_that_only_reads_connects_with_a_warning(clock: FakeClock) -
     ]
     health = await over(clock, *names)[1].check()
     assert (health.ok, health.rights, health.missing_rights) == (True, ("read",), ("write",))
-    assert [each.code for each in health.warnings] == ["read_only"]
+    assert [warning.code for warning in health.warnings] == ["read_only"]
 
 
 async def test_one_code_for_a_wrong_secret_and_a_missing_right_is_told_apart(clock: FakeClock) -> None:
@@ -160,11 +160,11 @@ async def test_the_first_page_of_a_real_shop_is_read_with_its_variations(clock: 
 def test_stock_of_the_parent_belongs_to_the_parent() -> None:
     """Written where the number is. See docs/design/connectors.md#common-records."""
     parent = {**exchange("variable.get")["response"]["body"], "manage_stock": True, "stock_quantity": 30}
-    own = {
+    own_values = {
         **exchange("variations.list")["response"]["body"][2],
         **exchange("variation.get_parent_managed")["response"]["body"],
     }
-    [variant] = product_of(parent, [own], base="https://shop.example", currency="EUR").variants
+    [variant] = product_of(parent, [own_values], base="https://shop.example", currency="EUR").variants
     assert (variant.stock, variant.tracked, variant.stock_managed_by_parent) == (30, True, True)
     assert variant.stock_target == "75"
 
@@ -187,8 +187,8 @@ def test_an_untracked_product_has_no_stock_and_a_sale_has_two_prices() -> None:
 def test_a_variation_that_shows_its_parents_sku_has_none() -> None:
     """See docs/design/templates.md#e9-variants."""
     parent = exchange("variable.get")["response"]["body"]
-    own = {**exchange("variations.list")["response"]["body"][0], "sku": parent["sku"]}
-    assert product_of(parent, [own], base="", currency=None).variants[0].sku == ""
+    own_values = {**exchange("variations.list")["response"]["body"][0], "sku": parent["sku"]}
+    assert product_of(parent, [own_values], base="", currency=None).variants[0].sku == ""
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,11 @@ async def test_a_batch_of_good_and_bad_items_is_told_apart(clock: FakeClock) -> 
     _, shop, transport = over(clock, "variations.batch_mixed")
     parts = [price_part(f"75/{number}", "6.50") for number in (76, 999999, 59)]
     outcomes = await shop.send(parts)
-    assert [each.state for each in outcomes] == [WriteState.APPLIED, WriteState.CONFLICT, WriteState.CONFLICT]
+    assert [outcome.state for outcome in outcomes] == [
+        WriteState.APPLIED,
+        WriteState.CONFLICT,
+        WriteState.CONFLICT,
+    ]
     assert outcomes[0].modified_at is not None
     assert "_fields" not in transport.requests[0].url.params
 
@@ -234,7 +238,7 @@ async def test_an_item_with_an_error_or_another_echo_stands_alone(clock: FakeClo
     """See docs/design/connectors.md#change-operations."""
     _, shop, _ = over(clock, "batch.mixed")
     parts = [price_part(number, "13.00") for number in ("10", "999999", "11", "12")]
-    states = [each.state for each in await shop.send(parts)]
+    states = [outcome.state for outcome in await shop.send(parts)]
     assert states == [WriteState.APPLIED, WriteState.CONFLICT, WriteState.UNKNOWN, WriteState.REFUSED]
 
 
@@ -243,7 +247,7 @@ async def test_an_echo_that_does_not_fit_the_items_is_unknown(clock: FakeClock, 
     """200 proves nothing. See docs/design/connectors.md#rules."""
     _, shop, _ = over(clock, name)
     outcomes = await shop.send([price_part("998", "1.00"), price_part("999", "1.00")])
-    assert {each.state for each in outcomes} == {WriteState.UNKNOWN}
+    assert {outcome.state for outcome in outcomes} == {WriteState.UNKNOWN}
 
 
 async def test_a_batch_over_the_limit_is_refused_whole(clock: FakeClock) -> None:

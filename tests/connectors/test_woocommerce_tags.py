@@ -53,33 +53,33 @@ async def test_a_tag_that_wordpress_would_change_is_put_on_and_found_again(
     world.world.state.shop.holds_four_bytes = four_bytes
     for number in ("1", "2"):
         [product] = await shop.all(PRODUCTS, ProductsQuery(ids=(number,)))
-        known = {each.name: each.id for each in await shop.all(TAGS, NoParameters())}
-        [proposal] = shop.plan("product.set_tags", SetTags(product, (tag,), known)).proposals
+        known_by_name = {each_tag.name: each_tag.id for each_tag in await shop.all(TAGS, NoParameters())}
+        [proposal] = shop.plan("product.set_tags", SetTags(product, (tag,), known_by_name)).proposals
         assert len(proposal.parts) == (2 if number == "1" else 1)
         assert set(await shop.apply([proposal])) == {WriteState.APPLIED}
         [after] = await shop.all(PRODUCTS, ProductsQuery(ids=(number,)))
         assert len(after.tags) == 1
-        assert shop.plan("product.set_tags", SetTags(after, (tag,), known)).unchanged == (number,)
-        found = await shop.all(PRODUCTS, ProductsQuery(tagged=(tag,)))
-        assert number in [each.id for each in found]
+        assert shop.plan("product.set_tags", SetTags(after, (tag,), known_by_name)).unchanged == (number,)
+        products = await shop.all(PRODUCTS, ProductsQuery(tagged=(tag,)))
+        assert number in [each_product.id for each_product in products]
 
 
 async def test_tags_that_differ_by_an_emoji_are_different_tags(shop: Connection) -> None:
     """Where the shop keeps all characters, a change of one leaves the other on the product."""
     sale, hot = "Sale", "Sale \N{FIRE}"
-    for wanted in ((sale, hot), (sale, hot, "New"), (hot, "New")):
+    for expected in ((sale, hot), (sale, hot, "New"), (hot, "New")):
         [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
-        known = {each.name: each.id for each in await shop.all(TAGS, NoParameters())}
-        planned = shop.plan("product.set_tags", SetTags(product, wanted, known))
+        known_by_name = {each_tag.name: each_tag.id for each_tag in await shop.all(TAGS, NoParameters())}
+        planned = shop.plan("product.set_tags", SetTags(product, expected, known_by_name))
         assert set(await shop.apply(planned.proposals)) == {WriteState.APPLIED}
         [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
-        assert set(product.tags) == set(wanted)
+        assert set(product.tags) == set(expected)
     [other] = await shop.all(PRODUCTS, ProductsQuery(ids=("2",)))
-    known = {each.name: each.id for each in await shop.all(TAGS, NoParameters())}
-    await shop.apply(shop.plan("product.set_tags", SetTags(other, (sale,), known)).proposals)
+    known_by_name = {item.name: item.id for item in await shop.all(TAGS, NoParameters())}
+    await shop.apply(shop.plan("product.set_tags", SetTags(other, (sale,), known_by_name)).proposals)
     for tag, numbers in ((sale, ["2"]), (hot, ["1"])):
-        found = await shop.all(PRODUCTS, ProductsQuery(tagged=(tag,)))
-        assert [each.id for each in found] == numbers
+        products = await shop.all(PRODUCTS, ProductsQuery(tagged=(tag,)))
+        assert [each_product.id for each_product in products] == numbers
 
 
 async def test_taking_a_tag_off_leaves_the_one_that_differs_by_an_emoji(shop: Connection) -> None:
@@ -144,10 +144,10 @@ async def test_a_shop_that_makes_another_tag_is_told_of_at_once(shop: Connection
 async def test_tags_are_read_once_by_a_reader(shop: Connection, world: Outside) -> None:
     """However many products of a run ask for them."""
     reader = shop.reader()
-    found = [
+    collected = [
         [tag async for page in reader.read(TAGS, NoParameters()) for tag in page.items] for _ in range(3)
     ]
-    assert found[0] == found[1] == found[2]
+    assert collected[0] == collected[1] == collected[2]
     rows = [entry.as_row() for entry in world.world.state.ledger.entries(reads=True)]
     assert sum(row["path"].endswith("/products/tags") for row in rows) == 1
 

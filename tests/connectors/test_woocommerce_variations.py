@@ -32,8 +32,8 @@ def full(world: Outside) -> Outside:
     rows = list(shop.variations.values())
     for row in (*shop.products.values(), *rows):
         shop.mark_created(row, START)
-    for place, status in ((1, "draft"), (4, "private"), (7, "pending"), (10, "trash")):
-        rows[place]["status"] = status
+    for index, status in ((1, "draft"), (4, "private"), (7, "pending"), (10, "trash")):
+        rows[index]["status"] = status
     rows[12] |= {"manage_stock": False, "stock_quantity": None}
     shop.products[rows[12]["parent_id"]] |= {"manage_stock": True, "stock_quantity": 9}
     rows[15]["sku"] = shop.products[rows[15]["parent_id"]]["sku"] = "SHARED"
@@ -79,10 +79,10 @@ async def test_both_ways_give_the_same_products(full: Outside, name: str) -> Non
 async def test_a_whole_shop_costs_its_pages_of_products_and_of_variations(full: Outside) -> None:
     """Both in pages of a hundred; a product that lacks nothing is not asked for on its own."""
     shop = full.world.state.shop
-    count, kept = len(shop.products) - 1, [v for v in shop.variations.values() if v["status"] != "trash"]
+    count, stored = len(shop.products) - 1, [v for v in shop.variations.values() if v["status"] != "trash"]
     await full.connection("woocommerce", facts=_LISTED).all(PRODUCTS, ProductsQuery())
     assert _requests(full, "/products/") == 0
-    assert _requests(full) == ceil(count / 100) + ceil(len(kept) / 100)
+    assert _requests(full) == ceil(count / 100) + ceil(len(stored) / 100)
 
 
 @pytest.mark.parametrize(("held", "by_parents"), [(70, False), (69, True)])
@@ -102,9 +102,9 @@ async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
     reader = VariationReader(pages, listed=True, whole=True, max_held=held)
     pages_read = [None async for _ in reader.load(rows[:9])]
     assert len(pages_read) == (0 if by_parents else 1)
-    found = [await reader.of_page(part) for part in (rows[:9], rows[9:])]
-    plain = {parent: [id_of(row) for row in own] for parent, own in one_by_one.items()}
-    assert {p: [id_of(row) for row in own] for each in found for p, own in each.items()} == plain
+    collected = [await reader.of_page(part) for part in (rows[:9], rows[9:])]
+    plain = {parent: [id_of(row) for row in own_values] for parent, own_values in one_by_one.items()}
+    assert {p: [id_of(row) for row in own] for record in collected for p, own in record.items()} == plain
     assert _requests(full, "/v3/variations") == (3 if by_parents else 1)
 
 
@@ -115,20 +115,20 @@ async def test_what_changes_while_pages_are_read_is_there_once(full: Outside) ->
     last = max(
         row["id"] for row in state.products.values() if row["variations"] and row["status"] == "publish"
     )
-    gone, kept, *_ = state.products[last]["variations"]
-    found: list[Product] = []
-    made = 0
+    gone, stored, *_ = state.products[last]["variations"]
+    products: list[Product] = []
+    created = 0
     async for page in shop.reader().read(PRODUCTS, ProductsQuery()):
-        if page.items and not found:
-            made = variations.create(state, last, {"regular_price": "3.00"})["id"]
+        if page.items and not products:
+            created = variations.create(state, last, {"regular_price": "3.00"})["id"]
             variations.delete(state, last, gone, force=True)
-            variations.update(state, last, kept, {"regular_price": "8.88"})
-        found += page.items
-    own = next(product for product in found if product.id == str(last)).variants
-    ids = [variant.id for variant in own]
+            variations.update(state, last, stored, {"regular_price": "8.88"})
+        products += page.items
+    variants = next(product for product in products if product.id == str(last)).variants
+    ids = [variant.id for variant in variants]
     assert len(set(ids)) == len(ids)
-    assert {f"{last}/{kept}", f"{last}/{made}"} <= set(ids)
-    assert [variant.price for variant in own if variant.id == f"{last}/{made}"] == ["3.00"]
+    assert {f"{last}/{stored}", f"{last}/{created}"} <= set(ids)
+    assert [variant.price for variant in variants if variant.id == f"{last}/{created}"] == ["3.00"]
 
 
 async def test_a_shop_that_went_back_to_an_older_version_is_read_as_before(full: Outside) -> None:
@@ -158,8 +158,8 @@ async def test_a_fill_is_the_same_and_a_changed_variation_is_found_by_itself(ful
     await full.clock.advance(60)
     changed = next(row for row in state.variations.values() if row["status"] == "publish")
     variations.update(state, changed["parent_id"], changed["id"], {"regular_price": "9.99"})
-    found = await filled(new, modified_after=now)
-    assert list(found) == [f"{changed['parent_id']}/{changed['id']}"]
+    record = await filled(new, modified_after=now)
+    assert list(record) == [f"{changed['parent_id']}/{changed['id']}"]
 
 
 @pytest.fixture
@@ -183,6 +183,6 @@ async def test_checks_find_out_whether_the_shop_has_the_list(bare: Shop) -> None
         bare.world.state.shop.version = version
         await bare.clock.advance(6 * 3600)
         await check_due(upkeep)
-        found = await bare.read(partial(connections.get, org=bare.owner.org, integration=number))
-        assert found is not None
-        assert found.facts["lists_variations"] is listed
+        connection = await bare.read(partial(connections.get, org=bare.owner.org, integration=number))
+        assert connection is not None
+        assert connection.facts["lists_variations"] is listed

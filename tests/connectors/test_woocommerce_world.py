@@ -70,10 +70,13 @@ async def test_a_whole_shop_is_read_in_the_order_of_ids_and_nothing_is_written(
 async def test_one_variant_one_sku_and_only_published_ones_can_be_asked_for(shop: Connection) -> None:
     """See docs/design/connectors.md#common-records."""
     every = await variants(shop)
-    own = next(variant for variant in every if "/" in variant.id)
-    assert await shop.all(VARIANT, ById(own.id)) == [own]
-    skus = (own.sku, every[0].sku)
-    assert {each.id for each in await shop.all(VARIANTS, ProductsQuery(skus=skus))} == {own.id, every[0].id}
+    own_variant = next(variant for variant in every if "/" in variant.id)
+    assert await shop.all(VARIANT, ById(own_variant.id)) == [own_variant]
+    skus = (own_variant.sku, every[0].sku)
+    assert {each_variant.id for each_variant in await shop.all(VARIANTS, ProductsQuery(skus=skus))} == {
+        own_variant.id,
+        every[0].id,
+    }
     published = await shop.all(PRODUCTS, ProductsQuery(published_only=True))
     assert all(product.status == "publish" for product in published)
     with pytest.raises(RemoteNotFound):
@@ -87,10 +90,10 @@ async def test_prices_of_simple_products_and_variations_are_set_in_one_call_each
 ) -> None:
     """Group; 7.2, Batch. See docs/design/connectors.md#operations."""
     every = await variants(shop)
-    parents = list(dict.fromkeys(each.product_id for each in every if "/" in each.id))[:2]
-    chosen = [each for each in every if "/" not in each.id][:5]
-    chosen += [each for each in every if "/" in each.id and each.product_id in parents]
-    planned = shop.plan("variant.set_price", *(SetPrice(each, "12.34") for each in chosen))
+    parents = list(dict.fromkeys(variant.product_id for variant in every if "/" in variant.id))[:2]
+    chosen = [each_variant for each_variant in every if "/" not in each_variant.id][:5]
+    chosen += [item for item in every if "/" in item.id and item.product_id in parents]
+    planned = shop.plan("variant.set_price", *(SetPrice(element, "12.34") for element in chosen))
     assert set(await shop.apply(planned.proposals)) == {APPLIED}
     writes = world.written()
     assert [entry["path"].removeprefix("/wp-json/wc/v3") for entry in writes] == [
@@ -100,15 +103,21 @@ async def test_prices_of_simple_products_and_variations_are_set_in_one_call_each
     assert len({entry["idempotency_key"] for entry in writes}) == 3
     now = {each.id: each.price for each in await variants(shop)}
     assert all(now[each.id] == "12.34" for each in chosen)
-    current = await shop.reader().current([part for each in planned.proposals for part in each.parts])
-    assert all(SET_PRICE.same(each.part.after, each.value) and not each.is_gone for each in current)
+    current = await shop.reader().current([part for proposal in planned.proposals for part in proposal.parts])
+    assert all(
+        SET_PRICE.same(each_current_value.part.after, each_current_value.value)
+        and not each_current_value.is_gone
+        for each_current_value in current
+    )
 
 
 def test_a_batch_holds_a_hundred_items_of_one_product() -> None:
     """At most 100; in the order they came. See docs/design/connectors.md#woocommerce."""
     ids = [str(number) for number in range(1, 202)] + ["7/1", "8/1", "7/2"]
     asks = [SetPrice(replace(PLAIN, id=each), "9.00") for each in ids]
-    parts = [part for each in SET_PRICE.plan(asks, integration_id=SHOP).proposals for part in each.parts]
+    parts = [
+        part for proposal in SET_PRICE.plan(asks, integration_id=SHOP).proposals for part in proposal.parts
+    ]
     groups = SET_PRICE.group(parts)
     assert [len(group) for group in groups] == [100, 100, 1, 2, 1]
     assert [part.target for group in groups for part in group] == [*ids[:201], "7/1", "7/2", "8/1"]
@@ -163,12 +172,15 @@ def test_a_price_change_is_shown_in_the_shops_own_fields() -> None:
     See docs/design/templates.md#change-rows.
     """
     [plain] = SET_PRICE.plan([SetPrice(PLAIN, "8.40")], integration_id=SHOP).proposals
-    assert [(each.field, each.label, each.before, each.after) for each in plain.fields] == [
+    assert [(field.field, field.label, field.before, field.after) for field in plain.fields] == [
         ("regular_price", "Price", "7.90", "8.40")
     ]
     assert plain.parts[0].after == {"regular_price": "8.40", "sale_price": ""}
     [sale] = SET_PRICE.plan([SetPrice(PLAIN, "6.00", "7.90")], integration_id=SHOP).proposals
-    assert [(each.field, each.label, each.before, each.after) for each in sale.fields] == [
+    assert [
+        (each_field.field, each_field.label, each_field.before, each_field.after)
+        for each_field in sale.fields
+    ] == [
         ("sale_price", "Price", "7.90", "6.00"),
         ("regular_price", "Compare-at price", None, "7.90"),
     ]
@@ -176,9 +188,9 @@ def test_a_price_change_is_shown_in_the_shops_own_fields() -> None:
     on_sale = replace(
         PLAIN, price="6.00", compare_at="7.90", sale_price="6.00", sale_to="2026-12-24T00:00:00"
     )
-    [kept] = SET_PRICE.plan([SetPrice(on_sale, "5.00", Keep.KEEP)], integration_id=SHOP).proposals
-    assert kept.parts[0].after == {"regular_price": "7.90", "sale_price": "5.00"}
-    assert kept.message == "The sale dates stay: … to 2026-12-24 00:00 UTC."
+    [proposal] = SET_PRICE.plan([SetPrice(on_sale, "5.00", Keep.KEEP)], integration_id=SHOP).proposals
+    assert proposal.parts[0].after == {"regular_price": "7.90", "sale_price": "5.00"}
+    assert proposal.message == "The sale dates stay: … to 2026-12-24 00:00 UTC."
     [ended] = SET_PRICE.plan([SetPrice(on_sale, "5.00", None)], integration_id=SHOP).proposals
     assert ended.message == "Its sale of … to 2026-12-24 00:00 UTC is taken back."
 
@@ -252,18 +264,20 @@ def test_a_shared_stock_is_written_once_and_never_to_two_numbers() -> None:
 
 async def test_stock_is_set_and_read_back(shop: Connection) -> None:
     """Inventory.set. See docs/design/connectors.md#operations."""
-    tracked = [each for each in await variants(shop) if each.tracked][:4]
-    planned = shop.plan("inventory.set", *(SetStock(each, (each.stock or 0) + 3) for each in tracked))
+    tracked = [variant for variant in await variants(shop) if variant.tracked][:4]
+    planned = shop.plan(
+        "inventory.set", *(SetStock(each_variant, (each_variant.stock or 0) + 3) for each_variant in tracked)
+    )
     assert set(await shop.apply(planned.proposals)) == {APPLIED}
-    now = {each.id: each.stock for each in await variants(shop)}
-    assert all(now[each.id] == max(each.stock or 0, 0) + 3 for each in tracked if (each.stock or 0) >= 0)
+    now = {item.id: item.stock for item in await variants(shop)}
+    assert all(now[entry.id] == max(entry.stock or 0, 0) + 3 for entry in tracked if (entry.stock or 0) >= 0)
 
 
 async def hidden(shop: Connection, product: Product, marker: str = "auto-hidden") -> Proposal:
     """Visibility and marker together. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
-    known = {tag.name: tag.id for tag in await shop.all(TAGS, NoParameters())}
+    known_by_name = {tag.name: tag.id for tag in await shop.all(TAGS, NoParameters())}
     hide = shop.plan("product.set_visible", SetVisible(product, False)).proposals
-    mark = shop.plan("product.set_tags", SetTags(product, (*product.tags, marker), known)).proposals
+    mark = shop.plan("product.set_tags", SetTags(product, (*product.tags, marker), known_by_name)).proposals
     return merge_proposals([*hide, *mark], action=Action.UNPUBLISH)
 
 
@@ -276,7 +290,7 @@ async def test_hiding_and_marking_is_one_change_of_several_parts(shop: Connectio
     change = await hidden(shop, product)
     operations = [part.operation for part in change.parts]
     assert operations == ["product.set_visible", "product_tag.create", "product.set_tags"]
-    assert [(each.field, each.after) for each in change.fields] == [
+    assert [(field.field, field.after) for field in change.fields] == [
         ("catalog_visibility", False),
         ("tags", sorted([*product.tags, "auto-hidden"])),
     ]
@@ -362,12 +376,12 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled_by_reading(
     See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
     """
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
-    known = {tag.name: tag.id for tag in await shop.all(TAGS, NoParameters())}
+    known_by_name = {tag.name: tag.id for tag in await shop.all(TAGS, NoParameters())}
     asks: dict[str, Any] = {
         "variant.set_price": SetPrice(product.variants[0], "99.99"),
         "inventory.set": SetStock(product.variants[0], 777),
         "product.set_visible": SetVisible(product, False),
-        "product.set_tags": SetTags(product, (next(iter(known)),), known),
+        "product.set_tags": SetTags(product, (next(iter(known_by_name)),), known_by_name),
     }
     [proposal] = shop.plan(operation, asks[operation]).proposals
     [part] = proposal.parts
@@ -386,26 +400,26 @@ async def test_somebody_elses_value_is_a_conflict_and_an_unreadable_shop_unknown
 ) -> None:
     """Else a conflict. See docs/design/writes.md#idempotency-classes."""
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
-    [wanted] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals
+    [expected] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals
     [other] = shop.plan("variant.set_price", SetPrice(product.variants[0], "60.00")).proposals
     await shop.send(other.parts)
-    assert (await shop.reader().confirm(wanted.parts[0])).state is WriteState.CONFLICT
-    [gone] = await shop.reader().current([replace(wanted.parts[0], target="999999")])
+    assert (await shop.reader().confirm(expected.parts[0])).state is WriteState.CONFLICT
+    [gone] = await shop.reader().current([replace(expected.parts[0], target="999999")])
     assert gone.is_gone
     assert (await shop.reader().confirm(gone.part)).state is WriteState.CONFLICT
     world.world.state.faults.make(
         {"method": "GET", "path": "/**", "kind": "status", "status": 403, "count": -1}
     )
-    assert (await shop.reader().confirm(wanted.parts[0])).state is UNKNOWN
+    assert (await shop.reader().confirm(expected.parts[0])).state is UNKNOWN
     with pytest.raises(CallError):
-        await shop.reader().current(wanted.parts)
+        await shop.reader().current(expected.parts)
 
 
 async def test_a_read_only_key_reads_and_is_refused_to_write(world: Outside) -> None:
     """See docs/design/connectors.md#errors."""
     keys = world.world.described()["woocommerce"]
-    given = {"consumer_key": keys["read_only_key"], "consumer_secret": keys["read_only_secret"]}
-    shop = world.connection("woocommerce", given)
+    supplied_values = {"consumer_key": keys["read_only_key"], "consumer_secret": keys["read_only_secret"]}
+    shop = world.connection("woocommerce", supplied_values)
     assert (await shop.check()).missing_rights == ("write",)
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [proposal] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals

@@ -188,46 +188,48 @@ def written(shop: Shop) -> Counter[Written]:
 
 def wanted(changes: Sequence[Change]) -> Counter[Written]:
     """What carrying out the changes means outside."""
-    found: set[Written] = set()
+    collected: set[Written] = set()
     for change in changes:
         for part in change.proposal.parts:
             parent, _, number = part.target.rpartition("/")
             match part.operation:
                 case "product.set_visible":
-                    found.add(("product", int(number), ("catalog_visibility",)))
+                    collected.add(("product", int(number), ("catalog_visibility",)))
                 case "product.set_status":
-                    found.add(("product", int(number), ("status",)))
+                    collected.add(("product", int(number), ("status",)))
                 case "product.set_tags":
-                    found.add(("product", int(number), ("tags",)))
+                    collected.add(("product", int(number), ("tags",)))
                 case "variant.set_price":
                     what = "variation" if parent else "product"
-                    found.add((what, int(number), ("regular_price", "sale_price")))
+                    collected.add((what, int(number), ("regular_price", "sale_price")))
                 case "product_tag.create":
-                    found.add(("tag", 0, ("name",)))
+                    collected.add(("tag", 0, ("name",)))
                 case "teams.post":
-                    found.add(("message", 0, ("card",)))
+                    collected.add(("message", 0, ("card",)))
                 case other:
                     raise AssertionError(other)
-    return Counter(found)
+    return Counter(collected)
 
 
 async def judge(shop: Shop, run: Run, *, blind: bool) -> list[str]:
     """What is wrong after a run that was killed on its way; empty: all is as promised."""
     wrong: list[str] = []
     changes = await shop.changes(run)
-    seen, asked = written(shop), wanted(changes)
+    seen, counter = written(shop), wanted(changes)
     if run.status not in TERMINAL:
         return [f"the run is stuck: {run.status}"]
     keys = Counter(entry["idempotency_key"] for entry in shop.applied())
     wrong += [f"one key was applied {times} times" for times in keys.values() if times > 1]
     wrong += [f"{item} was written {times} times" for item, times in seen.items() if times > 1]
-    wrong += [f"{item} was written and not asked for" for item in seen if item not in asked]
+    wrong += [f"{item} was written and not asked for" for item in seen if item not in counter]
     if blind:
         wrong += _judge_message(run, changes, sum(seen.values()))
     else:
-        wrong += [f"{item} was approved and never written" for item in asked if item not in seen]
+        wrong += [f"{item} was approved and never written" for item in counter if item not in seen]
         wrong += [
-            f"a change is told as {one.outcome}" for one in changes if one.outcome is not Outcome.APPLIED
+            f"a change is told as {change.outcome}"
+            for change in changes
+            if change.outcome is not Outcome.APPLIED
         ]
         if (run.status, run.code) != (RunStatus.SUCCEEDED, None):
             wrong.append(f"the run ended {run.status} {run.code}: {run.message}")
@@ -237,12 +239,12 @@ async def judge(shop: Shop, run: Run, *, blind: bool) -> list[str]:
 def _judge_message(run: Run, changes: Sequence[Change], arrived: int) -> list[str]:
     """At most once, and told truly: unknown only where it cannot be known."""
     [message] = changes
-    told = (run.status, run.code, message.outcome)
+    actual = (run.status, run.code, message.outcome)
     sent = (RunStatus.SUCCEEDED, None, Outcome.APPLIED)
     unsure = (RunStatus.FAILED, "outcome_unknown", Outcome.UNKNOWN)
-    if told not in (sent, unsure):
-        return [f"the message is told as {told}"]
-    return ["a message is told as sent and never arrived"] if told == sent and not arrived else []
+    if actual not in (sent, unsure):
+        return [f"the message is told as {actual}"]
+    return ["a message is told as sent and never arrived"] if actual == sent and not arrived else []
 
 
 async def _judge_rows(shop: Shop, run: Run) -> list[str]:

@@ -260,8 +260,8 @@ class Simulation:
 
     async def stall(self) -> None:
         """A host with runs in hand stops for longer than its lease, and another one takes them over."""
-        holding = [one for one in self.hosts if not one.dead and not one.paused and _has_runs(one)]
-        others = [one for one in self.hosts if not one.dead and not one.paused]
+        holding = [host for host in self.hosts if not host.dead and not host.paused and _has_runs(host)]
+        others = [each_host for each_host in self.hosts if not each_host.dead and not each_host.paused]
         if not holding or len(others) < 2:
             return
         stopped = self.chance.choice(holding)
@@ -269,8 +269,8 @@ class Simulation:
         stopped.paused = True
         for _ in range(4):
             await self.shop.clock.advance(9)
-            for one in others:
-                await self.at_once(one, "heartbeat")
+            for other in others:
+                await self.at_once(other, "heartbeat")
         taker = self.chance.choice(others)
         await self.at_once(taker, "recover")
         await self.at_once(taker, "claim")
@@ -296,15 +296,15 @@ class Simulation:
             lease_confirmation=LeaseConfirmation(),
             progress={},
         )
-        made = asyncio.ensure_future(worker.register(ctx, Hints(), poll=timedelta(seconds=1)))
-        while not made.done():
+        ensure_future = asyncio.ensure_future(worker.register(ctx, Hints(), poll=timedelta(seconds=1)))
+        while not ensure_future.done():
             await self.shop.clock.settle(5)
             if host.waiting:
                 await self.grant(host)
-        if made.exception() is not None:
+        if ensure_future.exception() is not None:
             host.dead = True
             return
-        host.hired = made.result()
+        host.hired = ensure_future.result()
         self.trace.append(f"{host.number} starts")
 
     async def kill(self, host: Host) -> None:
@@ -355,14 +355,14 @@ class Simulation:
         keys = Counter(entry["idempotency_key"] for entry in shop.applied())
         wrong += [f"a key was applied {times} times" for times in keys.values() if times > 1]
         wrong += [f"{item} was written {times} times" for item, times in seen.items() if times > 1]
-        asked: list[Change] = []
+        request: list[Change] = []
         for run in runs:
             ended = await shop.run(run)
             changes = await shop.changes(run)
-            asked += changes
+            request += changes
             wrong += [f"{run.template_id}: {words}" for words in self._told(ended, changes)]
             wrong += await self._rows(ended)
-        return wrong + [f"{item} was written and not asked for" for item in seen - wanted(asked)]
+        return wrong + [f"{item} was written and not asked for" for item in seen - wanted(request)]
 
     def _told(self, run: Run, changes: list[Change]) -> list[str]:
         blind = run.template_id == "low-stock-alert"
@@ -377,15 +377,15 @@ class Simulation:
         arrived = written(self.shop)
         for change in changes:
             there = [item in arrived for item in wanted([change])]
-            told = change.outcome
-            if told is Outcome.UNKNOWN and blind:
+            outcome = change.outcome
+            if outcome is Outcome.UNKNOWN and blind:
                 continue
-            if told is Outcome.APPLIED and not all(there):
+            if outcome is Outcome.APPLIED and not all(there):
                 wrong.append(f"{change.id} is told as applied and never arrived")
-            elif told is not Outcome.APPLIED and len(there) == len(change.proposal.parts) and all(there):
-                wrong.append(f"{change.id} arrived and is told as {told}")
-            elif run.status is RunStatus.SUCCEEDED and told is not Outcome.APPLIED:
-                wrong.append(f"{change.id} is told as {told} in a run that succeeded")
+            elif outcome is not Outcome.APPLIED and len(there) == len(change.proposal.parts) and all(there):
+                wrong.append(f"{change.id} arrived and is told as {outcome}")
+            elif run.status is RunStatus.SUCCEEDED and outcome is not Outcome.APPLIED:
+                wrong.append(f"{change.id} is told as {outcome} in a run that succeeded")
         return wrong
 
     async def _rows(self, run: Run) -> list[str]:

@@ -68,12 +68,12 @@ class OwnTime:
 
 def skewed(shop: Shop, ahead: timedelta, engine: Engine | None = None) -> WorkerContext:
     """What a process of the shop's service is given whose clock is off."""
-    behind = (
+    lagging = (
         shop.service.worker_context if engine is None else replace(shop.service.worker_context, engine=engine)
     )
     return replace(
-        behind,
-        engine=OwnTime(behind.engine, shop.clock),
+        lagging,
+        engine=OwnTime(lagging.engine, shop.clock),
         clock=SkewedClock(shop.clock, ahead),
         lease_confirmation=LeaseConfirmation(),
         progress={},

@@ -73,9 +73,9 @@ class Stalled:
     task: "asyncio.Task[None]"
 
 
-async def stall(shop: Shop, at: int) -> Stalled | None:
+async def stall(shop: Shop, index: int) -> Stalled | None:
     """A worker that claims what is ready and stops before its write number `at`; None: it made fewer."""
-    engine = Stalling(shop.engine, at)
+    engine = Stalling(shop.engine, index)
     ctx: WorkerContext = replace(
         shop.service.worker_context, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
     )
@@ -109,11 +109,12 @@ async def rows(shop: Shop) -> dict[str, list[str]]:
     """Everything kept of the organisation's runs."""
 
     async def look(tx: Tx) -> dict[str, list[str]]:
-        found = {}
+        collected = {}
         for table in TABLES:
-            kept = await tx.all(f"SELECT * FROM {table} WHERE org_id = :org", {"org": shop.owner.org})
-            found[table] = sorted(repr([(name, _plain(row[name])) for name in row.keys()]) for row in kept)  # noqa: SIM118
-        return found
+            stored_rows = await tx.all(f"SELECT * FROM {table} WHERE org_id = :org", {"org": shop.owner.org})
+            fields = [[(name, _plain(row[name])) for name in row.keys()] for row in stored_rows]  # noqa: SIM118
+            collected[table] = sorted(map(repr, fields))
+        return collected
 
     return await shop.read(look)
 

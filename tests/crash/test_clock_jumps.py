@@ -33,11 +33,11 @@ async def world(engine: Engine, clock: FakeClock) -> World:
 
 async def assert_one_record_a_slot(world: World, automation: Automation) -> None:
     """Every slot until now has its one record, and those with a run have one."""
-    place = zone(automation.timezone)
-    assert place is not None
+    location = zone(automation.timezone)
+    assert location is not None
     stream = slots(
         automation.schedule,
-        place,
+        location,
         spread_minutes=automation.spread_minutes,
         after=automation.created_at,
         until=world.now + timedelta(milliseconds=1),
@@ -53,7 +53,7 @@ async def assert_one_record_a_slot(world: World, automation: Automation) -> None
 async def test_slots_have_one_record_each_however_the_clock_jumps(world: World) -> None:
     """+1 h, −10 min, +1 day: no slot twice or lost. See docs/guides/contributors.md#tests."""
     chance = random.Random(SEED)
-    made = [await world.create(schedule=HOURLY), await world.create(schedule=DAILY)]
+    automations = [await world.create(schedule=HOURLY), await world.create(schedule=DAILY)]
     latest = world.now
     for _ in range(JUMPS):
         world.clock.jump(chance.choice(BY_HOURS) * 3600)
@@ -61,20 +61,20 @@ async def test_slots_have_one_record_each_however_the_clock_jumps(world: World) 
         await world.clock.advance(chance.uniform(0, 7200))
         await world.dispatch()
         latest = max(latest, world.now)
-        for automation in made:
+        for automation in automations:
             if chance.random() < 0.7:
                 await world.end(automation)
     if world.now < latest:
         await world.clock.advance_to(latest)
     await world.dispatch()
-    for automation in made:
+    for automation in automations:
         await assert_one_record_a_slot(world, automation)
 
 
 @pytest.mark.skipif(JUMPS <= FEW, reason="in `make soak`: twelve years of daily slots")
 async def test_a_clock_that_is_set_beyond_2038_makes_slots_late_and_loses_none(world: World) -> None:
     """2038. See docs/guides/contributors.md#tests."""
-    made = await world.create(schedule=DAILY)
+    automation = await world.create(schedule=DAILY)
     world.clock.jump((BEYOND - world.now).total_seconds())
     await world.dispatch()
-    await assert_one_record_a_slot(world, made)
+    await assert_one_record_a_slot(world, automation)

@@ -31,17 +31,17 @@ BLOCK = 1 << 16
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 MiB; only root may make one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)], capture_output=True, check=False
+    path = tmp_path / "disk"
+    path.mkdir()
+    completed = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(path)], capture_output=True, check=False
     )
-    if made.returncode:
+    if completed.returncode:
         pytest.skip(
-            f"SKIPPED LOUDLY: no small file system can be mounted here: {made.stderr.decode().strip()}"
+            f"SKIPPED LOUDLY: no small file system can be mounted here: {completed.stderr.decode().strip()}"
         )
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    yield path
+    subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
 async def note_much(tx: Tx) -> None:

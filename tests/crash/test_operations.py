@@ -73,16 +73,16 @@ SHEET_ASKS: dict[str, Callable[[tuple[Any, ...], str], Any]] = {
 }
 
 
-async def _of_store(at: StepContext, name: str) -> tuple[AccountAccess, Any]:
+async def _of_store(context: StepContext, name: str) -> tuple[AccountAccess, Any]:
     """One change of the first object that can be asked for it."""
     read, ask, make = ASKS[name]
-    items = [item async for page in at.home.reader.read(read, ask) for item in page.items]
-    return at.home, next(asked for asked in map(make, items) if asked is not None)
+    items = [item async for page in context.home.reader.read(read, ask) for item in page.items]
+    return context.home, next(request for request in map(make, items) if request is not None)
 
 
-async def _of_sheet(at: StepContext, name: str) -> tuple[AccountAccess, Any]:
+async def _of_sheet(context: StepContext, name: str) -> tuple[AccountAccess, Any]:
     """One change of the sheet that the input names."""
-    [sheet] = [one for one in at.accounts.values() if one.connection.kind == "spreadsheet"]
+    [sheet] = [access for access in context.accounts.values() if access.connection.kind == "spreadsheet"]
     [table] = [item async for page in sheet.reader.read(VALUES, ValuesQuery(TAB)) for item in page.items]
     tabs = [item async for page in sheet.reader.read(TABS, TabsQuery()) for item in page.items]
     [number] = [tab.id for tab in tabs if tab.title == TAB]
@@ -94,10 +94,10 @@ def trying(name: str) -> Template:
     find: Callable[[StepContext, str], Awaitable[tuple[AccountAccess, Any]]]
     find, kind = (_of_sheet, StepKind.SEND) if name in SHEET_ASKS else (_of_store, StepKind.CHANGE)
 
-    async def change(at: StepContext) -> StepResult:
-        account, asked = await find(at, name)
+    async def change(context: StepContext) -> StepResult:
+        account, request = await find(context, name)
         number = account.connection.integration_id
-        planned = account.changes[name.partition(" ")[0]].plan([asked], integration_id=number)
+        planned = account.changes[name.partition(" ")[0]].plan([request], integration_id=number)
         return StepResult({}, proposals=planned.proposals)
 
     facts = TemplateFacts(
@@ -145,17 +145,19 @@ async def test_one_effect_at_most_and_its_outcome_told(
     monkeypatch.setitem(KINDS, name, _set_up)
     path = "/sheets/**" if name in SHEET_ASKS else "/wp-json/**"
     for points, faults in CASES:
-        given = [{**fault, "method": method, "path": path} for fault in faults for method in ("PUT", "POST")]
-        run = await play(sqlite_shop, name, Killer(points=points), given)
+        supplied_values = [
+            {**fault, "method": method, "path": path} for fault in faults for method in ("PUT", "POST")
+        ]
+        run = await play(sqlite_shop, name, Killer(points=points), supplied_values)
         [change] = await sqlite_shop.changes(run)
         keys = Counter(entry["idempotency_key"] for entry in sqlite_shop.applied())
-        told = (change.outcome, run.status, run.code)
+        actual = (change.outcome, run.status, run.code)
         if name.endswith("blind"):
             arrived = 0 if points == ["after_intent"] else 1
-            assert (list(keys.values()), told) == (
+            assert (list(keys.values()), actual) == (
                 [1] * arrived,
                 (Outcome.UNKNOWN, RunStatus.FAILED, "outcome_unknown"),
             )
         else:
             assert list(keys.values()) == [1], (name, points, faults)
-            assert told == (Outcome.APPLIED, RunStatus.SUCCEEDED, None)
+            assert actual == (Outcome.APPLIED, RunStatus.SUCCEEDED, None)

@@ -13,7 +13,7 @@ from tests.runs.shop import Shop
 MOST_WRITES = 60
 
 
-async def stalled_once(shop: Shop, kind: str, at: int, *, approved: bool) -> list[str] | None:
+async def stalled_once(shop: Shop, kind: str, index: int, *, approved: bool) -> list[str] | None:
     """What goes wrong when a worker stops before its write `at`; None when it makes fewer writes."""
     await shop.world.reset()
     await shop.restart()
@@ -23,7 +23,7 @@ async def stalled_once(shop: Shop, kind: str, at: int, *, approved: bool) -> lis
     if approved:
         await shop.drain()
         await shop.approve(run)
-    stalled = await stalling.stall(shop, at)
+    stalled = await stalling.stall(shop, index)
     if stalled is None:
         return None
     ended = await stalling.taken_over(shop, run)
@@ -48,16 +48,16 @@ async def test_a_worker_that_lost_its_run_writes_and_sends_nothing(
 
     See docs/design/runs.md#workers-and-leases.
     """
-    found = {}
+    collected = {}
     every = 1 if shop.engine.dialect == "sqlite" and (kind, approved) != ("hide", True) else 4
-    for at in range(1, MOST_WRITES, every):
-        wrong = await stalled_once(shop, kind, at, approved=approved)
+    for index in range(1, MOST_WRITES, every):
+        wrong = await stalled_once(shop, kind, index, approved=approved)
         if wrong is None:
             break
         if wrong:
-            found[at] = wrong
-    assert found == {}
-    assert at > 4
+            collected[index] = wrong
+    assert collected == {}
+    assert index > 4
 
 
 async def test_a_stalled_run_is_taken_over_no_earlier_than_its_lease_ends(shop: Shop) -> None:

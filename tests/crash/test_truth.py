@@ -52,15 +52,15 @@ async def assert_true(shop: Shop, run: Run) -> None:
         assert not changes
         return
     assert_agrees(ended, changes)
-    assert Outcome.PROPOSED not in {one.outcome for one in changes}
-    assert Outcome.APPROVED not in {one.outcome for one in changes}
+    assert Outcome.PROPOSED not in {change.outcome for change in changes}
+    assert Outcome.APPROVED not in {each_change.outcome for each_change in changes}
     touched = {item[1] for item in written(shop) if item[0] != "tag"}
-    told = {
-        int(one.proposal.parts[-1].target.rpartition("/")[2])
-        for one in changes
-        if one.outcome in (Outcome.APPLIED, Outcome.FAILED)
+    actual = {
+        int(entry.proposal.parts[-1].target.rpartition("/")[2])
+        for entry in changes
+        if entry.outcome in (Outcome.APPLIED, Outcome.FAILED)
     }
-    assert touched <= told, "something was written that no change tells of"
+    assert touched <= actual, "something was written that no change tells of"
     if touched:
         done = [row for row in await shop.steps(run) if row["kind"] == "change" and row["status"] != "held"]
         assert len(done) == 1, "no step tells of what was written"
@@ -70,11 +70,11 @@ async def assert_true(shop: Shop, run: Run) -> None:
 async def test_cancelled_at_any_write(shop: Shop, kind: str) -> None:
     """A cancel that comes before any of the run's writes, from its first to its last."""
     ends: Counter[RunStatus] = Counter()
-    for at in range(2, 60, 1 if kind == "price" else 4):
+    for index in range(2, 60, 1 if kind == "price" else 4):
         await shop.world.reset()
         shop.connected_at = 0
         run = await shop.run_now(await KINDS[kind](shop))
-        cancelling = Cancelling(shop.engine, at, shop=shop, run=run)
+        cancelling = Cancelling(shop.engine, index, shop=shop, run=run)
         ctx = shop.service.worker_context
         hired = await shop.hired()
         hired.ctx = replace(ctx, engine=cancelling)

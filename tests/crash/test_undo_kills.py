@@ -47,7 +47,7 @@ async def test_an_undo_goes_on_wherever_the_process_dies(shop: Shop) -> None:
         ended = await _play(shop, run, killer)
         visits = visits or len(killer.visited)
         changes = await shop.changes(ended)
-        assert {each.outcome for each in changes} == {Outcome.APPLIED}, killer.kills
+        assert {change.outcome for change in changes} == {Outcome.APPLIED}, killer.kills
         assert ended.status is RunStatus.SUCCEEDED, killer.kills
         assert tables(shop) == before, killer.kills
         assert await shop.remembered(run, "visibility") == {}, killer.kills

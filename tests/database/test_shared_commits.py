@@ -108,12 +108,12 @@ async def test_an_item_that_is_unavailable_fails_alone(engine: Engine, clock: Fa
 
     See docs/design/storage.md#group-commit.
     """
-    wanted = [f"refused{n}" if n % 4 == 3 else f"w{n:02}" for n in range(12)]
-    acts = [engine.write(clock.now(), Batchable(item, alone, together, on_sqlite=True)) for item in wanted]
+    expected = [f"refused{n}" if n % 4 == 3 else f"w{n:02}" for n in range(12)]
+    acts = [engine.write(clock.now(), Batchable(item, alone, together, on_sqlite=True)) for item in expected]
     outcomes = await asyncio.gather(*acts, return_exceptions=True)
-    stand = [item for item in wanted if not item.startswith("refused")]
-    assert [one for one in outcomes if isinstance(one, str)] == stand
-    assert sum(isinstance(one, Unavailable) for one in outcomes) == 3
+    stand = [item for item in expected if not item.startswith("refused")]
+    assert [outcome for outcome in outcomes if isinstance(outcome, str)] == stand
+    assert sum(isinstance(each_outcome, Unavailable) for each_outcome in outcomes) == 3
     assert await engine.read(clock.now(), names) == stand
 
 
@@ -149,11 +149,11 @@ async def test_calls_take_turns_and_what_waits_longest_goes_next(database_url: s
         raise AssertionError("nothing failed that was shared")
 
     kinds = [kind_of(number) for number in range(3)]
-    wanted = [(0, 1), (1, 1), (1, 2), (0, 2), (0, 3), (2, 1), (1, 3), (2, 2), (1, 4), (0, 4), (0, 5)]
+    expected = [(0, 1), (1, 1), (1, 2), (0, 2), (0, 3), (2, 1), (1, 3), (2, 2), (1, 4), (0, 4), (0, 5)]
     acts = [
-        engine.write(clock.now(), Batchable(item, alone, kinds[n], autocommit=True)) for n, item in wanted
+        engine.write(clock.now(), Batchable(item, alone, kinds[n], autocommit=True)) for n, item in expected
     ]
-    assert await asyncio.gather(*acts) == [n * 100 + item for n, item in wanted]
+    assert await asyncio.gather(*acts) == [n * 100 + item for n, item in expected]
     assert sizes == [5, 4, 2]
     await engine.close()
 
@@ -183,7 +183,7 @@ async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: Fa
     for together, expected in ((refused, [0, 1, 2]), (forgetful, [0, 1, None])):
         acts = [engine.write(clock.now(), Batchable(item, mirrored, together)) for item in range(3)]
         answers = await asyncio.wait_for(asyncio.gather(*acts, return_exceptions=True), 30)
-        assert [None if isinstance(one, ValueError) else one for one in answers] == expected
+        assert [None if isinstance(answer, ValueError) else answer for answer in answers] == expected
     await engine.close()
 
 
@@ -225,7 +225,7 @@ async def test_the_writers_queue_holds_so_many_bytes(sqlite_url: str, clock: Fak
     acts = [write(half), write(half), write(b"1"), write(half, urgent=True)]
     outcomes = await asyncio.gather(*acts, return_exceptions=True)
     assert isinstance(outcomes[2], Unavailable)
-    assert [one for one in outcomes if not isinstance(one, Unavailable)] == [len(half)] * 3
+    assert [outcome for outcome in outcomes if not isinstance(outcome, Unavailable)] == [len(half)] * 3
     assert await write(b"1") == 1
     await engine.close()
 
@@ -247,18 +247,21 @@ async def test_many_rows_are_written_each_as_given(engine: Engine, clock: FakeCl
         return await tx.many(FAILED, rows)
 
     async def read(tx: Tx) -> list[tuple[object, ...]]:
-        found = await tx.all(
+        found_rows = await tx.all(
             "SELECT key, not_before, message, last_failed_at FROM deferred_rows ORDER BY key"
         )
         return [
-            tuple(row[name] for name in ("key", "not_before", "message", "last_failed_at")) for row in found
+            tuple(row[name] for name in ("key", "not_before", "message", "last_failed_at"))
+            for row in found_rows
         ]
 
     with pytest.raises(Exception, match=r"(?i)unique"):
         await engine.write(clock.now(), partial(write, rows=[*rows, rows[-2]]))
     assert await engine.read(clock.now(), read) == []
     assert await engine.write(clock.now(), partial(write, rows=rows)) == count
-    assert await engine.read(clock.now(), read) == [(key, at, message, at) for key, at, message in rows]
+    assert await engine.read(clock.now(), read) == [
+        (key, index, message, index) for key, index, message in rows
+    ]
 
 
 def begun_anew(file: Path) -> int:
@@ -277,7 +280,7 @@ async def test_the_log_begins_anew_while_the_writer_never_rests(sqlite_url: str,
     rows = [(f"{n:05}", n, "m" * 3_000) for n in range(1_000)]
 
     async def write(tx: Tx, turn: int) -> None:
-        await tx.many(FAILED, [(f"{turn}-{key}", at, message) for key, at, message in rows])
+        await tx.many(FAILED, [(f"{turn}-{key}", index, message) for key, index, message in rows])
 
     await engine.write(clock.now(), partial(write, turn=0))
     turns, first = 1, begun_anew(file)

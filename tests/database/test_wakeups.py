@@ -63,14 +63,14 @@ async def test_a_hint_is_heard_by_every_other_process(postgresql_url: str) -> No
 
     See docs/design/runs.md#hints-between-processes.
     """
-    async with listening(postgresql_url) as (first, own), listening(postgresql_url) as (_, other):
+    async with listening(postgresql_url) as (first, own_ear), listening(postgresql_url) as (_, other):
         first.tell("ready")
         first.tell("ready")
         first.tell("due")
         assert await other.hears("due", "ready") == ["due", "ready"]
         first.tell("listen")
         assert await other.hears("listen") == ["listen"]
-        assert own.kinds.empty()
+        assert own_ear.kinds.empty()
 
 
 async def test_after_a_cut_everything_is_looked_at_and_hints_are_heard_again(postgresql_url: str) -> None:

@@ -47,14 +47,14 @@ def labels_of(metric: str) -> set[str]:
 
 def test_metrics_and_labels_of_the_dashboard_exist() -> None:
     """A panel of a metric that was renamed would be empty without a word."""
-    shown = set().union(*map(metrics, expressions()))
-    assert shown <= set(DESCRIPTIONS)
-    assert set(DESCRIPTIONS) - shown == LEFT_OUT
+    shown_union = set().union(*map(metrics, expressions()))
+    assert shown_union <= set(DESCRIPTIONS)
+    assert set(DESCRIPTIONS) - shown_union == LEFT_OUT
     for expression in expressions():
         used = {name.strip() for by in re.findall(r"by \(([^)]+)\)", expression) for name in by.split(",")}
         used |= set(re.findall(r"[{,]\s*([a-z_]+)(?:=~|=)", expression))
-        known = OF_PROMETHEUS.union(*map(labels_of, metrics(expression)))
-        assert used <= known, expression
+        union = OF_PROMETHEUS.union(*map(labels_of, metrics(expression)))
+        assert used <= union, expression
         assert 'job=~"$job"' in expression
 
 

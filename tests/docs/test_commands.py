@@ -58,14 +58,14 @@ def lines() -> Iterator[tuple[str, str]]:
 
 def check_steward(words: list[str]) -> None:
     """Fails unless the words begin a command of Steward and its options are that command's."""
-    given = [word for word in words if not word.startswith("-")]
-    known = [
+    supplied_values = [word for word in words if not word.startswith("-")]
+    known_items = [
         command
-        for command in commands(given[0])
-        if given[: len(command.name.split())] == command.name.split()
+        for command in commands(supplied_values[0])
+        if supplied_values[: len(command.name.split())] == command.name.split()
     ]
-    assert len(known) == 1, words
-    names = {name for argument in known[0].arguments for name in argument.names}
+    assert len(known_items) == 1, words
+    names = {name for argument in known_items[0].arguments for name in argument.names}
     options = {word.partition("=")[0] for word in words if word.startswith("-")}
     assert options <= {*names, "--env-file", "--json"}, words
 
@@ -112,8 +112,8 @@ def test_a_command_that_is_shown_exists(page: str, line: str) -> None:
 
 def test_a_line_is_executed_or_says_why_not() -> None:
     """Each line is in one of both tables, and the tests that these name exist."""
-    shown = {line for _, line in lines()}
+    shown_lines = {line for _, line in lines()}
     assert not EXECUTED.keys() & NOT_EXECUTED.keys()
-    assert shown == EXECUTED.keys() | NOT_EXECUTED.keys()
+    assert shown_lines == EXECUTED.keys() | NOT_EXECUTED.keys()
     named = {*EXECUTED.values(), *re.findall(r"tests/\S+\.py", " ".join(NOT_EXECUTED.values()))}
     assert [path for path in named if not (ROOT / path).exists()] == []

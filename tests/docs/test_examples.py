@@ -39,18 +39,18 @@ async def demo(tmp_path: Path) -> AsyncIterator[Running]:
 def block(document: str, language: str) -> str:
     """The only block of a document in this language."""
     text = (ROOT / document).read_text("utf-8")
-    [found] = re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
-    return str(found)
+    [outcome] = re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+    return str(outcome)
 
 
 async def printed(*words: str, env: Mapping[str, str], folder: Path, stdin: int | None = None) -> str:
     """What a command prints; fails unless it exits 0."""
     pipe = asyncio.subprocess.PIPE
-    made = await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         *words, env=environ(env), cwd=folder, stdin=stdin, stdout=pipe, stderr=pipe
     )
-    out, err = await asyncio.wait_for(made.communicate(), LONGEST)
-    assert made.returncode == 0, (out + err).decode()
+    out, err = await asyncio.wait_for(process.communicate(), LONGEST)
+    assert process.returncode == 0, (out + err).decode()
     return out.decode()
 
 
@@ -125,11 +125,11 @@ async def test_an_installation_begins_as_the_guide_for_operators_says(tmp_path: 
     try:
         answers = ("", f"http://127.0.0.1:{port}", *ANSWERS[1:])
         os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
-        said = await printed("sh", "-c", init, env=env, folder=tmp_path, stdin=theirs)
+        output = await printed("sh", "-c", init, env=env, folder=tmp_path, stdin=theirs)
     finally:
         os.close(theirs)
         os.close(ours)
-    assert "steward serve --env-file" in said
+    assert "steward serve --env-file" in output
     served = await asyncio.create_subprocess_exec(
         "sh", "-c", f"exec {serve}", env=environ(env), cwd=tmp_path, stderr=asyncio.subprocess.DEVNULL
     )

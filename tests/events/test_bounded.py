@@ -25,7 +25,7 @@ GROWS = 1.10
 
 def _taken(file: Path) -> int:
     """Bytes of the file and of its log of writes."""
-    return sum(one.stat().st_size for one in (file, file.with_name(file.name + "-wal")) if one.exists())
+    return sum(path.stat().st_size for path in (file, file.with_name(file.name + "-wal")) if path.exists())
 
 
 async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:

@@ -10,8 +10,8 @@ from tests.imports.exports import code, node, wires
 
 async def sold(ears: Ears, **more: Any) -> str:
     """A new order in the shop; its number."""
-    made = await ears.woo("POST", "/orders", {"set_paid": True, "line_items": [], **more})
-    return str(made["id"])
+    woo = await ears.woo("POST", "/orders", {"set_paid": True, "line_items": [], **more})
+    return str(woo["id"])
 
 
 def unreachable(request: httpx.Request) -> httpx.Response:
@@ -34,34 +34,34 @@ async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
     await ears.later(minutes=15)
     for automation, topic in ((created, "orders/create"), (is_paid, "orders/paid")):
         assert await ears.told(automation) == [(topic, delivered), (topic, lost)]
-    [found] = await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled")
+    [results] = await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled")
     for _ in range(3):
         await ears.later(minutes=15)
     assert len(await ears.runs(created)) == len(await ears.runs(is_paid)) == 2
-    assert await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled") == [found]
+    assert await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled") == [results]
 
 
 async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears) -> None:
     """After any gap, from the cursor; 5.5. See docs/design/events.md#catch-up."""
-    made = await ears.automation("orders/create")
+    automation = await ears.automation("orders/create")
     ears.shop.clock.tick(60)
     ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
     lost = await sold(ears)
     ears.shop.fault("status", "GET", "/wp-json/wc/v3/orders", status=500, count=1000)
     await ears.later(minutes=16)
     await ears.later(hours=2)
-    assert await ears.runs(made) == []
+    assert await ears.runs(automation) == []
     ears.shop.world.state.faults.clear()
     await ears.later(hours=1, minutes=1)
-    assert await ears.told(made) == [("orders/create", lost)]
+    assert await ears.told(automation) == [("orders/create", lost)]
 
 
 async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ears) -> None:
     """Only what is waited for, and each object's creation once. See docs/design/events.md#catch-up."""
-    made = await ears.automation("orders/create")
+    automation = await ears.automation("orders/create")
     ears.shop.clock.tick(14 * 60)
     first = await sold(ears)
-    assert await ears.told(made) == [("orders/create", first)]
+    assert await ears.told(automation) == [("orders/create", first)]
     ears.shop.clock.tick(30)
     await ears.woo("PUT", f"/orders/{first}", {"status": "completed"})
     ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
@@ -69,13 +69,13 @@ async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ea
     await ears.later(seconds=45)
     await ears.woo("PUT", f"/orders/{lost}", {"status": "completed"})
     await ears.later(seconds=30)
-    told = [("orders/create", first), ("orders/create", lost)]
-    assert await ears.told(made) == told
+    actual = [("orders/create", first), ("orders/create", lost)]
+    assert await ears.told(automation) == actual
     await ears.woo("PUT", f"/orders/{lost}", {"status": "cancelled"})
     ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.whole.service.app))
     await ears.later(minutes=15)
     await ears.later(minutes=15)
-    assert await ears.told(made) == told
+    assert await ears.told(automation) == actual
 
 
 async def test_a_missed_event_hands_the_whole_object_to_an_imported_workflow(ears: Ears) -> None:

@@ -16,15 +16,15 @@ AT_ONCE = WAITING
 
 def told(dice: random.Random, count: int, first: int) -> list[tuple[str, bytes | dict[str, Any]]]:
     """Deliveries with their ids: 30 % said before, 5 % too large."""
-    made: list[tuple[str, bytes | dict[str, Any]]] = []
+    created_items: list[tuple[str, bytes | dict[str, Any]]] = []
     for number in range(first, first + count):
-        if made and dice.random() < 0.30:
-            made.append(dice.choice(made))
+        if created_items and dice.random() < 0.30:
+            created_items.append(dice.choice(created_items))
         elif dice.random() < 0.05:
-            made.append((f"large-{number}", b'{"id": %d, "note": "%s"}' % (number, LARGE)))
+            created_items.append((f"large-{number}", b'{"id": %d, "note": "%s"}' % (number, LARGE)))
         else:
-            made.append((f"small-{number}", order(number)))
-    return made
+            created_items.append((f"small-{number}", order(number)))
+    return created_items
 
 
 async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(ears: Ears) -> None:
@@ -36,7 +36,7 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
     print(f"seed {seed}")
     dice = random.Random(seed)
     await ears.waits_at_most(WAITING)
-    made, other = await ears.automation("orders/create"), await ears.automation("orders/create")
+    created, other = await ears.automation("orders/create"), await ears.automation("orders/create")
 
     async def send(deliveries: list[tuple[str, bytes | dict[str, Any]]], *, drained: bool) -> None:
         for start in range(0, len(deliveries), AT_ONCE):
@@ -45,7 +45,7 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
             heard = await asyncio.gather(
                 *(ears.deliver("order.created", body, delivery=name) for name, body in batch)
             )
-            assert Counter(one.status for one in heard) == {200: len(batch)}
+            assert Counter(answer.status for answer in heard) == {200: len(batch)}
             if drained:
                 await ears.shop.drain()
             else:
@@ -56,11 +56,11 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
     await send(first, drained=True)
     await send([*first[:50], *second], drained=False)
     run_at_once = {name for name, _ in first}
-    behind = {name for name, _ in second}
-    large = sum(name.startswith("large") for name in run_at_once | behind)
-    small = len(behind) - sum(name.startswith("large") for name in behind)
+    lagging = {name for name, _ in second}
+    large = sum(name.startswith("large") for name in run_at_once | lagging)
+    small = len(lagging) - sum(name.startswith("large") for name in lagging)
     ears.token = await ears.whole.service.token("member")
-    for automation in (made, other):
+    for automation in (created, other):
         runs = await ears.runs(automation)
         assert Counter((run["status"], run["code"]) for run in runs) == {
             ("succeeded", None): sum(name.startswith("small") for name in run_at_once),
@@ -69,4 +69,4 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
             ("refused", "too_many_waiting"): small - WAITING,
         }
         assert (await ears.trigger(automation))["events_dropped"] == large + small - WAITING
-        assert len({run["event"]["id"] for run in runs}) == len(runs) == len(run_at_once | behind)
+        assert len({run["event"]["id"] for run in runs}) == len(runs) == len(run_at_once | lagging)

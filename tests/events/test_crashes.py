@@ -33,7 +33,7 @@ async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
     mortal: Ears, point: str
 ) -> None:
     """Stored durably before the answer, and once. See docs/design/api/events.md#delivery."""
-    made = await mortal.automation("orders/create")
+    automation = await mortal.automation("orders/create")
     killer = Killer(points=[point])
     with watching(mortal.shop, killer):
         with suppress(Killed):
@@ -42,12 +42,12 @@ async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
         await bury(mortal.shop, killer)
     await again(mortal)
     assert (await mortal.deliver("order.created", order(1), delivery="one")).status == 200
-    assert await mortal.told(made) == [("orders/create", "1")]
+    assert await mortal.told(automation) == [("orders/create", "1")]
 
 
 async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> None:
     """The event leaves `new` in the transaction that offers its runs. See docs/design/events.md#matching."""
-    made, other = await mortal.automation("orders/create"), await mortal.automation("orders/paid")
+    created, other = await mortal.automation("orders/create"), await mortal.automation("orders/paid")
     for number in (1, 2, 3):
         paid = order(number, date_paid_gmt="2026-05-01T08:00:00")
         assert (await mortal.deliver("order.created", paid)).status == 200
@@ -60,7 +60,7 @@ async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> Non
             await again(mortal)
         await mortal.shop.drain()
     assert killer.kills == list(killer.points)
-    for automation, topic in ((made, "orders/create"), (other, "orders/paid")):
+    for automation, topic in ((created, "orders/create"), (other, "orders/paid")):
         assert await mortal.told(automation) == [(topic, str(number)) for number in (1, 2, 3)]
 
 
@@ -69,8 +69,8 @@ async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_v
 
     See docs/design/events.md#subscriptions.
     """
-    made = await mortal.automation("variants/out_of_stock", listen=False)
-    assert (await mortal.act(made, "resume")).status == 200
+    automation = await mortal.automation("variants/out_of_stock", listen=False)
+    assert (await mortal.act(automation, "resume")).status == 200
     killer = Killer(points=["before_subscribe", "after_subscribe", "after_fill_page"])
     with watching(mortal.shop, killer):
         for _ in killer.points:
@@ -80,13 +80,13 @@ async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_v
             await again(mortal)
         await mortal.shop.drain()
     assert killer.kills == list(killer.points)
-    assert (await mortal.trigger(made))["listening"] == "yes"
+    assert (await mortal.trigger(automation))["listening"] == "yes"
     assert [hook["topic"] for hook in mortal.hooks()] == ["product.updated"]
 
 
 async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ears) -> None:
     """What enters has a key of its own. See docs/design/events.md#catch-up."""
-    made = await mortal.automation("orders/create")
+    automation = await mortal.automation("orders/create")
     mortal.shop.clock.tick(60)
     hooks, mortal.shop.world.state.shop.webhooks = mortal.shop.world.state.shop.webhooks, {}
     lost = await mortal.woo("POST", "/orders", {"line_items": []})
@@ -99,7 +99,7 @@ async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ear
         await bury(mortal.shop, killer)
     await again(mortal)
     assert killer.kills == ["before_caught_up"]
-    assert await mortal.told(made) == [("orders/create", str(lost["id"]))]
+    assert await mortal.told(automation) == [("orders/create", str(lost["id"]))]
 
 
 async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its_own(mortal: Ears) -> None:
@@ -107,17 +107,17 @@ async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its
 
     See docs/design/events.md#matching and docs/design/events.md#echo-guard.
     """
-    made = await hiding(mortal)
+    automation = await hiding(mortal)
     [row] = await mortal.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
     await mortal.woo("PUT", f"/products/{row['id']}", {"manage_stock": True, "stock_quantity": 0})
     await mortal.shop.drain()
     owner = await mortal.whole.service.web("owner")
-    [run] = await mortal.runs(made)
-    asked = (await owner.get(f"/v1/automations/approvals/{run['approval_id']}")).data["approval"]
-    ask = {"version": asked["version"], "change_hash": asked["change_hash"]}
+    [run] = await mortal.runs(automation)
+    approval = (await owner.get(f"/v1/automations/approvals/{run['approval_id']}")).data["approval"]
+    ask = {"version": approval["version"], "change_hash": approval["change_hash"]}
     killer = Killer(points=["after_call", "after_call"])  # making the tag, and hiding
     with watching(mortal.shop, killer):
-        assert (await owner.post(f"/v1/automations/approvals/{asked['id']}/approve", ask)).status == 200
+        assert (await owner.post(f"/v1/automations/approvals/{approval['id']}/approve", ask)).status == 200
         for _ in killer.points:
             with suppress(Killed):
                 await mortal.shop.pass_time(minutes=4)
@@ -135,5 +135,5 @@ async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its
     await mortal.later(minutes=5)
     await mortal.later(minutes=5)
     assert await mortal.rows(new) == [{"n": 0}]
-    [run] = await mortal.runs(made)
+    [run] = await mortal.runs(automation)
     assert run["status"] == "succeeded"

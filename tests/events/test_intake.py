@@ -63,14 +63,14 @@ async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears
 
     See docs/design/api/events.md#delivery and docs/design/api/events.md#deduplication.
     """
-    made = await ears.automation("orders/create", "orders/updated")
+    automation = await ears.automation("orders/create", "orders/updated")
     for _ in range(3):
         assert (await ears.deliver("order.created", order(1), delivery="same")).status == 200
     assert (await ears.deliver("order.created", order(2), delivery="same")).status == 200
     assert (await ears.deliver("order.updated", order(1), delivery="same")).status == 200
     assert (await ears.deliver("order.created", order(1), delivery="another")).status == 200
     assert await kept(ears) == 4
-    assert await ears.told(made) == [
+    assert await ears.told(automation) == [
         ("orders/create", "1"),
         ("orders/create", "2"),
         ("orders/updated", "1"),
@@ -83,19 +83,19 @@ async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears
 
     Interface statements: 8 event.
     """
-    made = await ears.automation("orders/create")
+    automation = await ears.automation("orders/create")
     assert (await ears.deliver("order.created", sized(1, LIMIT))).status == 200
     await ears.shop.drain()
-    assert (await ears.trigger(made))["events_dropped"] == 0
+    assert (await ears.trigger(automation))["events_dropped"] == 0
     assert (await ears.deliver("order.created", sized(2, LIMIT + 1))).status == 200
-    assert await ears.told(made) == [("orders/create", "1"), ("orders/create", None)]
-    refused = (await ears.runs(made))[1]
+    assert await ears.told(automation) == [("orders/create", "1"), ("orders/create", None)]
+    refused = (await ears.runs(automation))[1]
     assert (refused["status"], refused["code"]) == ("refused", "event_too_large")
-    trigger = await ears.trigger(made)
+    trigger = await ears.trigger(automation)
     assert (trigger["events_dropped"], trigger["events_dropped_at"]) == (1, refused["queued_at"])
     assert (await ears.deliver("order.created", sized(2, LIMIT + 1), delivery="delivery-2")).status == 200
     await ears.shop.drain()
-    assert (await ears.trigger(made))["events_dropped"] == 1
+    assert (await ears.trigger(automation))["events_dropped"] == 1
 
 
 async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
@@ -103,11 +103,11 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
     await ears.automation("orders/create")
     path = ears.hook("order.created")["delivery_url"].partition("8400")[2]
     answers: list[Any] = []
-    left = [64]
+    remaining = [64]
 
     async def receive() -> dict[str, Any]:
-        left[0] -= 1
-        return {"type": "http.request", "body": b"\0" * MIB, "more_body": left[0] >= 0}
+        remaining[0] -= 1
+        return {"type": "http.request", "body": b"\0" * MIB, "more_body": remaining[0] >= 0}
 
     async def send(message: Any) -> None:
         answers.append(message.get("status"))
@@ -127,12 +127,12 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
 
 async def test_what_is_no_event_of_its_store_is_kept_and_matches_nothing(ears: Ears) -> None:
     """Any content type; not JSON: an event nothing matches. See docs/design/api/events.md#delivery."""
-    made = await ears.automation("orders/create")
+    automation = await ears.automation("orders/create")
     for body in (b"not json", b"[]", b'{"id": "text"}', b""):
         heard = await ears.deliver("order.created", body, **{"content-type": "text/plain"})
         assert heard.status == 200, body
     await ears.deliver("order.created", order(3))
-    assert await ears.told(made) == [("orders/create", "3")]
+    assert await ears.told(automation) == [("orders/create", "3")]
     states = await ears.rows("SELECT DISTINCT state FROM events WHERE org_id = :org")
     assert states == [{"state": "matched"}]
 

@@ -9,8 +9,8 @@ from tests.events.world import ADDRESS, Ears
 
 async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: Ears) -> None:
     """See docs/design/api/automations.md#trigger and docs/design/api/events.md#from-event-to-run."""
-    made = await ears.automation("orders/create", "orders/paid")
-    assert made["trigger"] == {
+    automation = await ears.automation("orders/create", "orders/paid")
+    assert automation["trigger"] == {
         "kind": "event",
         "topics": ["orders/create", "orders/paid"],
         "words": "When an order is created or an order is paid",
@@ -20,8 +20,8 @@ async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: E
         "events_dropped_at": None,
     }
     sold = await ears.woo("POST", "/orders", {"set_paid": True, "line_items": []})
-    assert await ears.told(made) == [("orders/create", str(sold["id"]))]
-    [run] = await ears.runs(made)
+    assert await ears.told(automation) == [("orders/create", str(sold["id"]))]
+    [run] = await ears.runs(automation)
     assert (run["started_by"], run["status"], run["created_by"]) == ("event", "succeeded", None)
     assert (run["event"]["topic"], run["event"]["id"]) == ("orders/create", run["result"]["event"]["id"])
 
@@ -53,16 +53,16 @@ async def test_automations_share_a_subscription_that_goes_when_nobody_waits_for_
 
 async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
     """An update of the trigger of an active automation. See docs/design/api/automations.md#requests."""
-    made = await ears.automation("orders/create")
-    ask = {"version": made["version"], "trigger": {"kind": "event", "topics": ["customers/update"]}}
-    after = (await ears.token.patch(f"/v1/automations/{made['id']}", ask)).data["automation"]
+    automation = await ears.automation("orders/create")
+    ask = {"version": automation["version"], "trigger": {"kind": "event", "topics": ["customers/update"]}}
+    after = (await ears.token.patch(f"/v1/automations/{automation['id']}", ask)).data["automation"]
     assert (after["state"], after["trigger"]["listening"]) == ("active", "not_yet")
     await ears.shop.drain()
-    assert (await ears.trigger(made))["listening"] == "yes"
+    assert (await ears.trigger(automation))["listening"] == "yes"
     assert sorted(hook["topic"] for hook in ears.hooks()) == ["customer.updated", "order.created"]
     await ears.deliver("order.created", {"id": 8})
     await ears.deliver("customer.updated", {"id": 7})
-    assert await ears.told(made) == [("customers/update", "7")]
+    assert await ears.told(automation) == [("customers/update", "7")]
 
 
 async def test_what_the_shop_switched_off_is_mended_three_times_a_day_and_then_said(ears: Ears) -> None:
@@ -70,7 +70,7 @@ async def test_what_the_shop_switched_off_is_mended_three_times_a_day_and_then_s
 
     See docs/design/events.md#subscriptions and docs/design/api/automations.md#trigger.
     """
-    made = await ears.automation("orders/create")
+    automation = await ears.automation("orders/create")
     for mended in range(4):
         if mended % 2:
             ears.hook("order.created")["status"] = "disabled"
@@ -80,45 +80,45 @@ async def test_what_the_shop_switched_off_is_mended_three_times_a_day_and_then_s
         assert [hook["status"] for hook in ears.hooks()] in ([], ["disabled"])
         await ears.later(minutes=11)
         assert ears.hook("order.created")["status"] == "active"
-        trigger = await ears.trigger(made)
+        trigger = await ears.trigger(automation)
         assert trigger["listening"] == ("yes" if mended < 3 else "failed"), mended
     assert "could not reach Steward" in trigger["reason"]
     await ears.later(hours=25)
-    assert (await ears.trigger(made))["listening"] == "yes"
+    assert (await ears.trigger(automation))["listening"] == "yes"
 
 
 async def test_a_derived_topic_is_listened_to_once_what_is_there_has_been_seen(ears: Ears) -> None:
     """First fill; first sight is no transition. See docs/design/connectors.md#topics."""
     ears.shop.fault("status", "GET", "/wp-json/wc/v3/products", status=503, count=100)
-    made = await ears.automation("variants/out_of_stock", listen=False)
-    await ears.act(made, "resume")
+    automation = await ears.automation("variants/out_of_stock", listen=False)
+    await ears.act(automation, "resume")
     await ears.shop.drain()
-    assert (await ears.trigger(made))["listening"] == "not_yet"
+    assert (await ears.trigger(automation))["listening"] == "not_yet"
     ears.shop.world.state.faults.clear()
     await ears.later(minutes=2)
-    assert (await ears.trigger(made))["listening"] == "yes"
+    assert (await ears.trigger(automation))["listening"] == "yes"
     [product] = await ears.woo("GET", "/products?per_page=1&stock_status=instock&type=simple")
     await ears.woo("PUT", f"/products/{product['id']}", {"name": "Another name"})
-    assert await ears.told(made) == []
+    assert await ears.told(automation) == []
     await ears.woo("PUT", f"/products/{product['id']}", {"manage_stock": True, "stock_quantity": 0})
-    assert await ears.told(made) == [("variants/out_of_stock", str(product["id"]))]
+    assert await ears.told(automation) == [("variants/out_of_stock", str(product["id"]))]
 
 
 async def test_a_store_that_cannot_be_asked_is_asked_again(ears: Ears) -> None:
     """1, 2, 4... minutes, failed after five. See docs/design/runs.md#periodic-tasks-and-failing-rows."""
     ears.shop.fault("status", "GET", "/wp-json/wc/v3/webhooks", status=503, count=100)
-    made = await ears.automation("orders/create", listen=False)
-    await ears.act(made, "resume")
+    automation = await ears.automation("orders/create", listen=False)
+    await ears.act(automation, "resume")
     await ears.shop.drain()
     for minutes in (1, 2, 4):
-        assert (await ears.trigger(made))["listening"] == "not_yet"
+        assert (await ears.trigger(automation))["listening"] == "not_yet"
         await ears.later(minutes=minutes, seconds=1)
     await ears.later(minutes=9)
-    trigger = await ears.trigger(made)
+    trigger = await ears.trigger(automation)
     assert (trigger["listening"], bool(trigger["reason"])) == ("failed", True)
     ears.shop.world.state.faults.clear()
     await ears.later(minutes=61)
-    assert (await ears.trigger(made))["listening"] == "yes"
+    assert (await ears.trigger(automation))["listening"] == "yes"
 
 
 async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears: Ears) -> None:
@@ -126,18 +126,18 @@ async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears
 
     See docs/design/api/events.md#delivery and docs/design/api/connections.md#connecting.
     """
-    made = await ears.automation("orders/create")
+    automation = await ears.automation("orders/create")
     before = ears.hook("order.created")
     number = ears.whole.number("woocommerce")
     await ears.shop.connection_is("woocommerce", ConnectionState.NEEDS_RECONNECTING)
-    trigger = await ears.trigger(made)
+    trigger = await ears.trigger(automation)
     assert trigger["listening"] == "failed"
     assert "not connected" in trigger["reason"]
     await ears.deliver("order.created", {"id": 5})
     await ears.shop.drain()
-    [refused] = await ears.runs(made)
+    [refused] = await ears.runs(automation)
     assert (refused["status"], refused["code"]) == ("refused", "not_connected")
-    assert (await ears.trigger(made))["events_dropped"] == 0
+    assert (await ears.trigger(automation))["events_dropped"] == 0
     owner = await ears.whole.service.web("owner")
     woo = ears.shop.world.described()["woocommerce"]
     settings = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
@@ -149,14 +149,14 @@ async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears
     await ears.shop.drain()
     [hook] = ears.hooks()
     assert hook["delivery_url"] != before["delivery_url"]
-    assert (await ears.trigger(made))["listening"] == "yes"
+    assert (await ears.trigger(automation))["listening"] == "yes"
     address = httpx.URL(hook["delivery_url"])
     assert address.path.startswith(ADDRESS)
     assert len(address.path) == len(ADDRESS) + 32
     assert (await owner.post(f"/app/connections/{number}/disconnect")).status == 200
     assert hook not in ears.hooks()
     assert (await ears.post(hook["delivery_url"], b"{}")).status == 404
-    after = await ears.read(made)
+    after = await ears.read(automation)
     assert (after["state"], after["paused_by"], after["trigger"]["listening"]) == ("paused", "system", "off")
     await ears.shop.drain()
     assert await ears.rows("SELECT 1 FROM listeners WHERE org_id = :org") == []

@@ -72,7 +72,7 @@ class SideBySide:
         ctx: WorkerContext = self.ears.shop.service.worker_context
         sessions, held = [Session() for _ in acts], HeldAt(statement)
         ways = [replace(ctx, engine=Stepped(ctx.engine, session)) for session in sessions]
-        going = [act(way) for act, way in zip(acts, ways, strict=True)]
+        going = [act(worker_context) for act, worker_context in zip(acts, ways, strict=True)]
         for answer in await stepped(held, self.watcher, sessions, going):
             if isinstance(answer, BaseException) and not isinstance(answer, Refusal):
                 raise answer
@@ -131,26 +131,26 @@ async def test_a_disconnected_store_is_listened_to_again_once_it_is_reconnected(
 ) -> None:
     """Anyone who came first, and nobody waits for who waits for them: schedules, listeners, connections."""
     ears, number = beside.ears, beside.ears.whole.number("woocommerce")
-    made = await ears.automation("orders/create")
+    automation = await ears.automation("orders/create")
     acts = {
-        "resume": [beside.turn(made, "resume"), beside.disconnect, beside.look],
-        "disconnect": [beside.disconnect, beside.turn(made, "pause"), beside.look],
+        "resume": [beside.turn(automation, "resume"), beside.disconnect, beside.look],
+        "disconnect": [beside.disconnect, beside.turn(automation, "pause"), beside.look],
     }[held]
     owner = await ears.whole.service.web("owner")
     woo = ears.shop.world.described()["woocommerce"]
     settings = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
     for statement in range(0, MOST_STATEMENTS, EVERY):
         if held == "resume":
-            assert (await ears.act(made, "pause")).status == 200
+            assert (await ears.act(automation, "pause")).status == 200
         await ears.shop.drain()
         is_over = await beside.interleaved(statement, *acts)
         ears.shop.world.state.shop.webhooks.clear()  # the request handler asks the shop to do so
         await ears.shop.drain()
         heard = await owner.post(f"/app/connections/{number}/reconnect", {"settings": settings})
         assert heard.status == 200, heard.body
-        if (await ears.read(made))["state"] == "paused":
-            assert (await ears.act(made, "resume")).status == 200
-        await beside.hears(made, statement)
+        if (await ears.read(automation))["state"] == "paused":
+            assert (await ears.act(automation, "resume")).status == 200
+        await beside.hears(automation, statement)
         if is_over:
             return
     raise AssertionError("the held act does not end")

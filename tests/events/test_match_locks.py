@@ -23,14 +23,14 @@ async def test_an_event_is_matched_while_its_automation_is_paused(
     """
     if ears.shop.engine.dialect == "sqlite":
         pytest.skip("SQLite has one writer, and no rows to lock")
-    made = await ears.automation("orders/create")
+    automation = await ears.automation("orders/create")
     await ears.deliver("order.created", order(1))
     watcher = await asyncpg.connect(database_url)
 
     async def both_wait(tx: Tx) -> list["asyncio.Task[Any]"]:
-        await schedules.lock(tx, ears.shop.owner.org, made["id"])
+        await schedules.lock(tx, ears.shop.owner.org, automation["id"])
         going: list[asyncio.Task[Any]] = []
-        for act in (partial(ears.act, made, "pause"), partial(ears.tick, "match")):
+        for act in (partial(ears.act, automation, "pause"), partial(ears.tick, "match")):
             going.append(asyncio.create_task(act()))
             while await watcher.fetchval(BLOCKED) < len(going):
                 assert not going[-1].done()
@@ -45,5 +45,5 @@ async def test_an_event_is_matched_while_its_automation_is_paused(
     retried.cancel()
     await watcher.close()
     assert (await both)[0].status == 200
-    assert await ears.runs(made) == []
+    assert await ears.runs(automation) == []
     assert await ears.rows("SELECT state FROM events WHERE org_id = :org") == [{"state": "matched"}]

@@ -12,9 +12,9 @@ from tests.notifications.telling import told
 LIMIT = 256 * 1024
 
 
-def paid(number: int, at: str, **more: Any) -> dict[str, Any]:
+def paid(number: int, timestamp: str, **more: Any) -> dict[str, Any]:
     """An order that has been paid."""
-    return order(number, at=at, date_paid_gmt=at, **more)
+    return order(number, at=timestamp, date_paid_gmt=timestamp, **more)
 
 
 async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
@@ -23,9 +23,9 @@ async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
     See docs/design/connectors.md#topics and docs/design/api/events.md#from-event-to-run.
     """
     topics = ("orders/paid", "orders/fulfilled", "orders/cancelled", "refunds/create")
-    made = await ears.automation(*topics)
+    automation = await ears.automation(*topics)
     old = order(500, at="2026-04-30T08:00:00")
-    told = [
+    actual = [
         ("order.updated", {**old, "date_paid_gmt": "2026-04-30T08:00:00"}),  # first sight of an old order
         ("order.created", order(501)),
         ("order.updated", order(501)),
@@ -35,9 +35,9 @@ async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
         ("order.updated", paid(501, "2026-05-01T10:00:01", status="completed", refunds=[{"id": 9}])),
         ("order.updated", paid(501, "2026-05-01T11:00:00", status="cancelled", refunds=[{"id": 9}])),
     ]
-    for native, body in told:
+    for native, body in actual:
         assert (await ears.deliver(native, body)).status == 200
-    assert await ears.told(made) == [
+    assert await ears.told(automation) == [
         ("orders/paid", "501"),
         ("orders/fulfilled", "501"),
         ("orders/cancelled", "501"),
@@ -46,18 +46,18 @@ async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
 
 async def test_a_deleted_product_is_told_and_an_order_of_that_number_is_not(ears: Ears) -> None:
     """D7, false deletion; 9.4 D8: deleted for good without a word. See docs/design/connectors.md#topics."""
-    made = await ears.automation("products/delete")
+    automation = await ears.automation("products/delete")
     first, second = [str(row["id"]) for row in await ears.woo("GET", "/products?per_page=2&type=simple")]
     await ears.deliver("product.deleted", {"id": 987654})
     await ears.woo("DELETE", f"/products/{first}")
-    assert await ears.told(made) == [("products/delete", first)]
+    assert await ears.told(automation) == [("products/delete", first)]
     hooks, ears.shop.world.state.shop.webhooks = ears.shop.world.state.shop.webhooks, {}
     await ears.woo("DELETE", f"/products/{second}?force=true")
     ears.shop.world.state.shop.webhooks = hooks
     await ears.later(hours=23)
-    assert len(await ears.runs(made)) == 1
+    assert len(await ears.runs(automation)) == 1
     await ears.later(hours=1, minutes=20)
-    assert (await ears.told(made))[1:] == [("products/delete", second)]
+    assert (await ears.told(automation))[1:] == [("products/delete", second)]
 
 
 async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ears) -> None:
@@ -67,13 +67,13 @@ async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ea
 
     Interface statements: 8 waiting.
     """
-    made, other = await ears.automation("orders/create"), await ears.automation("orders/create")
+    created, other = await ears.automation("orders/create"), await ears.automation("orders/create")
     for number in range(205):
         await ears.deliver("order.created", order(number + 1))
     large = b'{"id": 1, "note": "' + b"x" * LIMIT + b'"}'
     await ears.deliver("order.created", large)
     await ears.tick("match")
-    for automation in (made, other):
+    for automation in (created, other):
         runs = await ears.runs(automation)
         assert [run["status"] for run in runs] == ["queued"] * 200 + ["refused"] * 6
         assert [run["code"] for run in runs[200:]] == ["too_many_waiting"] * 5 + ["event_too_large"]
@@ -84,14 +84,14 @@ async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ea
     await ears.deliver("order.created", order(300))
     await ears.tick("match")
     assert [run["status"] for run in await ears.runs(other, status="queued")] == ["queued"] * 200
-    dropped = [(await ears.trigger(automation))["events_dropped"] for automation in (made, other)]
+    dropped = [(await ears.trigger(automation))["events_dropped"] for automation in (created, other)]
     assert dropped == [7, 6]
-    ended = (await ears.act(made, "pause")).data["automation"]
-    assert await ears.runs(made, status="queued") == []
+    ended = (await ears.act(created, "pause")).data["automation"]
+    assert await ears.runs(created, status="queued") == []
     assert (ended["trigger"]["listening"], ended["trigger"]["events_dropped"]) == ("off", 7)
     await ears.deliver("order.created", order(301))
     await ears.tick("match")
-    assert len(await ears.runs(made)) == 207
+    assert len(await ears.runs(created)) == 207
     assert len(await ears.runs(other)) == 208
 
 
@@ -100,18 +100,18 @@ async def test_an_event_that_cannot_be_matched_is_put_off_alone_and_is_poison_in
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
     """
-    made = await ears.automation("orders/create")
+    automation = await ears.automation("orders/create")
     for number in (1, 2, 3):
         await ears.deliver("order.created", order(number))
     [bad] = await ears.rows("SELECT id FROM events WHERE org_id = :org ORDER BY id LIMIT 1")
     broken = "UPDATE event_bodies SET body = :body WHERE org_id = :org AND event_id = :id"
     assert await ears.shop.tamper(broken, body=b"no longer what was kept", id=bad["id"]) == 1
-    assert await ears.told(made) == [("orders/create", "2"), ("orders/create", "3")]
+    assert await ears.told(automation) == [("orders/create", "2"), ("orders/create", "3")]
     for tries in range(1, 6):
-        [kept] = await ears.rows("SELECT state, tries FROM events WHERE org_id = :org AND id = :id", **bad)
-        assert kept == {"state": "poison" if tries == 5 else "new", "tries": tries}
+        [stored] = await ears.rows("SELECT state, tries FROM events WHERE org_id = :org AND id = :id", **bad)
+        assert stored == {"state": "poison" if tries == 5 else "new", "tries": tries}
         await ears.later(minutes=2 ** (tries - 1), seconds=1)
-    assert len(await ears.runs(made)) == 2
+    assert len(await ears.runs(automation)) == 2
 
 
 def offer_hiding(ears: Ears) -> None:
@@ -131,20 +131,20 @@ async def hiding(ears: Ears) -> dict[str, Any]:
     return await ears.automation("products/update", template_id="hide-on-change")
 
 
-async def approved(ears: Ears, made: dict[str, Any]) -> int:
+async def approved(ears: Ears, created: dict[str, Any]) -> int:
     """Approves what the automation waits for; how many runs it has had once all is quiet."""
     await ears.shop.drain()
-    waiting = await ears.runs(made, status="waiting_approval")
+    waiting = await ears.runs(created, status="waiting_approval")
     for run in waiting:
         owner = await ears.whole.service.web("owner")
         heard = await owner.get(f"/v1/automations/approvals/{run['approval_id']}")
-        asked = heard.data["approval"]
-        ask = {"version": asked["version"], "change_hash": asked["change_hash"]}
-        assert (await owner.post(f"/v1/automations/approvals/{asked['id']}/approve", ask)).status == 200
+        approval = heard.data["approval"]
+        ask = {"version": approval["version"], "change_hash": approval["change_hash"]}
+        assert (await owner.post(f"/v1/automations/approvals/{approval['id']}/approve", ask)).status == 200
     await ears.shop.drain()
     await ears.shop.world.settle()
     await ears.shop.drain()
-    return len(await ears.runs(made))
+    return len(await ears.runs(created))
 
 
 async def test_an_automation_does_not_start_itself_and_two_that_start_each_other_are_stopped(
@@ -154,18 +154,18 @@ async def test_an_automation_does_not_start_itself_and_two_that_start_each_other
 
     See docs/design/api/events.md#delivery and docs/design/events.md#echo-guard.
     """
-    made = await hiding(ears)
+    automation = await hiding(ears)
     [row] = await ears.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
     path = f"/products/{row['id']}"
     await ears.woo("PUT", path, {"manage_stock": True, "stock_quantity": 0})
-    assert await approved(ears, made) == 1
+    assert await approved(ears, automation) == 1
     assert (await ears.woo("GET", path))["catalog_visibility"] == "hidden"
-    assert (await ears.trigger(made))["events_dropped"] == 0
+    assert (await ears.trigger(automation))["events_dropped"] == 0
     for rounds in range(2, 6):
-        assert (await ears.read(made))["state"] == "active"
+        assert (await ears.read(automation))["state"] == "active"
         ears.shop.clock.tick(5)
         await ears.woo("PUT", path, {"catalog_visibility": "visible"})  # somebody else, within 60 s
-        assert await approved(ears, made) == rounds
-    stopped = await ears.read(made)
+        assert await approved(ears, automation) == rounds
+    stopped = await ears.read(automation)
     assert (stopped["state"], stopped["paused_by"]) == ("paused", "system")
     assert str(row["id"]) in stopped["paused_reason"]

@@ -16,13 +16,13 @@ async def test_only_changes_of_others_start_an_automation_that_changed_many_obje
     """Echoes and others' changes arrive mixed, all at once, within the minute in which echoes are known."""
     ears.whole.service.restart(limit_person=10_000, limit_organization=10_000)
     ears = await open_ears(ears.whole)
-    made = await hiding(ears)
+    automation = await hiding(ears)
     rows = await ears.woo("GET", f"/products?per_page={PRODUCTS}&type=simple&stock_status=instock")
     paths = [f"/products/{row['id']}" for row in rows]
     assert len(paths) > FOREIGN
     sold_out = {"manage_stock": True, "stock_quantity": 0}
     await asyncio.gather(*(ears.woo("PUT", path, sold_out) for path in paths))
-    assert await all_approved(ears, made) == PRODUCTS
+    assert await all_approved(ears, automation) == PRODUCTS
     hidden = [(await ears.woo("GET", path))["catalog_visibility"] for path in paths]
     assert hidden == ["hidden"] * len(paths)
     ears.shop.clock.tick(5)
@@ -30,22 +30,22 @@ async def test_only_changes_of_others_start_an_automation_that_changed_many_obje
     foreign = [ears.woo("PUT", path, {"catalog_visibility": "visible"}) for path in paths[:FOREIGN]]
     again = [echo(ears, path) for path in paths[FOREIGN:]]
     await asyncio.gather(*foreign, *again)
-    assert await all_approved(ears, made) == PRODUCTS + FOREIGN
-    assert (await ears.read(made))["state"] == "active"
-    assert (await ears.trigger(made))["events_dropped"] == 0
+    assert await all_approved(ears, automation) == PRODUCTS + FOREIGN
+    assert (await ears.read(automation))["state"] == "active"
+    assert (await ears.trigger(automation))["events_dropped"] == 0
 
 
-async def all_approved(ears: Ears, made: dict[str, Any]) -> int:
+async def all_approved(ears: Ears, created: dict[str, Any]) -> int:
     """Approves what its runs ask for, one after the other; how many runs it has had."""
     shop = ears.shop
     await shop.drain()
-    while waiting := await ears.runs(made, status="waiting_approval"):
+    while waiting := await ears.runs(created, status="waiting_approval"):
         for run in waiting:
             await shop.approve(await shop.read(partial(runs.get, org=shop.owner.org, run=run["id"])))
         await shop.drain()
         await shop.world.settle()
         await shop.drain()
-    return len(await ears.runs(made))
+    return len(await ears.runs(created))
 
 
 async def echo(ears: Ears, path: str) -> None:

@@ -173,15 +173,15 @@ async def starts(ears: Ears, automation: dict[str, Any]) -> Counter[tuple[str, s
         automation=automation["id"],
     )
     pointers = [json.loads(row["pointer"]) for row in rows]
-    return Counter((one["object_id"], one["occurred_at"]) for one in pointers)
+    return Counter((pointer["object_id"], pointer["occurred_at"]) for pointer in pointers)
 
 
 @pytest.fixture
 async def fake(clock: FakeClock) -> ShopifyFake:
     """A Shopify store with something to sell."""
-    made = ShopifyFake(now=clock.now)
-    made.seed(products=1, orders=0, customers=0)
-    return made
+    new_shopify_fake = ShopifyFake(now=clock.now)
+    new_shopify_fake.seed(products=1, orders=0, customers=0)
+    return new_shopify_fake
 
 
 @pytest.fixture
@@ -226,8 +226,8 @@ async def test_deliveries_and_catch_up_tell_each_topic_of_a_modification_once(
         await ears.shop.drain()
     for topic, automation in automations.items():
         started = await starts(ears, automation)
-        told = {order for order, _ in started}
-        assert history.expected(topic) <= told <= set(history.orders), topic
-        assert not {one: n for one, n in started.items() if n > history.modified[one]}, (topic, started)
+        actual = {order for order, _ in started}
+        assert history.expected(topic) <= actual <= set(history.orders), topic
+        assert not {item: n for item, n in started.items() if n > history.modified[item]}, (topic, started)
         if topic != "orders/updated":
             assert sum(started.values()) == len(history.expected(topic)), (topic, started)

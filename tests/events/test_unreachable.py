@@ -14,18 +14,18 @@ PATIENCE = timedelta(minutes=15)
 
 async def begun(ears: Ears, fault: str, **how: Any) -> dict[str, Any]:
     """An automation whose product was changed just before its store could not be read any more."""
-    made = await hiding(ears)
+    automation = await hiding(ears)
     [row] = await ears.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
     await ears.woo("PUT", f"/products/{row['id']}", {"manage_stock": True, "stock_quantity": 0})
     ears.shop.fault(fault, "GET", f"{PRODUCTS}**", count=10_000, **how)
     await ears.shop.drain()
-    return made
+    return automation
 
 
-async def the_run(ears: Ears, made: dict[str, Any]) -> dict[str, Any]:
+async def the_run(ears: Ears, created: dict[str, Any]) -> dict[str, Any]:
     """Its one run."""
     ears.token = await ears.whole.service.token("member")
-    [run] = await ears.runs(made)
+    [run] = await ears.runs(created)
     return run
 
 
@@ -36,24 +36,24 @@ async def test_a_run_of_an_event_waits_for_its_store_and_then_goes_on(
     ears: Ears, fault: str, how: dict[str, Any]
 ) -> None:
     """The run sleeps, its current step says why, and it goes on soon after the store answers again."""
-    made = await begun(ears, fault, **how)
+    automation = await begun(ears, fault, **how)
     for minutes in (0, 1, 8):
         await ears.later(minutes=minutes)
-        run = await the_run(ears, made)
+        run = await the_run(ears, automation)
         assert run["status"] == "running", (run["code"], run["message"])
         assert "Waiting: " in run["current_step"]["title"]
         assert "tried again in" in run["current_step"]["title"]
     ears.shop.world.state.faults.clear()
     await ears.later(minutes=5)
-    run = await the_run(ears, made)
+    run = await the_run(ears, automation)
     assert (run["status"], run["current_step"]) == ("waiting_approval", None), run
 
 
 async def test_a_run_of_an_event_fails_once_its_store_was_away_for_a_quarter_of_an_hour(ears: Ears) -> None:
     """Not before: the last try is at the quarter of an hour or later, and the step says what failed."""
-    made = await begun(ears, "status", status=503)
+    automation = await begun(ears, "status", status=503)
     began = ears.shop.clock.now()
-    while (run := await the_run(ears, made))["status"] == "running":
+    while (run := await the_run(ears, automation))["status"] == "running":
         assert ears.shop.clock.now() - began < 2 * PATIENCE
         await ears.later(seconds=30)
     assert ears.shop.clock.now() - began >= PATIENCE

@@ -81,8 +81,8 @@ class Ears:
         }
         heard = await self.token.post(PATH, body)
         assert heard.status == 201, heard.body
-        made: dict[str, Any] = heard.data["automation"]
-        return await self._listening(made) if listen else made
+        new_automation: dict[str, Any] = heard.data["automation"]
+        return await self._listening(new_automation) if listen else new_automation
 
     async def imported(self, export: Mapping[str, Any], topic: str) -> dict[str, Any]:
         """An automation of an export from n8n that the topic starts, resumed and listening."""
@@ -108,13 +108,15 @@ class Ears:
 
     async def read(self, automation: Mapping[str, Any]) -> dict[str, Any]:
         """The automation as answered now."""
-        found: dict[str, Any] = (await self.token.get(f"{PATH}/{automation['id']}")).data["automation"]
-        return found
+        found_automation: dict[str, Any] = (await self.token.get(f"{PATH}/{automation['id']}")).data[
+            "automation"
+        ]
+        return found_automation
 
     async def trigger(self, automation: Mapping[str, Any]) -> dict[str, Any]:
         """Its trigger as answered now."""
-        found: dict[str, Any] = (await self.read(automation))["trigger"]
-        return found
+        found_trigger: dict[str, Any] = (await self.read(automation))["trigger"]
+        return found_trigger
 
     async def act(self, automation: Mapping[str, Any], verb: str) -> Heard:
         """Pause, resume, archive."""
@@ -122,22 +124,22 @@ class Ears:
 
     async def runs(self, automation: Mapping[str, Any], **query: Any) -> list[dict[str, Any]]:
         """Its runs, in the order of their events."""
-        found: list[dict[str, Any]] = []
+        collected: list[dict[str, Any]] = []
         cursor: dict[str, Any] = {}
         while True:
             heard = await self.token.get(
                 f"{PATH}/runs", automation_id=automation["id"], limit=200, **query, **cursor
             )
-            found += heard.data["runs"]
+            collected += heard.data["runs"]
             if heard.data["next_cursor"] is None:
-                return sorted(found, key=lambda run: str(run["event"]["id"]))
+                return sorted(collected, key=lambda run: str(run["event"]["id"]))
             cursor = {"cursor": heard.data["next_cursor"]}
 
     async def told(self, automation: Mapping[str, Any]) -> list[tuple[str, str | None]]:
         """The topic and object of the event of each of its runs, in order."""
         await self.shop.drain()
         results = [(run["result"] or run)["event"] for run in await self.runs(automation)]
-        return [(one["topic"], one.get("object_id")) for one in results]
+        return [(item["topic"], item.get("object_id")) for item in results]
 
     async def woo(self, method: str, path: str, body: Any = None) -> Any:
         """Somebody works in the shop; what that causes is delivered before this returns."""
@@ -155,8 +157,8 @@ class Ears:
 
     def hook(self, native: str) -> dict[str, Any]:
         """The one webhook of a native topic."""
-        [found] = [hook for hook in self.hooks() if hook["topic"] == native]
-        return found
+        [results] = [hook for hook in self.hooks() if hook["topic"] == native]
+        return results
 
     async def deliver(self, native: str, body: Any, *, delivery: str | None = None, **headers: str) -> Heard:
         """A delivery as the shop sends it, each with an id of its own unless given."""
@@ -203,7 +205,9 @@ class Ears:
     async def tick(self, name: str) -> None:
         """One tick of the worker, as often as it asks to come again."""
         hired = await self.shop.hired()
-        [tick] = [one for one in worker.periodic_tasks(hired) if one.name == name]
+        [tick] = [
+            periodic_task for periodic_task in worker.periodic_tasks(hired) if periodic_task.name == name
+        ]
         again = True
         while again:
             again = await tick.run()
@@ -212,8 +216,8 @@ class Ears:
         """Rows as kept."""
 
         async def look(tx: Any) -> list[dict[str, Any]]:
-            found = await tx.all(sql, {"org": self.shop.owner.org, **args})
-            return [dict(row) for row in found]
+            outcome = await tx.all(sql, {"org": self.shop.owner.org, **args})
+            return [dict(row) for row in outcome]
 
         return cast("list[dict[str, Any]]", await self.shop.read(look))
 

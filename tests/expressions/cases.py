@@ -95,8 +95,8 @@ def _world(
     names: frozenset[str],
     source: str,
 ) -> ExpressionContext:
-    def same_place(name: str, place: int) -> ItemPosition:
-        return 0, 0, place
+    def same_place(name: str, index: int) -> ItemPosition:
+        return 0, 0, index
 
     scope = ExpressionVariables(
         now=NOW,
@@ -119,14 +119,14 @@ def stored(value: Json) -> Json:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def equal(one: Json, other: Json) -> bool:
+def equal(item: Json, other: Json) -> bool:
     """JSON by value, numbers as numbers."""
-    if isinstance(one, bool) or isinstance(other, bool) or one is UNDEFINED or other is UNDEFINED:
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(equal, one, other))
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return float(one) == float(other)
-    return bool(one == other)
+    if isinstance(item, bool) or isinstance(other, bool) or item is UNDEFINED or other is UNDEFINED:
+        return item is other
+    if isinstance(item, dict) and isinstance(other, dict):
+        return item.keys() == other.keys() and all(equal(item[key], other[key]) for key in item)
+    if isinstance(item, list) and isinstance(other, list):
+        return len(item) == len(other) and all(map(equal, item, other))
+    if isinstance(item, int | float) and isinstance(other, int | float):
+        return float(item) == float(other)
+    return bool(item == other)

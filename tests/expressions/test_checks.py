@@ -60,9 +60,13 @@ async def test_templates_are_judged_with_their_column(evaluator: Evaluator) -> N
     See docs/design/api/imports.md#findings and docs/design/imports-n8n.md#findings.
     """
     checked = await evaluator.check(CheckRequest(templates=[read(text) for text in TEMPLATES]))
-    for (text, wanted), problems in zip(TEMPLATES.items(), checked.templates, strict=True):
-        assert [(one.code, one.level, one.syntax, one.column) for one in problems] == wanted, text
-        assert all(one.message and one.what_to_do.endswith(".") for one in problems)
+    for (text, expected), problems in zip(TEMPLATES.items(), checked.templates, strict=True):
+        assert [
+            (problem.code, problem.level, problem.syntax, problem.column) for problem in problems
+        ] == expected, text
+        assert all(
+            each_problem.message and each_problem.what_to_do.endswith(".") for each_problem in problems
+        )
 
 
 async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
@@ -74,8 +78,8 @@ async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
     checked = await evaluator.check(
         CheckRequest(scripts=[*scripts, Script("while (true) {}", ScriptMode.ALL)])
     )
-    for (text, wanted), problems in zip(SCRIPTS.items(), checked.scripts, strict=False):
-        assert [one.level for one in problems] == wanted, text
+    for (text, expected), problems in zip(SCRIPTS.items(), checked.scripts, strict=False):
+        assert [problem.level for problem in problems] == expected, text
     assert checked.scripts[-1] == ()
 
 

@@ -61,5 +61,8 @@ async def test_extensions_do_what_is_told_of_them(
     See docs/design/imports-n8n.md#names.
     """
     answers = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in TOLD], world([{}]))
-    for (code, wanted), (outcome,) in zip(TOLD.items(), answers, strict=True):
-        assert isinstance(outcome, ExpressionError) if wanted is FAILS else outcome == wanted, (code, outcome)
+    for (code, expected), (outcome,) in zip(TOLD.items(), answers, strict=True):
+        assert isinstance(outcome, ExpressionError) if expected is FAILS else outcome == expected, (
+            code,
+            outcome,
+        )

@@ -70,8 +70,8 @@ def _by_the_child(text: str) -> ParameterTemplate:
     return ParameterTemplate(text, Lang.JS, parts, template.steps, template.paired)
 
 
-def _pairing(name: str, place: int) -> ItemPosition | Unpaired | None:
-    return [(0, 0, place), None, Unpaired("It cannot be told.")][place % 3]
+def _pairing(name: str, index: int) -> ItemPosition | Unpaired | None:
+    return [(0, 0, index), None, Unpaired("It cannot be told.")][index % 3]
 
 
 EXAMPLES = int(os.environ.get("PATH_EXAMPLES", "60"))
@@ -82,7 +82,7 @@ async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
 
     See docs/design/imports-n8n.md#where-expressions-run.
     """
-    asked: list[tuple[list[str], ExpressionContext]] = []
+    requests: list[tuple[list[str], ExpressionContext]] = []
 
     @settings(max_examples=EXAMPLES, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(paths=PATHS, items=ITEMS)
@@ -93,18 +93,18 @@ async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
         world = ExpressionContext(
             items=items, variables=scope, steps=seen, names=frozenset({"X", "Y"}), pairing=_pairing
         )
-        asked.append((texts, world))
+        requests.append((texts, world))
 
     gather()
     compared = 0
-    for texts, world in asked:
+    for texts, world in requests:
         places = list(range(len(world.items)))
         there = await evaluator.evaluate([_by_the_child(text) for text in texts], world)
         for text, elsewhere in zip(texts, there, strict=True):
-            here = evaluate_paths(read(text), world, places)
-            if here is not None:
+            current = evaluate_paths(read(text), world, places)
+            if current is not None:
                 compared += 1
-                assert all(map(equal, here, elsewhere)), (text, world.items, here, elsewhere)
+                assert all(map(equal, current, elsewhere)), (text, world.items, current, elsewhere)
     assert compared > EXAMPLES * 4
 
 
@@ -151,5 +151,5 @@ async def test_a_number_in_a_text_is_written_as_javascript_writes_it(
     items = [{"n": number} for number in NUMBERS]
     (there,) = await evaluator.evaluate([_by_the_child("=<{{ $json.n }}>")], world(items))
     for item, elsewhere in zip(items, there, strict=True):
-        (here,) = await evaluator.evaluate([read("=<{{ $json.n }}>")], world([item]))
-        assert here == [elsewhere]
+        (current,) = await evaluator.evaluate([read("=<{{ $json.n }}>")], world([item]))
+        assert current == [elsewhere]

@@ -40,15 +40,15 @@ def _differences(step: RecordedStep, answers: Sequence[Sequence[Outcome]]) -> li
         fault = any(isinstance(value, ExpressionError) for answer in answers for value in answer)
         if fault or step.failed:
             return [] if fault == step.failed else [f"{step.name}: an expression error {fault}"]
-    found = []
-    for place, recorded in enumerate(step.put_out or ()):
+    collected = []
+    for index, recorded in enumerate(step.put_out or ()):
         for field, answer in zip(fields, answers, strict=True):
-            if f"{step.node['name']}.0.0.{place}.{field['name']}" in step.unstable:
+            if f"{step.node['name']}.0.0.{index}.{field['name']}" in step.unstable:
                 continue
-            value, wanted = _kept(step, field, answer[place]), recorded.get(field["name"], UNDEFINED)
-            if not equal(value, wanted) and field["value"] not in ACCEPTED:
-                found.append(f"{step.name} {field['value']}: {value!r}, recorded {wanted!r}")
-    return found
+            value, expected = _kept(step, field, answer[index]), recorded.get(field["name"], UNDEFINED)
+            if not equal(value, expected) and field["value"] not in ACCEPTED:
+                collected.append(f"{step.name} {field['value']}: {value!r}, recorded {expected!r}")
+    return collected
 
 
 def _kept(step: RecordedStep, field: dict[str, Any], value: Any) -> Any:
@@ -69,15 +69,15 @@ async def test_recorded_expressions_come_to_what_they_came_to(evaluator: Evaluat
 
     See docs/design/imports-n8n.md#expressions.
     """
-    found: list[str] = []
+    collected: list[str] = []
     count = 0
     for step in recorded_steps(CASES, EXPRESSIONS):
         if step.kind != "set":
             continue
         templates = [read(str(field["value"])) for field in _fields(step)]
         count += len(templates)
-        found += _differences(step, await evaluator.evaluate(templates, step.world))
-    assert found == []
+        collected += _differences(step, await evaluator.evaluate(templates, step.world))
+    assert collected == []
     assert count > 1000
 
 
@@ -87,8 +87,8 @@ SCRIPTS = ["code-all", "code-each", "code-each-fail", "code-fail", "function-v1"
 
 async def _run(evaluator: Evaluator, step: RecordedStep) -> CodeResult | CodeFailed:
     parameters = step.node["parameters"]
-    each = parameters.get("mode") == "runOnceForEachItem"
-    mode = _MODES.get(step.kind, ScriptMode.PER_ITEM if each else ScriptMode.ALL)
+    item = parameters.get("mode") == "runOnceForEachItem"
+    mode = _MODES.get(step.kind, ScriptMode.PER_ITEM if item else ScriptMode.ALL)
     text = parameters.get("jsCode", parameters.get("functionCode"))
     try:
         return await evaluator.run_code(Script(text, mode), step.world)
@@ -113,9 +113,9 @@ async def test_recorded_scripts_put_out_what_they_put_out(evaluator: Evaluator) 
             continue
         assert step.put_out is not None, step.name
         assert len(result.items) == len(step.put_out), step.name
-        for made, recorded in zip(result.items, step.put_out, strict=True):
-            if made.error is None:
-                assert equal(dict(made.json), recorded), step.name
+        for item, recorded in zip(result.items, step.put_out, strict=True):
+            if item.error is None:
+                assert equal(dict(item.json), recorded), step.name
             else:
                 assert recorded.keys() == {"error"}, step.name
     assert count >= 20
@@ -130,5 +130,5 @@ async def test_recorded_orders_of_scripts_are_the_same(evaluator: Evaluator) -> 
     steps = list(recorded_steps(CASES, ["sort-code"]))
     for step in steps:
         order = await evaluator.order(step.node["parameters"]["code"], step.world)
-        assert [step.items[place] for place in order] == list(step.put_out or ()), step.name
+        assert [step.items[index] for index in order] == list(step.put_out or ()), step.name
     assert len(steps) == 5

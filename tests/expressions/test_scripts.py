@@ -39,7 +39,7 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
 
     See docs/design/imports-n8n.md#code-steps.
     """
-    asked = {
+    request_body = {
         "return [{ json: { a: 1 }, pairedItem: 1 }, { json: { a: 2 }, pairedItem: [0, { item: 1 }] }]": [
             (1,),
             (0, 1),
@@ -54,8 +54,8 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
         "return [$json, $input.item.json, { n: $itemIndex }]": [None, None, None],
         "let crypto = 1; const DateTime = 2; return { a: crypto + DateTime }": [None],
     }
-    for text, pairs in asked.items():
-        assert [made.paired for made in await _all(evaluator, text, world(TWO))] == pairs, text
+    for text, pairs in request_body.items():
+        assert [item.paired for item in await _all(evaluator, text, world(TWO))] == pairs, text
 
 
 @pytest.mark.parametrize(
@@ -202,19 +202,19 @@ async def test_the_same_run_sees_the_same_clock_and_dice(evaluator: Evaluator, w
 async def test_scripts_see_other_steps_through_pairing(evaluator: Evaluator) -> None:
     """The caller resolves pairing, the script sees its result. See docs/design/imports-n8n.md#pairing."""
 
-    def pairing(name: str, place: int) -> tuple[int, int, int] | Unpaired | None:
-        return (0, 0, 1 - place) if place < 2 else Unpaired("It cannot be told which.")
+    def pairing(name: str, index: int) -> tuple[int, int, int] | Unpaired | None:
+        return (0, 0, 1 - index) if index < 2 else Unpaired("It cannot be told which.")
 
     seen = {"A": StepView(runs=[[[{"x": "p"}, {"x": "q"}]]])}
     scope = ExpressionVariables(now=NOW, timezone="UTC")
     world = ExpressionContext(
         items=[*TWO, {"n": 3}], variables=scope, steps=seen, names=frozenset({"A"}), pairing=pairing
     )
-    made = await _all(
+    created_items = await _all(
         evaluator, "return { x: $('A').item.json.x, n: $('A').all().length }", world, ScriptMode.PER_ITEM
     )
-    assert [one.json for one in made[:2]] == [{"x": "q", "n": 2}, {"x": "p", "n": 2}]
-    assert "cannot be told" in (made[2].error or "")
+    assert [item.json for item in created_items[:2]] == [{"x": "q", "n": 2}, {"x": "p", "n": 2}]
+    assert "cannot be told" in (created_items[2].error or "")
 
 
 async def test_the_shop_product_runs_main_with_its_input(evaluator: Evaluator) -> None:

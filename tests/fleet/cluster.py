@@ -233,16 +233,16 @@ async def cluster(folder: Path, programs: Programs, *, is_synchronous: bool = Tr
     _run(f"ip addr add {NETWORK}.254/24 dev {BRIDGE}")
     _run(f"ip link set {BRIDGE} up")
     hosts = [Host(number, folder / f"db{number}") for number in (1, 2, 3)]
-    made = Cluster(hosts, programs, secrets.token_hex(8), is_synchronous)
+    new_cluster = Cluster(hosts, programs, secrets.token_hex(8), is_synchronous)
     try:
         for host in hosts:
             shutil.rmtree(host.folder, ignore_errors=True)
             host.folder.mkdir(parents=True)
             os.chown(host.folder, NOBODY, NOBODY)
             host.make()
-            made.start(host)
-        await made.becomes_whole(STARTS_WITHIN)
-        yield made
+            new_cluster.start(host)
+        await new_cluster.becomes_whole(STARTS_WITHIN)
+        yield new_cluster
     finally:
         for host in hosts:
             for log in host.logs:

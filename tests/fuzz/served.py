@@ -87,8 +87,8 @@ class Served:
         service = self.two.service
         kind = "token" if row.scope in TOKEN_SCOPES else "web"
         if kind not in self._callers:
-            made = service.token("owner") if kind == "token" else service.web("owner")
-            self._callers[kind] = await made
+            created = service.token("owner") if kind == "token" else service.web("owner")
+            self._callers[kind] = await created
         caller = self._callers[kind]
         headers = {**sent.get("headers", {}), **caller.headers}
         if caller.csrf is not None:

@@ -47,9 +47,9 @@ SCHEMA = schemathesis.openapi.from_dict(described())
 # A browser comes back here from an account's sign-in page and is sent on; what it brings is any length.
 WAY_BACK = "/v1/app/connections/sign-in/callback"
 OPERATIONS = {
-    f"{one.ok().method.upper()} {one.ok().path}": one.ok()
-    for one in SCHEMA.get_all_operations()
-    if one.ok().path != WAY_BACK
+    f"{ok.ok().method.upper()} {ok.ok().path}": ok.ok()
+    for ok in SCHEMA.get_all_operations()
+    if ok.ok().path != WAY_BACK
 }
 MODES = {"what is right": GenerationMode.POSITIVE, "what is wrong": GenerationMode.NEGATIVE}
 
@@ -60,15 +60,17 @@ def served(
 ) -> Iterator[Served]:
     """The furnished service, once for all examples of an engine."""
     if request.param == "sqlite":
-        made = Served(copy_migrated_sqlite(session_folder, tmp_path_factory.mktemp("fuzz") / "steward.db"))
-        yield made
-        made.close()
+        new_served = Served(
+            copy_migrated_sqlite(session_folder, tmp_path_factory.mktemp("fuzz") / "steward.db")
+        )
+        yield new_served
+        new_served.close()
         return
     clones: Clones = request.getfixturevalue("clones")
     url = clones.clone()
-    made = Served(url)
-    yield made
-    made.close()
+    new_served = Served(url)
+    yield new_served
+    new_served.close()
     clones.drop(url)
 
 
@@ -93,7 +95,7 @@ def test_every_answer_is_as_described(served: Served, name: str) -> None:
         if is_touched := data.draw(st.integers(0, 3)) > 0:
             _with_what_is_there(case, served, row, data)
         answer = answered(served, case)
-        checks = [one for one in CHECKS if not (is_touched and one is negative_data_rejection)]
+        checks = [item for item in CHECKS if not (is_touched and item is negative_data_rejection)]
         if answer.status_code == 503 and answer.json()["code"] == "not_configured":
             checks.remove(not_a_server_error)  # nobody has set the sign-in at Google up here
         case.validate_response(answer, checks=checks)
@@ -127,14 +129,14 @@ def _with_what_is_there(case: Any, served: Served, row: Operation, data: st.Data
 
 def _for_httpx(sent: dict[str, Any]) -> dict[str, Any]:
     """The request in httpx's words."""
-    kept = {name: value for name, value in sent.items() if name in ("json", "params", "headers") and value}
+    stored = {name: value for name, value in sent.items() if name in ("json", "params", "headers") and value}
     if "json" in sent:
-        kept["json"] = sent["json"]
+        stored["json"] = sent["json"]
     if sent.get("data") is not None:
-        kept["content"] = sent["data"]
-    if kept.get("headers"):
-        kept["headers"] = dict(kept["headers"])
-    return kept
+        stored["content"] = sent["data"]
+    if stored.get("headers"):
+        stored["headers"] = dict(stored["headers"])
+    return stored
 
 
 def _has_headers(answer: httpx.Response) -> None:

@@ -47,16 +47,16 @@ _ODD: list[Any] = [
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    found: list[tuple[Any, Any]] = []
+    collected: list[tuple[Any, Any]] = []
     open_ = [value]
     while open_:
-        here = open_.pop()
-        names: list[Any] = list(here) if isinstance(here, dict) else list(range(len(here)))
+        current = open_.pop()
+        names: list[Any] = list(current) if isinstance(current, dict) else list(range(len(current)))
         for name in names:
-            found.append((here, name))
-            if isinstance(here[name], dict | list):
-                open_.append(here[name])
-    return found
+            collected.append((current, name))
+            if isinstance(current[name], dict | list):
+                open_.append(current[name])
+    return collected
 
 
 def test_no_altered_export_breaks_the_reader() -> None:
@@ -130,11 +130,11 @@ def _altered(export: Any, chance: random.Random) -> Any:
     """A flow with values replaced, and texts of its settings cut, conditions and Liquid among them."""
     value = json.loads(json.dumps(export))
     for _ in range(chance.randrange(1, 6)):
-        here, name = chance.choice(_places(value))
-        if isinstance(here[name], str) and chance.random() < 0.7:
-            here[name] = _cut(here[name], chance)
+        current, name = chance.choice(_places(value))
+        if isinstance(current[name], str) and chance.random() < 0.7:
+            current[name] = _cut(current[name], chance)
         else:
-            here[name] = copy.deepcopy(chance.choice(_ODD))
+            current[name] = copy.deepcopy(chance.choice(_ODD))
     return value
 
 

@@ -81,7 +81,9 @@ def _world(dice: random.Random) -> ExpressionContext:
     seen = {"X": StepView(runs=[[[{"x": 1}] * len(items)]])}
     zone = dice.choice(["UTC", "Europe/Berlin", "America/St_Johns"])
     scope = ExpressionVariables(now=NOW, timezone=zone, seed=dice.randrange(99))
-    return ExpressionContext(items, scope, seen, frozenset({"X", "Y"}), lambda name, place: (0, 0, place))
+    return ExpressionContext(
+        items, scope, seen, frozenset({"X", "Y"}), lambda name, location: (0, 0, location)
+    )
 
 
 def _batches(dice: random.Random) -> Iterator[list[ParameterTemplate]]:
@@ -90,7 +92,9 @@ def _batches(dice: random.Random) -> Iterator[list[ParameterTemplate]]:
 
 
 def _sensible(outcomes: Sequence[Outcome], places: int) -> bool:
-    return len(outcomes) == places and all(one is UNDEFINED or isinstance(one, KINDS) for one in outcomes)
+    return len(outcomes) == places and all(
+        outcome is UNDEFINED or isinstance(outcome, KINDS) for outcome in outcomes
+    )
 
 
 @pytest.fixture
@@ -148,7 +152,7 @@ async def test_no_script_or_liquid_crashes_or_hangs_the_evaluator(
     async def run(script: Script, world: ExpressionContext) -> None:
         with contextlib.suppress(CodeFailed):
             result = await Evaluator(children, "org", "run").run_code(script, world)
-            assert all(isinstance(made.json, dict) for made in result.items)
+            assert all(isinstance(item.json, dict) for item in result.items)
 
     for _ in range(ROUNDS):
         text = dice.choice(["return ", "", "return [{json:{}}]; "]) + _text(dice)[1:].strip("{}")

@@ -89,11 +89,11 @@ async def send(
 
 def signed(caller: Caller) -> list[tuple[bytes, bytes]]:
     """The headers of a caller: token, or cookie and CSRF token."""
-    found = [(name.lower().encode(), value.encode()) for name, value in caller.headers.items()]
+    collected = [(name.lower().encode(), value.encode()) for name, value in caller.headers.items()]
     if caller.csrf is not None:
         cookies = "; ".join(f"{name}={value}" for name, value in caller.client.cookies.items())
-        found += [(b"cookie", cookies.encode()), (b"x-csrf-token", caller.csrf.encode())]
-    return found
+        collected += [(b"cookie", cookies.encode()), (b"x-csrf-token", caller.csrf.encode())]
+    return collected
 
 
 JSON = (b"content-type", b"application/json")
@@ -207,7 +207,7 @@ async def test_no_value_of_a_field_breaks_an_operation(two: Two) -> None:
     headers: list[tuple[bytes, bytes]] = []
     for row in CHANGING:
         path, sound = at(row, two.ours).encode(), spelled(row).body(two.ours)
-        for name in sorted(field.alias or own for own, field in row.body.model_fields.items()):
+        for name in sorted(field.alias or own_value for own_value, field in row.body.model_fields.items()):
             for value in VALUES:
                 headers = headers or [*signed(await two.service.web("owner")), JSON]
                 body = json.dumps({**sound, name: value}).encode()
@@ -313,9 +313,9 @@ async def test_a_refusal_reaches_who_is_still_sending(two: Two, path: str) -> No
         assert answer.status in (401, 404)
     assert (large.taken, answer.taken) == (32, 0)
     assert (await refused(1)).taken == 0
-    most = MAX_DISCARDED // len(part) + 1
-    assert (await refused(most)).taken == most
-    assert (await refused(most + 1)).taken == most
+    limit = MAX_DISCARDED // len(part) + 1
+    assert (await refused(limit)).taken == limit
+    assert (await refused(limit + 1)).taken == limit
 
 
 @pytest.mark.parametrize(
@@ -334,13 +334,13 @@ def test_the_largest_body_takes_bounded_memory_and_a_bounded_answer(body: bytes)
     tracemalloc.start()
     try:
         assert shapes.body(PreviewBody, parse(body, 50_000), errors) is None
-        told = answers.refuse(ValidationFailed(errors=errors))
+        reply = answers.refuse(ValidationFailed(errors=errors))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 64 * MIB
     assert 1 <= len(errors) <= 1_001
-    assert len(told.body) < MIB
+    assert len(reply.body) < MIB
 
 
 def test_many_unknown_fields_hide_no_fault_of_a_known_one() -> None:

@@ -31,7 +31,7 @@ LEFT_OUT = (
     *("session", "password", "connections/", "invitations", "people"),
     *("notification", "unsubscribe", "closed-periods", "freeze", "holidays", "audit", "search"),
 )
-WALKED = [one for name, one in OPERATIONS.items() if not any(word in name for word in LEFT_OUT)]
+WALKED = [item for name, item in OPERATIONS.items() if not any(word in name for word in LEFT_OUT)]
 CREATE = OPERATIONS[f"POST {PREFIX}"]
 
 
@@ -60,7 +60,7 @@ class Walk:
         answer = answered(self.served, case)
         is_set_up = answer.status_code != 503 or answer.json()["code"] != "not_configured"
         case.validate_response(
-            answer, checks=[one for one in CHECKS if is_set_up or one is not not_a_server_error]
+            answer, checks=[item for item in CHECKS if is_set_up or item is not not_a_server_error]
         )
         self._learn(answer.json().get("data") or {})
         return answer.status_code
@@ -68,13 +68,13 @@ class Walk:
     def _body(self, operation: Any) -> dict[str, Any]:
         row = row_of(operation.method, operation.path)
         body = dict(spelled(row).body(self.ids))
-        known = {
+        known_by_name = {
             "version": self.version if "approval" in row.path else self.automation_version,
             "automation_version": self.automation_version,
             "occurrence_version": self.occurrence_version,
         }
-        for name in known.keys() & body.keys():
-            body[name] = known[name] if self.chance.random() < 0.8 else self.chance.randint(1, 4)
+        for name in known_by_name.keys() & body.keys():
+            body[name] = known_by_name[name] if self.chance.random() < 0.8 else self.chance.randint(1, 4)
         if "idempotency_key" in body:
             body["idempotency_key"] = f"walk-{self.chance.randint(0, 50)}"
         if "run_at" in body:
@@ -94,7 +94,7 @@ class Walk:
         if isinstance(approval := told.get("approval"), dict):
             self.version = approval["version"]
         rows = [*(told.get("occurrences") or []), told.get("occurrence")]
-        if coming := [one for one in rows if one and one["automation_id"] == self.ids.automation_id]:
+        if coming := [row for row in rows if row and row["automation_id"] == self.ids.automation_id]:
             chosen = self.chance.choice(coming)
             self.ids = replace(self.ids, slot_at=chosen["slot_at"])
             self.occurrence_version = chosen["version"]
@@ -102,15 +102,15 @@ class Walk:
 
 def test_calls_that_follow_from_one_another_are_as_described(served: Served) -> None:
     """Bars: the stateful phase; create, run, move, skip, pause, archive and back, in any order."""
-    found: set[tuple[str, int]] = set()
+    collected: set[tuple[str, int]] = set()
     for seed in range(WALKS):
         chance = Random(seed)
         walk = Walk(served, chance, served.two.ours)
         walk.step(CREATE)
         for _ in range(STEPS):
             operation = chance.choice(WALKED)
-            found.add((f"{operation.method.upper()} {operation.path}", walk.step(operation)))
+            collected.add((f"{operation.method.upper()} {operation.path}", walk.step(operation)))
     # No account is connected anew, and both approvals may end with their runs before they are decided.
-    done = {name for name, status in found if status in (200, 201)}
-    assert len(done) >= len(WALKED) - 5, {f"{one.method.upper()} {one.path}" for one in WALKED} - done
-    assert {status for _, status in found} >= {200, 201, 409, 422}
+    done = {name for name, status in collected if status in (200, 201)}
+    assert len(done) >= len(WALKED) - 5, {f"{item.method.upper()} {item.path}" for item in WALKED} - done
+    assert {status for _, status in collected} >= {200, 201, 409, 422}

@@ -67,7 +67,11 @@ def _name(operation: Operation) -> str:
     return f"{operation.method} {operation.path}"
 
 
-READS = [one for one in OPERATIONS if one.method == "GET" and _name(one) not in NOT_READ]
+READS = [
+    each_operation
+    for each_operation in OPERATIONS
+    if each_operation.method == "GET" and _name(each_operation) not in NOT_READ
+]
 
 
 class Reads:
@@ -142,22 +146,22 @@ class Reads:
 
     def _cursor(self, operation: Operation, query: Query, rows: int) -> str:
         """Returns the cursor of a page far into a list, as the page before it would have."""
-        behind, last = RARE + LIMIT, rows - 2 * LIMIT
-        oldest, newest = self.history.instant(behind), self.history.instant_back(behind)
+        lagging, last = RARE + LIMIT, rows - 2 * LIMIT
+        oldest, newest = self.history.instant(lagging), self.history.instant_back(lagging)
         keys: Mapping[str, list[Any]] = {
-            f"{PREFIX}/runs": [wire_time(oldest), row_id("R", behind)],
-            "/app/runs": [wire_time(oldest), row_id("R", behind)],
-            f"{PREFIX}/approvals": [wire_time(newest), row_id("A", behind)],
+            f"{PREFIX}/runs": [wire_time(oldest), row_id("R", lagging)],
+            "/app/runs": [wire_time(oldest), row_id("R", lagging)],
+            f"{PREFIX}/approvals": [wire_time(newest), row_id("A", lagging)],
             "/app/approvals/decided": [wire_time(self.history.instant_back(last)), row_id("A", last)],
             f"{PREFIX}/runs/{{run_id}}/changes": [2, last],
             CALENDAR: [
                 *(ms(newest), ms(newest), self.history.other_automation),
                 *(ms(self.history.oldest), ms(newest + timedelta(days=1))),
             ],
-            "/app/automations/{automation_id}/history": [row_id("H", behind)],
-            "/app/audit": [ms(oldest), OLD_ENTRIES + behind],
-            "/app/inbox": [ms(oldest), row_id("N", behind)],
-            "/app/notification-routes/{route_id}/deliveries": [ms(oldest), row_id("M", behind)],
+            "/app/automations/{automation_id}/history": [row_id("H", lagging)],
+            "/app/audit": [ms(oldest), OLD_ENTRIES + lagging],
+            "/app/inbox": [ms(oldest), row_id("N", lagging)],
+            "/app/notification-routes/{route_id}/deliveries": [ms(oldest), row_id("M", lagging)],
         }
         assert operation.query is not None
         call: Any = SimpleNamespace(
@@ -186,9 +190,11 @@ class Reads:
             for query in self.queries(operation, rows):
                 if self.is_bounded(operation, query):
                     continue
-                shown = " ".join(sorted(f"{k}={v}" for k, v in query.items() if k not in ("limit", "cursor")))
+                displayed = " ".join(
+                    sorted(f"{k}={v}" for k, v in query.items() if k not in ("limit", "cursor"))
+                )
                 far = " far" if "cursor" in query else ""
-                costs[_name(operation), shown + far] = await self.cost(operation, query)
+                costs[_name(operation), displayed + far] = await self.cost(operation, query)
         for table, sweep in SWEEPS.items():
             self.engine.take()
             await sweep(cast("Engine", self.engine), self.two.service.clock.now(), RetentionRules())
@@ -220,8 +226,10 @@ async def check_run_filters(caller: Caller, history: History) -> None:
     old = await _pages(caller, {"to": until, "limit": "200"})
     assert len(old) == RARE + LIMIT
     statuses = [("status", status.value) for status in RunStatus]
-    others = [("mode", mode.value) for mode in Mode] + [("started_by", one.value) for one in StartedBy]
-    chosen = [*([one] for one in (*statuses, *others)), *map(list, product(statuses, [("mode", "test")]))]
+    others = [("mode", mode.value) for mode in Mode] + [
+        ("started_by", started_by.value) for started_by in StartedBy
+    ]
+    chosen = [*([item] for item in (*statuses, *others)), *map(list, product(statuses, [("mode", "test")]))]
     for pairs, of in product(chosen, [{}, {"automation_id": history.ids.automation_id}]):
         query: Query = dict(pairs) | of
         expected = [run["id"] for run in old if all(run[name] == value for name, value in query.items())]
@@ -247,7 +255,7 @@ async def test_a_long_history_makes_no_read_dearer(
     two = await make_two(engine, clock)
     service, ids = two.service, two.ours
     listed = (await (await service.token("owner")).get(PREFIX)).data["automations"]
-    [other] = [one["id"] for one in listed if one["id"] != ids.automation_id]
+    [other] = [item["id"] for item in listed if item["id"] != ids.automation_id]
     span = timedelta(days=29)
     history = History(
         ids, other, int(service.members["owner"].person.id), clock.now() - span, clock.now(), span / LONG

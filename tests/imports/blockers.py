@@ -60,8 +60,8 @@ def _general(finding: Finding) -> str:
     if finding.code in _TYPES:
         return finding.code
     first = re.split(r"(?<=[.!?])\s", _PLACE.sub("", finding.message))[0]
-    kept = finding.code == "expression_feature" and finding.message.startswith("“")
-    return f"{finding.code}: {_NUMBER.sub('0', first if kept else _QUOTED.sub('“…”', first))[:160]}"
+    stored = finding.code == "expression_feature" and finding.message.startswith("“")
+    return f"{finding.code}: {_NUMBER.sub('0', first if stored else _QUOTED.sub('“…”', first))[:160]}"
 
 
 @dataclass(slots=True)

@@ -100,36 +100,36 @@ async def _no_sleep(seconds: float) -> None:
 
 
 def _differences(case: Mapping[str, Any], journal: Recording, *, stopped: bool) -> Sequence[str]:
-    found: list[str] = []
+    collected: list[str] = []
     unstable = {tuple(path.split(".")) for path in case["unstable"]}
     expected = {name: runs for name, runs in case["expected"].items() if name != START}
     for name in sorted(set(expected) | set(journal.given)):
         there, ours = expected.get(name), journal.given.get(name)
         if there is None or ours is None:
-            found.append(f"{name}: {'did not run there' if there is None else 'did not run here'}")
+            collected.append(f"{name}: {'did not run there' if there is None else 'did not run here'}")
         elif len(there) != len(ours):
-            found.append(f"{name}: ran {len(there)} times there, {len(ours)} here")
+            collected.append(f"{name}: ran {len(there)} times there, {len(ours)} here")
         else:
-            for number, (one, done) in enumerate(zip(there, ours, strict=True)):
-                found += _run_differences(name, number, one, done, unstable)
-    found += _error_differences(case, journal)
+            for number, (item, done) in enumerate(zip(there, ours, strict=True)):
+                collected += _run_differences(name, number, item, done, unstable)
+    collected += _error_differences(case, journal)
     if bool(case["stopped"]) != stopped:
-        found.append(f"stopped: {case['stopped']!r} there, {stopped} here")
+        collected.append(f"stopped: {case['stopped']!r} there, {stopped} here")
     order = [[name, run] for name, run in case["order"] if name != START]
-    if order != [list(one) for one in journal.ran]:
-        found.append(f"order: {order} there, {journal.ran} here")
-    return found
+    if order != [list(entry) for entry in journal.ran]:
+        collected.append(f"order: {order} there, {journal.ran} here")
+    return collected
 
 
 def _error_differences(case: Mapping[str, Any], journal: Recording) -> Sequence[str]:
-    found = []
+    collected = []
     for name, runs in journal.given.items():
         there = case["errors"].get(name) or [None] * len(runs)
         for number, done in enumerate(runs):
             expected = there[number] if number < len(there) else None
             if bool(expected) != bool(done.error):
-                found.append(f"{name}[{number}]: error {expected!r} there, {done.error!r} here")
-    return found
+                collected.append(f"{name}[{number}]: error {expected!r} there, {done.error!r} here")
+    return collected
 
 
 def _run_differences(
@@ -143,26 +143,26 @@ def _run_differences(
             else [f"{where}: {'no output' if there is None else 'output'} there"]
         )
     ours = [[dict(item.json) for item in items] for items in done.outputs]
-    left, right = _trimmed(there), _trimmed(ours)
-    if len(left) != len(right):
-        return [f"{where}: {[len(o) for o in left]} items there, {[len(o) for o in right]} here"]
-    found = []
-    for output, (one, two) in enumerate(zip(left, right, strict=True)):
-        if len(one) != len(two):
-            found.append(f"{where}.{output}: {len(one)} items there, {len(two)} here")
+    remaining, right = _trimmed(there), _trimmed(ours)
+    if len(remaining) != len(right):
+        return [f"{where}: {[len(o) for o in remaining]} items there, {[len(o) for o in right]} here"]
+    collected = []
+    for output, (entry, two) in enumerate(zip(remaining, right, strict=True)):
+        if len(entry) != len(two):
+            collected.append(f"{where}.{output}: {len(entry)} items there, {len(two)} here")
             continue
-        for place, (a, b) in enumerate(zip(one, two, strict=True)):
-            path = (name, str(number), str(output), str(place))
+        for index, (a, b) in enumerate(zip(entry, two, strict=True)):
+            path = (name, str(number), str(output), str(index))
             if not _equal(a, b, path, unstable):
-                found.append(f"{where}.{output}.{place}: {_short(a, b)}")
-    return found
+                collected.append(f"{where}.{output}.{index}: {_short(a, b)}")
+    return collected
 
 
 def _trimmed(outputs: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
-    kept = list(outputs)
-    while kept and not kept[-1]:
-        kept.pop()
-    return kept
+    stored = list(outputs)
+    while stored and not stored[-1]:
+        stored.pop()
+    return stored
 
 
 def _equal(a: Any, b: Any, path: tuple[str, ...], unstable: set[tuple[str, ...]]) -> bool:
@@ -176,8 +176,8 @@ def _equal(a: Any, b: Any, path: tuple[str, ...], unstable: set[tuple[str, ...]]
         )
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(
-            _equal(one, two, (*path, str(place)), unstable)
-            for place, (one, two) in enumerate(zip(a, b, strict=True))
+            _equal(item, two, (*path, str(index)), unstable)
+            for index, (item, two) in enumerate(zip(a, b, strict=True))
         )
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
@@ -191,8 +191,8 @@ def _short(a: Any, b: Any) -> str:
         names = [name for name in (*a, *b) if a.get(name, "∅") != b.get(name, "∅")]
         a = {name: a.get(name, "∅") for name in dict.fromkeys(names)}
         b = {name: b.get(name, "∅") for name in dict.fromkeys(names)}
-    left, right = (json.dumps(one, ensure_ascii=False, default=str)[:240] for one in (a, b))
-    return f"{left} there, {right} here"
+    remaining, right = (json.dumps(item, ensure_ascii=False, default=str)[:240] for item in (a, b))
+    return f"{remaining} there, {right} here"
 
 
 def cases_of(folder: Path) -> list[Path]:

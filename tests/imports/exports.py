@@ -39,8 +39,8 @@ def chain(*steps: Mapping[str, Any], name: str = "A chain") -> dict[str, Any]:
 def wires(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Each to the next."""
     return {
-        one["name"]: {"main": [[{"node": after["name"], "type": "main", "index": 0}]]}
-        for one, after in itertools.pairwise(nodes)
+        item["name"]: {"main": [[{"node": after["name"], "type": "main", "index": 0}]]}
+        for item, after in itertools.pairwise(nodes)
     }
 
 
@@ -51,24 +51,24 @@ def code(name: str, text: str) -> dict[str, Any]:
 
 def listed(limit: int = 3) -> dict[str, Any]:
     """Reads products of the shop."""
-    asked = {"resource": "product", "operation": "getAll", "limit": limit, "options": {}}
-    return node("Products", "wooCommerce", 1, asked)
+    request_body = {"resource": "product", "operation": "getAll", "limit": limit, "options": {}}
+    return node("Products", "wooCommerce", 1, request_body)
 
 
 def drafted() -> dict[str, Any]:
     """Sets what comes to draft."""
-    asked = {
+    request_body = {
         "resource": "product",
         "operation": "update",
         "productId": "={{ $json.id }}",
         "updateFields": {"status": "draft"},
     }
-    return node("Draft", "wooCommerce", 1, asked)
+    return node("Draft", "wooCommerce", 1, request_body)
 
 
 def told() -> dict[str, Any]:
     """Says something in the channel."""
-    asked = {
+    request_body = {
         "resource": "channelMessage",
         "operation": "create",
         "teamId": "t",
@@ -76,15 +76,15 @@ def told() -> dict[str, Any]:
         "messageType": "text",
         "message": "=Now {{ $json.id }}",
     }
-    return node("Tell", "microsoftTeams", 1.1, asked)
+    return node("Tell", "microsoftTeams", 1.1, request_body)
 
 
 def calling(steps: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
     """A step that calls a workflow of these steps."""
     within = chain(*steps)
     within["nodes"][0] = {**BEGIN, "type": "n8n-nodes-base.executeWorkflowTrigger"}
-    asked = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}, **more}
-    return node("Call", "executeWorkflow", 1.2, asked)
+    request_body = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}, **more}
+    return node("Call", "executeWorkflow", 1.2, request_body)
 
 
 async def kept(shop: Shop, export: Mapping[str, Any]) -> keep.StoredImport:

@@ -259,8 +259,10 @@ def _webhook_path(random: Random) -> tuple[str, Any]:
 def _credential(random: Random) -> tuple[str, Any]:
     value = _any(random)
     data: Any = {random.choice((*NAMES, "value", "password")): value, "port": 443}
-    kept = {"httpHeaderAuth": {"id": "12", "name": "Shop", "data": data if random.random() < 0.7 else value}}
-    return value, workflow({}, credentials=kept)
+    stored = {
+        "httpHeaderAuth": {"id": "12", "name": "Shop", "data": data if random.random() < 0.7 else value}
+    }
+    return value, workflow({}, credentials=stored)
 
 
 def _beside(random: Random) -> tuple[str, Any]:
@@ -336,8 +338,8 @@ def _field(random: Random) -> str:
 
 
 def _sku(random: Random) -> str:
-    begin, end = random.choice(("SK", "TS-BLK", "KEY", "AB")), random.choice(("XL", "M", "2024"))
-    return f"{begin}-{random.randrange(10**5)}-{end}"
+    start, end = random.choice(("SK", "TS-BLK", "KEY", "AB")), random.choice(("XL", "M", "2024"))
+    return f"{start}-{random.randrange(10**5)}-{end}"
 
 
 def _product_address(random: Random) -> str:

@@ -76,7 +76,9 @@ async def test_a_workflow_calls_itself_at_its_trigger_for_calls(shop: Shop) -> N
 def test_a_workflow_that_cannot_call_itself_is_refused(export: dict[str, Any], words: str) -> None:
     """It has no such trigger, or would never end."""
     [error] = [
-        one for one in read_value(export).findings if one.level is FindingLevel.ERROR and one.step == "Call"
+        finding
+        for finding in read_value(export).findings
+        if finding.level is FindingLevel.ERROR and finding.step == "Call"
     ]
     assert (error.code, words in error.message) == ("sub_workflow_missing", True)
 
@@ -116,8 +118,8 @@ async def test_a_chosen_import_runs_inside_its_step(shop: Shop) -> None:
     chosen = await import_of(shop, passed_to(code("Add", "return [{json: {sum: $input.all().length}}]")))
     calls = {"Call": {"import_id": chosen}}
     assert '[{"sum":2}]' in await told_by_see(shop, chain(TWO, call_by_id(), seen()), calls)
-    each = chain(TWO, call_by_id(mode="each"), seen(), name="Each")
-    assert '[{"sum":1},{"sum":1}]' in await told_by_see(shop, each, calls)
+    record = chain(TWO, call_by_id(mode="each"), seen(), name="Each")
+    assert '[{"sum":1},{"sum":1}]' in await told_by_see(shop, record, calls)
 
 
 @on_one_engine
@@ -140,9 +142,9 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
 async def test_what_a_chosen_workflow_sends_is_approved_with_its_step(shop: Shop) -> None:
     """The message waits for approval and goes once, also when its import is deleted meanwhile."""
     chosen = await import_of(shop, passed_to(told()))
-    made = code("One", "return [{json: {id: 7}}]")
+    created = code("One", "return [{json: {id: 7}}]")
     calls, bindings = {"Call": {"import_id": chosen}}, {"Call": bound(shop)}
-    automation = await automated(shop, chain(made, call_by_id()), calls=calls, bindings=bindings)
+    automation = await automated(shop, chain(created, call_by_id()), calls=calls, bindings=bindings)
     await shop.write(partial(keep.delete, actor=shop.owner, import_id=chosen))
     run = await shop.waiting(automation)
     assert shop.writes() == []
@@ -237,12 +239,12 @@ async def errors_of(shop: Shop, export: dict[str, Any], calls: JsonObject) -> li
 async def test_a_choice_that_cannot_be_is_refused_at_its_step(shop: Shop) -> None:
     """No such step, no such import, one that cannot run, the workflow itself, one that waits, too many."""
     export = chain(call_by_id())
-    own = await import_of(shop, export)
+    own_import_of = await import_of(shop, export)
     good = await import_of(shop, passed_to(code("Good", "return []"), name="Good"))
     unsupported = (await kept(shop, passed_to(node("Odd", "mySql", 1, {}), name="Odd"))).record.id
     rest = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 1, "unit": "hours"})
     waits = await import_of(shop, passed_to(rest, name="Waits"))
-    for choice in (own, unsupported, waits, "nothing"):
+    for choice in (own_import_of, unsupported, waits, "nothing"):
         assert await errors_of(shop, export, {"Call": {"import_id": choice}}) == ["calls.Call"]
     assert await errors_of(shop, export, {"Else": {"import_id": good}}) == ["calls.Else"]
     assert await errors_of(shop, export, {"Call": {"id": good}}) == ["calls.Call"]
@@ -256,14 +258,14 @@ async def test_a_preview_names_the_steps_that_call_and_proposes_the_import_of_th
     """With a choice it shows what the workflow inside would do."""
     chosen = await import_of(shop, passed_to(told(), name="Called"))
     record = (await kept(shop, chain(call_by_id(wanted="called")))).record
-    shown = partial(preview, actor=shop.owner, plan=record.plan or {}, issues=[])
-    before = await shop.read(partial(shown, query=PreviewQuery()))
+    displayed = partial(preview, actor=shop.owner, plan=record.plan or {}, issues=[])
+    before = await shop.read(partial(displayed, query=PreviewQuery()))
     assert before["callable"] == [
         {"step": "Call", "workflow": "called", "import_id": None, "name": None, "proposed": chosen}
     ]
     assert before["readiness"]["unbound"] == [{"step": "Call", "kind": "workflow", "why": "no_connection"}]
     assert before["sends"] == []
-    after = await shop.read(partial(shown, query=PreviewQuery(calls={"Call": {"import_id": chosen}})))
+    after = await shop.read(partial(displayed, query=PreviewQuery(calls={"Call": {"import_id": chosen}})))
     assert after["sends"] == ["Call"]
     assert [row["step"] for row in after["bindable"]] == ["Call"]
     assert after["callable"][0]["import_id"] == chosen

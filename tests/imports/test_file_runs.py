@@ -22,10 +22,10 @@ def fetched(**more: Any) -> dict[str, Any]:
 
 def reading() -> dict[str, Any]:
     """Fetches, reads and checks a price list, by two steps that see its file."""
-    told = "const f = $('Fetch').first().binary.data; return [{json: {n: items.length, ...f}}]"
+    actual = "const f = $('Fetch').first().binary.data; return [{json: {n: items.length, ...f}}]"
     stop = "={{ $json.n + ' ' + $json.fileName + ' ' + $json.mimeType + ' ' + $json.bytes }}"
     ending = node("Tell", "stopAndError", 1, {"errorType": "errorMessage", "errorMessage": stop})
-    return chain(fetched(), node("Read", "extractFromFile", 1, {}), code("Look", told), ending)
+    return chain(fetched(), node("Read", "extractFromFile", 1, {}), code("Look", actual), ending)
 
 
 def answers(shop: Shop, *, status: int = 200, times: int = 1) -> None:
@@ -92,4 +92,6 @@ async def test_a_killed_run_finds_its_file(shop: Shop, point: str) -> None:
 def test_files_that_cannot_be_fetched_are_told(parameters: dict[str, Any], words: str) -> None:
     """Each is an error of its step."""
     findings = read_value(chain(fetched(**parameters))).findings
-    assert any(words in one.message for one in findings if one.level is FindingLevel.ERROR), findings
+    assert any(words in finding.message for finding in findings if finding.level is FindingLevel.ERROR), (
+        findings
+    )

@@ -251,8 +251,10 @@ async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
 )
 def test_what_cannot_be_sent_is_an_error(step: dict[str, Any], code_: str) -> None:
     """Files, certificates, proxies, and whatever is not known."""
-    found = [one.code for one in read_value(chain(step)).findings if str(one.level) == "error"]
-    assert found == [code_]
+    collected = [
+        finding.code for finding in read_value(chain(step)).findings if str(finding.level) == "error"
+    ]
+    assert collected == [code_]
 
 
 PLAIN = ORDERS.replace("https://", "http://")
@@ -261,11 +263,18 @@ PLAIN = ORDERS.replace("https://", "http://")
 @on_one_engine
 async def test_an_address_over_http_is_called_where_no_key_goes_with_it(partner: OpenApi) -> None:
     """For reads and sends, with a warning; a redirect of the host to https is followed, one back is not."""
-    [finding] = [one for one in read_value(chain(http(url=PLAIN))).findings if "http address" in one.message]
+    [finding] = [
+        each_finding
+        for each_finding in read_value(chain(http(url=PLAIN))).findings
+        if "http address" in each_finding.message
+    ]
     assert str(finding.level) == "warning"
     run = await partner.ran(http(url=PLAIN), http(url=PLAIN, method="POST") | {"name": "Send"})
     assert run.status is RunStatus.SUCCEEDED, run
-    assert [f"{one.method} {one.url}" for one in partner.api.seen] == [f"GET {PLAIN}", f"POST {PLAIN}"]
+    assert [f"{each_request.method} {each_request.url}" for each_request in partner.api.seen] == [
+        f"GET {PLAIN}",
+        f"POST {PLAIN}",
+    ]
     partner.api.seen.clear()
     for url, leads_to, status in ((PLAIN, ORDERS, RunStatus.SUCCEEDED), (ORDERS, PLAIN, RunStatus.FAILED)):
         there = httpx.Response(301, headers={"location": leads_to}, stream=httpx.ByteStream(b""))
@@ -273,14 +282,18 @@ async def test_an_address_over_http_is_called_where_no_key_goes_with_it(partner:
             there if str(request.url) == url else _json(b"{}")
         )
         assert (await partner.ran(http(url=url))).status is status
-    assert [str(one.url) for one in partner.api.seen] == [PLAIN, ORDERS, ORDERS]
+    assert [str(item.url) for item in partner.api.seen] == [PLAIN, ORDERS, ORDERS]
 
 
 @on_one_engine
 async def test_a_key_is_never_sent_over_http(partner: OpenApi) -> None:
     """A literal address is an error of the import, a computed one fails its item."""
     account = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
-    [error] = [one for one in read_value(chain(http(url=PLAIN, **account))).findings if one.level == "error"]
+    [error] = [
+        finding
+        for finding in read_value(chain(http(url=PLAIN, **account))).findings
+        if finding.level == "error"
+    ]
     assert "can read its key" in error.message
     connection = await partner.shop.connect("http_api", {"hosts": API, "token": "token-5d1e"})
     computed = http(url="={{ 'http:' + '//" + API + "/orders' }}", **account)

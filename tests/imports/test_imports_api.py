@@ -37,24 +37,24 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
     export = chain(code("One", "return [{json: {}}]"), drafted(), told())
     heard = await member.post(PATH, body(export))
     assert heard.status == 201, heard.body
-    made = heard.data["import"]
-    assert made["supported"] is True
-    assert made["needs"] == ["store", "teams"]
-    assert made["step_count"] == 3
-    assert [step["operation"] for step in made["plan"]["steps"]] == [
+    created = heard.data["import"]
+    assert created["supported"] is True
+    assert created["needs"] == ["store", "teams"]
+    assert created["step_count"] == 3
+    assert [step["operation"] for step in created["plan"]["steps"]] == [
         "code",
         "woocommerce.product.update",
         "teams.post",
     ]
     again = await member.post(PATH, body(json.loads(json.dumps(export, sort_keys=True)), "Another name"))
-    assert (again.status, again.data["import"]["id"]) == (200, made["id"])
+    assert (again.status, again.data["import"]["id"]) == (200, created["id"])
     listed = (await member.get(PATH)).data["imports"]
-    assert [one["id"] for one in listed] == [made["id"]]
+    assert [item["id"] for item in listed] == [created["id"]]
     assert "plan" not in listed[0]
-    found = await member.get(f"{PATH}/{made['id']}")
-    assert found.data["import"]["plan"] == made["plan"]
-    assert (await member.delete(f"{PATH}/{made['id']}")).status == 200
-    assert (await member.get(f"{PATH}/{made['id']}")).status == 404
+    answer = await member.get(f"{PATH}/{created['id']}")
+    assert answer.data["import"]["plan"] == created["plan"]
+    assert (await member.delete(f"{PATH}/{created['id']}")).status == 200
+    assert (await member.get(f"{PATH}/{created['id']}")).status == 404
 
 
 async def test_the_hundred_and_first_is_refused(service: Service) -> None:
@@ -87,8 +87,8 @@ async def test_what_is_no_export_or_too_large_is_refused(service: Service) -> No
     names = [node(f"N{number}", "noOp", 1, {}) for number in range(1001)]
     over = await member.post(PATH, body({"nodes": [BEGIN, *names], "connections": {}}))
     assert over.status == 422
-    at = await member.post(PATH, body({"nodes": [BEGIN, *names[:999]], "connections": {}}))
-    assert at.status == 201, at.body
+    answer = await member.post(PATH, body({"nodes": [BEGIN, *names[:999]], "connections": {}}))
+    assert answer.status == 201, answer.body
 
 
 WITHOUT_A_USABLE_STEP: dict[str, list[Any]] = {
@@ -116,7 +116,7 @@ async def test_an_export_without_a_usable_step_is_refused(service: Service, node
     See docs/design/api/imports.md#requests.
     """
     member = await service.token("member")
-    export = {"nodes": nodes, "connections": wires([one for one in nodes if isinstance(one, dict)])}
+    export = {"nodes": nodes, "connections": wires([node for node in nodes if isinstance(node, dict)])}
     for content in (export, {"workflow": export}, [export], json.dumps(export)):
         for path, sent in ((PATH, body(content)), (f"{PATH}/preview", body(content))):
             if path != PATH:
@@ -147,10 +147,10 @@ async def test_secrets_are_named_and_never_kept(service: Service) -> None:
     fields = {"assignments": [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]}
     heard = await member.post(PATH, body(chain(node("Keys", "set", 3.4, {"assignments": fields}))))
     assert heard.status == 201, heard.body
-    made = heard.data["import"]
+    created = heard.data["import"]
     assert secret not in json.dumps(heard.body)
-    named = [one for one in made["issues"] if one["code"] == "secret_removed"]
-    assert [one["step"] for one in named] == ["Keys"]
+    named = [issue for issue in created["issues"] if issue["code"] == "secret_removed"]
+    assert [item["step"] for item in named] == ["Keys"]
 
     async def stored(tx: Any) -> str:
         rows = await tx.all("SELECT id, content, content_key, plan FROM imports", {})
@@ -200,13 +200,15 @@ async def test_a_rotation_seals_imports_under_the_new_data_key(service: Service)
     """Each once; a second pass finds none, and what was sealed anew opens with the new key."""
     member = await service.token("member")
     step = node("Step", "set", 3.4, {"assignments": {"assignments": []}}, notes="Sealed twice")
-    made = (await member.post(PATH, body(chain(step)))).data["import"]
+    created = (await member.post(PATH, body(chain(step)))).data["import"]
     org, masters = service.own.organization.id, service.context.vault.masters
     number = await service.write(partial(rotation.new_key, org=org, masters=masters), org=org)
     assert number is not None
     others = partial(imports.sealed_under_others, org=org, number=number)
-    assert await service.write(others, org=org) == [made["id"]]
-    reseal = partial(rotation.seal_import_anew, org=org, masters=masters, import_id=made["id"], number=number)
+    assert await service.write(others, org=org) == [created["id"]]
+    reseal = partial(
+        rotation.seal_import_anew, org=org, masters=masters, import_id=created["id"], number=number
+    )
     assert await service.write(reseal, org=org) == 1
     assert await service.write(others, org=org) == []
     assert await service.write(reseal, org=org) == 0
@@ -248,12 +250,12 @@ async def test_a_preview_keeps_nothing(service: Service) -> None:
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"), told(), node("Odd", "fluxCapacitor", 2, {}))
     sent = {"source": "workflow_tool", "content": export}
-    shown = (await member.post(f"{PATH}/preview", sent)).data
-    shown = shown.get("preview", shown)
-    assert shown["would_wait_for_approval"] is True
-    assert shown["sends"] == ["Tell"]
-    assert [one["step"] for one in shown["readiness"]["unconfigured"]] == ["Tell"]
-    assert [one["step"] for one in shown["issues"] if one["level"] == "error"] == ["Odd"]
+    data = (await member.post(f"{PATH}/preview", sent)).data
+    data = data.get("preview", data)
+    assert data["would_wait_for_approval"] is True
+    assert data["sends"] == ["Tell"]
+    assert [item["step"] for item in data["readiness"]["unconfigured"]] == ["Tell"]
+    assert [issue["step"] for issue in data["issues"] if issue["level"] == "error"] == ["Odd"]
     assert (await member.get(PATH)).data["imports"] == []
 
 
@@ -265,27 +267,35 @@ async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: 
     Interface statements: 2.3 workflow; 4.3 imports; 9 plan_version.
     """
     member = await service.token("member")
-    kept = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
-    asked = {"name": "Told", "schedule": MANUAL, "idempotency_key": "same"}
-    heard = await member.post(f"{PATH}/{kept['id']}/automations", asked)
+    stored = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
+    request_body = {"name": "Told", "schedule": MANUAL, "idempotency_key": "same"}
+    heard = await member.post(f"{PATH}/{stored['id']}/automations", request_body)
     assert heard.status == 201, heard.body
-    made = heard.data["automation"]
-    assert (made["kind"], made["import_id"], made["send_mode"]) == ("workflow", kept["id"], "ask")
-    assert (made["source"], made["bindings"], made["plan_version"]) == ("workflow_tool", {}, 1)
-    again = await member.post(f"{PATH}/{kept['id']}/automations", asked)
-    assert (again.status, again.data["automation"]["id"]) == (200, made["id"])
-    found = (await member.get(f"/v1/automations/{made['id']}")).data["automation"]
-    assert found["readiness"]["unconfigured"][0]["why"] == "no_connection"
-    assert found["send_mode_allowed"] is False
-    refused = await member.post(f"/v1/automations/{made['id']}/runs", {"idempotency_key": "r"})
+    new_automation = heard.data["automation"]
+    assert (new_automation["kind"], new_automation["import_id"], new_automation["send_mode"]) == (
+        "workflow",
+        stored["id"],
+        "ask",
+    )
+    assert (new_automation["source"], new_automation["bindings"], new_automation["plan_version"]) == (
+        "workflow_tool",
+        {},
+        1,
+    )
+    again = await member.post(f"{PATH}/{stored['id']}/automations", request_body)
+    assert (again.status, again.data["automation"]["id"]) == (200, new_automation["id"])
+    automation = (await member.get(f"/v1/automations/{new_automation['id']}")).data["automation"]
+    assert automation["readiness"]["unconfigured"][0]["why"] == "no_connection"
+    assert automation["send_mode_allowed"] is False
+    refused = await member.post(f"/v1/automations/{new_automation['id']}/runs", {"idempotency_key": "r"})
     assert (refused.status, refused.code) == (422, "not_ready")
     binding = {"integration_id": 1, "kind": "teams", "target": None}
     wrong = {"version": 1, "bindings": {"No such step": binding}}
-    assert (await member.patch(f"/v1/automations/{made['id']}", wrong)).status == 422
-    assert (await member.delete(f"{PATH}/{kept['id']}")).status == 200
-    assert (await member.get(f"/v1/automations/{made['id']}")).status == 200
+    assert (await member.patch(f"/v1/automations/{new_automation['id']}", wrong)).status == 422
+    assert (await member.delete(f"{PATH}/{stored['id']}")).status == 200
+    assert (await member.get(f"/v1/automations/{new_automation['id']}")).status == 200
     there = await service.write(
-        partial(plans.get, org=service.own.organization.id, automation=made["id"], version=1),
+        partial(plans.get, org=service.own.organization.id, automation=new_automation["id"], version=1),
         org=service.own.organization.id,
     )
     assert there is not None
@@ -294,9 +304,9 @@ async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: 
 async def test_what_cannot_run_is_kept_but_not_run(service: Service) -> None:
     """See docs/design/imports-n8n.md#findings."""
     member = await service.token("member")
-    kept = (await member.post(PATH, body(chain(node("Odd", "fluxCapacitor", 2, {}))))).data["import"]
-    assert kept["supported"] is False
-    refused = await member.post(f"{PATH}/{kept['id']}/automations", {"name": "Odd", "schedule": MANUAL})
+    stored = (await member.post(PATH, body(chain(node("Odd", "fluxCapacitor", 2, {}))))).data["import"]
+    assert stored["supported"] is False
+    refused = await member.post(f"{PATH}/{stored['id']}/automations", {"name": "Odd", "schedule": MANUAL})
     assert refused.status == 422
 
 
@@ -308,21 +318,27 @@ async def test_five_hundred_bindings_are_looked_at_and_no_more(service: Service)
     Interface statements: 8 bindings.
     """
     member = await service.token("member")
-    kept = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
-    asked = {"name": "Told", "schedule": MANUAL}
-    made = (await member.post(f"{PATH}/{kept['id']}/automations", asked)).data["automation"]
+    stored = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
+    request_body = {"name": "Told", "schedule": MANUAL}
+    new_automation = (await member.post(f"{PATH}/{stored['id']}/automations", request_body)).data[
+        "automation"
+    ]
     binding = {"integration_id": 1, "kind": "teams", "target": None}
     refused = {}
     for count in (500, 501):
-        given = {f"Step {number}": binding for number in range(count)}
-        heard = await member.patch(f"/v1/automations/{made['id']}", {"version": 1, "bindings": given})
+        supplied_values = {f"Step {number}": binding for number in range(count)}
+        heard = await member.patch(
+            f"/v1/automations/{new_automation['id']}", {"version": 1, "bindings": supplied_values}
+        )
         assert heard.status == 422
         refused[count] = set(heard.errors)
     assert refused[501] == {"bindings"}
     assert refused[500] == {f"bindings.Step {number}" for number in range(500)}
     for number in (0, 2**53, 2**70):
-        given = {"Told": {**binding, "integration_id": number}}
-        heard = await member.post(f"{PATH}/{kept['id']}/preview", {"bindings": given})
+        supplied_values = {"Told": {**binding, "integration_id": number}}
+        heard = await member.post(f"{PATH}/{stored['id']}/preview", {"bindings": supplied_values})
         assert (heard.status, set(heard.errors)) == (422, {"bindings.Told"})
-        heard = await member.patch(f"/v1/automations/{made['id']}", {"version": 1, "bindings": given})
+        heard = await member.patch(
+            f"/v1/automations/{new_automation['id']}", {"version": 1, "bindings": supplied_values}
+        )
         assert (heard.status, set(heard.errors)) == (422, {"bindings.Told"})

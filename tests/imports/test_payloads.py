@@ -95,10 +95,10 @@ async def test_a_known_key_gives_its_run_whatever_the_payload(shop: Shop) -> Non
 async def test_a_payload_may_have_256_kib_and_no_more(shop: Shop) -> None:
     """Counted as compact JSON in UTF-8."""
     automation = await automated(shop, shown_by("manualTrigger"))
-    most = {"a": "x" * (payloads.MAX_BYTES - len('{"a":""}'))}
-    assert not (await started(shop, automation, most)).replayed
+    limit = {"a": "x" * (payloads.MAX_BYTES - len('{"a":""}'))}
+    assert not (await started(shop, automation, limit)).replayed
     with pytest.raises(ValidationFailed) as refused:
-        await started(shop, automation, {"a": most["a"] + "x"}, key="two")
+        await started(shop, automation, {"a": limit["a"] + "x"}, key="two")
     assert list(refused.value.errors or ()) == ["payload"]
 
 
@@ -158,8 +158,10 @@ async def test_further_pages_of_a_form_are_asked_for_at_the_start(shop: Shop) ->
 @pytest.mark.parametrize("page", [{"fieldType": "file"}, {"fieldLabel": "={{ $json.label }}"}])
 def test_a_page_that_cannot_be_asked_for_beforehand_is_an_error(page: dict[str, Any]) -> None:
     """It takes a file, or what it asks for is only known in the run."""
-    errors = [one for one in read_value(with_page(**page)).findings if one.level is FindingLevel.ERROR]
-    assert [(one.step, "nobody can fill in" in one.message) for one in errors] == [("Second", True)]
+    errors = [
+        finding for finding in read_value(with_page(**page)).findings if finding.level is FindingLevel.ERROR
+    ]
+    assert [(error.step, "nobody can fill in" in error.message) for error in errors] == [("Second", True)]
 
 
 async def test_an_automation_of_a_template_takes_no_payload(shop: Shop) -> None:

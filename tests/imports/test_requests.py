@@ -126,13 +126,13 @@ async def test_an_answer_is_read_as_an_older_step_says_and_errors_of_graphql_fai
     pages(shop, [{"n": 1}, {"n": 2}])
     run, _, items = await ran(shop, node("Ask", "httpRequest", 2, {"url": ADDRESS}))
     assert (run.status, items) == (RunStatus.SUCCEEDED, 2), run
-    asked = {"endpoint": ADDRESS, "query": "{ a }"}
+    request_body = {"endpoint": ADDRESS, "query": "{ a }"}
     for body, status in (
         ({"data": {"a": 1}}, RunStatus.SUCCEEDED),
         ({"data": None, "errors": [{"message": "gone"}]}, RunStatus.FAILED),
     ):
         shop.fault("status", "POST", "/wp-json/pages", status=200, body=body)
-        run = await shop.drained(await automated(shop, chain(node("Ask", "graphql", 1, asked))))
+        run = await shop.drained(await automated(shop, chain(node("Ask", "graphql", 1, request_body))))
         assert run.status == status, run
 
 
@@ -157,7 +157,7 @@ async def test_data_cannot_make_a_query_of_graphql_change_anything(shop: Shop) -
 def findings(step: dict[str, Any]) -> list[tuple[str, str]]:
     """Level and code of what reading finds at a step."""
     read = read_value(chain(step))
-    return [(str(one.level), one.code) for one in read.findings if one.step == step["name"]]
+    return [(str(finding.level), finding.code) for finding in read.findings if finding.step == step["name"]]
 
 
 @pytest.mark.parametrize(
@@ -213,16 +213,20 @@ async def test_a_question_in_graphql_sends_no_header_that_cannot_be(shop: Shop) 
     See docs/design/security.md#imported-workflows.
     """
     rows = {"parameter": [{"name": "X-Kind", "value": "={{ 'a\\r\\nhost: b' }}"}]}
-    asked = {"endpoint": ADDRESS, "query": "{ shop { name } }", "headerParametersUi": rows}
-    run = await shop.drained(await automated(shop, chain(node("Ask", "graphql", 1, asked))))
+    request_body = {"endpoint": ADDRESS, "query": "{ shop { name } }", "headerParametersUi": rows}
+    run = await shop.drained(await automated(shop, chain(node("Ask", "graphql", 1, request_body))))
     assert run.status is RunStatus.FAILED
     assert "X-Kind" in str((await shop.steps(run))[-1]["message"])
 
 
 def signed_in(path: str, **more: Any) -> dict[str, Any]:
     """A request that signs in to the shop with a credential of the tool."""
-    asked = {"url": f"https://{HOST}{path}", "authentication": "predefinedCredentialType", "options": {}}
-    return node("Ask", "httpRequest", 4.2, asked | {"nodeCredentialType": "wooCommerceApi"} | more)
+    request_body = {
+        "url": f"https://{HOST}{path}",
+        "authentication": "predefinedCredentialType",
+        "options": {},
+    }
+    return node("Ask", "httpRequest", 4.2, request_body | {"nodeCredentialType": "wooCommerceApi"} | more)
 
 
 @on_one_engine
@@ -232,9 +236,9 @@ async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop
     See docs/design/imports-n8n.md#http-steps.
     """
     query = {"sendQuery": True, "queryParameters": {"parameters": [{"name": "per_page", "value": "4"}]}}
-    own = {"integration_id": shop.connections["woocommerce"].integration_id}
-    asked = signed_in("/wp-json/wc/v3/products", **query)
-    run = await shop.drained(await automated(shop, chain(asked), **own))
+    own_values = {"integration_id": shop.connections["woocommerce"].integration_id}
+    asked_signed_in = signed_in("/wp-json/wc/v3/products", **query)
+    run = await shop.drained(await automated(shop, chain(asked_signed_in), **own_values))
     assert run.status is RunStatus.SUCCEEDED, run
     rows = await shop.steps(run)
     assert rows[-1]["counts"]["read"] == 4
@@ -244,10 +248,12 @@ async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop
         "/wp-json/wc/v3/products/../settings",
         "/wp-json/wp/v2/users",
     ):
-        run = await shop.drained(await automated(shop, chain(signed_in(path)), **own))
+        run = await shop.drained(await automated(shop, chain(signed_in(path)), **own_values))
         assert run.status is RunStatus.FAILED, path
     elsewhere = signed_in("", url="https://third.example/wp-json/wc/v3/products")
-    assert (await shop.drained(await automated(shop, chain(elsewhere), **own))).status is RunStatus.FAILED
+    assert (
+        await shop.drained(await automated(shop, chain(elsewhere), **own_values))
+    ).status is RunStatus.FAILED
 
 
 @on_one_engine
@@ -256,11 +262,11 @@ async def test_what_a_signed_in_read_is_asked_by_makes_it_nothing_else(shop: Sho
 
     See docs/design/imports-n8n.md#http-steps and docs/design/security.md#promises.
     """
-    own = {"integration_id": shop.connections["woocommerce"].integration_id}
+    own_values = {"integration_id": shop.connections["woocommerce"].integration_id}
     for name in ("_method", " _method", "[method", "rest_route", "rest.route", "x"):
-        told = [{"name": name, "value": "DELETE"}, {"name": "force", "value": "true"}]
-        query = {"sendQuery": True, "queryParameters": {"parameters": told}}
-        automation = await automated(shop, chain(signed_in("/wp-json/wc/v3/products", **query)), **own)
+        actual = [{"name": name, "value": "DELETE"}, {"name": "force", "value": "true"}]
+        query = {"sendQuery": True, "queryParameters": {"parameters": actual}}
+        automation = await automated(shop, chain(signed_in("/wp-json/wc/v3/products", **query)), **own_values)
         before = shop.world.state.ledger.last_seq
         run = await shop.drained(automation, Mode.TEST)
         assert run.status is RunStatus.FAILED, name

@@ -204,24 +204,26 @@ async def test_a_called_workflow_holds_no_more_than_a_run(shop: Shop) -> None:
     See docs/design/runs.md#checkpoints.
     """
     text = "return [{json: {i: ($input.first().json.i ?? 0) + 1, text: 'x'.repeat(%d)}}]"
-    for most, ends in (2, RunStatus.SUCCEEDED), (9, RunStatus.FAILED):
+    for limit, ends in (2, RunStatus.SUCCEEDED), (9, RunStatus.FAILED):
         within = chain(
-            code("Big", text % 6_000_000), node("Round", "if", 2.2, _below(most)), code("Out", "return {}")
+            code("Big", text % 6_000_000), node("Round", "if", 2.2, _below(limit)), code("Out", "return {}")
         )
         within["nodes"][0] = node("Begin", "executeWorkflowTrigger", 1, {})
         again = [{"node": "Big", "type": "main", "index": 0}]
         within["connections"]["Round"] = {"main": [again, [{"node": "Out", "type": "main", "index": 0}]]}
-        asked = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}}
-        run = await shop.drained(await automated(shop, chain(node("Call", "executeWorkflow", 1.2, asked))))
+        request_body = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}}
+        run = await shop.drained(
+            await automated(shop, chain(node("Call", "executeWorkflow", 1.2, request_body)))
+        )
         assert run.status is ends, run.message
         assert run.code == ("too_much_data" if ends is RunStatus.FAILED else None)
 
 
-def _below(most: int) -> dict[str, Any]:
+def _below(limit: int) -> dict[str, Any]:
     """As long as a count is below `most`."""
     compared = {
         "leftValue": "={{ $json.i }}",
-        "rightValue": most,
+        "rightValue": limit,
         "operator": {"type": "number", "operation": "lt"},
     }
     return {"conditions": {"options": {"version": 2}, "combinator": "and", "conditions": [compared]}}
@@ -238,12 +240,12 @@ async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: S
     reading = {
         "assignments": {"assignments": [{"name": "n", "value": "={{ $json.number }}", "type": "string"}]}
     }
-    kept = fixed | {"includeOtherFields": True}
+    stored = fixed | {"includeOtherFields": True}
     near = {"assignments": {"assignments": [{"name": "b", "value": "={{ $json.a }}", "type": "number"}]}}
     export = chain(
         node("Post", "httpRequest", 4.2, post),
         node("Pass", "noOp", 1, {}),
-        node("Fixed", "set", 3.4, kept),
+        node("Fixed", "set", 3.4, stored),
         node("Near", "set", 3.4, near),
         node("Script", "code", 2, {"jsCode": "return [{json: {n: $('Post').first().json.number}}]"}),
     )
@@ -277,22 +279,22 @@ async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: S
 
     See docs/design/imports-n8n.md#node-types and docs/design/runs.md#execution.
     """
-    each = code("Two", "return [{json: {limit: 1}}, {json: {limit: 2}}]")
+    record = code("Two", "return [{json: {limit: 1}}, {json: {limit: 2}}]")
     reading = listed() | {"parameters": listed()["parameters"] | {"limit": "={{ $json.limit }}"}}
-    export = chain(each, calling([reading, drafted()], mode="each"), node("After", "noOp", 1, {}))
+    export = chain(record, calling([reading, drafted()], mode="each"), node("After", "noOp", 1, {}))
     automation = await automated(shop, export, integration_id=store(shop))
     tried = await shop.drained(automation, Mode.TEST)
     assert (tried.status, shop.writes(), len(await shop.changes(tried))) == (RunStatus.SUCCEEDED, [], 3)
     run = await shop.waiting(automation)
     changes = await shop.changes(run)
-    assert [one.name for one in changes] == ["Call"] * 3
+    assert [change.name for change in changes] == ["Call"] * 3
     await shop.approve(run, [changes[2]])
     await shop.restart()
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert len(shop.applied()) == len({one.proposal.object.id for one in changes[:2]})
+    assert len(shop.applied()) == len({each_change.proposal.object.id for each_change in changes[:2]})
     history = await shop.read(partial(step_values.values, org=shop.owner.org, run=run.id))
-    [after] = [one for one in history if one.name == "After"]
+    [after] = [each_step_value for each_step_value in history if each_step_value.name == "After"]
     assert len(after.output["out"][0]) == 2
 
 
@@ -314,11 +316,13 @@ async def test_answers_are_gathered_up_to_a_steps_bound_and_no_further(shop: Sho
     """
     fault = {"kind": "status", "path": "/long", "status": 200, "body": {"text": "x" * 3_000_000}, "count": -1}
     long = shop.world.state.faults.make(fault)
-    asked = {"url": f"https://{ELSEWHERE}/long", "options": {}}
+    request_body = {"url": f"https://{ELSEWHERE}/long", "options": {}}
     for items, code_, calls in (2, None, 2), (9, "too_much_data", 3):
         many = code("Many", f"return Array.from({{length: {items}}}, (_, i) => ({{json: {{i}}}}))")
         before = long.hits
-        run = await shop.drained(await automated(shop, chain(many, node("Ask", "httpRequest", 4.2, asked))))
+        run = await shop.drained(
+            await automated(shop, chain(many, node("Ask", "httpRequest", 4.2, request_body)))
+        )
         assert run.code == code_, run
         assert (await shop.steps(run))[-1]["code"] == code_
         assert long.hits - before == calls
@@ -333,8 +337,10 @@ async def test_no_step_reaches_what_the_operator_opened_for_connections(shop: Sh
     open_ = shop.world.state.faults.make({"kind": "status", "path": "/long", "status": 200, "count": -1})
     for url in f"http://{HOST}/long", f"https://{HOST}/long":
         for method in "GET", "POST":
-            asked = {"method": method, "url": f"={{{{ '{url}' }}}}", "options": {}}
-            run = await shop.drained(await automated(shop, chain(node("Ask", "httpRequest", 4.2, asked))))
+            request_body = {"method": method, "url": f"={{{{ '{url}' }}}}", "options": {}}
+            run = await shop.drained(
+                await automated(shop, chain(node("Ask", "httpRequest", 4.2, request_body)))
+            )
             if run.status is RunStatus.WAITING_APPROVAL:
                 await shop.approve(run)
                 run = await shop.until_settled(run)
@@ -362,7 +368,7 @@ async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) 
 
     See docs/design/imports-n8n.md#http-steps and docs/design/approvals.md#decisions.
     """
-    asked = {
+    request_body = {
         "method": "POST",
         "url": f"={{{{ 'https://{ELSEWHERE}/wp-json/elsewhere' }}}}",
         "sendHeaders": True,
@@ -372,13 +378,13 @@ async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) 
         "body": "a" * 6000,
         "options": {},
     }
-    automation = await automated(shop, chain(node("Post", "httpRequest", 4.2, asked)))
+    automation = await automated(shop, chain(node("Post", "httpRequest", 4.2, request_body)))
     tried = await shop.drained(automation, Mode.TEST)
     assert (tried.status, shop.writes()) == (RunStatus.SUCCEEDED, [])
     run = await shop.waiting(automation)
     assert shop.writes() == []
     [change] = await shop.changes(run)
-    fields = {one["field"]: one for one in change_wire(change)["fields"]}
+    fields = {field["field"]: field for field in change_wire(change)["fields"]}
     assert "x-kind: odd" in fields["headers"]["after"]
     assert fields["body"]["truncated"] is True
     await shop.approve(run)
@@ -419,8 +425,13 @@ async def test_each_turn_of_a_loop_has_its_row(shop: Shop) -> None:
 @on_one_engine
 async def test_a_date_beyond_all_calendars_fails_its_step_and_not_the_service(shop: Shop) -> None:
     """In a run, the step fails by its on_error. See docs/design/imports-n8n.md#refusals-and-readiness."""
-    asked = {"startDate": "0001-01-01T00:00:00Z", "endDate": "2026-01-01", "units": ["day"], "options": {}}
-    step = node("When", "dateTime", 2, {"operation": "getTimeBetweenDates", **asked})
+    request_body = {
+        "startDate": "0001-01-01T00:00:00Z",
+        "endDate": "2026-01-01",
+        "units": ["day"],
+        "options": {},
+    }
+    step = node("When", "dateTime", 2, {"operation": "getTimeBetweenDates", **request_body})
     export = chain(code("One", "return [{json: {}}]"), step)
     run = await shop.drained(await automated(shop, export, timezone="America/New_York"))
     assert run.status is RunStatus.FAILED
@@ -440,9 +451,9 @@ async def test_changed_bindings_supersede_what_waits(shop: Shop) -> None:
     export = chain(code("One", "return [{json: {id: 7}}]"), told())
     automation = await automated(shop, export, bindings={"Tell": bound(shop)})
     run = await shop.waiting(automation)
-    wanted = UpdateCommand(automation.id, automation.version, bindings={})
+    expected = UpdateCommand(automation.id, automation.version, bindings={})
     rules = shop.service.worker_context.automation_rules
-    changed = await shop.write(partial(change.update, actor=shop.owner, command=wanted, rules=rules))
+    changed = await shop.write(partial(change.update, actor=shop.owner, command=expected, rules=rules))
     assert changed.plan_version == 2
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.REFUSED, "superseded")
@@ -456,8 +467,8 @@ async def test_a_killed_workflow_changes_each_thing_once(shop: Shop, monkeypatch
     """
     first = code("First", "return [{json: {at: Math.random()}}]")
     export = chain(first, listed(2), drafted(), node("After", "noOp", 1, {}))
-    made = partial(automated, export=export, integration_id=store(shop))
-    monkeypatch.setitem(KINDS, "import", made)
+    created = partial(automated, export=export, integration_id=store(shop))
+    monkeypatch.setitem(KINDS, "import", created)
     run = await play(shop, "import", dry := Killer())
     assert await judge(shop, run, blind=False) == []
     for number in range(1, len(dry.visited), 10):

@@ -26,8 +26,8 @@ def test_planted_secrets_are_removed(seed: int) -> None:
     missed: Counter[str] = Counter()
     for secret in planted(seed, SECRETS):
         read = read_value(secret.workflow)
-        kept = json.dumps(read.cleaned, ensure_ascii=False) + repr(read.plan) + repr(read.findings)
-        missed[secret.kind] += secret.value in kept or json.dumps(secret.value)[1:-1] in kept
+        stored = json.dumps(read.cleaned, ensure_ascii=False) + repr(read.plan) + repr(read.findings)
+        missed[secret.kind] += secret.value in stored or json.dumps(secret.value)[1:-1] in stored
     assert missed.total() <= SECRETS // 100, missed
 
 
@@ -114,8 +114,8 @@ def test_secrets_assigned_in_scripts_are_removed(script: str, cleaned: str | Non
 
 def test_stored_credentials_lose_every_value() -> None:
     """The data of a credential goes whole; its id and name stay."""
-    kept = {"smtp": {"id": "4", "name": "Mail", "data": {"host": "mail.example.com", "user": "shop"}}}
-    cleaned = without_secrets(workflow({}, credentials=kept))[0]["nodes"][1]["credentials"]["smtp"]
+    stored = {"smtp": {"id": "4", "name": "Mail", "data": {"host": "mail.example.com", "user": "shop"}}}
+    cleaned = without_secrets(workflow({}, credentials=stored))[0]["nodes"][1]["credentials"]["smtp"]
     assert cleaned["id"] == "4"
     assert cleaned["name"] == "Mail"
     assert all(MARKER.fullmatch(value) for value in cleaned["data"].values())

@@ -31,9 +31,9 @@ async def items_read(shop: Shop, step: dict[str, Any]) -> str:
     """What a reading step puts out, as JSON."""
     bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
     bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
-    told = code("Tell", "throw new Error('<' + JSON.stringify($input.all().map(item => item.json)) + '>')")
-    begin = code("Items", "return [{json: {code: 'A2'}}]")
-    run = await shop.drained(await automated(shop, chain(begin, step, told), bindings=bindings))
+    actual = code("Tell", "throw new Error('<' + JSON.stringify($input.all().map(item => item.json)) + '>')")
+    start = code("Items", "return [{json: {code: 'A2'}}]")
+    run = await shop.drained(await automated(shop, chain(start, step, actual), bindings=bindings))
     assert run.status is RunStatus.FAILED, run
     return str(run.message).partition("<")[2].rpartition(">")[0]
 
@@ -80,10 +80,10 @@ async def test_a_part_of_a_tab_is_read(shop: Shop, step: dict[str, Any], items: 
 async def test_rows_are_matched_below_the_header_row_that_the_step_names(shop: Shop) -> None:
     """n8n, Append or Update Row: Header Row and First Data Row; a column is added in that row."""
     holds(shop, [["List"], ["Code", "Price"], ["A1", 1], ["A2", 2]])
-    place = {"options": {"locationDefine": {"values": {"headerRow": 2, "firstDataRow": 3}}}}
+    location = {"options": {"locationDefine": {"values": {"headerRow": 2, "firstDataRow": 3}}}}
     columns = {"mappingMode": "autoMapInputData", "matchingColumns": ["Code"]}
     items = "return [{json: {Code: 'A2', Price: 7}}, {json: {Code: 'A3', Colour: 'red'}}]"
-    await approved(shop, items, sheet("appendOrUpdate", columns=columns, **place))
+    await approved(shop, items, sheet("appendOrUpdate", columns=columns, **location))
     assert rows_of(shop) == [["List"], ["Code", "Price", "Colour"], ["A1", 1], ["A2", 7], ["A3", "", "red"]]
 
 
@@ -127,5 +127,9 @@ async def test_raw_data_that_is_no_list_of_rows_fails_its_item(shop: Shop, value
 def test_a_range_that_is_not_known_is_refused_at_import(step: dict[str, Any], level: str | None) -> None:
     """A range below the first row is read with other row numbers. See docs/design/imports-n8n.md#rules."""
     findings = [finding for finding in read_value(chain(step)).findings if finding.step == "Sheet"]
-    levels = [str(one.level) for one in findings if one.level == "error" or "row_number" in one.message]
+    levels = [
+        str(each_finding.level)
+        for each_finding in findings
+        if each_finding.level == "error" or "row_number" in each_finding.message
+    ]
     assert levels == ([level] if level else []), findings

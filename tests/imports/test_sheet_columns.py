@@ -60,9 +60,9 @@ async def test_an_approval_shows_the_columns_and_adding_them_is_one_change(shop:
     for _ in range(2):
         run = await shop.waiting(automation)
         [change] = await shop.changes(run)
-        shown = {field.field: field.after for field in change.proposal.fields}
-        assert shown.get("columns") == (["Colour", "Size"] if len(rows_of(shop)) == 3 else None)
-        assert shown["rows"] == 2
+        displayed = {field.field: field.after for field in change.proposal.fields}
+        assert displayed.get("columns") == (["Colour", "Size"] if len(rows_of(shop)) == 3 else None)
+        assert displayed["rows"] == 2
         await shop.approve(run)
         assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
     assert rows_of(shop)[0] == ["Code", "Price", "Colour", "Size"]
@@ -212,7 +212,7 @@ def test_an_import_tells_what_becomes_of_extra_fields(
     operation: str, options: dict[str, Any], told: list[tuple[str, str]]
 ) -> None:
     """Nothing is silent. See docs/design/imports-n8n.md#rules."""
-    found = read_value(chain(sheet(operation, columns=AUTO, **options))).findings
-    mine = [one for one in found if one.step == "Sheet" and "column" in one.message]
-    assert [str(one.level) for one in mine] == [level for level, _ in told]
-    assert all(words in one.message for one, (_, words) in zip(mine, told, strict=True))
+    findings = read_value(chain(sheet(operation, columns=AUTO, **options))).findings
+    mine = [finding for finding in findings if finding.step == "Sheet" and "column" in finding.message]
+    assert [str(each_finding.level) for each_finding in mine] == [level for level, _ in told]
+    assert all(words in item.message for item, (_, words) in zip(mine, told, strict=True))

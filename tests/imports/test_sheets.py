@@ -21,13 +21,15 @@ def filled(shop: Shop) -> None:
     """A head and nine rows."""
     [tab] = shop.world.state.google.books["sheet-prices"].tabs
     tab.cells = {(0, 0): "Code", (0, 1): "Price"}
-    tab.cells |= {(at, 0): f"A{at}" for at in range(1, 10)} | {(at, 1): at for at in range(1, 10)}
+    tab.cells |= {(position, 0): f"A{position}" for position in range(1, 10)} | {
+        (index, 1): index for index in range(1, 10)
+    }
 
 
 def sheet(operation: str, **more: Any) -> dict[str, Any]:
     """A step on the tab Prices."""
-    place = {"mode": "name", "value": "Prices"}
-    return node("Sheet", "googleSheets", 4.5, {"operation": operation, "sheetName": place, **more})
+    location = {"mode": "name", "value": "Prices"}
+    return node("Sheet", "googleSheets", 4.5, {"operation": operation, "sheetName": location, **more})
 
 
 async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
@@ -44,7 +46,7 @@ async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
     await shop.approve(run)
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
 
 
 async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
@@ -53,8 +55,8 @@ async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
     See docs/design/imports-n8n.md#node-types.
     """
     filled(shop)
-    asked = sheet("delete", startIndex="={{ $json.at }}", numberToDelete="={{ $json.n }}")
-    await approved(shop, "return [{json: {at: 3, n: 2}}, {json: {at: 3, n: 1}}]", asked)
+    asked_sheet = sheet("delete", startIndex="={{ $json.at }}", numberToDelete="={{ $json.n }}")
+    await approved(shop, "return [{json: {at: 3, n: 2}}, {json: {at: 3, n: 1}}]", asked_sheet)
     assert [row[0] for row in rows_of(shop)] == ["Code", "A1", "A5", "A6", "A7", "A8", "A9"]
 
 
@@ -96,5 +98,5 @@ async def test_a_tab_is_added_once_for_each_title(shop: Shop) -> None:
 )
 def test_what_is_not_carried_is_refused_at_import(step: dict[str, Any]) -> None:
     """See docs/design/imports-n8n.md#rules."""
-    found = read_value(chain(step)).findings
-    assert ("error", "parameter") in [(str(one.level), one.code) for one in found]
+    findings = read_value(chain(step)).findings
+    assert ("error", "parameter") in [(str(finding.level), finding.code) for finding in findings]

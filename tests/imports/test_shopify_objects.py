@@ -20,9 +20,9 @@ from tests.imports.shopify_flow.standing import Standing, open_standing
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
-def see(shown: str) -> dict[str, Any]:
+def see(displayed: str) -> dict[str, Any]:
     """A step that fails with `shown` of each item that “Told” handed on."""
-    return code("See", f"throw new Error(JSON.stringify($('Told').all().map(({{json: o}}) => {shown})))")
+    return code("See", f"throw new Error(JSON.stringify($('Told').all().map(({{json: o}}) => {displayed})))")
 
 
 @pytest.fixture
@@ -39,17 +39,17 @@ async def seen_by(standing: Standing, run: Run) -> Any:
     return json.JSONDecoder().raw_decode(message, message.index("["))[0]
 
 
-async def read(standing: Standing, shown: str, **parameters: Any) -> Any:
+async def read(standing: Standing, displayed: str, **parameters: Any) -> Any:
     """What a step that reads hands on."""
-    export = chain(node("Told", "shopify", 1, {"operation": "getAll", **parameters}), see(shown))
+    export = chain(node("Told", "shopify", 1, {"operation": "getAll", **parameters}), see(displayed))
     integration = standing.shop.connections["shopify"].integration_id
     run = await standing.shop.drained(await automated(standing.shop, export, integration_id=integration))
     return await seen_by(standing, run)
 
 
-async def told(standing: Standing, topic: str, native: str, row: Mapping[str, Any], shown: str) -> Any:
+async def told(standing: Standing, topic: str, native: str, row: Mapping[str, Any], displayed: str) -> Any:
     """What the steps behind the trigger are given by an event."""
-    nodes = [node("Told", "shopifyTrigger", 1, {"topic": topic}), node("Pass", "noOp", 1, {}), see(shown)]
+    nodes = [node("Told", "shopifyTrigger", 1, {"topic": topic}), node("Pass", "noOp", 1, {}), see(displayed)]
     export = {"name": topic, "nodes": nodes, "connections": wires(nodes), "settings": {}}
     automation = await automated(
         standing.shop,
@@ -79,8 +79,8 @@ def add_orders(standing: Standing) -> list[str]:
 async def test_orders_come_newest_first_and_open_ones_alone(standing: Standing) -> None:
     """As the REST interface lists them without a status. See docs/design/imports-n8n.md#node-types."""
     newest, oldest, *_ = add_orders(standing)
-    shown = "[o.name, o.financial_status, o.fulfillment_status]"
-    assert await read(standing, shown) == [[newest, "paid", None], [oldest, "partially_refunded", None]]
+    displayed = "[o.name, o.financial_status, o.fulfillment_status]"
+    assert await read(standing, displayed) == [[newest, "paid", None], [oldest, "partially_refunded", None]]
     assert await read(standing, "o.name", limit=1) == [newest]
     assert len(await read(standing, "o.name", options={"status": "any"})) == 4
 
@@ -88,8 +88,8 @@ async def test_orders_come_newest_first_and_open_ones_alone(standing: Standing) 
 @on_one_engine
 async def test_products_come_by_title_with_the_chosen_fields(standing: Standing) -> None:
     """See docs/design/imports-n8n.md#node-types."""
-    asked = {"resource": "product", "limit": 2, "options": {"fields": "title, status"}}
-    assert await read(standing, "o", **asked) == [
+    request_body = {"resource": "product", "limit": 2, "options": {"fields": "title, status"}}
+    assert await read(standing, "o", **request_body) == [
         {"title": "Cup", "status": "active"},
         {"title": "Lid", "status": "active"},
     ]
@@ -99,13 +99,13 @@ async def test_products_come_by_title_with_the_chosen_fields(standing: Standing)
 async def test_an_event_hands_on_the_object_it_tells_of(standing: Standing) -> None:
     """A delivery has its ids and times alone; the object is read."""
     [order] = standing.store.of("Order")
-    shown = "[o.name, o.financial_status, o.email, o.line_items.map(line => line.title)]"
+    displayed = "[o.name, o.financial_status, o.email, o.line_items.map(line => line.title)]"
     goods = ["Mug", "Pot", "Lid"]
-    [item] = await told(standing, "orders/create", "ORDERS_CREATE", order, shown)
+    [item] = await told(standing, "orders/create", "ORDERS_CREATE", order, displayed)
     assert item == [order["name"], "paid", order["email"], goods]
     product = next(row for row in standing.store.of("Product") if row["title"] == "Mug")
-    shown = "[o.title, o.variants[0].price]"
-    [item] = await told(standing, "products/update", "PRODUCTS_UPDATE", product, shown)
+    displayed = "[o.title, o.variants[0].price]"
+    [item] = await told(standing, "products/update", "PRODUCTS_UPDATE", product, displayed)
     assert item == ["Mug", "12.50"]
 
 

@@ -98,8 +98,8 @@ async def test_a_run_that_fails_keeps_nothing(shop: Shop) -> None:
 async def test_what_changed_before_an_approval_is_kept_when_the_run_ends(shop: Shop) -> None:
     """The rows of a run that waits hold it; nothing is stored until the end."""
     again = code("Again", "$getWorkflowStaticData('global').n += 10; return [];")
-    made = code("One", "$getWorkflowStaticData('global').n = 1; return [{json: {id: 7}}];")
-    automation = await automated(shop, chain(made, told(), again), bindings={"Tell": bound(shop)})
+    created = code("One", "$getWorkflowStaticData('global').n = 1; return [{json: {id: 7}}];")
+    automation = await automated(shop, chain(created, told(), again), bindings={"Tell": bound(shop)})
     run = await shop.waiting(automation)
     assert await stored(shop, automation) == {}
     await shop.restart()
@@ -178,13 +178,15 @@ async def test_a_rotation_seals_static_data_under_the_new_data_key(shop: Shop) -
 
 async def test_a_kill_anywhere_counts_a_run_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed at every fourth point, what its scripts keep is stored with its end, once."""
-    made: list[Automation] = []
+    automations: list[Automation] = []
     second = code("Second", "const s = $getWorkflowStaticData('global'); s.m = s.n * 10; return [];")
 
     async def counting(shop: Shop) -> Any:
-        name = f"Counting {len(made)}"
-        made.append(await automated(shop, chain(COUNT, node("Pass", "noOp", 1, {}), second, name=name)))
-        return made[-1]
+        name = f"Counting {len(automations)}"
+        automations.append(
+            await automated(shop, chain(COUNT, node("Pass", "noOp", 1, {}), second, name=name))
+        )
+        return automations[-1]
 
     monkeypatch.setitem(KINDS, "counting", counting)
     await play(shop, "counting", dry := Killer())
@@ -193,4 +195,4 @@ async def test_a_kill_anywhere_counts_a_run_once(shop: Shop, monkeypatch: pytest
         run = await play(shop, "counting", killer := Killer([number]))
         assert killer.kills != []
         assert await judge(shop, run, blind=False) == [], killer.kills
-        assert await stored(shop, made[-1]) == {"global": {"n": 1, "m": 10}}, killer.kills
+        assert await stored(shop, automations[-1]) == {"global": {"n": 1, "m": 10}}, killer.kills

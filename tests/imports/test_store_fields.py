@@ -18,8 +18,13 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 def update(store: str, resource: str, number: str, **fields: Any) -> dict[str, Any]:
     """A step that updates one object."""
-    asked = {"resource": resource, "operation": "update", f"{resource}Id": number, "updateFields": fields}
-    return node("Update", store, 1, asked)
+    request_body = {
+        "resource": resource,
+        "operation": "update",
+        f"{resource}Id": number,
+        "updateFields": fields,
+    }
+    return node("Update", store, 1, request_body)
 
 
 async def approved(shop: Shop, store: str, step: dict[str, Any]) -> None:
@@ -29,7 +34,7 @@ async def approved(shop: Shop, store: str, step: dict[str, Any]) -> None:
     await shop.approve(run)
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
 
 
 @on_one_engine
@@ -39,7 +44,9 @@ async def test_prices_visibility_and_tags_of_a_woocommerce_product(shop: Shop) -
     See docs/design/imports-n8n.md#node-types and docs/design/connectors.md#operations.
     """
     goods = shop.world.state.shop.products
-    product = next(one for one in goods.values() if one["type"] == "simple" and one["status"] == "publish")
+    product = next(
+        record for record in goods.values() if record["type"] == "simple" and record["status"] == "publish"
+    )
     number = str(product["id"])
     await approved(shop, "woocommerce", update("wooCommerce", "product", number, regularPrice="40"))
     await approved(shop, "woocommerce", update("wooCommerce", "product", number, salePrice="30.50"))
@@ -86,8 +93,8 @@ def test_a_field_without_an_operation_is_refused_by_name(step: dict[str, Any]) -
 
     See docs/design/imports-n8n.md#node-types and docs/design/connectors.md#operations.
     """
-    found = read_value(chain(step)).findings
-    assert ("error", "parameter") in [(str(one.level), one.code) for one in found]
+    findings = read_value(chain(step)).findings
+    assert ("error", "parameter") in [(str(finding.level), finding.code) for finding in findings]
 
 
 @pytest.mark.parametrize(
@@ -127,4 +134,6 @@ async def test_objects_are_read_by_the_filters_of_the_step(
 def test_a_filter_that_is_not_known_is_refused(filters: dict[str, Any]) -> None:
     """See docs/design/imports-n8n.md#rules."""
     step = node("Store", "wooCommerce", 1, {"resource": "customer", "operation": "getAll", **filters})
-    assert ("error", "parameter") in [(str(one.level), one.code) for one in read_value(chain(step)).findings]
+    assert ("error", "parameter") in [
+        (str(finding.level), finding.code) for finding in read_value(chain(step)).findings
+    ]

@@ -32,5 +32,5 @@ async def test_cells_that_a_workflow_emptied_are_filled_again(shop: Shop) -> Non
     await shop.approve(undo_run)
     ended = await shop.until_settled(undo_run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert {each.outcome for each in await shop.changes(undo_run)} == {Outcome.APPLIED}
+    assert {change.outcome for change in await shop.changes(undo_run)} == {Outcome.APPLIED}
     assert rows_of(shop) == before

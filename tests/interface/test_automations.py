@@ -42,14 +42,14 @@ async def created(whole: Whole, caller: Caller, **fields: Any) -> dict[str, Any]
     """A new automation as answered."""
     heard = await caller.post(PATH, body(whole, **fields))
     assert heard.status == 201, heard.body
-    made: dict[str, Any] = heard.data["automation"]
-    return made
+    new_automation: dict[str, Any] = heard.data["automation"]
+    return new_automation
 
 
 async def read(caller: Caller, automation: dict[str, Any]) -> dict[str, Any]:
     """The automation as it now is."""
-    found: dict[str, Any] = (await caller.get(f"{PATH}/{automation['id']}")).data["automation"]
-    return found
+    found_automation: dict[str, Any] = (await caller.get(f"{PATH}/{automation['id']}")).data["automation"]
+    return found_automation
 
 
 async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> None:
@@ -59,23 +59,30 @@ async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> N
     platform, integration_id, store_label, state, inputs, schedule, next_run_at, created_at, updated_at; 9
     template_version.
     """
-    made = await created(whole, token)
-    assert set(made) >= REQUIRED
-    assert ID.fullmatch(made["id"])
-    assert (made["version"], made["template_version"]) == (1, 1)
-    assert (made["kind"], made["import_id"], made["state"]) == ("template", None, "active")
-    assert made["template_id"] == "hide-out-of-stock-products"
-    assert (made["platform"], made["integration_id"]) == ("woocommerce", whole.number("woocommerce"))
-    assert made["store_label"] == "The woocommerce"
-    assert made["inputs"]["threshold"] == 2
+    automation = await created(whole, token)
+    assert set(automation) >= REQUIRED
+    assert ID.fullmatch(automation["id"])
+    assert (automation["version"], automation["template_version"]) == (1, 1)
+    assert (automation["kind"], automation["import_id"], automation["state"]) == (
+        "template",
+        None,
+        "active",
+    )
+    assert automation["template_id"] == "hide-out-of-stock-products"
+    assert (automation["platform"], automation["integration_id"]) == (
+        "woocommerce",
+        whole.number("woocommerce"),
+    )
+    assert automation["store_label"] == "The woocommerce"
+    assert automation["inputs"]["threshold"] == 2
     fields = {"cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month"}
-    assert set(made["schedule"]) == fields
-    assert {name: made["schedule"][name] for name in DAILY} == DAILY
+    assert set(automation["schedule"]) == fields
+    assert {name: automation["schedule"][name] for name in DAILY} == DAILY
     for name in ("next_run_at", "created_at", "updated_at"):
-        assert TIMESTAMP.fullmatch(made[name])
-    assert made["created_at"] == made["updated_at"]
-    assert made["next_run_at"] == "2026-05-01T07:00:00.000Z"
-    assert await read(token, made) == made
+        assert TIMESTAMP.fullmatch(automation[name])
+    assert automation["created_at"] == automation["updated_at"]
+    assert automation["next_run_at"] == "2026-05-01T07:00:00.000Z"
+    assert await read(token, automation) == automation
 
 
 async def test_what_is_no_store_is_refused_for_that_alone(whole: Whole, token: Caller) -> None:
@@ -83,8 +90,8 @@ async def test_what_is_no_store_is_refused_for_that_alone(whole: Whole, token: C
     sheet = whole.number("spreadsheet")
     heard = await token.post(PATH, body(whole, integration_id=sheet))
     assert (heard.status, list(heard.errors)) == (422, ["integration_id"])
-    made = await created(whole, token)
-    heard = await token.patch(f"{PATH}/{made['id']}", {"version": 1, "integration_id": sheet})
+    automation = await created(whole, token)
+    heard = await token.patch(f"{PATH}/{automation['id']}", {"version": 1, "integration_id": sheet})
     assert (heard.status, list(heard.errors)) == (422, ["integration_id"])
 
 
@@ -92,21 +99,23 @@ async def test_what_only_workflows_have_is_absent(whole: Whole, token: Caller) -
     """Interface statements: 2.3 source, bindings, plan_version, readiness, connections, send_mode,
     send_mode_allowed.
     """
-    made = await created(whole, token)
+    automation = await created(whole, token)
     listed = (await token.get(PATH)).data["automations"][0]
-    changed = (await token.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "Other"})).data["automation"]
-    for shown in (made, listed, changed, await read(token, made)):
-        assert set(shown) & OF_WORKFLOWS == set()
-        assert (shown["bindings"], shown["connections"]) == ({}, [])
+    changed = (await token.patch(f"{PATH}/{automation['id']}", {"version": 1, "name": "Other"})).data[
+        "automation"
+    ]
+    for displayed in (automation, listed, changed, await read(token, automation)):
+        assert set(displayed) & OF_WORKFLOWS == set()
+        assert (displayed["bindings"], displayed["connections"]) == ({}, [])
 
 
 async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
     whole: Whole, token: Caller
 ) -> None:
     """Interface statements: 2.3 version; 4.3 update, pause, resume, archive, restore; 9 automation."""
-    made = await created(whole, token)
-    at = f"{PATH}/{made['id']}"
-    without = await token.patch(at, {"name": "Other"})
+    automation = await created(whole, token)
+    url = f"{PATH}/{automation['id']}"
+    without = await token.patch(url, {"name": "Other"})
     assert (without.status, set(without.errors)) == (422, {"version"})
     changes: list[tuple[str, str, dict[str, Any], str]] = [
         ("PATCH", "", {"version": 1, "name": "Other"}, "active"),
@@ -118,12 +127,12 @@ async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
     ]
     for number, (method, tail, sent, state) in enumerate(changes, 2):
         whole.service.clock.tick(1)
-        heard = await token.call(method, at + tail, body=sent)
+        heard = await token.call(method, url + tail, body=sent)
         assert heard.status == 200, heard.body
         after = heard.data["automation"]
         assert (after["version"], after["state"]) == (number, state)
-        assert after["updated_at"] > made["updated_at"]
-    stale = await token.patch(at, {"version": 1, "name": "Late"})
+        assert after["updated_at"] > automation["updated_at"]
+    stale = await token.patch(url, {"version": 1, "name": "Late"})
     assert (stale.status, stale.data["automation"]["version"]) == (409, 7)
 
 
@@ -134,23 +143,23 @@ async def test_who_paused_and_why_stays_until_it_is_resumed(whole: Whole, token:
 
     Interface statements: 2.3 paused_by, paused_reason, next_run_at.
     """
-    made = await created(whole, token)
-    assert (made["paused_by"], made["paused_reason"]) == (None, None)
-    at = f"{PATH}/{made['id']}"
-    await token.post(f"{at}/pause", {"reason": "Stocktaking"})
-    paused = await read(token, made)
+    automation = await created(whole, token)
+    assert (automation["paused_by"], automation["paused_reason"]) == (None, None)
+    url = f"{PATH}/{automation['id']}"
+    await token.post(f"{url}/pause", {"reason": "Stocktaking"})
+    paused = await read(token, automation)
     assert (paused["paused_by"], paused["paused_reason"], paused["next_run_at"]) == (
         "merchant",
         "Stocktaking",
         None,
     )
-    await token.patch(at, {"version": 2, "name": "Other"})
-    assert (await read(token, made))["paused_reason"] == "Stocktaking"
-    resumed = (await token.post(f"{at}/resume")).data["automation"]
+    await token.patch(url, {"version": 2, "name": "Other"})
+    assert (await read(token, automation))["paused_reason"] == "Stocktaking"
+    resumed = (await token.post(f"{url}/resume")).data["automation"]
     assert (resumed["paused_by"], resumed["paused_reason"]) == (None, None)
     owner = await whole.service.web("owner")
     await owner.post(f"/app/connections/{whole.number('woocommerce')}/disconnect")
-    ended = await read(token, made)
+    ended = await read(token, automation)
     assert (ended["state"], ended["paused_by"]) == ("paused", "system")
     assert "The woocommerce" in ended["paused_reason"]
 
@@ -178,34 +187,38 @@ async def test_every_automation_has_a_fixed_offset_of_its_own(whole: Whole, toke
     whole.service.restart(spread_max=9)
     seen: Counter[int] = Counter()
     for _ in range(40):
-        made = await created(whole, token)
-        spread = made["spread_minutes"]
+        automation = await created(whole, token)
+        spread = automation["spread_minutes"]
         seen[spread] += 1
-        assert made["next_run_at"] == f"2026-05-01T07:{spread:02}:00.000Z"
-        assert (await read(token, made))["spread_minutes"] == spread
+        assert automation["next_run_at"] == f"2026-05-01T07:{spread:02}:00.000Z"
+        assert (await read(token, automation))["spread_minutes"] == spread
     assert set(seen) <= set(range(10))
     assert len(seen) > 3
 
 
 async def test_the_last_start_and_failures_in_a_row_are_counted(whole: Whole, token: Caller) -> None:
     """Interface statements: 2.3 last_run_at, consecutive_failures."""
-    given = {"threshold": 5, "teams": {"integration_id": whole.number("teams")}}
-    made = await created(
-        whole, token, template_id="low-stock-alert", inputs=given, schedule={"cadence": "manual"}
+    supplied_values = {"threshold": 5, "teams": {"integration_id": whole.number("teams")}}
+    automation = await created(
+        whole, token, template_id="low-stock-alert", inputs=supplied_values, schedule={"cadence": "manual"}
     )
-    assert (made["last_run_at"], made["consecutive_failures"], made["next_run_at"]) == (None, 0, None)
+    assert (automation["last_run_at"], automation["consecutive_failures"], automation["next_run_at"]) == (
+        None,
+        0,
+        None,
+    )
     whole.shop.fault("status", "GET", "/wp-json/**", status=404, count=-1)
     for number in (1, 2):
-        await token.post(f"{PATH}/{made['id']}/runs", {"idempotency_key": f"fails-{number}"})
+        await token.post(f"{PATH}/{automation['id']}/runs", {"idempotency_key": f"fails-{number}"})
         await whole.shop.drain()
-        after = await read(token, made)
+        after = await read(token, automation)
         assert after["consecutive_failures"] == number
         assert TIMESTAMP.fullmatch(after["last_run_at"])
     whole.shop.world.state.faults.clear()
-    run = (await token.post(f"{PATH}/{made['id']}/runs", {"idempotency_key": "good"})).data["run"]
+    run = (await token.post(f"{PATH}/{automation['id']}/runs", {"idempotency_key": "good"})).data["run"]
     await whole.shop.drain()
     assert (await token.get(f"{PATH}/runs/{run['id']}")).data["run"]["status"] == "succeeded"
-    assert (await read(token, made))["consecutive_failures"] == 0
+    assert (await read(token, automation))["consecutive_failures"] == 0
 
 
 async def test_automations_and_runs_say_who_made_them(whole: Whole, token: Caller) -> None:
@@ -214,11 +227,11 @@ async def test_automations_and_runs_say_who_made_them(whole: Whole, token: Calle
     person = whole.service.members["member"].person.id
     client = whole.service.own.issued.credential.client_id
     for caller, via, client_id in ((token, "api-token", client), (web, "ui", None)):
-        made = await created(whole, caller)
-        run = (await caller.post(f"{PATH}/{made['id']}/runs", {"idempotency_key": via})).data["run"]
-        for record in (made, run, await read(token, made)):
-            told = (record["created_by"], record["created_via"], record["api_client_id"])
-            assert told == (person, via, client_id)
+        automation = await created(whole, caller)
+        run = (await caller.post(f"{PATH}/{automation['id']}/runs", {"idempotency_key": via})).data["run"]
+        for record in (automation, run, await read(token, automation)):
+            actual = (record["created_by"], record["created_via"], record["api_client_id"])
+            assert actual == (person, via, client_id)
 
 
 async def test_a_trigger_says_how_it_starts(desk: Desk) -> None:
@@ -236,20 +249,24 @@ async def test_a_trigger_says_how_it_starts(desk: Desk) -> None:
 async def test_what_runs_on_nothing_reads_its_connections(desk: Desk) -> None:
     """Interface statements: 2.3 version, platform, integration_id, store_label, connections, disconnected."""
     reads = [{"integration_id": number, "kind": "woocommerce"} for number in (desk.other_store, desk.store)]
-    made = await desk.create(
+    automation = await desk.create(
         template_id="stores-report",
         integration_id=...,
         inputs={},
         connections=reads,
         schedule={"cadence": "manual"},
     )
-    assert (made["platform"], made["integration_id"], made["connections"]) == (None, None, reads)
-    assert made["store_label"] == "Second, Corner"
-    at = f"{PATH}/{made['id']}"
-    turned = (await desk.member.patch(at, {"version": 1, "connections": reads[::-1]})).data["automation"]
+    assert (automation["platform"], automation["integration_id"], automation["connections"]) == (
+        None,
+        None,
+        reads,
+    )
+    assert automation["store_label"] == "Second, Corner"
+    url = f"{PATH}/{automation['id']}"
+    turned = (await desk.member.patch(url, {"version": 1, "connections": reads[::-1]})).data["automation"]
     assert (turned["version"], turned["connections"]) == (2, reads[::-1])
     await disconnect(desk, desk.store)
-    heard = await desk.member.post(f"{at}/runs", {"idempotency_key": "one"})
+    heard = await desk.member.post(f"{url}/runs", {"idempotency_key": "one"})
     assert (heard.status, heard.code) == (422, "not_connected")
     assert "Corner" in heard.body["message"]
 
@@ -259,10 +276,10 @@ async def disconnect(desk: Desk, store: IntegrationId) -> None:
     org = desk.service.own.organization.id
 
     async def act(tx: Tx) -> None:
-        found = await connections.get(tx, org, store)
-        assert found is not None
-        gone = replace(found, state=ConnectionState.DISCONNECTED, version=found.version + 1)
-        assert await connections.save(tx, org, gone, was=found.version)
+        connection = await connections.get(tx, org, store)
+        assert connection is not None
+        gone = replace(connection, state=ConnectionState.DISCONNECTED, version=connection.version + 1)
+        assert await connections.save(tx, org, gone, was=connection.version)
 
     await desk.service.write(act, org=org)
 

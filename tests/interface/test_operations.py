@@ -51,33 +51,39 @@ async def test_what_can_be_chosen_is_listed(whole: Whole, token: Caller) -> None
     assert {template["template_id"] for template in templates} >= {"low-stock-alert"}
     for template in templates:
         assert set(template["readiness"]) == {"ready", "missing"}
-        assert set(template["readiness"]["missing"]) <= {each["kind"] for each in template["connections"]}
+        assert set(template["readiness"]["missing"]) <= {
+            connection["kind"] for connection in template["connections"]
+        }
     stores = (await token.get(f"{PATH}/stores")).data["stores"]
     assert [store["integration_id"] for store in stores] == [whole.number("woocommerce")]
-    found = (await token.get(f"{PATH}/connections")).data["connections"]
-    assert {(each["name"], each["state"]) for each in found} == {
+    connections = (await token.get(f"{PATH}/connections")).data["connections"]
+    assert {(item["name"], item["state"]) for item in connections} == {
         ("The woocommerce", "connected"),
         ("The spreadsheet", "connected"),
         ("The teams", "connected"),
     }
     sheets = await token.get(f"{PATH}/destinations", integration_id=whole.number("spreadsheet"))
-    assert [each["kind"] for each in sheets.data["destinations"]] == ["spreadsheet"]
+    assert [destination["kind"] for destination in sheets.data["destinations"]] == ["spreadsheet"]
     assert (await token.get(f"{PATH}/status")).data["automations_enabled"] is True
 
 
 async def test_one_that_was_created_is_answered(whole: Whole, token: Caller) -> None:
     """Interface statements: 4.3 create."""
-    made = await created(whole, token, name="Mine")
-    assert (made["name"], made["inputs"]["threshold"], made["state"]) == ("Mine", 2, "active")
+    automation = await created(whole, token, name="Mine")
+    assert (automation["name"], automation["inputs"]["threshold"], automation["state"]) == (
+        "Mine",
+        2,
+        "active",
+    )
     listed = (await token.get(PATH)).data["automations"]
-    assert [each["id"] for each in listed] == [made["id"]]
+    assert [item["id"] for item in listed] == [automation["id"]]
 
 
 async def test_a_key_starts_one_run_only(whole: Whole, token: Caller) -> None:
     """Interface statements: 4.3 runs, key, other; 7 reused."""
-    one, two = await created(whole, token), await created(whole, token)
-    first = await run_now(token, one, "k")
-    again = await run_now(token, one, "k")
+    record, two = await created(whole, token), await created(whole, token)
+    first = await run_now(token, record, "k")
+    again = await run_now(token, record, "k")
     assert (first.status, first.data["run"]["status"]) == (201, "queued")
     assert (again.status, again.data["run"]["id"]) == (200, first.data["run"]["id"])
     assert again.headers["idempotent-replayed"] == "true"
@@ -89,10 +95,10 @@ async def test_a_key_starts_one_run_only(whole: Whole, token: Caller) -> None:
 
 async def test_a_run_is_followed_to_its_end(whole: Whole, token: Caller) -> None:
     """Interface statements: 4.3 mode, run, after_seq, finished."""
-    made = await created(whole, token)
-    run = (await run_now(token, made, "k", mode="test")).data["run"]
-    at = f"{PATH}/runs/{run['id']}"
-    queued = (await token.get(at)).data["run"]
+    automation = await created(whole, token)
+    run = (await run_now(token, automation, "k", mode="test")).data["run"]
+    url = f"{PATH}/runs/{run['id']}"
+    queued = (await token.get(url)).data["run"]
     assert (queued["status"], queued["steps"], queued["summary"], queued["result"]) == (
         "queued",
         [],
@@ -100,13 +106,13 @@ async def test_a_run_is_followed_to_its_end(whole: Whole, token: Caller) -> None
         None,
     )
     await whole.shop.drain()
-    ended = (await token.get(at)).data["run"]
+    ended = (await token.get(url)).data["run"]
     assert ended["status"] == "succeeded"
     numbers = [step["seq"] for step in ended["steps"]]
     assert numbers == list(range(1, ended["last_seq"] + 1))
     assert ended["summary"]["text"]
     assert ended["result"]
-    newer = (await token.get(at, after_seq=numbers[-2])).data["run"]["steps"]
+    newer = (await token.get(url, after_seq=numbers[-2])).data["run"]["steps"]
     assert newer == ended["steps"][-1:]
     assert whole.shop.writes() == []
     assert ended["summary"]["counts"]["proposed"] > 0
@@ -126,10 +132,10 @@ async def test_a_move_names_its_missing_fields(whole: Whole, token: Caller) -> N
 
     Interface statements: 4.2 automationId, required, slot_at, run_at, occurrence_version, automation_version.
     """
-    made = await created(whole, token)
-    at = f"{PATH}/{made['id']}/occurrences/move"
-    row = await coming(token, made)
-    assert set((await token.post(at, {})).errors) == MOVE
+    automation = await created(whole, token)
+    url = f"{PATH}/{automation['id']}/occurrences/move"
+    row = await coming(token, automation)
+    assert set((await token.post(url, {})).errors) == MOVE
     wrong = moved(
         row,
         slot_at="soon",
@@ -138,37 +144,37 @@ async def test_a_move_names_its_missing_fields(whole: Whole, token: Caller) -> N
         occurrence_version=-1,
         automation_version=0,
     )
-    assert set((await token.post(at, wrong)).errors) == MOVE
+    assert set((await token.post(url, wrong)).errors) == MOVE
     assert (await token.post(f"{PATH}/no-id/occurrences/move", moved(row))).status == 404
-    heard = await token.post(at, moved(row))
+    heard = await token.post(url, moved(row))
     assert heard.status == 200
     for changes in ({"occurrence_version": 0}, {"automation_version": 9}):
-        stale = await token.post(at, moved(heard.data["occurrence"], **changes))
+        stale = await token.post(url, moved(heard.data["occurrence"], **changes))
         assert (stale.status, stale.code) == (409, "stale_version")
         assert stale.data["occurrence"] == heard.data["occurrence"]
 
 
 async def test_a_time_that_has_passed_is_refused(whole: Whole, token: Caller) -> None:
     """Interface statements: 4.2 rule 3; 7 past."""
-    made = await created(whole, token)
-    row = await coming(token, made)
+    automation = await created(whole, token)
+    row = await coming(token, automation)
     past = moved(row, run_at="2026-05-01T05:59:00Z")
-    heard = await token.post(f"{PATH}/{made['id']}/occurrences/move", past)
+    heard = await token.post(f"{PATH}/{automation['id']}/occurrences/move", past)
     assert (heard.status, set(heard.errors)) == (422, {"run_at"})
     once = {"cadence": "once", "date": "2026-04-30", "run_at": "09:00"}
-    gone = await token.patch(f"{PATH}/{made['id']}", {"version": 1, "schedule": once})
+    gone = await token.patch(f"{PATH}/{automation['id']}", {"version": 1, "schedule": once})
     assert (gone.status, set(gone.errors)) == (422, {"schedule.date"})
 
 
 async def test_a_scheduled_run_starts_within_ten_minutes(whole: Whole, token: Caller) -> None:
     """Interface statements: 8 start."""
     whole.service.restart(spread_max=9)
-    made = [await created(whole, token) for _ in range(5)]
+    created_items = [await created(whole, token) for _ in range(5)]
     await whole.shop.pass_time(hours=1)
     for _ in range(10):
         await whole.shop.pass_time(minutes=1)
     later = await whole.service.token("member")
-    for automation in made:
+    for automation in created_items:
         runs = (await later.get(f"{PATH}/runs", automation_id=automation["id"])).data["runs"]
         started, slot = read_time(runs[-1]["started_at"]), read_time("2026-05-01T07:00:00Z")
         assert started is not None
@@ -178,9 +184,9 @@ async def test_a_scheduled_run_starts_within_ten_minutes(whole: Whole, token: Ca
 
 async def test_a_token_acts_in_its_own_organisation_alone(whole: Whole, token: Caller) -> None:
     """Interface statements: 5 organisation; 5.4 bound."""
-    made = await created(whole, token)
+    automation = await created(whole, token)
     stranger = await whole.service.token("stranger")
-    assert (await stranger.get(f"{PATH}/{made['id']}")).status == 404
+    assert (await stranger.get(f"{PATH}/{automation['id']}")).status == 404
     assert (await stranger.get(PATH)).data["automations"] == []
     payload = token.headers["Authorization"].split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -229,5 +235,5 @@ def test_each_operation_needs_the_scope_of_what_it_does(scope: Scope) -> None:
     }
     every = {f"{row.method} {row.path}" for row in OPERATIONS if row.access is Access.API}
     reading = {name for name in every if name.startswith("GET ") or name in READS}
-    wanted = {Scope.READ: reading, Scope.WRITE: every - reading - DECISIONS, Scope.APPROVE: DECISIONS}
-    assert rows == wanted[scope]
+    expected = {Scope.READ: reading, Scope.WRITE: every - reading - DECISIONS, Scope.APPROVE: DECISIONS}
+    assert rows == expected[scope]

@@ -12,20 +12,20 @@ from tests.service import Service
 
 async def account_mails(service: Service, org: OrgId | None = None) -> list[AccountMail]:
     """The mails of an organization's people, oldest first."""
-    own = org or service.own.organization.id
+    own_org = org or service.own.organization.id
 
     async def act(tx: Tx) -> list[AccountMail]:
         rows = await tx.all(
             "SELECT id FROM messages WHERE org_id = :org AND kind = 'transactional' AND sealed IS NOT NULL"
             " ORDER BY created_at, id",
-            {"org": own},
+            {"org": own_org},
         )
-        stored = await messages.lock_many(tx, own, [MessageId(row["id"]) for row in rows])
+        stored = await messages.lock_many(tx, own_org, [MessageId(row["id"]) for row in rows])
         vault = service.context.vault
         return [await account_mail.opened(tx, vault, cast("Any", message)) for message in stored]
 
-    found: list[AccountMail] = await service.write(act, org=own)
-    return found
+    found_account_mails: list[AccountMail] = await service.write(act, org=own_org)
+    return found_account_mails
 
 
 def token_of(mail: AccountMail) -> str:

@@ -33,8 +33,8 @@ async def _receivers(shop: Shop, approval: str) -> ApprovalReceivers:
 async def test_the_page_of_an_approval_says_who_was_told(shop: Shop) -> None:
     """People whose mail is under way or accepted, none whose mail was refused; and the next reminder."""
     run = await shop.waiting(await shop.hiding())
-    asked = await shop.approval(run)
-    assert await _receivers(shop, asked.id) == ApprovalReceivers(0, (), None)
+    approval = await shop.approval(run)
+    assert await _receivers(shop, approval.id) == ApprovalReceivers(0, (), None)
     [notice] = await told(shop)
     for name in ("ann", "bea", "cleo"):
         person = await join(shop, name)
@@ -42,7 +42,7 @@ async def test_the_page_of_an_approval_says_who_was_told(shop: Shop) -> None:
         ids = [NoticeId(notice["id"])]
         add = partial(messages.add_closed, org=shop.owner.org, receiver=receiver, notices=ids)
         await shop.write(partial(add, count=1, envelope={}))
-    assert (await _receivers(shop, asked.id)).people == 3
+    assert (await _receivers(shop, approval.id)).people == 3
     last = "(SELECT max(id) FROM messages WHERE org_id = :org)"
     await shop.tamper(
         f"UPDATE messages SET state = 'refused', next_try_at = NULL WHERE org_id = :org AND id = {last}"
@@ -52,11 +52,11 @@ async def test_the_page_of_an_approval_says_who_was_told(shop: Shop) -> None:
         " WHERE org_id = :org AND state = 'due'",
         at=1_700_000_000_000,
     )
-    after = await _receivers(shop, asked.id)
+    after = await _receivers(shop, approval.id)
     assert after.people == 2
     assert after.told_at is not None
     assert after.told_at.year == 2023
-    remind = partial(approval_notices.reminder_at, org=shop.owner.org, approval=asked.id)
-    assert await shop.read(remind) == asked.created_at + (asked.expires_at - asked.created_at) / 2
+    remind = partial(approval_notices.reminder_at, org=shop.owner.org, approval=approval.id)
+    assert await shop.read(remind) == approval.created_at + (approval.expires_at - approval.created_at) / 2
     await shop.approve(run)
     assert await shop.read(remind) is None

@@ -51,9 +51,11 @@ async def after(service: Service, route: RouteId, *outcomes: DeliveryOutcome) ->
     for outcome in outcomes:
         await service.write(partial(record_delivery, org=org, route=route, outcome=outcome), org=org)
     read = partial(rows.get, org=org, route=route)
-    found: NotificationRoute | None = await service.context.engine.read(service.clock.now(), read, org=org)
-    assert found is not None
-    return found
+    found_route: NotificationRoute | None = await service.context.engine.read(
+        service.clock.now(), read, org=org
+    )
+    assert found_route is not None
+    return found_route
 
 
 async def told(service: Service) -> list[Topic]:
@@ -61,9 +63,9 @@ async def told(service: Service) -> list[Topic]:
     org = service.own.organization.id
 
     async def act(tx: Tx) -> list[Topic]:
-        found = await notices.waiting(tx, 100)
-        stored = await notices.get_many(tx, org, [notice for _, notice in found])
-        return [one.notice.topic for one in stored]
+        waiting = await notices.waiting(tx, 100)
+        stored = await notices.get_many(tx, org, [notice for _, notice in waiting])
+        return [stored_notice.notice.topic for stored_notice in stored]
 
     topics: list[Topic] = await service.context.engine.read(service.clock.now(), act, org=org)
     return topics
@@ -76,9 +78,9 @@ async def test_the_twentieth_refusal_in_a_row_breaks_a_route_and_is_told_once(
     route = await one_route(web)
     assert (await after(service, route, *[REFUSED] * 19)).state is RouteState.OK
     assert await told(service) == []
-    found = await after(service, route, REFUSED)
-    assert found.state is RouteState.BROKEN
-    assert "20 messages in a row were refused" in str(found.reason)
+    found_route = await after(service, route, REFUSED)
+    assert found_route.state is RouteState.BROKEN
+    assert "20 messages in a row were refused" in str(found_route.reason)
     await after(service, route, REFUSED, GONE)
     assert await told(service) == [Topic.ROUTE_BROKEN]
 
@@ -86,9 +88,9 @@ async def test_the_twentieth_refusal_in_a_row_breaks_a_route_and_is_told_once(
 async def test_an_accepted_delivery_ends_the_row(service: Service, web: Caller) -> None:
     """Nineteen refusals, an acceptance and nineteen more break nothing."""
     route = await one_route(web)
-    found = await after(service, route, *[REFUSED] * 19, ACCEPTED, *[REFUSED] * 19)
-    assert (found.state, found.failures) == (RouteState.OK, 19)
-    assert found.last_accepted_at is not None
+    found_route = await after(service, route, *[REFUSED] * 19, ACCEPTED, *[REFUSED] * 19)
+    assert (found_route.state, found_route.failures) == (RouteState.OK, 19)
+    assert found_route.last_accepted_at is not None
 
 
 async def test_a_receiver_that_is_gone_breaks_its_route_at_once(service: Service, web: Caller) -> None:
@@ -105,9 +107,9 @@ async def test_three_days_of_failures_break_a_route_and_an_outage_of_hours_does_
     service.clock.tick(timedelta(days=3).total_seconds() - 1)
     assert (await after(service, route, AWAY)).state is RouteState.OK
     service.clock.tick(1)
-    found = await after(service, route, AWAY)
-    assert found.state is RouteState.BROKEN
-    assert "3 days" in str(found.reason)
+    found_route = await after(service, route, AWAY)
+    assert found_route.state is RouteState.BROKEN
+    assert "3 days" in str(found_route.reason)
 
 
 async def message(tx: Tx, *, org: OrgId, route: RouteId, state: MessageState) -> str:
@@ -135,11 +137,11 @@ async def message(tx: Tx, *, org: OrgId, route: RouteId, state: MessageState) ->
 async def furnished(service: Service, route: RouteId, states: list[MessageState]) -> list[str]:
     """Messages of the route in these states, a second apart."""
     org = service.own.organization.id
-    found = []
+    collected = []
     for state in states:
         service.clock.tick(1)
-        found.append(await service.write(partial(message, org=org, route=route, state=state), org=org))
-    return found
+        collected.append(await service.write(partial(message, org=org, route=route, state=state), org=org))
+    return collected
 
 
 async def listed(web: Caller, route: RouteId, **query: Any) -> list[tuple[str, str]]:
@@ -154,8 +156,8 @@ async def test_what_waits_for_a_broken_route_expires_and_stays_listed(service: S
     states = [MessageState.SENT, MessageState.DUE, MessageState.SENDING, MessageState.COLLECTING]
     sent, due, sending, collecting = await furnished(service, route, states)
     await after(service, route, GONE)
-    found = dict(await listed(web, route))
-    assert found == {sent: "sent", due: "expired", sending: "expired", collecting: "expired"}
+    record = dict(await listed(web, route))
+    assert record == {sent: "sent", due: "expired", sending: "expired", collecting: "expired"}
 
 
 async def test_a_deleted_route_leaves_nothing_to_send(service: Service, web: Caller) -> None:

@@ -58,28 +58,28 @@ def _changes(tz: ZoneInfo) -> list[datetime]:
     ]
 
 
-def _wall(at: datetime, tz: ZoneInfo) -> datetime:
-    return at.astimezone(tz).replace(tzinfo=None)
+def _wall(moment: datetime, tz: ZoneInfo) -> datetime:
+    return moment.astimezone(tz).replace(tzinfo=None)
 
 
 def _first_reached(day_start: datetime, wall: datetime, tz: ZoneInfo) -> datetime:
     """The first minute at which the wall clock shows `wall`; in a gap, so much later as the clock jumped."""
-    at = day_start
-    while _wall(at, tz) < wall:
-        at += MINUTE
-    if _wall(at, tz) == wall:
-        return at
-    jump = _wall(at, tz) - _wall(at - MINUTE, tz) - MINUTE  # the clock passed over it
+    location = day_start
+    while _wall(location, tz) < wall:
+        location += MINUTE
+    if _wall(location, tz) == wall:
+        return location
+    jump = _wall(location, tz) - _wall(location - MINUTE, tz) - MINUTE  # the clock passed over it
     late = wall + jump
-    while _wall(at, tz) < late:
-        at += MINUTE
-    return at
+    while _wall(location, tz) < late:
+        location += MINUTE
+    return location
 
 
-def _walked_instant(day: datetime, at: time, tz: ZoneInfo) -> datetime:
+def _walked_instant(day: datetime, location: time, tz: ZoneInfo) -> datetime:
     """When the wall clock reaches a time of a day: the walk begins a day before it."""
     start = (day - timedelta(days=1)).replace(tzinfo=UTC) - timedelta(hours=15)
-    wall = datetime.combine(day.date(), at)
+    wall = datetime.combine(day.date(), location)
     start += max(timedelta(0), (wall - _wall(start, tz)) - timedelta(hours=2, minutes=30)) // MINUTE * MINUTE
     return _first_reached(start, wall, tz)
 
@@ -88,24 +88,24 @@ def _walked_digest(now: datetime, digest: Digest, tz: ZoneInfo) -> datetime:
     day = _wall(now, tz).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
     while True:
         if day.weekday() in digest.days:
-            at = _walked_instant(day, digest.at, tz)
-            if at > now:
-                return at
+            location = _walked_instant(day, digest.at, tz)
+            if location > now:
+                return location
         day += timedelta(days=1)
 
 
-def _walked_quiet(at: datetime, quiet: QuietHours, tz: ZoneInfo) -> datetime:
+def _walked_quiet(moment: datetime, quiet: QuietHours, tz: ZoneInfo) -> datetime:
     """Walks minute by minute until one that no quiet time holds."""
-    first = _wall(at, tz).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
+    first = _wall(moment, tz).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
     spans = []
     for number in range(9):
         day = first + timedelta(days=number)
         if day.weekday() in quiet.days:
             last = day if quiet.end > quiet.start else day + timedelta(days=1)
             spans.append((_walked_instant(day, quiet.start, tz), _walked_instant(last, quiet.end, tz)))
-    while any(start <= at < end for start, end in spans):
-        at += MINUTE
-    return at
+    while any(start <= moment < end for start, end in spans):
+        moment += MINUTE
+    return moment
 
 
 def _walked_due(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan]) -> datetime:
@@ -113,18 +113,21 @@ def _walked_due(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan
     assert rules.zone is not None
     assert rules.digest is not None
     assert rules.quiet_hours is not None
-    at = now
+    location = now
     if rules.choice is MailChoice.DIGEST:
-        at = _walked_digest(now, rules.digest, rules.zone)
+        location = _walked_digest(now, rules.digest, rules.zone)
     elif rules.last_closed_at is not None:
         latest = [
-            each.told_at + max(MINUTE, (each.expires_at - each.asked_at) * 5 / 100) for each in approvals
+            approval.told_at + max(MINUTE, (approval.expires_at - approval.asked_at) * 5 / 100)
+            for approval in approvals
         ]
-        while at - rules.last_closed_at < rules.window and all(at < instant for instant in latest):
-            at += MINUTE
-    at = _walked_quiet(at, rules.quiet_hours, rules.zone)
-    is_urgent = any(now < each.expires_at < at for each in approvals)
-    return now if rules.wake_for_expiry and is_urgent else at
+        while location - rules.last_closed_at < rules.window and all(
+            location < instant for instant in latest
+        ):
+            location += MINUTE
+    location = _walked_quiet(location, rules.quiet_hours, rules.zone)
+    is_urgent = any(now < each_approval.expires_at < location for each_approval in approvals)
+    return now if rules.wake_for_expiry and is_urgent else location
 
 
 def _any_approval(now: datetime, random: Random) -> ApprovalSpan:
@@ -144,11 +147,11 @@ def test_digest_and_quiet_hours_are_those_of_a_walk_along_the_clock() -> None:
         near = random.choice([*_changes(tz), NOW])
         now = near + MINUTE * random.randint(-2 * 1440, 2 * 1440)
         days = frozenset(random.sample(range(7), random.randint(1, 7)))
-        at, end = [time(random.randrange(24), random.choice((0, 15, 30, 59))) for _ in range(2)]
-        digest = Digest(at, days)
+        location, end = [time(random.randrange(24), random.choice((0, 15, 30, 59))) for _ in range(2)]
+        digest = Digest(location, days)
         assert next_digest(now, digest, tz) == _walked_digest(now, digest, tz), (tz, now, digest)
-        if at != end:
-            quiet = QuietHours(at, end, days if len(days) < 7 else frozenset(range(6)))
+        if location != end:
+            quiet = QuietHours(location, end, days if len(days) < 7 else frozenset(range(6)))
             assert end_of_quiet(now, quiet, tz) == _walked_quiet(now, quiet, tz), (tz, now, quiet)
             rules = DueRules(
                 MINUTE * random.choice((1, 15, 60)),
@@ -214,10 +217,10 @@ def test_tries_spread_around_their_times_and_end_with_the_message() -> None:
             next_try(NOW, f"m{number}", attempt=attempt, ends_at=end, retry_after=None)
             for number in range(50)
         ]
-        waits = [at - NOW for at in tries if at is not None]
+        waits = [location - NOW for location in tries if location is not None]
         assert len(waits) == 50
         assert base * 0.8 <= min(waits) < max(waits) <= base * 1.2
-    asked = [timedelta(minutes=5), timedelta(hours=3)]
-    tries = [next_try(NOW, "m", attempt=1, ends_at=end, retry_after=wait) for wait in asked]
+    request = [timedelta(minutes=5), timedelta(hours=3)]
+    tries = [next_try(NOW, "m", attempt=1, ends_at=end, retry_after=wait) for wait in request]
     assert tries == [NOW + timedelta(minutes=5), NOW + timedelta(hours=1)]
     assert next_try(NOW, "m", attempt=1, ends_at=NOW + timedelta(seconds=1), retry_after=None) is None

@@ -42,11 +42,11 @@ async def test_an_approval_is_told_of_at_its_start_half_and_nine_tenths_of_its_t
     """Within half a minute of each, and never again after the decision."""
     run = await shop.waiting(await shop.hiding())
     [waiting] = await told(shop)
-    asked = await shop.approval(run)
+    approval = await shop.approval(run)
     assert (waiting["topic"], waiting["approval_id"], waiting["run_id"]) == (
-        Topic.APPROVAL_WAITING, asked.id, run.id,
+        Topic.APPROVAL_WAITING, approval.id, run.id,
     )  # fmt: skip
-    assert waiting["facts"]["changes"] == asked.counts["total"]
+    assert waiting["facts"]["changes"] == approval.counts["total"]
     await shop.pass_time(hours=35, minutes=59)
     assert len(await told(shop)) == 1
     await shop.pass_time(minutes=1)
@@ -105,12 +105,12 @@ async def test_after_a_standstill_only_the_latest_step_is_told(shop: Shop) -> No
     """Nobody is told of the half when nine tenths have passed, and of nothing when all has."""
     first = await shop.waiting(await shop.hiding())
     await shop.clock.advance(timedelta(hours=70).total_seconds())
-    asked = await shop.approval(first)
+    asked_approval = await shop.approval(first)
     for _ in range(2):
-        await shop.write(partial(approval.warn, org=shop.owner.org, approval=asked.id))
+        await shop.write(partial(approval.warn, org=shop.owner.org, approval=asked_approval.id))
     assert [row["facts"].get("percent") for row in await told(shop)] == [None, 90]
     await shop.clock.advance(timedelta(hours=2).total_seconds())
-    await shop.write(partial(approval.warn, org=shop.owner.org, approval=asked.id))
+    await shop.write(partial(approval.warn, org=shop.owner.org, approval=asked_approval.id))
     assert len(await told(shop)) == 2
 
 
@@ -192,15 +192,15 @@ async def test_a_lost_connection_is_told_of_once(shop: Shop) -> None:
 async def test_slots_that_were_too_late_are_one_notice_a_pass(engine: object, clock: FakeClock) -> None:
     """It says how many they were."""
     world: World = await make_world(engine, clock)  # type: ignore[arg-type]
-    made = await world.create(schedule=DAILY)
+    automation = await world.create(schedule=DAILY)
     await clock.advance(timedelta(days=3).total_seconds())
     await world.dispatch()
 
     async def rows(tx: Tx) -> list[JsonObject]:
         query = "SELECT topic, count FROM notices WHERE org_id = :org"
-        return [dict(row) for row in await tx.all(query, {"org": made.org})]
+        return [dict(row) for row in await tx.all(query, {"org": automation.org})]
 
-    [row] = await world.engine.read(clock.now(), rows, org=made.org)
-    late = [slot for slot in await world.rows(made) if slot.reason is not None]
+    [row] = await world.engine.read(clock.now(), rows, org=automation.org)
+    late = [slot for slot in await world.rows(automation) if slot.reason is not None]
     assert row == {"topic": Topic.SLOT_TOO_LATE, "count": len(late)}
     assert len(late) >= 2

@@ -93,17 +93,17 @@ async def test_who_is_told_depends_on_the_topic_and_on_what_is_ones_own(shop: Sh
         *(Notice(topic=topic, dedupe=topic, facts=facts, automation=automation.id) for topic in topics),
     )
     await fan_out.fan_out_due(_context(shop))
-    told: dict[int, set[str]] = {}
+    actual: dict[int, set[str]] = {}
     for row in await _inbox(shop):
-        told.setdefault(row["person_id"], set()).add(row["topic"])
-    assert told == {
+        actual.setdefault(row["person_id"], set()).add(row["topic"])
+    assert actual == {
         owner.id: set(topics),
         approver.id: {Topic.APPROVAL_WAITING, Topic.CHANGES_STOPPED},
         maker.id: {Topic.RUN_FAILED},
         curious.id: {Topic.RUN_FAILED},
         narrow.id: set(topics) - {Topic.RUN_FAILED},
     }
-    assert member.id not in told
+    assert member.id not in actual
 
 
 async def test_a_notice_that_cannot_be_read_is_put_off_and_stops_no_other(shop: Shop) -> None:

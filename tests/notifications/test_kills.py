@@ -42,11 +42,11 @@ async def test_a_killed_process_loses_no_fact_and_repeats_the_same_bytes(
     async with open_office(database_url, clock, tmp_path, MailScript()) as office:
         await join(office.shop, "bea")
         for kill in range(KILLS):
-            place, left = PLACES[kill % len(PLACES)], random.randint(0, 1)
+            location, remaining = PLACES[kill % len(PLACES)], random.randint(0, 1)
 
-            def die(name: str, place: str = place, left: int = left) -> None:
+            def die(name: str, path: str = location, left_side: int = remaining) -> None:
                 reached[name] += 1
-                if name == place and reached[name] > left:
+                if name == path and reached[name] > left_side:
                     raise _Killed
 
             await tell(office.shop, *(failed(kill * 10 + number) for number in range(3)))
@@ -67,10 +67,10 @@ async def test_a_killed_process_loses_no_fact_and_repeats_the_same_bytes(
         assert set(counts.values()) == {KILLS * 3}
         messages = await rows_of(office.shop, "messages")
         assert {row["state"] for row in messages} == {"sent"}
-        told: dict[int, int] = defaultdict(int)
+        actual: dict[int, int] = defaultdict(int)
         for row in messages:
-            told[row["person_id"]] += row["count"]
-        assert set(told.values()) == {KILLS * 3}
+            actual[row["person_id"]] += row["count"]
+        assert set(actual.values()) == {KILLS * 3}
         by_id: dict[str, list[bytes]] = defaultdict(list)
         for mail in office.script.received:
             by_id[str(mail.message["Message-ID"])].append(mail.content)

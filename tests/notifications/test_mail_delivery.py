@@ -37,22 +37,22 @@ async def test_a_waiting_approval_reaches_its_people(office: Office) -> None:
     """From the run to the mail; it has one recipient, and its only link leads to the approval's page."""
     run = await office.shop.waiting(await office.shop.hiding())
     [mail] = office.script.received
-    asked = await office.shop.approval(run)
+    approval = await office.shop.approval(run)
     assert mail.recipients == ["ada@tea.example"]
     headers = mail.message
-    named = f"“{asked.automation_name}” on “{asked.store_label}”"
-    assert headers["Subject"] == f"[test] {named} asks for approval of {asked.counts['total']} changes"
+    named = f"“{approval.automation_name}” on “{approval.store_label}”"
+    assert headers["Subject"] == f"[test] {named} asks for approval of {approval.counts['total']} changes"
     assert headers["From"] == "Steward <steward@tea.example>"
     assert headers["Auto-Submitted"] == "auto-generated"
     assert headers["X-Auto-Response-Suppress"] == "All"
-    assert headers["References"] == f"<automation-{asked.automation_id}@tea.example>"
+    assert headers["References"] == f"<automation-{approval.automation_id}@tea.example>"
     [row] = await rows_of(office.shop, "messages")
     assert headers["Message-ID"] == f"<{row['id']}@tea.example>"
     text = headers.get_body(("plain",)).get_content()  # type: ignore[union-attr]
     origin = office.shop.service.settings.web_origin
-    assert f"{origin}/approvals/{asked.id}" in text
+    assert f"{origin}/approvals/{approval.id}" in text
     assert set(re.findall(r"https?://\S+", text)) == {
-        f"{origin}/approvals/{asked.id}", f"{origin}/account/notifications",
+        f"{origin}/approvals/{approval.id}", f"{origin}/account/notifications",
     }  # fmt: skip
     assert await office.states() == ["sent"]
 

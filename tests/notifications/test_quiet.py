@@ -21,24 +21,24 @@ async def world(engine: Engine, clock: FakeClock) -> World:
     return await make_world(engine, clock)
 
 
-async def _align(world: World, made: Automation) -> None:
+async def _align(world: World, created: Automation) -> None:
     """Brings the clock to the minute of the hour at which the automation's slots are."""
-    at = (await world.read(made)).next_run_at
-    assert at is not None
-    await world.clock.advance((at - world.now).total_seconds() % 3600)
+    moment = (await world.read(created)).next_run_at
+    assert moment is not None
+    await world.clock.advance((moment - world.now).total_seconds() % 3600)
 
 
-async def _hours(world: World, made: Automation, hours: int, *, status: str = "failed") -> None:
+async def _hours(world: World, created: Automation, hours: int, *, status: str = "failed") -> None:
     """So many hours pass, each slot's run ending with a status, and the auditor looking at it."""
-    await _align(world, made)
+    await _align(world, created)
     for _ in range(hours):
         await world.clock.advance(3600)
         await world.dispatch()
-        await world.end(made)
+        await world.end(created)
         await world.write(
             lambda tx: tx.execute(
                 "UPDATE runs SET status = :status WHERE org_id = :org AND finished_at = :now",
-                {"org": made.org, "status": status},
+                {"org": created.org, "status": status},
             )
         )
         await audit_slots(
@@ -50,12 +50,12 @@ async def _hours(world: World, made: Automation, hours: int, *, status: str = "f
         )
 
 
-async def _told(world: World, made: Automation) -> int:
+async def _told(world: World, created: Automation) -> int:
     async def count(tx: Tx) -> int:
         row = await tx.first(
             "SELECT count(*) AS n FROM notices WHERE org_id = :org AND automation_id = :automation"
             " AND topic = :topic",
-            {"org": made.org, "automation": made.id, "topic": Topic.AUTOMATION_QUIET},
+            {"org": created.org, "automation": created.id, "topic": Topic.AUTOMATION_QUIET},
         )
         return 0 if row is None else int(row["n"])
 
@@ -64,47 +64,47 @@ async def _told(world: World, made: Automation) -> int:
 
 async def test_three_days_of_failures_are_told_once_and_again_after_a_week(world: World) -> None:
     """A success ends it, and the next three failures are told anew."""
-    made = await world.create(schedule=DAILY)
-    await _hours(world, made, 48)
-    assert await _told(world, made) == 0
-    await _hours(world, made, 48)
-    assert await _told(world, made) == 1
-    await _hours(world, made, 24 * 5)
-    assert await _told(world, made) == 1
-    await _hours(world, made, 49)
-    assert await _told(world, made) == 2
-    await _hours(world, made, 24, status="succeeded")
-    await _hours(world, made, 96)
-    assert await _told(world, made) == 3
+    automation = await world.create(schedule=DAILY)
+    await _hours(world, automation, 48)
+    assert await _told(world, automation) == 0
+    await _hours(world, automation, 48)
+    assert await _told(world, automation) == 1
+    await _hours(world, automation, 24 * 5)
+    assert await _told(world, automation) == 1
+    await _hours(world, automation, 49)
+    assert await _told(world, automation) == 2
+    await _hours(world, automation, 24, status="succeeded")
+    await _hours(world, automation, 96)
+    assert await _told(world, automation) == 3
 
 
 async def test_an_automation_whose_run_was_held_is_silent_for_a_reason(world: World) -> None:
     """A closed period holds its run, or held it in these days: nobody is warned. Afterwards they are."""
-    made = await world.create(schedule=DAILY)
-    await _hours(world, made, 48)
+    automation = await world.create(schedule=DAILY)
+    await _hours(world, automation, 48)
 
     async def hold(tx: Tx) -> None:
         held = "UPDATE runs SET held_at = :now WHERE org_id = :org AND automation_id = :id"
-        await tx.execute(held, {"org": made.org, "id": made.id})
+        await tx.execute(held, {"org": automation.org, "id": automation.id})
 
     await world.write(hold)
-    await _hours(world, made, 48)
-    assert await _told(world, made) == 0
-    await _hours(world, made, 48)
-    assert await _told(world, made) == 1
+    await _hours(world, automation, 48)
+    assert await _told(world, automation) == 0
+    await _hours(world, automation, 48)
+    assert await _told(world, automation) == 1
 
 
 async def test_an_hourly_automation_is_given_a_day(world: World) -> None:
     """Three bad hours are not yet told of, a bad day is."""
-    made = await world.create(schedule=HOURLY)
-    await _hours(world, made, 24)
-    assert await _told(world, made) == 0
-    await _hours(world, made, 3)
-    assert await _told(world, made) == 1
+    automation = await world.create(schedule=HOURLY)
+    await _hours(world, automation, 24)
+    assert await _told(world, automation) == 0
+    await _hours(world, automation, 3)
+    assert await _told(world, automation) == 1
 
 
 async def test_successes_are_not_told_of(world: World) -> None:
     """However many periods there were."""
-    made = await world.create(schedule=DAILY)
-    await _hours(world, made, 24 * 5, status="succeeded")
-    assert await _told(world, made) == 0
+    automation = await world.create(schedule=DAILY)
+    await _hours(world, automation, 24 * 5, status="succeeded")
+    assert await _told(world, automation) == 0

@@ -179,14 +179,14 @@ async def test_a_repeat_has_the_same_id_and_bytes_and_a_new_time(world: tuple[Se
     """A receiver that saw the first one can tell that it is the same."""
     service, receivers = world
     route = (await made(await service.web("owner")))["route"]["id"]
-    told = replace(message(notice(), route=route), org=service.own.organization.id)
+    actual = replace(message(notice(), route=route), org=service.own.organization.id)
     channel = service.context.channels[ChannelName.WEBHOOK]
-    await channel.deliver(told)
+    await channel.deliver(actual)
     service.clock.tick(5)
-    await channel.deliver(replace(told, attempt=2))
+    await channel.deliver(replace(actual, attempt=2))
     first, second = receivers.seen
     assert first.content == second.content
-    assert first.headers["webhook-id"] == second.headers["webhook-id"] == f"msg_{told.id}"
+    assert first.headers["webhook-id"] == second.headers["webhook-id"] == f"msg_{actual.id}"
     assert int(second.headers["webhook-timestamp"]) == int(first.headers["webhook-timestamp"]) + 5
 
 
@@ -223,9 +223,9 @@ async def test_a_chat_shows_the_notices_and_its_answer_is_read(
     integration = await connected(web, kind, webhook_url=url)
     route = (await made(web, url=None, channel=kind, integration_id=integration))["route"]["id"]
     receivers.answers.append(httpx.Response(status, stream=httpx.ByteStream(body)))
-    told = message(notice(), notice(automation="<b>Tea</b>"), route=route, count=2)
+    actual = message(notice(), notice(automation="<b>Tea</b>"), route=route, count=2)
     outcome = await service.context.channels[ChannelName(kind)].deliver(
-        replace(told, org=service.own.organization.id)
+        replace(actual, org=service.own.organization.id)
     )
     assert outcome.result is result
     text = receivers.seen[0].content.decode()

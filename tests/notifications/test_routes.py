@@ -49,11 +49,11 @@ async def web(world: tuple[Service, Receivers]) -> Caller:
 async def stored(service: Service, route: str) -> NotificationRoute:
     """The route as stored."""
     org = service.own.organization.id
-    found = await service.context.engine.read(
+    found_route = await service.context.engine.read(
         service.clock.now(), partial(rows.get, org=org, route=RouteId(route)), org=org
     )
-    assert found is not None
-    return found
+    assert found_route is not None
+    return found_route
 
 
 async def test_a_webhook_is_made_with_a_secret_that_is_shown_once(
@@ -82,13 +82,13 @@ async def test_a_webhook_is_made_with_a_secret_that_is_shown_once(
 async def test_acts_on_a_route_are_in_the_audit_log(world: tuple[Service, Receivers], web: Caller) -> None:
     """Each by its name, with the route; of one that is deleted the id alone is left."""
     service, _ = world
-    one = (await made(web))["route"]["id"]
-    await web.patch(f"{ROUTES}/{one}", {"name": "Night shift"})
-    await web.post(f"{ROUTES}/{one}/rotate-secret")
-    await web.delete(f"{ROUTES}/{one}")
+    item = (await made(web))["route"]["id"]
+    await web.patch(f"{ROUTES}/{item}", {"name": "Night shift"})
+    await web.post(f"{ROUTES}/{item}/rotate-secret")
+    await web.delete(f"{ROUTES}/{item}")
     done = await actions(service, service.own.organization.id)
     expected = ["route_made", "route_changed", "route_secret_rotated", "route_deleted"]
-    assert [(action, about) for action, _, about in done] == [(action, one) for action in expected]
+    assert [(action, about) for action, _, about in done] == [(action, item) for action in expected]
 
 
 async def test_only_owners_make_change_test_and_read_deliveries(

@@ -28,9 +28,9 @@ def utc(text: str) -> datetime:
     return datetime.fromisoformat(whole).replace(tzinfo=UTC)
 
 
-def short(at: datetime) -> str:
+def short(moment: datetime) -> str:
     """The reverse: `05-02 08:00`."""
-    return at.strftime("%m-%d %H:%M")
+    return moment.strftime("%m-%d %H:%M")
 
 
 @dataclass
@@ -42,8 +42,8 @@ class Diary:
     async def page(self, actor: Actor | None = None, **ask: Any) -> CalendarPage:
         """A page of the calendar."""
         who = actor or self.world.owner
-        wanted = CalendarPageQuery(**{"limit": 200, **ask})
-        act = partial(calendar.page, org=who.org, query=wanted)
+        expected = CalendarPageQuery(**{"limit": 200, **ask})
+        act = partial(calendar.page, org=who.org, query=expected)
         return await self.world.engine.read(self.world.now, act, org=who.org)
 
     async def rows(self, automation: Automation | None = None, **ask: Any) -> list[Occurrence]:
@@ -54,8 +54,8 @@ class Diary:
     async def row(self, automation: Automation, slot_at: datetime) -> Occurrence:
         """The row of one slot, wherever it was moved to within the range."""
         ask = {"since": self.world.now - 31 * DAY, "until": self.world.now + 61 * DAY, "limit": 500}
-        [found] = [row for row in await self.rows(automation, **ask) if row.slot_at == slot_at]
-        return found
+        [occurrence] = [row for row in await self.rows(automation, **ask) if row.slot_at == slot_at]
+        return occurrence
 
     async def move(
         self,

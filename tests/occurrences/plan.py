@@ -70,8 +70,8 @@ class Plan:
         last = (until + self.offset).date() + DAY
         while day <= last:
             if self.is_named(schedule, day.isoweekday()):
-                for at in self.times(schedule):
-                    instant = datetime.combine(day, at, UTC) - self.offset
+                for location in self.times(schedule):
+                    instant = datetime.combine(day, location, UTC) - self.offset
                     if since < instant < until:
                         yield instant
             day += DAY
@@ -103,7 +103,7 @@ class Plan:
         """The smallest run_at of what is pending."""
         if self.state != "active":
             return None
-        coming = [one["run_at"] for one in self.rows.values() if one["state"] == "pending"]
+        coming = [row["run_at"] for row in self.rows.values() if row["state"] == "pending"]
         first = next(self.generated(max(self.seen, self.slots_after) + 400 * DAY), None)
         coming += [] if first is None else [first["run_at"]]
         return min(coming, default=None)
@@ -114,27 +114,27 @@ class Plan:
             return False
         since = max(self.slots_after, self.now - self.spread)
         slots = [nominal + self.spread for nominal in self.nominals(self.schedule, since, slot_at)]
-        place = len([slot for slot in slots if slot > self.now and slot < slot_at])
-        return place > 0 and (place >= 50 or slot_at > self.now + 14 * DAY)
+        index = len([slot for slot in slots if slot > self.now and slot < slot_at])
+        return index > 0 and (index >= 50 or slot_at > self.now + 14 * DAY)
 
     def calendar(self, since: datetime, until: datetime) -> list[Row]:
         """What the calendar shows in [since, until)."""
-        shown = []
-        for one in self.rows.values():
-            is_coming = one["state"] == "pending" or (
-                one["reason"] == BY_MERCHANT and one["run_at"] > self.now
+        displayed = []
+        for row in self.rows.values():
+            is_coming = row["state"] == "pending" or (
+                row["reason"] == BY_MERCHANT and row["run_at"] > self.now
             )
             if self.state == "archived" or (is_coming and self.state != "active"):
                 continue
-            shown.append(one)
+            displayed.append(row)
         if self.state == "active":
-            shown += list(self.generated(until))
-        found = [
-            {**one, "projected": self.is_projected(one["slot_at"])}
-            for one in shown
-            if since <= one["run_at"] < until
+            displayed += list(self.generated(until))
+        collected = [
+            {**record, "projected": self.is_projected(record["slot_at"])}
+            for record in displayed
+            if since <= record["run_at"] < until
         ]
-        return sorted(found, key=lambda one: (one["run_at"], one["slot_at"]))
+        return sorted(collected, key=lambda item: (item["run_at"], item["slot_at"]))
 
     # The service's doing -----------------------------------------------------------------------------------
 
@@ -142,16 +142,16 @@ class Plan:
         """Dispatch: D1 to D3, D6."""
         if self.state != "active":
             return
-        due = [one for one in self.rows.values() if one["state"] == "pending" and one["run_at"] <= self.now]
-        due += [one for one in self.generated(self.now + DAY) if one["slot_at"] <= self.now]
-        for one in sorted(due, key=lambda one: (one["run_at"], one["slot_at"])):
-            self.rows[one["slot_at"]] = one
-            if self.now > one["run_at"] + LATE:
-                one.update(state="skipped", reason=TOO_LATE)
+        due = [row for row in self.rows.values() if row["state"] == "pending" and row["run_at"] <= self.now]
+        due += [entry for entry in self.generated(self.now + DAY) if entry["slot_at"] <= self.now]
+        for record in sorted(due, key=lambda item: (item["run_at"], item["slot_at"])):
+            self.rows[record["slot_at"]] = record
+            if self.now > record["run_at"] + LATE:
+                record.update(state="skipped", reason=TOO_LATE)
             elif self.is_live:
-                one.update(state="skipped", reason=RUNNING)
+                record.update(state="skipped", reason=RUNNING)
             else:
-                one.update(state="queued")
+                record.update(state="queued")
                 self.is_live = True
         if due:
             self.seen = max(self.seen, self.now)
@@ -161,14 +161,14 @@ class Plan:
 
     def _drop(self, is_dropped: Callable[[Row], bool]) -> None:
         """Open rows of slots still to come go; pending ones whose slot has come stay as skipped."""
-        for one in list(self.rows.values()):
-            is_open = one["state"] == "pending" or one["reason"] == BY_MERCHANT
-            if not is_open or not is_dropped(one):
+        for row in list(self.rows.values()):
+            is_open = row["state"] == "pending" or row["reason"] == BY_MERCHANT
+            if not is_open or not is_dropped(row):
                 continue
-            if one["slot_at"] > self.now:
-                del self.rows[one["slot_at"]]
-            elif one["state"] == "pending":
-                one.update(state="skipped", reason=BY_MERCHANT)
+            if row["slot_at"] > self.now:
+                del self.rows[row["slot_at"]]
+            elif row["state"] == "pending":
+                row.update(state="skipped", reason=BY_MERCHANT)
 
     # What people do ----------------------------------------------------------------------------------------
 
@@ -183,9 +183,9 @@ class Plan:
         """What was planned inside the pause is over."""
         if self.state != "paused":
             raise Refused("wrong_state")
-        for one in self.rows.values():
-            if one["state"] == "pending" and one["run_at"] <= self.now:
-                one.update(state="skipped", reason=TOO_LATE)
+        for row in self.rows.values():
+            if row["state"] == "pending" and row["run_at"] <= self.now:
+                row.update(state="skipped", reason=TOO_LATE)
         self.state, self.version = "active", self.version + 1
         self._begin(max(self.now, self.slots_after))
 
@@ -194,7 +194,7 @@ class Plan:
         if self.state == "archived":
             raise Refused("wrong_state")
         self.tick()
-        self._drop(lambda one: one["state"] == "pending" or one["run_at"] > self.now)
+        self._drop(lambda item: item["state"] == "pending" or item["run_at"] > self.now)
         self.state, self.is_live, self.version = "archived", False, self.version + 1
         self.slots_after = min(self.now, self.slots_after)
 
@@ -211,20 +211,20 @@ class Plan:
         if schedule == self.schedule:
             return
         self.tick()
-        skips = [one for one in self.rows.values() if one["reason"] == BY_MERCHANT]
-        skips = [one for one in skips if one["slot_at"] > self.now]
+        skips = [each_row for each_row in self.rows.values() if each_row["reason"] == BY_MERCHANT]
+        skips = [skip for skip in skips if skip["slot_at"] > self.now]
         one_a_day = {"daily", "weekdays", "weekly"}
         is_carried = {schedule["cadence"], self.schedule["cadence"]} <= one_a_day
         self._drop(lambda _: True)
         self.schedule, self.version = schedule, self.version + 1
         self._begin(self.now)
-        for one in skips if is_carried else []:
-            day = (one["nominal"] + self.offset).date()
+        for record in skips if is_carried else []:
+            day = (record["nominal"] + self.offset).date()
             midnight = datetime.combine(day, time(0), UTC) - self.offset
             for nominal in self.nominals(schedule, midnight - timedelta(seconds=1), midnight + DAY):
                 slot_at = nominal + self.spread
                 if nominal > self.now and slot_at not in self.rows:
-                    fields = {"state": "skipped", "reason": BY_MERCHANT, "version": one["version"]}
+                    fields = {"state": "skipped", "reason": BY_MERCHANT, "version": record["version"]}
                     self.rows[slot_at] = row(slot_at, nominal, **fields)
 
     def find(self, slot_at: datetime) -> Row:
@@ -245,50 +245,50 @@ class Plan:
         return int(self.rows.get(slot_at, {"version": 0})["version"])
 
     def _open(self, slot_at: datetime) -> Row:
-        one = self.find(slot_at)
-        if one["state"] != "pending" or self.state != "active":
+        record = self.find(slot_at)
+        if record["state"] != "pending" or self.state != "active":
             raise Refused("wrong_state")
-        return one
+        return record
 
     def skip(self, slot_at: datetime) -> None:
         """A person skips."""
-        one = self._open(slot_at)
+        record = self._open(slot_at)
         if self.is_projected(slot_at):
             raise Refused("wrong_state")
-        self.rows[slot_at] = one
-        one.update(state="skipped", reason=BY_MERCHANT, version=one["version"] + 1)
+        self.rows[slot_at] = record
+        record.update(state="skipped", reason=BY_MERCHANT, version=record["version"] + 1)
 
     def unskip(self, slot_at: datetime) -> None:
         """A person takes a skip back."""
-        one = self.find(slot_at)
-        if one["reason"] != BY_MERCHANT or one["run_at"] <= self.now or self.state != "active":
+        record = self.find(slot_at)
+        if record["reason"] != BY_MERCHANT or record["run_at"] <= self.now or self.state != "active":
             raise Refused("wrong_state")
-        one.update(state="pending", reason=None, version=one["version"] + 1)
+        record.update(state="pending", reason=None, version=record["version"] + 1)
 
     def move(self, slot_at: datetime, run_at: datetime) -> None:
         """A person moves one run."""
-        one = self._open(slot_at)
+        record = self._open(slot_at)
         if not self.now < run_at <= self.now + FAR:
             raise Refused("run_at")
-        if run_at == one["run_at"]:
+        if run_at == record["run_at"]:
             return
         planned = [other for other in self.rows.values() if other["state"] == "pending"]
         planned += list(self.generated(run_at + DAY))
         if any(other["run_at"] == run_at and other["slot_at"] != slot_at for other in planned):
             raise Refused("run_at")
-        self.rows[slot_at] = one
-        one.update(run_at=run_at, moved_from=one["run_at"], version=one["version"] + 1)
+        self.rows[slot_at] = record
+        record.update(run_at=run_at, moved_from=record["run_at"], version=record["version"] + 1)
 
     def move_later(self, slot_at: datetime, to: datetime) -> None:
         """A person moves a run and every later one."""
-        one = self._open(slot_at)
-        if one["run_at"] <= self.now:
+        record = self._open(slot_at)
+        if record["run_at"] <= self.now:
             raise Refused("wrong_state")
         if self.schedule["cadence"] in ("hourly", "every_6_hours"):
             raise Refused("scope")
         if not self.now < to <= self.now + FAR:
             raise Refused("run_at")
-        chosen = one["nominal"]
+        chosen = record["nominal"]
         others = self._others(slot_at)
         around = [other["nominal"] for other in others]
         around += list(
@@ -296,12 +296,12 @@ class Plan:
         )
         if any(to <= near < chosen or chosen < near <= to for near in around):
             raise Refused("run_at")
-        kept = [other for other in self.generated(chosen + self.spread) if other["slot_at"] != slot_at]
-        stays = [other for other in others if other["nominal"] < chosen] + kept
+        generated = [other for other in self.generated(chosen + self.spread) if other["slot_at"] != slot_at]
+        stays = [other for other in others if other["nominal"] < chosen] + generated
         if any(other["run_at"] == to and other["state"] == "pending" for other in stays):
             raise Refused("run_at")
         self.tick()
-        self._carry_out(one, to)
+        self._carry_out(record, to)
 
     def _others(self, slot_at: datetime) -> list[Row]:
         """Rows beside the chosen one that are not over."""
@@ -315,8 +315,10 @@ class Plan:
     def _carry_out(self, one: Row, to: datetime) -> None:
         slot_at, chosen = one["slot_at"], one["nominal"]
         others = self._others(slot_at)
-        for kept in [other for other in self.generated(chosen + self.spread) if other["slot_at"] != slot_at]:
-            self.rows[kept["slot_at"]] = kept
+        for stored in [
+            other for other in self.generated(chosen + self.spread) if other["slot_at"] != slot_at
+        ]:
+            self.rows[stored["slot_at"]] = stored
         later = {other["slot_at"]: other for other in others if other["nominal"] > chosen}
         skips = [other for other in later.values() if other["reason"] == BY_MERCHANT]
         skips = [other for other in skips if other["slot_at"] > self.now]
@@ -326,7 +328,7 @@ class Plan:
             for nominal in self.nominals(self.schedule, max(chosen, self.slots_after), until):
                 if nominal + self.spread != slot_at:
                     order.setdefault(nominal + self.spread, nominal)
-        places = sorted(order, key=lambda at: order[at])
+        places = sorted(order, key=lambda location: order[location])
         self._drop(lambda other: other["slot_at"] in later)
         self.schedule = self._moved(chosen, to)
         self.rows[slot_at] = one

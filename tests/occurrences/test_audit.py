@@ -66,14 +66,14 @@ async def auditor(world: World) -> Auditor:
     return Auditor(world)
 
 
-async def lose(world: World, made: Automation, *slots: datetime) -> None:
+async def lose(world: World, created: Automation, *slots: datetime) -> None:
     """Rows vanish, as by a defect."""
     for slot_at in slots:
         gone = await world.write(
             lambda tx, slot_at=slot_at: tx.execute(
                 "DELETE FROM occurrences WHERE org_id = :org AND automation_id = :automation"
                 " AND slot_at = :slot_at",
-                {"org": made.org, "automation": made.id, "slot_at": slot_at},
+                {"org": created.org, "automation": created.id, "slot_at": slot_at},
             )
         )
         assert gone == 1
@@ -85,35 +85,35 @@ async def _told(tx: Tx, org: OrgId) -> list[tuple[str, int, str]]:
     return [(row["topic"], row["count"], row["automation_id"]) for row in rows]
 
 
-async def days(world: World, made: Automation, last: int) -> None:
+async def days(world: World, created: Automation, last: int) -> None:
     """Dispatches every morning up to the given day of May, each run ending at once."""
     for day in range(1, last + 1):
         if world.now <= utc(f"05-{day:02} 08:00"):
             await world.at(f"2026-05-{day:02}T08:00")
             await world.dispatch()
-            await world.end(made)
+            await world.end(created)
 
 
 async def test_nothing_is_found_when_every_slot_has_its_record(
     world: World, diary: Diary, auditor: Auditor
 ) -> None:
     """Both counters stay 0, whatever a person edited meanwhile. See docs/design/schedule.md#dispatch."""
-    made = await world.create()
+    automation = await world.create()
     hourly = await world.create(schedule=HOURLY)
     await world.create(schedule=BY_HAND)
-    await diary.skip(made, utc("05-02 08:00"))
-    await diary.move(made, utc("05-03 08:00"), utc("05-01 10:00"))
-    made = (await diary.move(made, utc("05-05 08:00"), utc("05-05 06:00"), LATER)).automation
+    await diary.skip(automation, utc("05-02 08:00"))
+    await diary.move(automation, utc("05-03 08:00"), utc("05-01 10:00"))
+    automation = (await diary.move(automation, utc("05-05 08:00"), utc("05-05 06:00"), LATER)).automation
     for hour in range(24 * 7):
         await world.clock.advance(3600)
         await world.dispatch()
-        await world.end(made)
+        await world.end(automation)
         await auditor.tick()
         if hour == 80:
             await world.turn("resume", await world.turn("pause", await world.read(hourly)))
         if hour == 130:
-            made = await world.update(
-                await world.read(made), schedule={"cadence": "daily", "run_at": "21:00"}
+            automation = await world.update(
+                await world.read(automation), schedule={"cadence": "daily", "run_at": "21:00"}
             )
     assert auditor.counted() == (0, 0)
     assert world.lines == []
@@ -121,22 +121,22 @@ async def test_nothing_is_found_when_every_slot_has_its_record(
 
 async def test_a_missing_slot_is_logged_counted_and_written(world: World, auditor: Auditor) -> None:
     """Written `skipped_too_late` with by_auditor; once. See docs/design/schedule.md#dispatch."""
-    made = await world.create()
-    await days(world, made, 3)
-    await lose(world, made, utc("05-02 08:00"))
+    automation = await world.create()
+    await days(world, automation, 3)
+    await lose(world, automation, utc("05-02 08:00"))
     await world.clock.advance(3600)
     await auditor.tick()
     assert auditor.counted() == (1, 0)
-    [row] = [row for row in await world.rows(made) if row.by_auditor]
+    [row] = [row for row in await world.rows(automation) if row.by_auditor]
     assert (row.slot_at, row.state, row.reason) == (
         utc("05-02 08:00"), OccurrenceState.SKIPPED, SkipReason.TOO_LATE,
     )  # fmt: skip
     assert (row.version, row.run_at, row.local_key) == (0, row.slot_at, "2026-05-02T08:00")
     [line] = world.lines
     assert "slot_missing" in line
-    told = await world.write(partial(_told, org=made.org))
-    assert told == [(Topic.SLOT_MISSING, 1, made.id)]
-    assert made.id in line
+    actual = await world.write(partial(_told, org=automation.org))
+    assert actual == [(Topic.SLOT_MISSING, 1, automation.id)]
+    assert automation.id in line
     await world.clock.advance(7200)
     await auditor.tick()
     assert auditor.counted() == (1, 0)
@@ -147,9 +147,9 @@ async def test_slots_are_missing_after_the_late_limit_and_five_minutes(
     world: World, auditor: Auditor, before: timedelta, missing: int
 ) -> None:
     """To now − late limit − 5 min; at the limit and one past. See docs/design/schedule.md#dispatch."""
-    made = await world.create()
-    await days(world, made, 1)
-    await lose(world, made, utc("05-01 08:00"))
+    automation = await world.create()
+    await days(world, automation, 1)
+    await lose(world, automation, utc("05-01 08:00"))
     await world.clock.advance_to(utc("05-01 08:00") + BACK + before)
     await auditor.tick(every=NOW)
     assert auditor.counted() == (missing, 0)
@@ -160,17 +160,21 @@ async def test_a_decided_row_that_is_no_slot_is_counted(world: World, auditor: A
 
     See docs/design/schedule.md#dispatch.
     """
-    made = await world.create()
-    at = utc("05-01 07:30")
-    skipped = StoredSlot(at, at, "2026-05-01T07:30", OccurrenceState.SKIPPED, SkipReason.TOO_LATE)
+    automation = await world.create()
+    moment = utc("05-01 07:30")
+    skipped = StoredSlot(moment, moment, "2026-05-01T07:30", OccurrenceState.SKIPPED, SkipReason.TOO_LATE)
     rows = [
         skipped,
-        StoredSlot(at + MINUTE, at, "2026-05-01T07:31", skipped.state, skipped.reason, moved_from=at),
-        StoredSlot(at + 2 * MINUTE, at, "2026-05-01T07:32", skipped.state, skipped.reason, kept=True),
-        StoredSlot(at + 3 * MINUTE, at, "2026-05-01T07:33", skipped.state, SkipReason.BY_MERCHANT, version=1),
+        StoredSlot(
+            moment + MINUTE, moment, "2026-05-01T07:31", skipped.state, skipped.reason, moved_from=moment
+        ),
+        StoredSlot(moment + 2 * MINUTE, moment, "2026-05-01T07:32", skipped.state, skipped.reason, kept=True),
+        StoredSlot(
+            moment + 3 * MINUTE, moment, "2026-05-01T07:33", skipped.state, SkipReason.BY_MERCHANT, version=1
+        ),
     ]
-    await world.write(lambda tx: occurrences.insert_many(tx, made.org, made.id, rows))
-    await days(world, made, 1)
+    await world.write(lambda tx: occurrences.insert_many(tx, automation.org, automation.id, rows))
+    await days(world, automation, 1)
     await world.clock.advance(3600)
     await auditor.tick()
     assert auditor.counted() == (0, 1)
@@ -179,7 +183,7 @@ async def test_a_decided_row_that_is_no_slot_is_counted(world: World, auditor: A
 
 async def test_slots_that_started_too_late_are_counted(world: World, auditor: Auditor) -> None:
     """The late-slot metric: slots of a standstill, each once"""
-    made = await world.create()
+    automation = await world.create()
     await world.at("2026-05-04T07:00")
     await world.dispatch()
     for _ in range(3):
@@ -188,7 +192,7 @@ async def test_slots_that_started_too_late_are_counted(world: World, auditor: Au
         await auditor.tick()
     assert auditor.metrics.value(LATE_SLOTS) == 3
     assert auditor.counted() == (0, 0)
-    assert len(await world.rows(made)) == 4
+    assert len(await world.rows(automation)) == 4
 
 
 async def test_what_dispatch_has_yet_to_decide_is_not_missing(world: World, auditor: Auditor) -> None:
@@ -196,55 +200,59 @@ async def test_what_dispatch_has_yet_to_decide_is_not_missing(world: World, audi
 
     See docs/design/schedule.md#dispatch.
     """
-    made = await world.create(schedule=HOURLY)
+    automation = await world.create(schedule=HOURLY)
     await world.clock.advance(86_400 * 3)
     await auditor.tick(every=NOW)
     assert auditor.counted() == (0, 0)
-    assert (await world.timing(made)).audited_until == made.created_at
+    assert (await world.timing(automation)).audited_until == automation.created_at
     await world.dispatch()
     await auditor.tick()
     assert auditor.counted() == (0, 0)
-    assert (await world.timing(made)).audited_until == world.now - BACK
+    assert (await world.timing(automation)).audited_until == world.now - BACK
 
 
 async def test_each_is_audited_once_an_hour(world: World, auditor: Auditor) -> None:
     """Not at the hour, one millisecond past it. See docs/design/schedule.md#slot-auditor."""
-    made = await world.create()
+    automation = await world.create()
     start = world.now
     await world.clock.advance(3600 + BACK.total_seconds())
     await auditor.tick()
-    assert (await world.timing(made)).audited_until == start, "an hour has not gone by since it was made"
+    assert (await world.timing(automation)).audited_until == start, (
+        "an hour has not gone by since it was made"
+    )
     await world.clock.advance(0.001)
     await auditor.tick()
     first = world.now - BACK
-    assert (await world.timing(made)).audited_until == first
+    assert (await world.timing(automation)).audited_until == first
     await world.clock.advance(60)
     await auditor.tick()
-    assert (await world.timing(made)).audited_until == first
+    assert (await world.timing(automation)).audited_until == first
 
 
 async def test_a_start_makes_all_due(world: World, auditor: Auditor) -> None:
     """Within the limit of a pass; not those audited since. See docs/design/schedule.md#slot-auditor."""
-    made = [await world.create(name=f"Automation {number}", schedule=BY_HAND) for number in range(3)]
+    automations = [await world.create(name=f"Automation {number}", schedule=BY_HAND) for number in range(3)]
     await world.clock.advance(3600 + BACK.total_seconds() + 1)
     await auditor.tick()
     await world.clock.advance(60)
     started, before = world.now, world.now - BACK
     await auditor.tick(started=started, max_rows=2)
-    assert sorted([(await world.timing(one)).audited_until == before for one in made]) == [False, True, True]
+    assert sorted(
+        [(await world.timing(automation)).audited_until == before for automation in automations]
+    ) == [False, True, True]
     await world.clock.advance(60)
     await auditor.tick(started=started)
     await auditor.tick(started=started)
-    audited = sorted([(await world.timing(one)).audited_until for one in made])
+    audited = sorted([(await world.timing(each_automation)).audited_until for each_automation in automations])
     assert audited == [before, before, before + MINUTE]
 
 
 async def test_paused_automations_are_not_audited_for_their_pause(world: World, auditor: Auditor) -> None:
     """Each *active* automation; R15: slots of a pause do not exist. See docs/design/schedule.md#dispatch."""
-    made = await world.turn("pause", await world.create())
+    automation = await world.turn("pause", await world.create())
     await world.clock.advance(86_400 * 4)
     await auditor.tick()
-    made = await world.turn("resume", made)
+    automation = await world.turn("resume", automation)
     await world.clock.advance(7200)
     await world.dispatch()
     await auditor.tick()
@@ -256,21 +264,21 @@ async def test_every_organisation_is_audited(world: World, auditor: Auditor) -> 
 
     See docs/design/schedule.md#dispatch and docs/design/storage.md#tenant-context-and-row-level-security.
     """
-    made = await world.create()
+    automation = await world.create()
     theirs = await world.write(partial(theirs_too, world=world), world.stranger.org)
-    await days(world, made, 1)
+    await days(world, automation, 1)
     await world.clock.advance(4000)
     assert not await auditor.tick()
-    for one in (made, theirs):
-        assert (await world.timing(one)).audited_until == world.now - BACK
+    for each_automation in (automation, theirs):
+        assert (await world.timing(each_automation)).audited_until == world.now - BACK
 
 
 async def test_dispatch_leaves_the_mark_of_the_auditor(world: World, auditor: Auditor) -> None:
     """What dispatch decides is looked at by the auditor all the same; a lost record is found."""
-    made = await world.create(schedule=HOURLY)
-    await days(world, made, 1)
-    assert (await world.timing(made)).audited_until == made.created_at
-    await lose(world, made, utc("05-01 08:00"))
+    automation = await world.create(schedule=HOURLY)
+    await days(world, automation, 1)
+    assert (await world.timing(automation)).audited_until == automation.created_at
+    await lose(world, automation, utc("05-01 08:00"))
     await world.clock.advance(7200)
     await world.dispatch()
     await auditor.tick()
@@ -279,14 +287,17 @@ async def test_dispatch_leaves_the_mark_of_the_auditor(world: World, auditor: Au
 
 async def test_a_pass_is_limited_and_the_longest_unaudited_come_first(world: World, auditor: Auditor) -> None:
     """Two workers share the limit; what a pass leaves is told by the length of the round."""
-    made = [await world.create(name=f"Automation {number}", schedule=BY_HAND) for number in range(7)]
-    for number, automation in enumerate(made):
+    automations = [await world.create(name=f"Automation {number}", schedule=BY_HAND) for number in range(7)]
+    for number, automation in enumerate(automations):
         await set_audited(world, automation, world.now + number * MINUTE)
     began = world.now
     await world.clock.advance(3 * 3600)
 
     async def audited() -> list[bool]:
-        return [(await world.timing(one)).audited_until == world.now - BACK for one in made]
+        return [
+            (await world.timing(each_automation)).audited_until == world.now - BACK
+            for each_automation in automations
+        ]
 
     await auditor.tick(max_rows=3)
     assert await audited() == [True] * 3 + [False] * 4
@@ -304,29 +315,31 @@ async def test_a_pass_is_limited_and_the_longest_unaudited_come_first(world: Wor
     assert auditor.round_seconds == 3600
 
 
-async def set_audited(world: World, made: Automation, until: datetime) -> None:
+async def set_audited(world: World, created: Automation, until: datetime) -> None:
     """Writes up to when an automation is audited."""
-    await world.write(partial(slot_audits.set_audited, org=made.org, audited={made.id: until}))
+    await world.write(partial(slot_audits.set_audited, org=created.org, audited={created.id: until}))
 
 
 async def test_a_pass_takes_more_than_a_batch(world: World, auditor: Auditor) -> None:
     """Batches of a hundred, each a transaction of its own."""
-    made = [await world.create(name=f"Automation {number}") for number in range(101)]
+    automations = [await world.create(name=f"Automation {number}") for number in range(101)]
     await world.clock.advance(3600)
     assert not await auditor.tick(every=NOW)
-    assert {(await world.timing(one)).audited_until for one in made} == {world.now - BACK}
+    assert {(await world.timing(automation)).audited_until for automation in automations} == {
+        world.now - BACK
+    }
 
 
 async def test_a_once_that_was_lost_is_found(world: World, auditor: Auditor) -> None:
     """An automation without a next run is audited too. See docs/design/schedule.md#dispatch."""
-    made = await world.create(schedule={"cadence": "once", "date": "2026-05-01", "run_at": "08:00"})
+    automation = await world.create(schedule={"cadence": "once", "date": "2026-05-01", "run_at": "08:00"})
     await world.at("2026-05-01T08:00")
     await world.dispatch()
-    await lose(world, made, utc("05-01 08:00"))
+    await lose(world, automation, utc("05-01 08:00"))
     await world.clock.advance((2 * HOUR + DAY).total_seconds())
     await auditor.tick()
     assert auditor.counted() == (1, 0)
-    assert [short(row.slot_at) for row in await world.rows(made)] == ["05-01 08:00"]
+    assert [short(row.slot_at) for row in await world.rows(automation)] == ["05-01 08:00"]
 
 
 async def test_a_clock_set_back_and_another_schedule_are_no_finding(world: World, auditor: Auditor) -> None:
@@ -334,19 +347,19 @@ async def test_a_clock_set_back_and_another_schedule_are_no_finding(world: World
 
     See docs/design/schedule.md#dispatch.
     """
-    made = await world.create(schedule=HOURLY)
+    automation = await world.create(schedule=HOURLY)
     await world.at("2026-05-01T07:00")
     await world.dispatch()
     world.clock.jump(-60)
-    made = await world.update(made, schedule={"cadence": "daily", "run_at": "06:59"})
-    await lose_nothing_for_a_day(world, made, auditor)
+    automation = await world.update(automation, schedule={"cadence": "daily", "run_at": "06:59"})
+    await lose_nothing_for_a_day(world, automation, auditor)
     assert auditor.counted() == (0, 0)
 
 
-async def lose_nothing_for_a_day(world: World, made: Automation, auditor: Auditor) -> None:
+async def lose_nothing_for_a_day(world: World, created: Automation, auditor: Auditor) -> None:
     """Every hour dispatch and the auditor."""
     for _ in range(26):
         await world.clock.advance(3600)
         await world.dispatch()
-        await world.end(made)
+        await world.end(created)
         await auditor.tick(every=NOW)

@@ -32,11 +32,15 @@ async def theirs_too(tx: Tx, *, world: World) -> Automation:
 
 async def test_coming_slots_of_the_next_fourteen_days_are_listed(world: World, diary: Diary) -> None:
     """`from` defaults to now, `to` to 14 days later. See docs/design/schedule.md#calendar."""
-    made = await world.create()
+    automation = await world.create()
     rows = await diary.rows()
     assert [short(row.run_at) for row in rows] == [f"05-{day:02} 08:00" for day in range(1, 15)]
     first = rows[0]
-    assert (first.automation_id, first.automation_name, first.automation_version) == (made.id, made.name, 1)
+    assert (first.automation_id, first.automation_name, first.automation_version) == (
+        automation.id,
+        automation.name,
+        1,
+    )
     assert (first.slot_at, first.state, first.version, first.is_projected) == (
         first.run_at,
         PENDING,
@@ -48,11 +52,13 @@ async def test_coming_slots_of_the_next_fourteen_days_are_listed(world: World, d
 
 async def test_the_range_ends_before_its_end(world: World, diary: Diary) -> None:
     """`run_at` in [`from`, `to`). See docs/design/schedule.md#calendar."""
-    made = await world.create()
-    at = utc("05-02 08:00")
-    assert [row.run_at for row in await diary.rows(made, since=at, until=at + INSTANT)] == [at]
-    assert await diary.rows(made, since=at - HOUR, until=at) == []
-    assert await diary.rows(made, since=at + INSTANT, until=at + HOUR) == []
+    automation = await world.create()
+    moment = utc("05-02 08:00")
+    assert [row.run_at for row in await diary.rows(automation, since=moment, until=moment + INSTANT)] == [
+        moment
+    ]
+    assert await diary.rows(automation, since=moment - HOUR, until=moment) == []
+    assert await diary.rows(automation, since=moment + INSTANT, until=moment + HOUR) == []
 
 
 @pytest.mark.parametrize(
@@ -113,36 +119,36 @@ async def test_another_organisations_rows_are_not_listed(world: World, diary: Di
 
 async def test_the_calendar_is_narrowed_to_an_automation_or_a_store(world: World, diary: Diary) -> None:
     """automation_id, integration_id. See docs/design/api/calendar.md#coming-runs."""
-    one = await world.create()
+    automation = await world.create()
     two = await world.create(integration_id=world.other_store)
-    assert {row.automation_id for row in await diary.rows()} == {one.id, two.id}
-    assert {row.automation_id for row in await diary.rows(one)} == {one.id}
+    assert {row.automation_id for row in await diary.rows()} == {automation.id, two.id}
+    assert {row.automation_id for row in await diary.rows(automation)} == {automation.id}
     assert {row.automation_id for row in await diary.rows(integration=world.other_store)} == {two.id}
-    assert await diary.rows(one, integration=world.other_store) == []
+    assert await diary.rows(automation, integration=world.other_store) == []
 
 
 @pytest.mark.parametrize("turn", ["pause", "archive"])
 async def test_only_active_automations_have_coming_rows(world: World, diary: Diary, turn: str) -> None:
     """Paused, archived, draft and event-started ones have none. See docs/design/schedule.md#calendar."""
-    made = await world.create()
+    automation = await world.create()
     await world.create(schedule=BY_HAND)
     started = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
     await world.turn("resume", started)
-    await diary.move(made, utc("05-03 08:00"), utc("05-03 09:00"))
-    await diary.skip(made, utc("05-04 08:00"))
-    assert {row.automation_id for row in await diary.rows()} == {made.id}
-    await world.turn(turn, made)
+    await diary.move(automation, utc("05-03 08:00"), utc("05-03 09:00"))
+    await diary.skip(automation, utc("05-04 08:00"))
+    assert {row.automation_id for row in await diary.rows()} == {automation.id}
+    await world.turn(turn, automation)
     assert await diary.rows() == []
 
 
 async def test_moved_and_skipped_rows_come_back_on_resume(world: World, diary: Diary) -> None:
     """Paused, then resumed. See docs/design/schedule.md#calendar."""
-    made = await world.create()
-    await diary.move(made, utc("05-03 08:00"), utc("05-03 09:00"))
-    await diary.skip(made, utc("05-04 08:00"))
+    automation = await world.create()
+    await diary.move(automation, utc("05-03 08:00"), utc("05-03 09:00"))
+    await diary.skip(automation, utc("05-04 08:00"))
     before = await diary.rows()
-    await world.turn("pause", made)
-    made = await world.turn("resume", await world.read(made))
+    await world.turn("pause", automation)
+    automation = await world.turn("resume", await world.read(automation))
     after = await diary.rows()
     assert [(row.slot_at, row.run_at, row.state) for row in after] == [
         (row.slot_at, row.run_at, row.state) for row in before
@@ -151,44 +157,44 @@ async def test_moved_and_skipped_rows_come_back_on_resume(world: World, diary: D
 
 async def test_past_rows_show_what_became_of_them(world: World, diary: Diary) -> None:
     """Queued with the run's status, skipped with the reason. See docs/design/schedule.md#calendar."""
-    made = await world.create()
+    automation = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
     await world.at("2026-05-02T08:00")
     await world.dispatch()
-    first, second = await diary.rows(made, since=world.now - 2 * DAY, until=world.now + INSTANT)
-    [run] = await world.runs(made)
+    first, second = await diary.rows(automation, since=world.now - 2 * DAY, until=world.now + INSTANT)
+    [run] = await world.runs(automation)
     assert (first.state, first.run_id, first.run_status) == (QUEUED, run.id, RunStatus.QUEUED)
     assert (second.state, second.reason) == (SKIPPED, SkipReason.PREVIOUS_RUNNING)
     assert (first.is_projected, second.is_projected, first.version) == (False, False, 0)
     lease = await world.claim()
-    await world.finish(made, lease, RunStatus.SUCCEEDED)
-    [again] = await diary.rows(made, since=world.now - 2 * DAY, until=world.now)
+    await world.finish(automation, lease, RunStatus.SUCCEEDED)
+    [again] = await diary.rows(automation, since=world.now - 2 * DAY, until=world.now)
     assert again.run_status is RunStatus.SUCCEEDED
 
 
 async def test_past_rows_of_paused_automations_stay_and_of_archived_go(world: World, diary: Diary) -> None:
     """Of any automation not archived. See docs/design/schedule.md#calendar."""
-    made = await world.create()
+    automation = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
     since = world.now - HOUR
-    await world.turn("pause", made)
-    assert [row.state for row in await diary.rows(made, since=since)] == [QUEUED]
-    await world.turn("archive", await world.read(made))
-    assert await diary.rows(made, since=since) == []
+    await world.turn("pause", automation)
+    assert [row.state for row in await diary.rows(automation, since=since)] == [QUEUED]
+    await world.turn("archive", await world.read(automation))
+    assert await diary.rows(automation, since=since) == []
 
 
 async def test_the_calendar_is_narrowed_to_states(world: World, diary: Diary) -> None:
     """State, a list. See docs/design/api/calendar.md#coming-runs."""
-    made = await world.create()
+    automation = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
-    await diary.skip(made, utc("05-03 08:00"))
+    await diary.skip(automation, utc("05-03 08:00"))
     ask: dict[str, Any] = {"since": world.now, "until": world.now + 4 * DAY}
 
     async def days(*states: OccurrenceState) -> list[str]:
-        return [short(row.run_at)[:5] for row in await diary.rows(made, states=states, **ask)]
+        return [short(row.run_at)[:5] for row in await diary.rows(automation, states=states, **ask)]
 
     assert await days(PENDING) == ["05-02", "05-04"]
     assert await days(QUEUED) == ["05-01"]
@@ -199,8 +205,8 @@ async def test_the_calendar_is_narrowed_to_states(world: World, diary: Diary) ->
 
 async def test_a_moved_run_stands_at_its_new_time_only(world: World, diary: Diary) -> None:
     """See docs/design/schedule.md#calendar."""
-    made = await world.create()
-    await diary.move(made, utc("05-02 08:00"), utc("05-20 12:30"))
+    automation = await world.create()
+    await diary.move(automation, utc("05-02 08:00"), utc("05-20 12:30"))
     rows = await diary.rows(until=world.now + 30 * DAY)
     [moved] = [row for row in rows if row.slot_at == utc("05-02 08:00")]
     assert (moved.run_at, moved.moved_from) == (utc("05-20 12:30"), utc("05-02 08:00"))
@@ -222,8 +228,8 @@ async def test_slots_are_projected_beyond_fourteen_days_or_fifty(
     world: World, diary: Diary, schedule: dict[str, Any], near: int
 ) -> None:
     """See docs/design/schedule.md#calendar."""
-    made = await world.create(schedule=schedule)
-    rows = await diary.rows(made, until=world.now + 92 * DAY, limit=500)
+    automation = await world.create(schedule=schedule)
+    rows = await diary.rows(automation, until=world.now + 92 * DAY, limit=500)
     flags = [row.is_projected for row in rows]
     assert flags == [False] * near + [True] * (len(rows) - near)
     assert len(rows) > near
@@ -236,9 +242,9 @@ async def test_fifty_slots_count_from_the_first_after_the_clock_was_set_back(
 
     See docs/design/schedule.md#calendar.
     """
-    made = await world.create(schedule=HOURLY)
+    automation = await world.create(schedule=HOURLY)
     world.clock.jump(-60 * 3600)
-    rows = await diary.rows(made, until=world.clock.now() + 10 * DAY, limit=500)
+    rows = await diary.rows(automation, until=world.clock.now() + 10 * DAY, limit=500)
     flags = [row.is_projected for row in rows]
     assert flags == [False] * 50 + [True] * (len(rows) - 50)
     assert len(rows) > 50
@@ -246,33 +252,36 @@ async def test_fifty_slots_count_from_the_first_after_the_clock_was_set_back(
 
 async def test_a_slot_exactly_fourteen_days_ahead_is_not_projected(world: World, diary: Diary) -> None:
     """Within 14 days of now; the limit and one past. See docs/design/schedule.md#calendar."""
-    made = await world.create(schedule={"cadence": "daily", "run_at": "06:00"})
-    at = world.now + 14 * DAY
-    [row] = await diary.rows(made, since=at, until=at + INSTANT)
+    automation = await world.create(schedule={"cadence": "daily", "run_at": "06:00"})
+    moment = world.now + 14 * DAY
+    [row] = await diary.rows(automation, since=moment, until=moment + INSTANT)
     assert not row.is_projected
-    [row] = await diary.rows(made, since=at + DAY, until=at + DAY + INSTANT)
+    [row] = await diary.rows(automation, since=moment + DAY, until=moment + DAY + INSTANT)
     assert row.is_projected
 
 
 async def test_an_edited_row_is_not_projected_however_far(world: World, diary: Diary) -> None:
     """Every row a person edited. See docs/design/schedule.md#calendar."""
-    made = await world.create()
+    automation = await world.create()
     slot_at = utc("07-20 08:00")
-    [row] = await diary.rows(made, since=slot_at, until=slot_at + INSTANT)
+    [row] = await diary.rows(automation, since=slot_at, until=slot_at + INSTANT)
     assert row.is_projected
-    edited = await diary.move(made, slot_at, slot_at + HOUR)
+    edited = await diary.move(automation, slot_at, slot_at + HOUR)
     assert not edited.occurrence.is_projected
-    [row] = await diary.rows(made, since=slot_at, until=slot_at + 2 * HOUR)
+    [row] = await diary.rows(automation, since=slot_at, until=slot_at + 2 * HOUR)
     assert (row, row.version) == (edited.occurrence, 1)
 
 
 async def test_rows_of_one_instant_are_ordered_by_slot_then_automation(world: World, diary: Diary) -> None:
     """`run_at`, `slot_at`, `automation_id`. See docs/design/schedule.md#calendar."""
-    made = [await world.create(name=f"Automation {number}") for number in range(5)]
+    automations = [await world.create(name=f"Automation {number}") for number in range(5)]
     early = await world.create(schedule={"cadence": "daily", "run_at": "07:00"})
     await diary.move(early, utc("05-02 07:00"), utc("05-03 08:00"))
     rows = await diary.rows(since=utc("05-03 08:00"), until=utc("05-03 08:01"))
-    assert [row.automation_id for row in rows] == [early.id, *sorted(one.id for one in made)]
+    assert [row.automation_id for row in rows] == [
+        early.id,
+        *sorted(automation.id for automation in automations),
+    ]
     every = [place_of(row) for row in await diary.rows()]
     assert every == sorted(every)
 
@@ -282,37 +291,37 @@ async def test_pages_give_every_row_once(world: World, diary: Diary) -> None:
 
     See docs/design/api/conventions.md#paging.
     """
-    made = [await world.create(name=f"Automation {number}") for number in range(4)]
+    automations = [await world.create(name=f"Automation {number}") for number in range(4)]
     hourly = await world.create(schedule=HOURLY)
-    await diary.move(made[1], utc("05-05 08:00"), utc("05-05 08:30"))
-    await diary.skip(made[2], utc("05-05 08:00"))
+    await diary.move(automations[1], utc("05-05 08:00"), utc("05-05 08:30"))
+    await diary.skip(automations[2], utc("05-05 08:00"))
     whole = (await diary.page(limit=500, until=world.now + 5 * DAY)).rows
     for limit in (1, 7, 26):
-        found, after, since, until = [], None, world.now, world.now + 5 * DAY
+        collected, after, since, until = [], None, world.now, world.now + 5 * DAY
         while True:
             page = await diary.page(limit=limit, since=since, until=until, after=after)
-            found += page.rows
+            collected += page.rows
             if not page.has_more:
                 break
             assert len(page.rows) == limit
             after = place_of(page.rows[-1])
-        assert found == list(whole)
-    assert {row.automation_id for row in whole} == {one.id for one in made} | {hourly.id}
+        assert collected == list(whole)
+    assert {row.automation_id for row in whole} == {automation.id for automation in automations} | {hourly.id}
 
 
 async def test_a_change_between_pages_neither_doubles_nor_hides_the_others(
     world: World, diary: Diary
 ) -> None:
     """See docs/design/api/conventions.md#paging."""
-    made = await world.create()
+    automation = await world.create()
     other = await world.create()
     first = await diary.page(limit=6)
     after = place_of(first.rows[-1])
     await diary.skip(other, utc("05-02 08:00"))
     await diary.move(other, utc("05-10 08:00"), utc("05-01 23:00"))
     second = await diary.page(limit=500, since=first.since, until=first.until, after=after)
-    own = [row.slot_at for row in (*first.rows, *second.rows) if row.automation_id == made.id]
-    assert own == [row.slot_at for row in await diary.rows(made)]
+    own_values = [row.slot_at for row in (*first.rows, *second.rows) if row.automation_id == automation.id]
+    assert own_values == [row.slot_at for row in await diary.rows(automation)]
 
 
 async def test_a_cursor_outlives_its_range(world: World, diary: Diary) -> None:
@@ -320,7 +329,7 @@ async def test_a_cursor_outlives_its_range(world: World, diary: Diary) -> None:
 
     See docs/design/api/conventions.md#paging.
     """
-    made = await world.create()
+    automation = await world.create()
     first = await diary.page(limit=5)
     await world.clock.advance(40 * 86_400)
     await world.dispatch()
@@ -328,7 +337,7 @@ async def test_a_cursor_outlives_its_range(world: World, diary: Diary) -> None:
     rest = await diary.page(since=first.since, until=first.until, after=after)
     assert [short(row.slot_at)[:5] for row in rest.rows] == [f"05-{day:02}" for day in range(6, 15)]
     assert {row.reason for row in rest.rows} == {SkipReason.TOO_LATE}
-    assert {row.automation_id for row in rest.rows} == {made.id}
+    assert {row.automation_id for row in rest.rows} == {automation.id}
 
 
 async def test_a_due_slot_is_still_pending_until_it_is_dispatched(world: World, diary: Diary) -> None:
@@ -336,12 +345,12 @@ async def test_a_due_slot_is_still_pending_until_it_is_dispatched(world: World, 
 
     See docs/design/schedule.md#slot-rules.
     """
-    made = await world.create()
+    automation = await world.create()
     await world.at("2026-05-01T08:00")
-    [row] = await diary.rows(made, until=world.now + HOUR)
+    [row] = await diary.rows(automation, until=world.now + HOUR)
     assert (row.state, row.is_projected) == (PENDING, False)
     await world.dispatch()
-    [row] = await diary.rows(made, until=world.now + HOUR)
+    [row] = await diary.rows(automation, until=world.now + HOUR)
     assert row.state is QUEUED
 
 
@@ -367,9 +376,9 @@ async def test_a_week_across_a_clock_change(world: World, diary: Diary) -> None:
 
 async def test_rows_carry_the_version_of_the_automation_as_it_is(world: World, diary: Diary) -> None:
     """Raised by this_and_later, not by a move or a skip. See docs/design/schedule.md#calendar."""
-    made = await world.create()
-    await diary.move(made, utc("05-02 08:00"), utc("05-02 09:00"))
-    await diary.skip(made, utc("05-03 08:00"))
-    assert {row.automation_version for row in await diary.rows(made)} == {1}
-    await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
-    assert {row.automation_version for row in await diary.rows(made)} == {2}
+    automation = await world.create()
+    await diary.move(automation, utc("05-02 08:00"), utc("05-02 09:00"))
+    await diary.skip(automation, utc("05-03 08:00"))
+    assert {row.automation_version for row in await diary.rows(automation)} == {1}
+    await diary.move(automation, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
+    assert {row.automation_version for row in await diary.rows(automation)} == {2}

@@ -45,16 +45,16 @@ async def test_of_a_move_and_a_dispatch_one_wins_at_every_statement(watched: tup
     world, watcher = watched
     won: Counter[str] = Counter()
     for seed in range(SEED, SEED + TRIES):
-        made = await world.create(schedule={"cadence": "hourly"})
-        slot_at = made.next_run_at
+        automation = await world.create(schedule={"cadence": "hourly"})
+        slot_at = automation.next_run_at
         assert slot_at is not None
         await world.clock.advance_to(slot_at)
         new = slot_at + 17 * MINUTE
-        (one, moving), (other, dispatching) = two(world)
-        acts = [Diary(moving).move(made, slot_at, new), dispatching.dispatch()]
-        answer, decided = await stepped(Random(seed).choice, watcher, [one, other], acts)
+        (session, moving), (other, dispatching) = two(world)
+        acts = [Diary(moving).move(automation, slot_at, new), dispatching.dispatch()]
+        answer, decided = await stepped(Random(seed).choice, watcher, [session, other], acts)
         assert not isinstance(decided, BaseException), (seed, decided)
-        row, runs = await Diary(world).row(made, slot_at), await world.runs(made)
+        row, runs = await Diary(world).row(automation, slot_at), await world.runs(automation)
         if isinstance(answer, Refusal):
             assert isinstance(answer, WrongState), seed
             assert (row.state, row.run_at, row.version, len(runs)) == (QUEUED, slot_at, 0, 1), seed
@@ -64,9 +64,9 @@ async def test_of_a_move_and_a_dispatch_one_wins_at_every_statement(watched: tup
             assert (row.state, row.run_at, row.version, runs) == (PENDING, new, 1, []), seed
             await world.clock.advance_to(new)
             await world.dispatch()
-            assert len(await world.runs(made)) == 1, seed
+            assert len(await world.runs(automation)) == 1, seed
             won["move"] += 1
-        await world.turn("archive", await world.read(made))
+        await world.turn("archive", await world.read(automation))
     assert set(won) == {"dispatch", "move"}, won
 
 
@@ -76,19 +76,19 @@ async def test_of_two_moves_one_wins_at_every_statement(watched: tuple[World, An
     world, watcher = watched
     won: Counter[int] = Counter()
     for seed in range(SEED, SEED + TRIES):
-        made = await world.create()
-        (one, first), (other, second) = two(world)
+        automation = await world.create()
+        (session, first), (other, second) = two(world)
         acts = [
-            Diary(first).move(made, FIRST, FIRST + HOUR, THIS),
-            Diary(second).move(made, FIRST, FIRST + 2 * HOUR, scope),
+            Diary(first).move(automation, FIRST, FIRST + HOUR, THIS),
+            Diary(second).move(automation, FIRST, FIRST + 2 * HOUR, scope),
         ]
-        answers = await stepped(Random(seed).choice, watcher, [one, other], acts)
+        answers = await stepped(Random(seed).choice, watcher, [session, other], acts)
         [lost] = [answer for answer in answers if isinstance(answer, BaseException)]
         assert isinstance(lost, StaleVersion), (seed, lost)
-        row = await Diary(world).row(made, FIRST)
+        row = await Diary(world).row(automation, FIRST)
         winner = answers.index(lost) == 0
         won[winner] += 1
         assert (row.version, row.run_at) == (1, FIRST + HOUR + winner * HOUR), seed
-        assert (await world.read(made)).next_run_at == row.run_at, seed
-        await world.turn("archive", await world.read(made))
+        assert (await world.read(automation)).next_run_at == row.run_at, seed
+        await world.turn("archive", await world.read(automation))
     assert len(won) == 2, won

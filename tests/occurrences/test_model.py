@@ -46,9 +46,9 @@ ZONES = {"UTC": timedelta(0), "Asia/Kolkata": 330 * MINUTE, "America/Phoenix": -
 
 times = st.sampled_from(["00:00", "03:15", "08:00", "12:30", "23:45"])
 schedules = st.one_of(
-    st.builds(lambda at: {"cadence": "daily", "run_at": at}, times),
+    st.builds(lambda location: {"cadence": "daily", "run_at": location}, times),
     st.builds(
-        lambda at, days: {"cadence": "weekdays", "run_at": at, "days": sorted(days)},
+        lambda position, days: {"cadence": "weekdays", "run_at": position, "days": sorted(days)},
         times,
         st.sets(st.integers(1, 7), min_size=1, max_size=6),
     ),
@@ -108,25 +108,25 @@ class Calendar(RuleBasedStateMachine):
             expected = refused.what
         else:
             self.plan = attempt
-        found: str | None = None
+        what: str | None = None
         try:
             self.run(real)
         except Refusal as refusal:
-            found = _what(refusal)
-        assert found == expected
+            what = _what(refusal)
+        assert what == expected
 
     def current(self) -> Automation:
         """The automation as it is now."""
-        found: Automation = self.run(self.world.read(self.made))
-        return found
+        automation: Automation = self.run(self.world.read(self.made))
+        return automation
 
     def pick(self, place: int) -> Row:
         """Some row of the calendar, or of the stored ones when it is empty; else a slot that is none."""
         rows = self.plan.calendar(self.clock.now() - 3 * DAY, self.clock.now() + 30 * DAY)
-        rows += sorted(self.plan.rows.values(), key=lambda one: one["slot_at"])
+        rows += sorted(self.plan.rows.values(), key=lambda item: item["slot_at"])
         if not rows or place == 40:
-            at = self.clock.now() + 7 * MINUTE
-            return {"slot_at": at, "run_at": at}
+            moment = self.clock.now() + 7 * MINUTE
+            return {"slot_at": moment, "run_at": moment}
         return rows[place % len(rows)]
 
     @rule(by=st.sampled_from([MINUTE, 9 * MINUTE, HOUR, 7 * HOUR, DAY, 3 * DAY]), is_ticking=st.booleans())
@@ -210,7 +210,7 @@ class Calendar(RuleBasedStateMachine):
     def move_a_coming_run(self, place: int, by: timedelta, scope: MoveScope) -> None:
         """A move that mostly succeeds."""
         rows = self.plan.calendar(self.plan.now, self.plan.now + 60 * DAY)
-        coming = [one for one in rows if one["state"] == "pending"]
+        coming = [row for row in rows if row["state"] == "pending"]
         if coming:
             picked = coming[place % len(coming)]
             run_at = (picked["run_at"] + by).replace(second=0, microsecond=0)
@@ -237,7 +237,7 @@ class Calendar(RuleBasedStateMachine):
     @rule(place=places)
     def unskip_a_skipped_one(self, place: int) -> None:
         """Taking back what is skipped, when something is."""
-        skipped = [one for one in self.plan.rows.values() if one["state"] == "skipped"]
+        skipped = [row for row in self.plan.rows.values() if row["state"] == "skipped"]
         if skipped:
             slot_at = skipped[place % len(skipped)]["slot_at"]
             version = self.plan.version_of(slot_at)
@@ -278,18 +278,20 @@ class Calendar(RuleBasedStateMachine):
             return
         now = self.clock.now()
         since, until = now - 3 * DAY, now + 12 * DAY
-        shown: list[Occurrence] = self.run(self.diary.rows(self.made, since=since, until=until, limit=500))
+        occurrences: list[Occurrence] = self.run(
+            self.diary.rows(self.made, since=since, until=until, limit=500)
+        )
         expected = self.plan.calendar(since, until)
-        assert [_shown(one) for one in shown] == [_of(one) for one in expected]
+        assert [_shown(occurrence) for occurrence in occurrences] == [_of(record) for record in expected]
         automation = self.current()
         assert (automation.state, automation.version) == (self.plan.state, self.plan.version)
         assert automation.next_run_at == self.plan.next_run_at()
         stored = self.run(self.world.rows(self.made))
-        assert [(one.slot_at, one.run_at, one.state) for one in stored] == [
-            (one["slot_at"], one["run_at"], one["state"])
-            for one in sorted(self.plan.rows.values(), key=lambda one: one["slot_at"])
+        assert [(item.slot_at, item.run_at, item.state) for item in stored] == [
+            (row["slot_at"], row["run_at"], row["state"])
+            for row in sorted(self.plan.rows.values(), key=lambda entry: entry["slot_at"])
         ]
-        queued = [one.run_id for one in stored if one.run_id]
+        queued = [element.run_id for element in stored if element.run_id]
         runs = self.run(self.world.runs(self.made))
         assert sorted(queued) == sorted(run.id for run in runs)
         assert self.lines == []
@@ -307,16 +309,16 @@ def _what(refusal: Refusal) -> str:
     return refusal.code
 
 
-def _shown(one: Occurrence) -> tuple[Any, ...]:
+def _shown(item: Occurrence) -> tuple[Any, ...]:
     return (
-        one.slot_at, one.run_at, one.state.value, one.reason and one.reason.value, one.moved_from,
-        one.version, one.is_projected,
+        item.slot_at, item.run_at, item.state.value, item.reason and item.reason.value, item.moved_from,
+        item.version, item.is_projected,
     )  # fmt: skip
 
 
-def _of(one: Row) -> tuple[Any, ...]:
+def _of(row: Row) -> tuple[Any, ...]:
     names = ("slot_at", "run_at", "state", "reason", "moved_from", "version", "projected")
-    return tuple(one[name] for name in names)
+    return tuple(row[name] for name in names)
 
 
 @pytest.fixture

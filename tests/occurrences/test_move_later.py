@@ -21,18 +21,18 @@ WEEKLY = {"cadence": "weekly", "run_at": "08:00", "day_of_week": 1}
 INSTANT = timedelta(milliseconds=1)
 
 
-async def times(diary: Diary, made: Automation, days: int = 10) -> list[str]:
+async def times(diary: Diary, created: Automation, days: int = 10) -> list[str]:
     """When it runs, of the days to come."""
-    rows = await diary.rows(made, until=diary.world.now + days * DAY, states=[PENDING])
+    rows = await diary.rows(created, until=diary.world.now + days * DAY, states=[PENDING])
     return [short(row.run_at) for row in rows]
 
 
 async def test_the_chosen_run_and_every_later_one_follow(world: World, diary: Diary) -> None:
     """Effects 1, 2, 4 and 5. See docs/design/schedule.md#moving-this-and-later."""
-    made = await world.create()
+    automation = await world.create()
     world.clock.tick(60)
-    edited = await diary.move(made, utc("05-04 08:00"), utc("05-04 10:30"), LATER)
-    assert await times(diary, made, 6) == [
+    edited = await diary.move(automation, utc("05-04 08:00"), utc("05-04 10:30"), LATER)
+    assert await times(diary, automation, 6) == [
         "05-01 08:00", "05-02 08:00", "05-03 08:00", "05-04 10:30", "05-05 10:30", "05-06 10:30",
     ]  # fmt: skip
     row, after = edited.occurrence, edited.automation
@@ -40,10 +40,10 @@ async def test_the_chosen_run_and_every_later_one_follow(world: World, diary: Di
         utc("05-04 08:00"), utc("05-04 10:30"), utc("05-04 08:00"),
     )  # fmt: skip
     assert (row.state, row.version, row.is_projected, row.automation_version) == (PENDING, 1, False, 2)
-    assert after == await world.read(made)
+    assert after == await world.read(automation)
     assert (after.version, after.updated_at, after.schedule.time_of_day) == (2, world.now, "10:30")
     assert after.next_run_at == utc("05-01 08:00")
-    assert (await world.timing(made)).slots_after == utc("05-04 10:30")
+    assert (await world.timing(automation)).slots_after == utc("05-04 10:30")
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ async def test_the_schedule_changes_by_the_table(
     expected: dict[str, Any],
 ) -> None:
     """The table; all its rows are in the case file. See docs/design/schedule.md#moving-this-and-later."""
-    made = await world.create(schedule=schedule)
-    edited = await diary.move(made, utc(slot_at), utc(run_at), LATER)
+    automation = await world.create(schedule=schedule)
+    edited = await diary.move(automation, utc(slot_at), utc(run_at), LATER)
     wire = edited.automation.schedule.to_wire()
     assert {name: wire[name] for name in expected} == expected
     assert edited.occurrence.run_at == utc(run_at)
@@ -98,9 +98,9 @@ async def test_schedules_of_several_runs_a_day_are_refused(
     world: World, diary: Diary, schedule: dict[str, str]
 ) -> None:
     """422 on scope, before the time is looked at. See docs/design/schedule.md#order-of-checks-of-an-edit."""
-    made = await world.create(schedule=schedule)
+    automation = await world.create(schedule=schedule)
     with pytest.raises(ValidationFailed) as refused:
-        await diary.move(made, utc("05-01 12:00"), world.now - DAY, LATER)
+        await diary.move(automation, utc("05-01 12:00"), world.now - DAY, LATER)
     assert fields(refused.value) == ["scope"]
 
 
@@ -122,16 +122,16 @@ async def test_the_new_time_lies_between_the_neighbours(
 
     See docs/design/schedule.md#moving-this-and-later.
     """
-    made = await world.create()
+    automation = await world.create()
     if is_right:
-        edited = await diary.move(made, utc("05-04 08:00"), utc(run_at), LATER)
+        edited = await diary.move(automation, utc("05-04 08:00"), utc(run_at), LATER)
         assert edited.occurrence.run_at == utc(run_at)
         return
-    before = await world.rows(made)
+    before = await world.rows(automation)
     with pytest.raises(ValidationFailed) as refused:
-        await diary.move(made, utc("05-04 08:00"), utc(run_at), LATER)
+        await diary.move(automation, utc("05-04 08:00"), utc(run_at), LATER)
     assert fields(refused.value) == ["run_at"]
-    assert (await world.rows(made), await world.read(made)) == (before, made)
+    assert (await world.rows(automation), await world.read(automation)) == (before, automation)
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ async def test_the_new_time_lies_within_366_days(
 
     See docs/design/schedule.md#moving-this-and-later.
     """
-    made = await world.create(schedule={"cadence": "once", "run_at": "08:00", "date": "2026-05-10"})
+    automation = await world.create(schedule={"cadence": "once", "run_at": "08:00", "date": "2026-05-10"})
     if is_right:
-        edited = await diary.move(made, utc("05-10 08:00"), world.now + ahead, LATER)
+        edited = await diary.move(automation, utc("05-10 08:00"), world.now + ahead, LATER)
         assert edited.automation.next_run_at == world.now + ahead
         return
     with pytest.raises(ValidationFailed) as refused:
-        await diary.move(made, utc("05-10 08:00"), world.now + ahead, LATER)
+        await diary.move(automation, utc("05-10 08:00"), world.now + ahead, LATER)
     assert fields(refused.value) == ["run_at"]
 
 
@@ -159,12 +159,14 @@ async def test_a_time_that_has_passed_is_refused(world: World, diary: Diary) -> 
 
     Interface statements: 4.2 rule 3.
     """
-    made = await world.create()
+    automation = await world.create()
     world.clock.tick(30)
     for run_at in (utc("05-01 06:00"), utc("05-01 05:00")):
         with pytest.raises(ValidationFailed):
-            await diary.move(made, utc("05-01 08:00"), run_at, LATER)
-    assert (await diary.move(made, utc("05-01 08:00"), utc("05-01 06:01"), LATER)).occurrence.version == 1
+            await diary.move(automation, utc("05-01 08:00"), run_at, LATER)
+    assert (
+        await diary.move(automation, utc("05-01 08:00"), utc("05-01 06:01"), LATER)
+    ).occurrence.version == 1
 
 
 async def test_the_chosen_run_is_exact_and_later_ones_have_the_spread(world: World, diary: Diary) -> None:
@@ -173,13 +175,13 @@ async def test_the_chosen_run_is_exact_and_later_ones_have_the_spread(world: Wor
     See docs/design/schedule.md#moving-this-and-later.
     """
     world.rules = replace(world.rules, spread_max=9)
-    made = await world.create()
-    while made.spread_minutes == 0:
-        made = await world.create()
-    spread = made.spread_minutes * MINUTE
+    automation = await world.create()
+    while automation.spread_minutes == 0:
+        automation = await world.create()
+    spread = automation.spread_minutes * MINUTE
     chosen = utc("05-04 08:00") + spread
-    await diary.move(made, chosen, utc("05-04 10:30"), LATER)
-    rows = await diary.rows(made, until=world.now + 6 * DAY)
+    await diary.move(automation, chosen, utc("05-04 10:30"), LATER)
+    rows = await diary.rows(automation, until=world.now + 6 * DAY)
     assert [row.run_at for row in rows] == [
         *(utc(f"05-0{day} 08:00") + spread for day in (1, 2, 3)),
         utc("05-04 10:30"),
@@ -192,11 +194,11 @@ async def test_earlier_moves_and_skips_stay(world: World, diary: Diary) -> None:
 
     See docs/design/schedule.md#moving-this-and-later.
     """
-    made = await world.create()
-    await diary.move(made, utc("05-02 08:00"), utc("05-02 12:00"))
-    await diary.skip(made, utc("05-03 08:00"))
-    made = (await diary.move(made, utc("05-05 08:00"), utc("05-05 06:00"), LATER)).automation
-    rows = await diary.rows(made, until=world.now + 6 * DAY)
+    automation = await world.create()
+    await diary.move(automation, utc("05-02 08:00"), utc("05-02 12:00"))
+    await diary.skip(automation, utc("05-03 08:00"))
+    automation = (await diary.move(automation, utc("05-05 08:00"), utc("05-05 06:00"), LATER)).automation
+    rows = await diary.rows(automation, until=world.now + 6 * DAY)
     assert [(short(row.run_at), row.state, row.version, row.is_projected) for row in rows] == [
         ("05-01 08:00", PENDING, 0, False),
         ("05-02 12:00", PENDING, 1, False),
@@ -205,7 +207,7 @@ async def test_earlier_moves_and_skips_stay(world: World, diary: Diary) -> None:
         ("05-05 06:00", PENDING, 1, False),
         ("05-06 06:00", PENDING, 0, False),
     ]
-    assert (await diary.unskip(made, utc("05-03 08:00"))).occurrence.state is PENDING
+    assert (await diary.unskip(automation, utc("05-03 08:00"))).occurrence.state is PENDING
 
 
 async def test_rows_kept_from_the_old_schedule_run_and_can_be_edited(world: World, diary: Diary) -> None:
@@ -213,15 +215,15 @@ async def test_rows_kept_from_the_old_schedule_run_and_can_be_edited(world: Worl
 
     See docs/design/schedule.md#calendar.
     """
-    made = await world.create()
-    made = (await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)).automation
-    assert (await diary.move(made, utc("05-02 08:00"), utc("05-02 09:00"))).occurrence.version == 1
-    await diary.skip(made, utc("05-03 08:00"))
+    automation = await world.create()
+    automation = (await diary.move(automation, utc("05-04 08:00"), utc("05-04 10:00"), LATER)).automation
+    assert (await diary.move(automation, utc("05-02 08:00"), utc("05-02 09:00"))).occurrence.version == 1
+    await diary.skip(automation, utc("05-03 08:00"))
     await world.at("2026-05-01T08:00")
     await world.dispatch()
-    assert [row.state for row in await world.rows(made)][:1] == [QUEUED]
-    made = await world.update(made, schedule={"cadence": "daily", "run_at": "11:00"})
-    rows = await diary.rows(made, until=world.now + 4 * DAY)
+    assert [row.state for row in await world.rows(automation)][:1] == [QUEUED]
+    automation = await world.update(automation, schedule={"cadence": "daily", "run_at": "11:00"})
+    rows = await diary.rows(automation, until=world.now + 4 * DAY)
     assert [(short(row.run_at), row.state) for row in rows] == [
         ("05-01 08:00", QUEUED),
         ("05-01 11:00", PENDING),
@@ -236,11 +238,11 @@ async def test_later_moves_are_reset_and_later_skips_go_over(world: World, diary
 
     See docs/design/schedule.md#moving-this-and-later.
     """
-    made = await world.create(schedule=WEEKLY)  # Mondays: 4, 11, 18, 25 May
-    await diary.move(made, utc("05-18 08:00"), utc("05-19 12:00"))
-    await diary.move(made, utc("05-25 08:00"), utc("05-26 12:00"))
-    await diary.skip(made, utc("05-25 08:00"), version=1)
-    edited = await diary.move(made, utc("05-11 08:00"), utc("05-14 09:00"), LATER)
+    automation = await world.create(schedule=WEEKLY)  # Mondays: 4, 11, 18, 25 May
+    await diary.move(automation, utc("05-18 08:00"), utc("05-19 12:00"))
+    await diary.move(automation, utc("05-25 08:00"), utc("05-26 12:00"))
+    await diary.skip(automation, utc("05-25 08:00"), version=1)
+    edited = await diary.move(automation, utc("05-11 08:00"), utc("05-14 09:00"), LATER)
     rows = await diary.rows(edited.automation, until=world.now + 40 * DAY)
     assert [(short(row.run_at), row.state, row.version) for row in rows] == [
         ("05-04 08:00", PENDING, 0),
@@ -254,18 +256,18 @@ async def test_later_moves_are_reset_and_later_skips_go_over(world: World, diary
 
 async def test_a_second_move_starts_from_the_new_date(world: World, diary: Diary) -> None:
     """The local key becomes (d', t'). See docs/design/schedule.md#moving-this-and-later."""
-    made = await world.create(schedule=WEEKLY)
+    automation = await world.create(schedule=WEEKLY)
     slot_at = utc("05-11 08:00")
-    made = (await diary.move(made, slot_at, utc("05-13 09:00"), LATER)).automation
+    automation = (await diary.move(automation, slot_at, utc("05-13 09:00"), LATER)).automation
     with pytest.raises(ValidationFailed):  # the Monday before is still planned for 4 May
-        await diary.move(made, slot_at, utc("05-04 08:00"), LATER, version=1)
+        await diary.move(automation, slot_at, utc("05-04 08:00"), LATER, version=1)
     with pytest.raises(ValidationFailed):
-        await diary.move(made, slot_at, utc("05-20 09:00"), LATER, version=1)
-    edited = await diary.move(made, slot_at, utc("05-20 08:59"), LATER, version=1)
+        await diary.move(automation, slot_at, utc("05-20 09:00"), LATER, version=1)
+    edited = await diary.move(automation, slot_at, utc("05-20 08:59"), LATER, version=1)
     assert (edited.occurrence.slot_at, edited.occurrence.version) == (slot_at, 2)
     assert edited.occurrence.moved_from == utc("05-13 09:00")
     assert (edited.automation.version, edited.automation.schedule.time_of_day) == (3, "08:59")
-    assert await times(diary, made, 35) == ["05-04 08:00", "05-20 08:59", "05-27 08:59", "06-03 08:59"]
+    assert await times(diary, automation, 35) == ["05-04 08:00", "05-20 08:59", "05-27 08:59", "06-03 08:59"]
 
 
 async def test_a_run_moved_alone_before_is_treated_by_its_slot(world: World, diary: Diary) -> None:
@@ -273,14 +275,14 @@ async def test_a_run_moved_alone_before_is_treated_by_its_slot(world: World, dia
 
     See docs/design/schedule.md#moving-this-and-later.
     """
-    made = await world.create()
+    automation = await world.create()
     slot_at = utc("05-04 08:00")
-    await diary.move(made, slot_at, utc("05-20 15:00"))
+    await diary.move(automation, slot_at, utc("05-20 15:00"))
     with pytest.raises(ValidationFailed):
-        await diary.move(made, slot_at, utc("05-20 16:00"), LATER, version=1)
-    edited = await diary.move(made, slot_at, utc("05-04 09:00"), LATER, version=1)
+        await diary.move(automation, slot_at, utc("05-20 16:00"), LATER, version=1)
+    edited = await diary.move(automation, slot_at, utc("05-04 09:00"), LATER, version=1)
     assert edited.occurrence.moved_from == utc("05-20 15:00")
-    assert await times(diary, made, 5) == [
+    assert await times(diary, automation, 5) == [
         "05-01 08:00", "05-02 08:00", "05-03 08:00", "05-04 09:00", "05-05 09:00",
     ]  # fmt: skip
 
@@ -290,13 +292,13 @@ async def test_the_instant_of_an_earlier_run_that_stays_is_refused(world: World,
 
     See docs/design/api/calendar.md#coming-runs.
     """
-    made = await world.create()
-    await diary.move(made, utc("05-02 08:00"), utc("05-04 09:00"))
-    await diary.move(made, utc("05-06 08:00"), utc("05-04 10:00"))
+    automation = await world.create()
+    await diary.move(automation, utc("05-02 08:00"), utc("05-04 09:00"))
+    await diary.move(automation, utc("05-06 08:00"), utc("05-04 10:00"))
     with pytest.raises(ValidationFailed) as refused:
-        await diary.move(made, utc("05-04 08:00"), utc("05-04 09:00"), LATER)
+        await diary.move(automation, utc("05-04 08:00"), utc("05-04 09:00"), LATER)
     assert fields(refused.value) == ["run_at"]
-    edited = await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
+    edited = await diary.move(automation, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
     assert edited.occurrence.run_at == utc("05-04 10:00")
 
 
@@ -305,10 +307,10 @@ async def test_what_is_due_is_decided_first(world: World, diary: Diary) -> None:
 
     See docs/design/schedule.md#changes-decide-first.
     """
-    made = await world.create()
+    automation = await world.create()
     await world.at("2026-05-03T08:05")
-    moved = await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
-    rows = await world.rows(made)
+    moved = await diary.move(automation, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
+    rows = await world.rows(automation)
     assert [(short(row.slot_at), row.state, row.reason) for row in rows[:3]] == [
         ("05-01 08:00", SKIPPED, SkipReason.TOO_LATE),
         ("05-02 08:00", SKIPPED, SkipReason.TOO_LATE),
@@ -322,44 +324,48 @@ async def test_a_run_that_is_due_can_no_longer_take_the_schedule_with_it(world: 
 
     See docs/design/schedule.md#moving-this-and-later.
     """
-    made = await world.create()
+    automation = await world.create()
     await world.at("2026-05-01T08:00")
     with pytest.raises(WrongState):
-        await diary.move(made, utc("05-01 08:00"), utc("05-01 09:00"), LATER)
-    assert await world.rows(made) == []
+        await diary.move(automation, utc("05-01 08:00"), utc("05-01 09:00"), LATER)
+    assert await world.rows(automation) == []
     await world.dispatch()
-    assert len(await world.runs(made)) == 1
+    assert len(await world.runs(automation)) == 1
 
 
 async def test_a_slot_already_past_that_was_moved_ahead_can_be_chosen(world: World, diary: Diary) -> None:
     """S moved by `this` to later, its own time gone by. See docs/design/schedule.md#moving-this-and-later."""
-    made = await world.create()
-    await diary.move(made, utc("05-01 08:00"), utc("05-01 20:00"))
+    automation = await world.create()
+    await diary.move(automation, utc("05-01 08:00"), utc("05-01 20:00"))
     await world.at("2026-05-01T12:00")
-    made = (await diary.move(made, utc("05-01 08:00"), utc("05-01 18:00"), LATER, version=1)).automation
-    assert await times(diary, made, 3) == ["05-01 18:00", "05-02 18:00", "05-03 18:00"]
+    automation = (
+        await diary.move(automation, utc("05-01 08:00"), utc("05-01 18:00"), LATER, version=1)
+    ).automation
+    assert await times(diary, automation, 3) == ["05-01 18:00", "05-02 18:00", "05-03 18:00"]
 
 
 async def test_moving_to_another_day_neither_loses_nor_doubles_a_run(world: World, diary: Diary) -> None:
     """One schedule describes this and every later run. See docs/design/schedule.md#moving-this-and-later."""
-    made = await world.create(schedule={"cadence": "weekdays", "run_at": "08:00", "days": [1, 3]})
-    moved = await diary.move(made, utc("05-06 08:00"), utc("05-05 08:00"), LATER)
+    automation = await world.create(schedule={"cadence": "weekdays", "run_at": "08:00", "days": [1, 3]})
+    moved = await diary.move(automation, utc("05-06 08:00"), utc("05-05 08:00"), LATER)
     assert moved.automation.schedule.days == (1, 2)
-    assert await times(diary, made, 14) == ["05-04 08:00", "05-05 08:00", "05-11 08:00", "05-12 08:00"]
+    assert await times(diary, automation, 14) == ["05-04 08:00", "05-05 08:00", "05-11 08:00", "05-12 08:00"]
 
 
 async def test_everything_planned_comes_to_pass_after_a_move(world: World, diary: Diary) -> None:
     """The calendar's plan is what dispatch does, slot by slot. See docs/design/schedule.md#dispatch."""
-    made = await world.create()
-    await diary.skip(made, utc("05-07 08:00"))
-    await diary.move(made, utc("05-04 08:00"), utc("05-03 20:00"), LATER)
-    planned = [(row.slot_at, row.run_at) for row in await diary.rows(made, until=world.now + 8 * DAY)]
+    automation = await world.create()
+    await diary.skip(automation, utc("05-07 08:00"))
+    await diary.move(automation, utc("05-04 08:00"), utc("05-03 20:00"), LATER)
+    planned = [(row.slot_at, row.run_at) for row in await diary.rows(automation, until=world.now + 8 * DAY)]
     for _ in range(8 * 24):
         await world.clock.advance(3600)
         await world.dispatch()
-        await world.end(made)
-    assert [(row.slot_at, row.run_at) for row in await world.rows(made)][: len(planned)] == sorted(planned)
-    assert len(await world.runs(made)) == len(planned) - 1
+        await world.end(automation)
+    assert [(row.slot_at, row.run_at) for row in await world.rows(automation)][: len(planned)] == sorted(
+        planned
+    )
+    assert len(await world.runs(automation)) == len(planned) - 1
 
 
 @pytest.mark.parametrize("turn", [("pause", "resume"), ("archive", "restore", "resume")])
@@ -370,14 +376,14 @@ async def test_a_pause_after_a_move_neither_loses_nor_doubles_a_run(
 
     See docs/design/schedule.md#calendar.
     """
-    made = await world.create()
-    made = (await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)).automation
+    automation = await world.create()
+    automation = (await diary.move(automation, utc("05-04 08:00"), utc("05-04 10:00"), LATER)).automation
     for verb in turn:
-        made = await world.turn(verb, made)
-    kept = ["05-01 08:00", "05-02 08:00", "05-03 08:00"]
+        automation = await world.turn(verb, automation)
+    stored = ["05-01 08:00", "05-02 08:00", "05-03 08:00"]
     anew = ["05-01 10:00", "05-02 10:00", "05-03 10:00"]
-    expected = (kept if "pause" in turn else anew) + ["05-04 10:00", "05-05 10:00"]
-    assert await times(diary, made, 5) == expected
+    expected = (stored if "pause" in turn else anew) + ["05-04 10:00", "05-05 10:00"]
+    assert await times(diary, automation, 5) == expected
 
 
 async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: Diary) -> None:
@@ -386,29 +392,36 @@ async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: 
     See docs/design/schedule.md#moving-this-and-later.
     """
     await world.at("2026-10-22T00:00")
-    made = await world.create(schedule={"cadence": "daily", "run_at": "04:00"}, timezone="Europe/Berlin")
-    edited = await diary.move(made, utc("10-25 03:00"), utc("10-25 01:30"), LATER)
+    automation = await world.create(
+        schedule={"cadence": "daily", "run_at": "04:00"}, timezone="Europe/Berlin"
+    )
+    edited = await diary.move(automation, utc("10-25 03:00"), utc("10-25 01:30"), LATER)
     assert edited.automation.schedule.time_of_day == "02:30"
-    assert (await times(diary, made, 6))[2:] == ["10-24 02:00", "10-25 01:30", "10-26 01:30", "10-27 01:30"]
+    assert (await times(diary, automation, 6))[2:] == [
+        "10-24 02:00",
+        "10-25 01:30",
+        "10-26 01:30",
+        "10-27 01:30",
+    ]
 
 
 async def test_the_history_tells_the_move_and_the_schedule(world: World, diary: Diary) -> None:
     """See docs/design/api/automations.md#history."""
-    made = await world.create()
+    automation = await world.create()
     world.clock.tick(1)
-    await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
-    [entry, _] = await world.write(lambda tx: history.find(tx, made.org, made.id, limit=10))
+    await diary.move(automation, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
+    [entry, _] = await world.write(lambda tx: history.find(tx, automation.org, automation.id, limit=10))
     assert (entry.action, entry.version) == ("moved", 2)
     assert [edit.field for edit in entry.fields] == ["slot_at", "run_at", "schedule"]
 
 
 async def test_a_move_of_seconds_is_refused_but_for_one_run(world: World, diary: Diary) -> None:
     """X must be a whole minute. See docs/design/schedule.md#moving-this-and-later."""
-    made = await world.create()
+    automation = await world.create()
     for odd in (SECOND, INSTANT):
         with pytest.raises(ValidationFailed) as refused:
-            await diary.move(made, utc("05-04 08:00"), utc("05-04 09:00") + odd, LATER)
+            await diary.move(automation, utc("05-04 08:00"), utc("05-04 09:00") + odd, LATER)
         assert fields(refused.value) == ["run_at"]
     assert (
-        await diary.move(made, utc("05-04 08:00"), utc("05-04 09:00") + HOUR, LATER)
+        await diary.move(automation, utc("05-04 08:00"), utc("05-04 09:00") + HOUR, LATER)
     ).automation.version == 2

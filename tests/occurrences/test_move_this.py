@@ -27,16 +27,21 @@ async def test_a_move_changes_one_row_and_nothing_else(world: World, diary: Diar
 
     See docs/design/schedule.md#moving-one-run and docs/design/api/calendar.md#states.
     """
-    made = await world.create()
-    before = await diary.rows(made)
-    edited = await diary.move(made, SLOT, utc("05-02 09:30"))
+    automation = await world.create()
+    before = await diary.rows(automation)
+    edited = await diary.move(automation, SLOT, utc("05-02 09:30"))
     row = edited.occurrence
     assert (row.slot_at, row.run_at, row.moved_from) == (SLOT, utc("05-02 09:30"), SLOT)
     assert (row.state, row.version, row.is_projected, row.run_id) == (OccurrenceState.PENDING, 1, False, None)
-    assert edited.automation == await world.read(made)
-    assert (edited.automation.version, edited.automation.updated_at) == (made.version, made.updated_at)
-    after = await diary.rows(made)
-    assert [one for one in after if one.slot_at != SLOT] == [one for one in before if one.slot_at != SLOT]
+    assert edited.automation == await world.read(automation)
+    assert (edited.automation.version, edited.automation.updated_at) == (
+        automation.version,
+        automation.updated_at,
+    )
+    after = await diary.rows(automation)
+    assert [each_occurrence for each_occurrence in after if each_occurrence.slot_at != SLOT] == [
+        occurrence for occurrence in before if occurrence.slot_at != SLOT
+    ]
     assert row in after
 
 
@@ -45,42 +50,42 @@ async def test_a_second_move_keeps_where_the_run_was_just_before(world: World, d
 
     See docs/design/schedule.md#moving-one-run.
     """
-    made = await world.create()
-    await diary.move(made, SLOT, SLOT + HOUR)
-    again = (await diary.move(made, SLOT, SLOT + 2 * HOUR, version=1)).occurrence
+    automation = await world.create()
+    await diary.move(automation, SLOT, SLOT + HOUR)
+    again = (await diary.move(automation, SLOT, SLOT + 2 * HOUR, version=1)).occurrence
     assert (again.moved_from, again.version) == (SLOT + HOUR, 2)
-    back = (await diary.move(made, SLOT, SLOT, version=2)).occurrence
+    back = (await diary.move(automation, SLOT, SLOT, version=2)).occurrence
     assert (back.run_at, back.moved_from, back.version) == (SLOT, SLOT + 2 * HOUR, 3)
 
 
 async def test_a_move_to_where_it_is_changes_nothing(world: World, diary: Diary) -> None:
     """200, nothing raised; also for a projected row. See docs/design/schedule.md#moving-one-run."""
-    made = await world.create()
-    same = (await diary.move(made, SLOT, SLOT + 999 * INSTANT)).occurrence
+    automation = await world.create()
+    same = (await diary.move(automation, SLOT, SLOT + 999 * INSTANT)).occurrence
     assert (same.version, same.moved_from) == (0, None)
-    assert await world.rows(made) == []
+    assert await world.rows(automation) == []
     far = utc("07-20 08:00")
-    assert (await diary.move(made, far, far)).occurrence.is_projected
+    assert (await diary.move(automation, far, far)).occurrence.is_projected
 
 
 async def test_the_new_time_is_cut_to_whole_seconds(world: World, diary: Diary) -> None:
     """See docs/design/schedule.md#moving-one-run."""
-    made = await world.create()
-    moved = await diary.move(made, SLOT, SLOT + HOUR + SECOND + 999 * INSTANT)
+    automation = await world.create()
+    moved = await diary.move(automation, SLOT, SLOT + HOUR + SECOND + 999 * INSTANT)
     assert moved.occurrence.run_at == SLOT + HOUR + SECOND
 
 
 async def test_next_run_at_follows_at_once(world: World, diary: Diary) -> None:
     """Rewritten in every transaction that changes an occurrence. See docs/design/schedule.md#slot-rules."""
-    made = await world.create()
+    automation = await world.create()
     first = utc("05-01 08:00")
-    assert made.next_run_at == first
-    assert (await diary.move(made, first, first + HOUR)).automation.next_run_at == first + HOUR
-    moved = await diary.move(made, SLOT, first - HOUR)
+    assert automation.next_run_at == first
+    assert (await diary.move(automation, first, first + HOUR)).automation.next_run_at == first + HOUR
+    moved = await diary.move(automation, SLOT, first - HOUR)
     assert moved.automation.next_run_at == first - HOUR
-    moved = await diary.move(made, first, first + 3 * DAY + HOUR, version=1)
+    moved = await diary.move(automation, first, first + 3 * DAY + HOUR, version=1)
     assert moved.automation.next_run_at == first - HOUR
-    moved = await diary.move(made, SLOT, SLOT, version=1)
+    moved = await diary.move(automation, SLOT, SLOT, version=1)
     assert moved.automation.next_run_at == SLOT
 
 
@@ -88,18 +93,18 @@ async def test_next_run_at_follows_at_once(world: World, diary: Diary) -> None:
 async def test_a_moved_run_starts_exactly_then(world: World, diary: Diary, spread: int) -> None:
     """No spread is added; D6. See docs/design/schedule.md#moving-one-run."""
     world.rules = replace(world.rules, spread_max=spread)
-    made = await world.create()
-    assert made.next_run_at is not None
-    slot_at = made.next_run_at
-    await diary.move(made, slot_at, utc("05-01 10:17"))
+    automation = await world.create()
+    assert automation.next_run_at is not None
+    slot_at = automation.next_run_at
+    await diary.move(automation, slot_at, utc("05-01 10:17"))
     await world.clock.advance_to(utc("05-01 10:17") - INSTANT)
     await world.dispatch()
-    assert await world.runs(made) == []
+    assert await world.runs(automation) == []
     await world.clock.advance_to(utc("05-01 10:17"))
     await world.dispatch()
-    [run] = await world.runs(made)
+    [run] = await world.runs(automation)
     assert run.slot_at == slot_at
-    row = await diary.row(made, slot_at)
+    row = await diary.row(automation, slot_at)
     assert (row.state, row.run_status) == (OccurrenceState.QUEUED, RunStatus.QUEUED)
     assert (row.version, row.run_id) == (1, run.id)
 
@@ -109,16 +114,16 @@ async def test_a_run_moved_before_its_slot_does_not_run_again_at_it(world: World
 
     See docs/design/schedule.md#dispatch.
     """
-    made = await world.create()
+    automation = await world.create()
     third = utc("05-03 08:00")
-    await diary.move(made, third, utc("05-01 07:00"))
+    await diary.move(automation, third, utc("05-01 07:00"))
     for day in range(1, 5):
         await world.at(f"2026-05-0{day}T08:00")
         await world.dispatch()
-        await world.end(made)
-    rows = await world.rows(made)
+        await world.end(automation)
+    rows = await world.rows(automation)
     assert [short(row.slot_at) for row in rows] == [f"05-0{day} 08:00" for day in (1, 2, 3, 4)]
-    assert len({row.run_id for row in rows if row.run_id}) == len(await world.runs(made))
+    assert len({row.run_id for row in rows if row.run_id}) == len(await world.runs(automation))
     assert rows[2].run_at == utc("05-01 07:00")
 
 
@@ -140,14 +145,14 @@ async def test_the_new_time_lies_within_366_days(
 
     Interface statements: 4.2 rule 3.
     """
-    made = await world.create()
+    automation = await world.create()
     if is_right:
-        assert (await diary.move(made, SLOT, world.now + run_at)).occurrence.version == 1
+        assert (await diary.move(automation, SLOT, world.now + run_at)).occurrence.version == 1
         return
     with pytest.raises(ValidationFailed) as refused:
-        await diary.move(made, SLOT, world.now + run_at)
+        await diary.move(automation, SLOT, world.now + run_at)
     assert fields(refused.value) == ["run_at"]
-    assert await world.rows(made) == []
+    assert await world.rows(automation) == []
 
 
 async def test_the_instant_of_another_pending_run_is_refused(world: World, diary: Diary) -> None:
@@ -155,31 +160,31 @@ async def test_the_instant_of_another_pending_run_is_refused(world: World, diary
 
     See docs/design/schedule.md#moving-one-run.
     """
-    made = await world.create()
+    automation = await world.create()
     following = SLOT + DAY
     with pytest.raises(ValidationFailed) as refused:
-        await diary.move(made, SLOT, following)
+        await diary.move(automation, SLOT, following)
     assert fields(refused.value) == ["run_at"]
-    await diary.move(made, following, utc("05-03 12:00"))
+    await diary.move(automation, following, utc("05-03 12:00"))
     with pytest.raises(ValidationFailed):
-        await diary.move(made, SLOT, utc("05-03 12:00"))
+        await diary.move(automation, SLOT, utc("05-03 12:00"))
     # Nobody runs at the following slot's own time any more, nor a second later than the moved run.
-    assert (await diary.move(made, SLOT, following)).occurrence.version == 1
-    assert (await diary.move(made, SLOT, utc("05-03 12:00:01"), version=1)).occurrence.version == 2
+    assert (await diary.move(automation, SLOT, following)).occurrence.version == 1
+    assert (await diary.move(automation, SLOT, utc("05-03 12:00:01"), version=1)).occurrence.version == 2
 
 
 async def test_a_skipped_run_leaves_its_instant_free(world: World, diary: Diary) -> None:
     """Another *pending* run. See docs/design/schedule.md#moving-one-run."""
-    made = await world.create()
-    await diary.skip(made, SLOT + DAY)
-    assert (await diary.move(made, SLOT, SLOT + DAY)).occurrence.run_at == SLOT + DAY
+    automation = await world.create()
+    await diary.skip(automation, SLOT + DAY)
+    assert (await diary.move(automation, SLOT, SLOT + DAY)).occurrence.run_at == SLOT + DAY
 
 
 async def test_another_automations_run_does_not_matter(world: World, diary: Diary) -> None:
     """Of the same automation. See docs/design/schedule.md#moving-one-run."""
-    made = await world.create()
+    automation = await world.create()
     await world.create(schedule={"cadence": "daily", "run_at": "09:00"})
-    assert (await diary.move(made, SLOT, SLOT + HOUR)).occurrence.version == 1
+    assert (await diary.move(automation, SLOT, SLOT + HOUR)).occurrence.version == 1
 
 
 async def test_a_run_may_pass_earlier_and_later_ones(world: World, diary: Diary) -> None:
@@ -187,10 +192,10 @@ async def test_a_run_may_pass_earlier_and_later_ones(world: World, diary: Diary)
 
     See docs/design/schedule.md#moving-one-run.
     """
-    made = await world.create()
-    await diary.move(made, utc("05-05 08:00"), utc("05-01 07:00"))
-    await diary.move(made, utc("05-03 08:00"), utc("06-01 07:00"))
-    rows = await diary.rows(made, until=world.now + 40 * DAY)
+    automation = await world.create()
+    await diary.move(automation, utc("05-05 08:00"), utc("05-01 07:00"))
+    await diary.move(automation, utc("05-03 08:00"), utc("06-01 07:00"))
+    rows = await diary.rows(automation, until=world.now + 40 * DAY)
     assert short(rows[0].slot_at) == "05-05 08:00"
 
 
@@ -199,8 +204,8 @@ async def test_hourly_runs_can_be_moved_alone(world: World, diary: Diary) -> Non
 
     Interface statements: 4.2 this_and_later, hourly.
     """
-    made = await world.create(schedule=HOURLY)
-    moved = await diary.move(made, utc("05-01 09:00"), utc("05-01 09:20"))
+    automation = await world.create(schedule=HOURLY)
+    moved = await diary.move(automation, utc("05-01 09:00"), utc("05-01 09:20"))
     assert moved.occurrence.version == 1
 
 
@@ -211,12 +216,12 @@ async def test_stale_versions_come_first_and_tell_what_is_current(world: World, 
 
     Interface statements: 4.2 rule 1.
     """
-    made = await world.create()
-    current = (await diary.move(made, SLOT, SLOT + HOUR)).occurrence
-    for version, of in ((0, made.version), (2, made.version), (1, made.version + 1)):
+    automation = await world.create()
+    current = (await diary.move(automation, SLOT, SLOT + HOUR)).occurrence
+    for version, of in ((0, automation.version), (2, automation.version), (1, automation.version + 1)):
         with pytest.raises(StaleVersion) as refused:
-            await diary.move(made, SLOT, world.now - DAY, version=version, automation_version=of)
-        assert refused.value.data == {"occurrence": current, "automation": await world.read(made)}
+            await diary.move(automation, SLOT, world.now - DAY, version=version, automation_version=of)
+        assert refused.value.data == {"occurrence": current, "automation": await world.read(automation)}
 
 
 async def test_a_stale_automation_and_no_such_slot_tell_no_occurrence(world: World, diary: Diary) -> None:
@@ -224,11 +229,11 @@ async def test_a_stale_automation_and_no_such_slot_tell_no_occurrence(world: Wor
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
-    made = await world.create()
-    await world.update(made, name="Renamed")
+    automation = await world.create()
+    await world.update(automation, name="Renamed")
     with pytest.raises(StaleVersion) as refused:
-        await diary.move(made, SLOT + MINUTE, SLOT + HOUR)
-    assert refused.value.data == {"occurrence": None, "automation": await world.read(made)}
+        await diary.move(automation, SLOT + MINUTE, SLOT + HOUR)
+    assert refused.value.data == {"occurrence": None, "automation": await world.read(automation)}
 
 
 @pytest.mark.parametrize("version", [0, 3])
@@ -237,10 +242,10 @@ async def test_a_slot_the_schedule_does_not_have_is_refused(world: World, diary:
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
-    made = await world.create()
+    automation = await world.create()
     for slot_at in (SLOT + MINUTE, utc("04-30 08:00"), SLOT + 600 * DAY):
         with pytest.raises(ValidationFailed) as refused:
-            await diary.move(made, slot_at, SLOT + HOUR, version=version)
+            await diary.move(automation, slot_at, SLOT + HOUR, version=version)
         assert fields(refused.value) == ["slot_at"]
 
 
@@ -249,11 +254,11 @@ async def test_slots_are_named_up_to_366_days_ahead(world: World, diary: Diary) 
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
-    made = await world.create(schedule={"cadence": "daily", "run_at": "06:00"})
+    automation = await world.create(schedule={"cadence": "daily", "run_at": "06:00"})
     last = world.now + 366 * DAY
-    assert (await diary.move(made, last, last - HOUR)).occurrence.version == 1
+    assert (await diary.move(automation, last, last - HOUR)).occurrence.version == 1
     with pytest.raises(ValidationFailed) as refused:
-        await diary.move(made, last + DAY, last - 2 * HOUR)
+        await diary.move(automation, last + DAY, last - 2 * HOUR)
     assert fields(refused.value) == ["slot_at"]
 
 
@@ -264,9 +269,9 @@ async def test_automations_without_slots_have_none_to_move(world: World, diary: 
     """
     by_hand = await world.create(schedule=BY_HAND)
     started = await world.turn("resume", await world.create(schedule=BY_HAND, trigger=ON_ORDERS))
-    for made in (by_hand, started):
+    for automation in (by_hand, started):
         with pytest.raises(ValidationFailed) as refused:
-            await diary.move(made, SLOT, SLOT + HOUR)
+            await diary.move(automation, SLOT, SLOT + HOUR)
         assert fields(refused.value) == ["slot_at"]
 
 
@@ -278,15 +283,15 @@ async def test_queued_and_skipped_runs_cannot_be_moved(world: World, diary: Diar
 
     Interface statements: 4.2 rule 2.
     """
-    made = await world.create()
-    await diary.skip(made, SLOT + DAY)
+    automation = await world.create()
+    await diary.skip(automation, SLOT + DAY)
     await world.at("2026-05-02T08:00")
     await world.dispatch()
-    row = await diary.row(made, SLOT)
+    row = await diary.row(automation, SLOT)
     assert (row.state, row.version) == (OccurrenceState.QUEUED, 0)
     for slot_at, version in ((SLOT, 0), (SLOT + DAY, 1)):
         with pytest.raises(WrongState):
-            await diary.move(made, slot_at, world.now - DAY, scope, version=version)
+            await diary.move(automation, slot_at, world.now - DAY, scope, version=version)
 
 
 @pytest.mark.parametrize("turn", ["pause", "archive"])
@@ -297,11 +302,11 @@ async def test_runs_of_automations_that_are_not_active_cannot_be_moved(
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
-    made = await world.turn(turn, await world.create())
+    automation = await world.turn(turn, await world.create())
     with pytest.raises(WrongState):
-        await diary.move(made, SLOT, world.now - DAY)
+        await diary.move(automation, SLOT, world.now - DAY)
     with pytest.raises(ValidationFailed) as refused:
-        await diary.move(made, SLOT + MINUTE, SLOT + HOUR)
+        await diary.move(automation, SLOT + MINUTE, SLOT + HOUR)
     assert fields(refused.value) == ["slot_at"]
 
 
@@ -310,9 +315,12 @@ async def test_another_organisations_automation_is_not_found(world: World, diary
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
-    made = await world.create()
+    new_automation = await world.create()
     words: set[str] = set()
-    for automation, actor in ((made, world.stranger), (replace(made, id=_unknown(world)), world.owner)):
+    for automation, actor in (
+        (new_automation, world.stranger),
+        (replace(new_automation, id=_unknown(world)), world.owner),
+    ):
         with pytest.raises(NotFound) as refused:
             await diary.move(automation, SLOT, SLOT + HOUR, actor=actor)
         words.add(refused.value.message)
@@ -325,9 +333,9 @@ def _unknown(world: World) -> AutomationId:
 
 async def test_a_refused_move_changes_nothing(world: World, diary: Diary) -> None:
     """See docs/design/schedule.md#order-of-checks-of-an-edit."""
-    made = await world.create()
-    await diary.move(made, SLOT, SLOT + HOUR)
-    before = (await world.rows(made), await world.read(made), await world.timing(made))
+    automation = await world.create()
+    await diary.move(automation, SLOT, SLOT + HOUR)
+    before = (await world.rows(automation), await world.read(automation), await world.timing(automation))
     asks: list[tuple[datetime, datetime, Any, int]] = [
         (SLOT, world.now, THIS, 1),
         (SLOT, SLOT + DAY, THIS, 1),
@@ -337,8 +345,12 @@ async def test_a_refused_move_changes_nothing(world: World, diary: Diary) -> Non
     ]
     for slot_at, run_at, scope, version in asks:
         with pytest.raises(Refusal):
-            await diary.move(made, slot_at, run_at, scope, version=version)
-    assert (await world.rows(made), await world.read(made), await world.timing(made)) == before
+            await diary.move(automation, slot_at, run_at, scope, version=version)
+    assert (
+        await world.rows(automation),
+        await world.read(automation),
+        await world.timing(automation),
+    ) == before
 
 
 async def test_a_due_run_is_still_pending_until_it_is_dispatched(world: World, diary: Diary) -> None:
@@ -346,49 +358,49 @@ async def test_a_due_run_is_still_pending_until_it_is_dispatched(world: World, d
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
-    made = await world.create()
+    automation = await world.create()
     first = utc("05-01 08:00")
     await world.at("2026-05-01T08:00")
-    moved = await diary.move(made, first, first + HOUR)
+    moved = await diary.move(automation, first, first + HOUR)
     assert moved.automation.next_run_at == first + HOUR
     await world.dispatch()
-    assert await world.runs(made) == []
+    assert await world.runs(automation) == []
     await world.at("2026-05-01T09:00")
     await world.dispatch()
-    assert len(await world.runs(made)) == 1
+    assert len(await world.runs(automation)) == 1
 
 
 async def test_a_decided_slot_is_never_open_again(world: World, diary: Diary) -> None:
     """A clock set back re-decides nothing. See docs/design/schedule.md#dispatch."""
-    made = await world.create()
+    automation = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
     world.clock.jump(-2 * 3600)
     with pytest.raises(WrongState):
-        await diary.move(made, utc("05-01 08:00"), utc("05-01 07:00"))
+        await diary.move(automation, utc("05-01 08:00"), utc("05-01 07:00"))
     await world.dispatch()
-    assert len(await world.runs(made)) == 1
+    assert len(await world.runs(automation)) == 1
 
 
 async def test_a_once_can_be_moved(world: World, diary: Diary) -> None:
     """It runs at the new time and then has no next run. See docs/design/schedule.md#moving-one-run."""
-    made = await world.create(schedule={"cadence": "once", "date": "2026-05-04", "run_at": "10:00"})
-    moved = await diary.move(made, utc("05-04 10:00"), utc("05-01 09:00"))
+    automation = await world.create(schedule={"cadence": "once", "date": "2026-05-04", "run_at": "10:00"})
+    moved = await diary.move(automation, utc("05-04 10:00"), utc("05-01 09:00"))
     assert moved.automation.next_run_at == utc("05-01 09:00")
     await world.at("2026-05-01T09:00")
     await world.dispatch()
-    assert (await world.read(made)).next_run_at is None
+    assert (await world.read(automation)).next_run_at is None
     await world.at("2026-05-05T00:00")
     await world.dispatch()
-    assert len(await world.runs(made)) == 1
+    assert len(await world.runs(automation)) == 1
 
 
 async def test_the_history_says_who_moved_which_run(world: World, diary: Diary) -> None:
     """Action `moved` with what was before and after. See docs/design/api/automations.md#history."""
-    made = await world.create()
+    automation = await world.create()
     world.clock.tick(1)
-    await diary.move(made, SLOT, SLOT + HOUR)
-    [entry, _] = await world.write(lambda tx: history.find(tx, made.org, made.id, limit=10))
+    await diary.move(automation, SLOT, SLOT + HOUR)
+    [entry, _] = await world.write(lambda tx: history.find(tx, automation.org, automation.id, limit=10))
     assert (entry.action, entry.version, entry.person) == ("moved", 1, world.owner.person)
     assert {edit.field: (edit.before, edit.after) for edit in entry.fields} == {
         "slot_at": (wire_time(SLOT), wire_time(SLOT)),

@@ -23,9 +23,9 @@ async def together(random: Random, *acts: Awaitable[object]) -> list[object]:
     """All at once, in an order of chance; refusals are answers here."""
     order = list(range(len(acts)))
     random.shuffle(order)
-    found = await asyncio.gather(*(acts[place] for place in order), return_exceptions=True)
-    by_place = dict(zip(order, found, strict=True))
-    answers = [by_place[place] for place in range(len(acts))]
+    collected = await asyncio.gather(*(acts[index] for index in order), return_exceptions=True)
+    by_place = dict(zip(order, collected, strict=True))
+    answers = [by_place[position] for position in range(len(acts))]
     for answer in answers:
         if isinstance(answer, BaseException) and not isinstance(answer, Refusal):
             raise answer
@@ -39,34 +39,36 @@ async def test_of_two_moves_one_wins_and_the_other_is_stale(
     """Two tools never overwrite each other. See docs/design/api/conventions.md#versions."""
     random = Random(1)
     for _ in range(TRIES):
-        made = await world.create()
+        automation = await world.create()
         answers = await together(
             random,
-            diary.move(made, FIRST, FIRST + HOUR, THIS),
-            diary.move(made, FIRST, FIRST + 2 * HOUR, scope),  # type: ignore[arg-type]
+            diary.move(automation, FIRST, FIRST + HOUR, THIS),
+            diary.move(automation, FIRST, FIRST + 2 * HOUR, scope),  # type: ignore[arg-type]
         )
         [lost] = [answer for answer in answers if isinstance(answer, Refusal)]
         assert isinstance(lost, StaleVersion)
-        row = await diary.row(made, FIRST)
+        row = await diary.row(automation, FIRST)
         assert row.version == 1
         assert lost.data is not None
         assert lost.data["occurrence"] == row
         assert row.run_at == FIRST + (answers.index(lost) == 0) * HOUR + HOUR
-        assert (await world.read(made)).next_run_at == row.run_at
-        await world.turn("archive", await world.read(made))
+        assert (await world.read(automation)).next_run_at == row.run_at
+        await world.turn("archive", await world.read(automation))
 
 
 async def test_of_a_move_and_a_skip_one_wins(world: World, diary: Diary) -> None:
     """See docs/design/schedule.md#order-of-checks-of-an-edit."""
     random = Random(2)
     for _ in range(TRIES):
-        made = await world.create()
-        answers = await together(random, diary.move(made, FIRST, FIRST + HOUR), diary.skip(made, FIRST))
+        automation = await world.create()
+        answers = await together(
+            random, diary.move(automation, FIRST, FIRST + HOUR), diary.skip(automation, FIRST)
+        )
         [lost] = [answer for answer in answers if isinstance(answer, Refusal)]
         assert isinstance(lost, StaleVersion)
-        row = await diary.row(made, FIRST)
+        row = await diary.row(automation, FIRST)
         assert row.state is (SKIPPED if answers.index(lost) == 0 else PENDING)
-        await world.turn("archive", await world.read(made))
+        await world.turn("archive", await world.read(automation))
 
 
 async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Diary) -> None:
@@ -77,14 +79,14 @@ async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Diary) -
     random = Random(3)
     queued = moved = 0
     for number in range(TRIES):
-        made = await world.create(schedule={"cadence": "hourly"})
-        slot_at = made.next_run_at
+        automation = await world.create(schedule={"cadence": "hourly"})
+        slot_at = automation.next_run_at
         assert slot_at is not None
         await world.clock.advance_to(slot_at)
         new = slot_at + 17 * MINUTE
-        answer, _ = await together(random, diary.move(made, slot_at, new), world.dispatch())
-        row = await diary.row(made, slot_at)
-        runs = await world.runs(made)
+        answer, _ = await together(random, diary.move(automation, slot_at, new), world.dispatch())
+        row = await diary.row(automation, slot_at)
+        runs = await world.runs(automation)
         if isinstance(answer, Refusal):
             assert isinstance(answer, WrongState), number
             assert (row.state, row.run_at, row.version, len(runs)) == (QUEUED, slot_at, 0, 1)
@@ -93,9 +95,9 @@ async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Diary) -
             assert (row.state, row.run_at, row.version, runs) == (PENDING, new, 1, [])
             await world.clock.advance_to(new)
             await world.dispatch()
-            assert len(await world.runs(made)) == 1
+            assert len(await world.runs(automation)) == 1
             moved += 1
-        await world.turn("archive", await world.read(made))
+        await world.turn("archive", await world.read(automation))
     assert queued + moved == TRIES
 
 
@@ -103,21 +105,21 @@ async def test_of_a_later_move_and_the_dispatch_one_wins(world: World, diary: Di
     """A move of a slot and all after it, at the instant it is due: each slot has one record and one run."""
     random, won = Random(6), set()
     for number in range(TRIES):
-        made = await world.create(schedule={"cadence": "hourly"})
-        slot_at = made.next_run_at
+        automation = await world.create(schedule={"cadence": "hourly"})
+        slot_at = automation.next_run_at
         assert slot_at is not None
         await world.clock.advance_to(slot_at)
         new = slot_at + 17 * MINUTE
-        answer, _ = await together(random, diary.move(made, slot_at, new, LATER), world.dispatch())
+        answer, _ = await together(random, diary.move(automation, slot_at, new, LATER), world.dispatch())
         assert not isinstance(answer, Refusal) or isinstance(answer, WrongState | StaleVersion), number
         won.add(isinstance(answer, Refusal))
         await world.dispatch()  # passes by rows that the move holds, and finds them the next time
         await world.clock.advance_to(slot_at + 20 * MINUTE)
         await world.dispatch()
-        rows = [row for row in await diary.rows(made) if row.slot_at <= slot_at + 20 * MINUTE]
+        rows = [row for row in await diary.rows(automation) if row.slot_at <= slot_at + 20 * MINUTE]
         assert len({row.slot_at for row in rows}) == len(rows), number
-        assert len(await world.runs(made)) == 1, (number, answer)
-        await world.turn("archive", await world.read(made))
+        assert len(await world.runs(automation)) == 1, (number, answer)
+        await world.turn("archive", await world.read(automation))
     assert won
 
 
@@ -128,16 +130,16 @@ async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Diary
     """
     random = Random(4)
     for _ in range(TRIES):
-        made = await world.create()
+        automation = await world.create()
         answers = await together(
             random,
-            diary.move(made, FIRST, FIRST + HOUR, LATER),
-            world.update(made, schedule={"cadence": "daily", "run_at": "12:00"}),
+            diary.move(automation, FIRST, FIRST + HOUR, LATER),
+            world.update(automation, schedule={"cadence": "daily", "run_at": "12:00"}),
         )
         [lost] = [answer for answer in answers if isinstance(answer, Refusal)]
         assert isinstance(lost, StaleVersion)
-        after = await world.read(made)
-        expected = replace(made.schedule, time_of_day="12:00" if answers.index(lost) == 0 else "09:00")
+        after = await world.read(automation)
+        expected = replace(automation.schedule, time_of_day="12:00" if answers.index(lost) == 0 else "09:00")
         assert (after.version, after.schedule) == (2, expected)
         assert after.next_run_at == (utc("05-01 12:00") if answers.index(lost) == 0 else FIRST + HOUR)
         await world.turn("archive", after)
@@ -147,13 +149,13 @@ async def test_edits_of_different_runs_do_not_disturb_each_other(world: World, d
     """A move and a skip leave the automation's version. See docs/design/schedule.md#calendar."""
     random = Random(5)
     for _ in range(TRIES):
-        made: Automation = await world.create()
+        automation: Automation = await world.create()
         answers = await together(
             random,
-            diary.move(made, FIRST, FIRST + HOUR),
-            diary.skip(made, utc("05-02 08:00")),
-            diary.move(made, utc("05-03 08:00"), utc("05-01 07:00")),
+            diary.move(automation, FIRST, FIRST + HOUR),
+            diary.skip(automation, utc("05-02 08:00")),
+            diary.move(automation, utc("05-03 08:00"), utc("05-01 07:00")),
         )
         assert not [answer for answer in answers if isinstance(answer, Refusal)]
-        assert (await world.read(made)).next_run_at == utc("05-01 07:00")
-        await world.turn("archive", await world.read(made))
+        assert (await world.read(automation)).next_run_at == utc("05-01 07:00")
+        await world.turn("archive", await world.read(automation))

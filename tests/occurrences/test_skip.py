@@ -20,41 +20,41 @@ PENDING, QUEUED, SKIPPED = OccurrenceState
 
 async def test_a_skipped_run_does_not_start(world: World, diary: Diary) -> None:
     """See docs/design/schedule.md#skip-and-un-skip."""
-    made = await world.create()
-    edited = await diary.skip(made, utc("05-01 08:00"))
+    automation = await world.create()
+    edited = await diary.skip(automation, utc("05-01 08:00"))
     row = edited.occurrence
     assert (row.state, row.reason, row.version) == (SKIPPED, SkipReason.BY_MERCHANT, 1)
     assert (row.is_projected, row.moved_from, row.run_at) == (False, None, row.slot_at)
-    assert edited.automation.version == made.version
+    assert edited.automation.version == automation.version
     assert edited.automation.next_run_at == SLOT
     await world.at("2026-05-02T08:00")
     await world.dispatch()
-    rows = await world.rows(made)
-    assert [one.state for one in rows] == [SKIPPED, QUEUED]
+    rows = await world.rows(automation)
+    assert [each_stored_slot.state for each_stored_slot in rows] == [SKIPPED, QUEUED]
     assert rows[0].reason is SkipReason.BY_MERCHANT
 
 
 async def test_a_skip_is_taken_back(world: World, diary: Diary) -> None:
     """See docs/design/schedule.md#skip-and-un-skip."""
-    made = await world.create()
+    automation = await world.create()
     first = utc("05-01 08:00")
-    await diary.skip(made, first)
-    edited = await diary.unskip(made, first)
+    await diary.skip(automation, first)
+    edited = await diary.unskip(automation, first)
     row = edited.occurrence
     assert (row.state, row.reason, row.version, row.is_projected) == (PENDING, None, 2, False)
     assert edited.automation.next_run_at == first
     await world.at("2026-05-01T08:00")
     await world.dispatch()
-    assert [one.state for one in await world.rows(made)] == [QUEUED]
+    assert [each_stored_slot.state for each_stored_slot in await world.rows(automation)] == [QUEUED]
 
 
 async def test_a_moved_run_that_is_skipped_keeps_its_time(world: World, diary: Diary) -> None:
     """See docs/design/schedule.md#skip-and-un-skip."""
-    made = await world.create()
-    await diary.move(made, SLOT, SLOT + HOUR)
-    row = (await diary.skip(made, SLOT, version=1)).occurrence
+    automation = await world.create()
+    await diary.move(automation, SLOT, SLOT + HOUR)
+    row = (await diary.skip(automation, SLOT, version=1)).occurrence
     assert (row.run_at, row.moved_from, row.version) == (SLOT + HOUR, SLOT, 2)
-    row = (await diary.unskip(made, SLOT, version=2)).occurrence
+    row = (await diary.unskip(automation, SLOT, version=2)).occurrence
     assert (row.run_at, row.moved_from, row.version, row.state) == (SLOT + HOUR, SLOT, 3, PENDING)
 
 
@@ -73,42 +73,42 @@ async def test_a_projected_run_cannot_be_skipped(
 
     See docs/design/schedule.md#skip-and-un-skip.
     """
-    made = await world.create(schedule=schedule)
+    automation = await world.create(schedule=schedule)
     with pytest.raises(WrongState):
-        await diary.skip(made, utc(past))
-    assert (await diary.skip(made, utc(last))).occurrence.version == 1
+        await diary.skip(automation, utc(past))
+    assert (await diary.skip(automation, utc(last))).occurrence.version == 1
 
 
 async def test_a_far_run_that_was_moved_can_be_skipped(world: World, diary: Diary) -> None:
     """An edited row is not projected. See docs/design/schedule.md#calendar."""
-    made = await world.create()
+    automation = await world.create()
     far = utc("07-20 08:00")
-    await diary.move(made, far, far + HOUR)
-    assert (await diary.skip(made, far, version=1)).occurrence.state is SKIPPED
+    await diary.move(automation, far, far + HOUR)
+    assert (await diary.skip(automation, far, version=1)).occurrence.state is SKIPPED
 
 
 async def test_queued_and_skipped_runs_cannot_be_skipped(world: World, diary: Diary) -> None:
     """409 wrong_state. See docs/design/schedule.md#skip-and-un-skip."""
-    made = await world.create()
-    await diary.skip(made, SLOT)
+    automation = await world.create()
+    await diary.skip(automation, SLOT)
     await world.at("2026-05-01T08:00")
     await world.dispatch()
     with pytest.raises(WrongState):
-        await diary.skip(made, utc("05-01 08:00"))
+        await diary.skip(automation, utc("05-01 08:00"))
     with pytest.raises(WrongState):
-        await diary.skip(made, SLOT, version=1)
+        await diary.skip(automation, SLOT, version=1)
 
 
 async def test_only_a_persons_skip_is_taken_back(world: World, diary: Diary) -> None:
     """Pending, queued and skipped_* rows: 409 wrong_state. See docs/design/schedule.md#skip-and-un-skip."""
-    made = await world.create()
+    automation = await world.create()
     await world.at("2026-05-01T09:00")
     await world.dispatch()
-    assert [row.reason for row in await world.rows(made)] == [SkipReason.TOO_LATE]
+    assert [row.reason for row in await world.rows(automation)] == [SkipReason.TOO_LATE]
     with pytest.raises(WrongState):
-        await diary.unskip(made, utc("05-01 08:00"), version=0)
+        await diary.unskip(automation, utc("05-01 08:00"), version=0)
     with pytest.raises(WrongState):
-        await diary.unskip(made, SLOT, version=0)
+        await diary.unskip(automation, SLOT, version=0)
 
 
 @pytest.mark.parametrize(("before", "is_right"), [(INSTANT, True), (timedelta(0), False)])
@@ -116,14 +116,14 @@ async def test_a_skip_whose_time_has_passed_stays(
     world: World, diary: Diary, before: timedelta, is_right: bool
 ) -> None:
     """`run_at` > now, at the limit and one past. See docs/design/schedule.md#skip-and-un-skip."""
-    made = await world.create()
-    await diary.skip(made, SLOT)
+    automation = await world.create()
+    await diary.skip(automation, SLOT)
     await world.clock.advance_to(SLOT - before)
     if is_right:
-        assert (await diary.unskip(made, SLOT)).occurrence.state is PENDING
+        assert (await diary.unskip(automation, SLOT)).occurrence.state is PENDING
         return
     with pytest.raises(WrongState):
-        await diary.unskip(made, SLOT)
+        await diary.unskip(automation, SLOT)
 
 
 @pytest.mark.parametrize("turn", ["pause", "archive"])
@@ -131,31 +131,31 @@ async def test_runs_of_automations_that_are_not_active_are_left_alone(
     world: World, diary: Diary, turn: str
 ) -> None:
     """wrong_state; the slot is read as if it were active. See docs/design/api/calendar.md#coming-runs."""
-    made = await world.create()
-    await diary.skip(made, SLOT)
-    made = await world.turn(turn, made)
+    automation = await world.create()
+    await diary.skip(automation, SLOT)
+    automation = await world.turn(turn, automation)
     with pytest.raises(WrongState):
-        await diary.skip(made, SLOT + DAY)
+        await diary.skip(automation, SLOT + DAY)
     if turn == "pause":  # archiving deletes the row, and the slot is an unedited one again
         with pytest.raises(WrongState):
-            await diary.unskip(made, SLOT)
+            await diary.unskip(automation, SLOT)
 
 
 async def test_skip_and_unskip_check_versions_and_slot_as_a_move_does(world: World, diary: Diary) -> None:
     """Checked in the order of 8.1. See docs/design/schedule.md#skip-and-un-skip."""
-    made = await world.create()
-    current = (await diary.skip(made, SLOT)).occurrence
+    automation = await world.create()
+    current = (await diary.skip(automation, SLOT)).occurrence
     for turn in (diary.skip, diary.unskip):
         with pytest.raises(StaleVersion) as refused:
-            await turn(made, SLOT, version=0)
-        assert refused.value.data == {"occurrence": current, "automation": await world.read(made)}
+            await turn(automation, SLOT, version=0)
+        assert refused.value.data == {"occurrence": current, "automation": await world.read(automation)}
         with pytest.raises(StaleVersion):
-            await turn(made, SLOT, version=1, automation_version=2)
+            await turn(automation, SLOT, version=1, automation_version=2)
         with pytest.raises(ValidationFailed) as missing:
-            await turn(made, SLOT + MINUTE, version=0)
+            await turn(automation, SLOT + MINUTE, version=0)
         assert fields(missing.value) == ["slot_at"]
         with pytest.raises(NotFound):
-            await turn(made, SLOT, version=1, actor=world.stranger)
+            await turn(automation, SLOT, version=1, actor=world.stranger)
     by_hand = await world.create(schedule=BY_HAND)
     with pytest.raises(ValidationFailed):
         await diary.skip(by_hand, SLOT)
@@ -163,11 +163,11 @@ async def test_skip_and_unskip_check_versions_and_slot_as_a_move_does(world: Wor
 
 async def test_next_run_at_is_null_when_the_only_run_is_skipped(world: World, diary: Diary) -> None:
     """next_run_at; and again there when the skip is taken back. See docs/design/schedule.md#slot-rules."""
-    made = await world.create(schedule={"cadence": "once", "date": "2026-05-04", "run_at": "10:00"})
+    automation = await world.create(schedule={"cadence": "once", "date": "2026-05-04", "run_at": "10:00"})
     slot_at = utc("05-04 10:00")
-    assert (await diary.skip(made, slot_at)).automation.next_run_at is None
-    assert [row.state for row in await diary.rows(made)] == [SKIPPED]
-    assert (await diary.unskip(made, slot_at)).automation.next_run_at == slot_at
+    assert (await diary.skip(automation, slot_at)).automation.next_run_at is None
+    assert [row.state for row in await diary.rows(automation)] == [SKIPPED]
+    assert (await diary.unskip(automation, slot_at)).automation.next_run_at == slot_at
 
 
 async def test_skips_stay_on_their_dates_when_the_time_changes(world: World, diary: Diary) -> None:
@@ -175,28 +175,28 @@ async def test_skips_stay_on_their_dates_when_the_time_changes(world: World, dia
 
     See docs/design/schedule.md#calendar.
     """
-    made = await world.create()
-    await diary.skip(made, utc("05-04 08:00"))
-    await diary.move(made, utc("05-05 08:00"), utc("05-05 12:00"))
-    made = await world.update(made, schedule={"cadence": "weekdays", "run_at": "07:30"})
-    rows = await diary.rows(made, until=world.now + 6 * DAY)
+    automation = await world.create()
+    await diary.skip(automation, utc("05-04 08:00"))
+    await diary.move(automation, utc("05-05 08:00"), utc("05-05 12:00"))
+    automation = await world.update(automation, schedule={"cadence": "weekdays", "run_at": "07:30"})
+    rows = await diary.rows(automation, until=world.now + 6 * DAY)
     assert [(short(row.run_at), row.state, row.version) for row in rows] == [
         ("05-01 07:30", PENDING, 0),
         ("05-04 07:30", SKIPPED, 1),
         ("05-05 07:30", PENDING, 0),
         ("05-06 07:30", PENDING, 0),
     ]
-    assert (await diary.unskip(made, utc("05-04 07:30"))).occurrence.version == 2
+    assert (await diary.unskip(automation, utc("05-04 07:30"))).occurrence.version == 2
 
 
 async def test_the_history_says_who_skipped_which_run(world: World, diary: Diary) -> None:
     """Skipped, unskipped. See docs/design/api/automations.md#history."""
-    made = await world.create()
+    automation = await world.create()
     world.clock.tick(1)
-    await diary.skip(made, SLOT)
+    await diary.skip(automation, SLOT)
     world.clock.tick(1)
-    await diary.unskip(made, SLOT)
-    entries = await world.write(lambda tx: history.find(tx, made.org, made.id, limit=10))
+    await diary.unskip(automation, SLOT)
+    entries = await world.write(lambda tx: history.find(tx, automation.org, automation.id, limit=10))
     assert [entry.action for entry in entries] == ["unskipped", "skipped", "created"]
     states = {edit.field: (edit.before, edit.after) for edit in entries[1].fields}["state"]
     assert states == ("pending", "skipped")

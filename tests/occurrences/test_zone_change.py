@@ -41,22 +41,27 @@ async def test_unedited_slots_follow_in_both_directions(
 ) -> None:
     """Derived from schedule, zone and nominal date; one run each date. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
-    made = await berlin(world)
+    automation = await berlin(world)
     await world.at("2026-05-02T10:00")
     await world.dispatch()
-    await world.end(made)
+    await world.end(automation)
     await world.at("2026-05-02T10:30")
     await install(world, monkeypatch, like)
     auditor = Auditor(world)
-    assert (await world.read(made)).next_run_at == utc(f"05-03 {hour}:00")
-    rows = await diary.rows(made, until=utc("05-06 00:00"))
+    assert (await world.read(automation)).next_run_at == utc(f"05-03 {hour}:00")
+    rows = await diary.rows(automation, until=utc("05-06 00:00"))
     assert [short(row.run_at) for row in rows] == [f"05-0{day} {hour}:00" for day in (3, 4, 5)]
     for _ in range(54):
         await world.clock.advance(3600)
         await world.dispatch()
-        await world.end(made)
+        await world.end(automation)
         await auditor.tick()
-    assert [row.local_key[5:10] for row in await world.rows(made)] == ["05-01", "05-02", "05-03", "05-04"]
+    assert [row.local_key[5:10] for row in await world.rows(automation)] == [
+        "05-01",
+        "05-02",
+        "05-03",
+        "05-04",
+    ]
     assert auditor.counted() == (0, 0)
 
 
@@ -65,10 +70,10 @@ async def test_a_skip_goes_over_to_the_new_slot_of_its_key(
 ) -> None:
     """So that it is not lost. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
-    made = await berlin(world)
-    await diary.skip(made, utc("05-03 10:00"))
+    automation = await berlin(world)
+    await diary.skip(automation, utc("05-03 10:00"))
     await install(world, monkeypatch, "Europe/Kyiv")
-    rows = await diary.rows(made, until=world.now + 4 * DAY)
+    rows = await diary.rows(automation, until=world.now + 4 * DAY)
     assert [(short(row.slot_at), row.state, row.version) for row in rows] == [
         ("05-01 09:00", PENDING, 0),
         ("05-02 09:00", PENDING, 0),
@@ -85,10 +90,10 @@ async def test_a_moved_run_keeps_its_instant_and_runs_once(
     See docs/design/schedule.md#zones.
     """
     await zone_change.follow_package(world.engine, world.now)
-    made = await berlin(world)
-    await diary.move(made, utc("05-02 10:00"), utc("05-02 15:00"))
+    automation = await berlin(world)
+    await diary.move(automation, utc("05-02 10:00"), utc("05-02 15:00"))
     await install(world, monkeypatch, "Europe/Kyiv")
-    rows = await diary.rows(made, until=world.now + 3 * DAY)
+    rows = await diary.rows(automation, until=world.now + 3 * DAY)
     assert [(short(row.slot_at), short(row.run_at), row.version) for row in rows] == [
         ("05-01 09:00", "05-01 09:00", 0),
         ("05-02 09:00", "05-02 15:00", 1),
@@ -104,10 +109,10 @@ async def test_rows_of_this_and_later_follow_without_a_double(
     See docs/design/schedule.md#zones and docs/design/schedule.md#moving-this-and-later.
     """
     await zone_change.follow_package(world.engine, world.now)
-    made = await berlin(world)
-    await diary.move(made, utc("05-03 10:00"), utc("05-03 12:00"), LATER)
+    automation = await berlin(world)
+    await diary.move(automation, utc("05-03 10:00"), utc("05-03 12:00"), LATER)
     await install(world, monkeypatch, "Europe/Kyiv")
-    rows = await diary.rows(made, until=world.now + 5 * DAY)
+    rows = await diary.rows(automation, until=world.now + 5 * DAY)
     assert [short(row.run_at) for row in rows] == [
         "05-01 09:00", "05-02 09:00", "05-03 12:00", "05-04 11:00", "05-05 11:00",
     ]  # fmt: skip
@@ -121,15 +126,15 @@ async def test_following_twice_changes_nothing_more(
     See docs/design/schedule.md#zones.
     """
     await zone_change.follow_package(world.engine, world.now)
-    made = await berlin(world)
+    automation = await berlin(world)
     hourly = await world.create(schedule=HOURLY, timezone="Europe/Berlin")
-    await diary.skip(made, utc("05-03 10:00"))
+    await diary.skip(automation, utc("05-03 10:00"))
     await install(world, monkeypatch, "Europe/Kyiv")
-    once = (await world.rows(made), await world.timing(made), await world.timing(hourly))
+    once = (await world.rows(automation), await world.timing(automation), await world.timing(hourly))
     package = await world.write(slot_audits.time_zone_data)
     assert await zone_change.follow_package(world.engine, world.now) == 0
     await install(world, monkeypatch, "Europe/Athens")
-    assert (await world.rows(made), await world.timing(made), await world.timing(hourly)) == once
+    assert (await world.rows(automation), await world.timing(automation), await world.timing(hourly)) == once
     assert (package, await world.write(slot_audits.time_zone_data)) == (
         "2099Europe/Kyiv",
         "2099Europe/Athens",
@@ -141,12 +146,12 @@ async def test_paused_automations_follow_too(
 ) -> None:
     """A skip is not lost because its automation is paused. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
-    made = await berlin(world)
-    await diary.skip(made, utc("05-03 10:00"))
-    made = await world.turn("pause", made)
+    automation = await berlin(world)
+    await diary.skip(automation, utc("05-03 10:00"))
+    automation = await world.turn("pause", automation)
     await install(world, monkeypatch, "Europe/Kyiv")
-    await world.turn("resume", made)
-    rows = await diary.rows(made, since=utc("05-03 00:00"), until=utc("05-04 00:00"))
+    await world.turn("resume", automation)
+    rows = await diary.rows(automation, since=utc("05-03 00:00"), until=utc("05-04 00:00"))
     assert [(short(row.slot_at), row.state) for row in rows] == [("05-03 09:00", SKIPPED)]
 
 
@@ -156,7 +161,7 @@ async def test_an_audit_starts_anew_with_the_package(world: World, monkeypatch: 
     See docs/design/schedule.md#dispatch.
     """
     await zone_change.follow_package(world.engine, world.now)
-    made = await berlin(world)
+    automation = await berlin(world)
     await world.clock.advance((HOUR + timedelta(minutes=1)).total_seconds())
     await install(world, monkeypatch, "Europe/Lisbon")
-    assert (await world.timing(made)).audited_until == utc("05-01 11:00")
+    assert (await world.timing(automation)).audited_until == utc("05-01 11:00")

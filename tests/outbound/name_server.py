@@ -17,16 +17,16 @@ def _labels(name: str) -> bytes:
     return b"".join(bytes([len(label)]) + label.encode() for label in name.split(".")) + b"\0"
 
 
-def _read_name(packet: bytes, at: int) -> tuple[str, int]:
+def _read_name(packet: bytes, index: int) -> tuple[str, int]:
     labels, end = [], 0
-    while length := packet[at]:
+    while length := packet[index]:
         if length >= 0xC0:  # a pointer to a name before
-            end = end or at + 2
-            at = struct.unpack(">H", packet[at : at + 2])[0] & 0x3FFF
+            end = end or index + 2
+            index = struct.unpack(">H", packet[index : index + 2])[0] & 0x3FFF
             continue
-        labels.append(packet[at + 1 : at + 1 + length].decode())
-        at += 1 + length
-    return ".".join(labels), end or at + 1
+        labels.append(packet[index + 1 : index + 1 + length].decode())
+        index += 1 + length
+    return ".".join(labels), end or index + 1
 
 
 @dataclass
@@ -45,8 +45,8 @@ class NameServer(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
         """One question, one answer; nothing may be kept (the time to live is 0)."""
-        name, at = _read_name(data, 12)
-        [kind] = struct.unpack(">H", data[at : at + 2])
+        name, index = _read_name(data, 12)
+        [kind] = struct.unpack(">H", data[index : index + 2])
         addresses = self.script(self.asked[kind])
         self.asked[kind] += 1
         version = 4 if kind == A else 6
@@ -54,9 +54,9 @@ class NameServer(asyncio.DatagramProtocol):
         owner, records = name, b""
         if self.alias:
             records, owner = _record(name, CNAME, _labels(self.alias)), self.alias
-        records += b"".join(_record(owner, kind, each) for each in packed)
+        records += b"".join(_record(owner, kind, item) for item in packed)
         head = data[:2] + struct.pack(">HHHHH", 0x8180, 1, len(packed) + bool(self.alias), 0, 0)
-        self._transport.sendto(head + data[12 : at + 4] + records, addr)
+        self._transport.sendto(head + data[12 : index + 4] + records, addr)
 
 
 def _record(name: str, kind: int, value: bytes) -> bytes:
@@ -71,10 +71,10 @@ class UdpResolver:
 
     async def resolve(self, host: str, port: int) -> list[str]:
         """Every address of `host`. Raises OSError when there is none."""
-        found = [address for kind in (A, AAAA) for address in await self._asked(host, kind)]
-        if not found:
+        collected = [address for kind in (A, AAAA) for address in await self._asked(host, kind)]
+        if not collected:
             raise OSError(f"{host} has no address")
-        return found
+        return collected
 
     async def _asked(self, host: str, kind: int) -> list[str]:
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -98,16 +98,16 @@ class UdpResolver:
 
 def _addresses(packet: bytes, kind: int) -> list[str]:
     [count] = struct.unpack(">H", packet[6:8])
-    _, at = _read_name(packet, 12)
-    at += 4
-    found = []
+    _, index = _read_name(packet, 12)
+    index += 4
+    collected = []
     for _ in range(count):
-        _, at = _read_name(packet, at)
-        kept, _, _, length = struct.unpack(">HHIH", packet[at : at + 10])
-        if kept == kind:
-            found.append(str(ipaddress.ip_address(packet[at + 10 : at + 10 + length])))
-        at += 10 + length
-    return found
+        _, index = _read_name(packet, index)
+        stored, _, _, length = struct.unpack(">HHIH", packet[index : index + 10])
+        if stored == kind:
+            collected.append(str(ipaddress.ip_address(packet[index + 10 : index + 10 + length])))
+        index += 10 + length
+    return collected
 
 
 @asynccontextmanager

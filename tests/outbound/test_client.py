@@ -49,10 +49,10 @@ class Shop:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
-        made = answer if isinstance(answer, httpx.Response) else answer(request)
-        assert isinstance(made.stream, httpx.SyncByteStream)
-        raw = httpx.ByteStream(b"".join(made.stream))
-        return httpx.Response(made.status_code, headers=made.headers, stream=raw)
+        response = answer if isinstance(answer, httpx.Response) else answer(request)
+        assert isinstance(response.stream, httpx.SyncByteStream)
+        raw = httpx.ByteStream(b"".join(response.stream))
+        return httpx.Response(response.status_code, headers=response.headers, stream=raw)
 
 
 class Bench:
@@ -108,8 +108,8 @@ class Bench:
 async def write(client: WriteClient, *keys: str, **changed: Any) -> Any:
     """One write for `keys`."""
     named = keys or KEYS[:1]
-    given = {"effect_keys": named, "key": batch_key(named)} | changed
-    return await client.send("POST", "/things", {"a": 1}, **given)
+    supplied_values = {"effect_keys": named, "key": batch_key(named)} | changed
+    return await client.send("POST", "/things", {"a": 1}, **supplied_values)
 
 
 def test_a_reading_client_has_no_way_to_send_anything_but_reads() -> None:
@@ -232,7 +232,7 @@ async def test_a_secret_address_and_a_write_follow_no_redirect(clock: FakeClock)
         await bench.reading().get("")
     writing = Bench(clock, moved("/b"), httpx.Response(200))
     assert (await write(writing.writing())).status == 302
-    assert [len(each.shop.requests) for each in (bench, writing)] == [1, 1]
+    assert [len(each_bench.shop.requests) for each_bench in (bench, writing)] == [1, 1]
 
 
 async def test_a_write_carries_the_key_of_its_effects(clock: FakeClock) -> None:

@@ -21,7 +21,7 @@ from tests.source import name_of, python_files, tree_of
 
 def test_every_class_has_a_kind_and_every_kind_a_class() -> None:
     """Subclasses of a class are told apart by type alone."""
-    kinds = [each.kind for each in CallError.__subclasses__()]
+    kinds = [item.kind for item in CallError.__subclasses__()]
     assert sorted(kinds) == sorted(ErrorKind)
 
 

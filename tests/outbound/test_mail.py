@@ -363,7 +363,7 @@ async def test_four_connections_at_once_and_a_hundred_messages_each() -> None:
         assert isinstance(late.error, LocalQueueFull)
         assert script.held is not None
         script.held.set()
-        assert {(await each).result for each in sending} == {MailResult.ACCEPTED}
+        assert {(await item).result for item in sending} == {MailResult.ACCEPTED}
         assert script.most_at_once == 4
         before = script.connections
         for _ in range(4 * 100 - 5):

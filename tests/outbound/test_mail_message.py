@@ -120,7 +120,7 @@ def test_hostile_texts_add_no_header_and_no_recipient() -> None:
         if number % 10 == 0:
             message = parsed(composed.content)
             lists = [message[name].addresses for name in ("From", "To", "Cc", "Reply-To")]
-            addresses = [each.addr_spec for addresses_ in lists for each in addresses_]
+            addresses = [each_address.addr_spec for addresses_ in lists for each_address in addresses_]
         else:
             lists_of_text = [by_name[name] for name in ("from", "to", "cc", "reply-to")]
             addresses = [address for _, address in getaddresses(lists_of_text)]
@@ -159,7 +159,9 @@ def test_bodies_arrive_as_they_were() -> None:
 )
 def test_lists_of_addresses_are_read_as_people_write_them(text: str, mailboxes: list[Mailbox | str]) -> None:
     """Commas and semicolons, with names or without."""
-    assert mailboxes_of(text) == [Mailbox(each) if isinstance(each, str) else each for each in mailboxes]
+    assert mailboxes_of(text) == [
+        Mailbox(mailbox) if isinstance(mailbox, str) else mailbox for mailbox in mailboxes
+    ]
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,9 @@ def folder() -> Iterator[Path]:
     """A folder that nobody may enter: those of pytest are the user's alone."""
     if (reason := missing()) is not None:
         pytest.skip(reason)
-    made = Path(tempfile.mkdtemp(prefix="steward-mail-"))
-    yield made
-    shutil.rmtree(made)
+    path = Path(tempfile.mkdtemp(prefix="steward-mail-"))
+    yield path
+    shutil.rmtree(path)
 
 
 def channel(mail: DebianMail, password: str = PASSWORD) -> EmailChannel:
@@ -107,20 +107,26 @@ async def test_a_notice_arrives_whole(folder: Path) -> None:
         refused = await wrong.deliver(message(8))
         assert (refused.result, refused.is_down, refused.status) == (DeliveryResult.TRY_AGAIN, True, 535)
         assert not (folder / "boxes" / "eve").exists()
-    assert {str(one["Message-ID"]) for one in mails} == {
+    assert {str(item["Message-ID"]) for item in mails} == {
         f"<{message(number).id}@shop.example>" for number in range(3)
     }
-    for one in mails:
-        assert (str(one["To"]), str(one["From"])) == ("ada@shop.example", "Steward <steward@shop.example>")
-        assert one["Date"].datetime == CLOSED_AT
-        assert (one["Auto-Submitted"], one["X-Auto-Response-Suppress"]) == ("auto-generated", "All")
-        assert one["List-Unsubscribe"] == "<https://steward.example/unsubscribe/1-1>"
-        assert one["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
-        assert str(one["References"]).endswith("@shop.example>")
-        assert "Größe" in one["Subject"]
-        assert one["Bcc"] is None
-        assert "with esmtpsa" in str(one["Received"]).lower()
-        plain, rich = one.get_body(("plain",)), one.get_body(("html",))
+    for each_mail in mails:
+        assert (str(each_mail["To"]), str(each_mail["From"])) == (
+            "ada@shop.example",
+            "Steward <steward@shop.example>",
+        )
+        assert each_mail["Date"].datetime == CLOSED_AT
+        assert (each_mail["Auto-Submitted"], each_mail["X-Auto-Response-Suppress"]) == (
+            "auto-generated",
+            "All",
+        )
+        assert each_mail["List-Unsubscribe"] == "<https://steward.example/unsubscribe/1-1>"
+        assert each_mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+        assert str(each_mail["References"]).endswith("@shop.example>")
+        assert "Größe" in each_mail["Subject"]
+        assert each_mail["Bcc"] is None
+        assert "with esmtpsa" in str(each_mail["Received"]).lower()
+        plain, rich = each_mail.get_body(("plain",)), each_mail.get_body(("html",))
         assert plain is not None
         assert rich is not None
         assert "https://steward.example/runs/01JD3Z0QH8N2Y5V7W9X1C4B6A9" in plain.get_content()

@@ -139,8 +139,8 @@ async def test_points_are_waited_for_once_however_their_sum_is_rounded() -> None
         pace = RateLimiter(RateLimit(cost_budget=CostBudget()), clock)
         clock.tick(number / 7)
         await pace.acquire(write=False, max_cost=10)
-        told = ReportedCost(10, 2000, 600 + number / 3, 100, throttled=False)
-        pace.release(write=False, seconds=0.1, failed=False, max_cost=10, reported_cost=told)
+        reported_cost = ReportedCost(10, 2000, 600 + number / 3, 100, throttled=False)
+        pace.release(write=False, seconds=0.1, failed=False, max_cost=10, reported_cost=reported_cost)
         clock.tick(number / 11)
         await clock.through(pace.acquire(write=False, max_cost=1100))
         assert clock.asked <= 2

@@ -134,8 +134,8 @@ async def test_a_public_answer_first_and_a_private_one_second_is_refused(tmp_pat
 
 async def test_a_kept_connection_stays_where_it_was_judged(tmp_path: Path) -> None:
     """A later answer does not move it."""
-    kept = CLOSING.replace(b"connection: close\r\n", b"")
-    async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["10.0.0.5"], answer=kept) as here:
+    stored = CLOSING.replace(b"connection: close\r\n", b"")
+    async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["10.0.0.5"], answer=stored) as here:
         assert [await here.read() for _ in range(3)] == [b"{}"] * 3
         assert here.internet.connected == [PUBLIC]
         assert here.names.asked[A] == 1
@@ -168,8 +168,8 @@ async def test_a_name_that_changes_with_every_question_never_leads_inside(tmp_pa
     """Many calls at once, half of them answered with a private address."""
     flipping = (["127.0.0.1"], [PUBLIC], ["10.0.0.5"], [OTHER])
     async with shop(tmp_path, lambda time: flipping[time % 4]) as here:
-        told = await asyncio.gather(*(here.read() for _ in range(24)), return_exceptions=True)
-        assert {type(each) for each in told} == {bytes, CallRefused}
-        assert all(isinstance(each, bytes | CallError) for each in told)
+        actual = await asyncio.gather(*(here.read() for _ in range(24)), return_exceptions=True)
+        assert {type(item) for item in actual} == {bytes, CallRefused}
+        assert all(isinstance(entry, bytes | CallError) for entry in actual)
         assert set(here.internet.connected) == {PUBLIC, OTHER}
-        assert len(here.heard.heads) == sum(isinstance(each, bytes) for each in told)
+        assert len(here.heard.heads) == sum(isinstance(element, bytes) for element in actual)

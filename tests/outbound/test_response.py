@@ -73,8 +73,8 @@ def test_both_ways_of_compression_are_read_in_any_pieces(name: str, pack: object
         packed = pack(raw)  # type: ignore[operator]
     for step in (1, 7, len(packed)):
         body = BodyReader(name)
-        for at in range(0, len(packed), step):
-            body.feed(packed[at : at + step])
+        for index in range(0, len(packed), step):
+            body.feed(packed[index : index + step])
         assert body.whole() == raw
 
 

@@ -349,7 +349,7 @@ async def test_a_certificate_that_fails_says_why_and_is_not_tried_again(
         with pytest.raises(BadCertificate) as told:
             await read(*outbound(port, names, scheme="https", tls=tls))
     assert told.value.message.startswith(f"The certificate of {NAME} was not accepted: {why}")
-    assert (names.asked, [each for each in arrived if each]) == (1, [])
+    assert (names.asked, [item for item in arrived if item]) == (1, [])
 
 
 def certificate(folder: Path, name: str, *, days: int = 36_500) -> tuple[ssl.SSLContext, str]:
@@ -357,7 +357,7 @@ def certificate(folder: Path, name: str, *, days: int = 36_500) -> tuple[ssl.SSL
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime(2020, 1, 1, tzinfo=UTC)
-    made = (
+    sign = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -370,7 +370,7 @@ def certificate(folder: Path, name: str, *, days: int = 36_500) -> tuple[ssl.SSL
         .sign(key, hashes.SHA256())
     )
     pem, secret = folder / f"{name}.pem", folder / f"{name}.key"
-    pem.write_bytes(made.public_bytes(Encoding.PEM))
+    pem.write_bytes(sign.public_bytes(Encoding.PEM))
     secret.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(pem, secret)

@@ -22,12 +22,12 @@ async def more_products(site: Site, count: int) -> None:
     shop = site.sandbox.facts["woocommerce"]
     keys = httpx.BasicAuth(shop["consumer_key"], shop["consumer_secret"])
     for first in range(0, count, 100):
-        made = [
+        created_items = [
             {"name": f"Product {n}", "regular_price": "5.00", "manage_stock": True, "stock_quantity": 5}
             for n in range(first, min(first + 100, count))
         ]
         path = "/wp-json/wc/v3/products/batch"
-        answer = await site.world.post(path, json={"create": made}, auth=keys)
+        answer = await site.world.post(path, json={"create": created_items}, auth=keys)
         assert answer.status_code == 200, answer.text
 
 
@@ -37,7 +37,7 @@ async def written_parts(site: Site, before: int) -> int:
     return sum(item["type"] == "product" for entry in entries for item in entry["objects"])
 
 
-async def hiding(site: Site, wanted: int = WANTED) -> tuple[str, list[dict[str, Any]], int]:
+async def hiding(site: Site, expected: int = WANTED) -> tuple[str, list[dict[str, Any]], int]:
     """A run that waits with `wanted` changes approved is let go; its id, changes, the ledger's end before."""
     before = max((entry["seq"] for entry in await site.ledger()), default=0)
     automation = await site.call(
@@ -55,12 +55,12 @@ async def hiding(site: Site, wanted: int = WANTED) -> tuple[str, list[dict[str, 
     run = (await site.call("POST", path, {"idempotency_key": new_id(CLOCK.now())}))["run"]["id"]
     waiting = await site.reaches(run, "waiting_approval")
     changes = await site.changes(run)
-    assert len(changes) >= wanted
-    asked = (await site.call("GET", f"/v1/automations/approvals/{waiting['approval_id']}"))["approval"]
-    left_out = [change["id"] for change in changes[wanted:]]
-    body = {"version": asked["version"], "change_hash": asked["change_hash"], "except": left_out}
-    await site.call("POST", f"/v1/automations/approvals/{asked['id']}/approve", body)
-    return run, changes[:wanted], before
+    assert len(changes) >= expected
+    approval = (await site.call("GET", f"/v1/automations/approvals/{waiting['approval_id']}"))["approval"]
+    left_out = [change["id"] for change in changes[expected:]]
+    body = {"version": approval["version"], "change_hash": approval["change_hash"], "except": left_out}
+    await site.call("POST", f"/v1/automations/approvals/{approval['id']}/approve", body)
+    return run, changes[:expected], before
 
 
 async def assert_written_once(
@@ -88,7 +88,7 @@ async def assert_written_once(
     )
     assert set(touched.values()) == {1}
     hidden = {product for product, field in touched if field == "catalog_visibility"}
-    wanted = {change["object"]["id"] for change in approved}
+    expected = {change["object"]["id"] for change in approved}
     if honest:
-        wanted = {change["object"]["id"] for change in changes if change["outcome"] == "applied"}
-    assert hidden == wanted
+        expected = {change["object"]["id"] for change in changes if change["outcome"] == "applied"}
+    assert hidden == expected

@@ -35,7 +35,7 @@ def free_port(successive: int = 1) -> int:
     while True:
         port = FIRST + next(_NUMBERS) % (LAST - FIRST)
         ports = range(port, port + successive)
-        if all(_is_reserved(one) and _is_free(one) for one in ports):
+        if all(_is_reserved(each_port) and _is_free(each_port) for each_port in ports):
             for _ in ports[1:]:
                 next(_NUMBERS)
             return port

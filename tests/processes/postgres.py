@@ -33,10 +33,10 @@ LONGEST = 30.0
 
 
 def _programs() -> Path:
-    found = find_programs()
-    if found is None:
+    path = find_programs()
+    if path is None:
         raise NoPostgres("PostgreSQL's server programs were not found; `make test` installs them.")
-    return found
+    return path
 
 
 def start_primary(*, options: str = "") -> Server:

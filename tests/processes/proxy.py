@@ -69,8 +69,8 @@ class Proxy:
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for way in ways:
-                    way.cancel()
+                for direction in ways:
+                    direction.cancel()
                 await asyncio.gather(*ways, return_exceptions=True)
         except OSError:
             pass  # nobody listens behind: the caller sees its connection closed
@@ -90,17 +90,17 @@ class Proxy:
         *,
         answers: bool,
     ) -> None:
-        given = 0
+        supplied = 0
         with contextlib.suppress(OSError):
             while piece := await source.read(CHUNK):
                 if self.delay_s:
                     await CLOCK.sleep(self.delay_s)
                 await passes.wait()
-                if answers and self.cut_after is not None and given + len(piece) > self.cut_after:
-                    target.write(piece[: self.cut_after - given])
+                if answers and self.cut_after is not None and supplied + len(piece) > self.cut_after:
+                    target.write(piece[: self.cut_after - supplied])
                     await target.drain()
                     return
-                given += len(piece)
+                supplied += len(piece)
                 self.passed += len(piece)
                 self.asked += not answers
                 target.write(piece)

@@ -34,17 +34,17 @@ LONGEST = 90.0 if int(os.environ.get("KILLED_CHANGES", "0")) < 1_000 else 600.0
 async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONGEST) -> Any:
     """What `look` gives once it is true; fails when it is not within so many seconds."""
     until = CLOCK.monotonic() + within
-    while not (found := await look()):
+    while not (outcome := await look()):
         assert CLOCK.monotonic() < until, f"not within {within} s"
         await CLOCK.sleep(0.02)
-    return found
+    return outcome
 
 
 async def steward(
     *words: str, env: Mapping[str, str], stdin: str = "", before: Sequence[str] = ()
 ) -> dict[str, Any]:
     """One operator's command and what it answered; fails unless it exits 0. `before`: what starts it."""
-    made = await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         *(*before, sys.executable, "-m", "steward"),
         *words,
         "--json",
@@ -52,15 +52,15 @@ async def steward(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    out, _ = await made.communicate(stdin.encode())
+    out, _ = await process.communicate(stdin.encode())
     answer: dict[str, Any] = json.loads(out)
-    assert made.returncode == 0, answer
+    assert process.returncode == 0, answer
     return answer
 
 
 def environ(env: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
-    return {**kept, **env}
+    stored = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
+    return {**stored, **env}
 
 
 @dataclass
@@ -136,28 +136,28 @@ class Site:
 
     async def run(self, run: str) -> dict[str, Any]:
         """A run as it now is."""
-        found: dict[str, Any] = (await self.call("GET", f"/v1/automations/runs/{run}"))["run"]
-        return found
+        record: dict[str, Any] = (await self.call("GET", f"/v1/automations/runs/{run}"))["run"]
+        return record
 
     async def reaches(self, run: str, *statuses: str) -> dict[str, Any]:
         """The run once it has one of these statuses."""
 
         async def look() -> dict[str, Any] | None:
-            found = await self.run(run)
-            return found if found["status"] in statuses else None
+            record = await self.run(run)
+            return record if record["status"] in statuses else None
 
-        found: dict[str, Any] = await eventually(look)
-        return found
+        found_eventually: dict[str, Any] = await eventually(look)
+        return found_eventually
 
     async def changes(self, run: str) -> list[dict[str, Any]]:
         """Every change of a run."""
-        found: list[dict[str, Any]] = []
+        collected: list[dict[str, Any]] = []
         cursor = ""
         while True:
             page = await self.call("GET", f"/v1/automations/runs/{run}/changes?limit=200{cursor}")
-            found += page["changes"]
+            collected += page["changes"]
             if page["next_cursor"] is None:
-                return found
+                return collected
             cursor = f"&cursor={page['next_cursor']}"
 
     async def ledger(self, after: int = 0) -> list[dict[str, Any]]:
@@ -175,8 +175,8 @@ class Site:
         """The owner approves what a run asks."""
         waiting = await self.reaches(run, "waiting_approval")
         path = f"/v1/automations/approvals/{waiting['approval_id']}"
-        asked = (await self.call("GET", path))["approval"]
-        body = {"version": asked["version"], "change_hash": asked["change_hash"]}
+        approval = (await self.call("GET", path))["approval"]
+        body = {"version": approval["version"], "change_hash": approval["change_hash"]}
         await self.call("POST", f"{path}/approve", body)
 
 
@@ -256,8 +256,8 @@ async def add_organization(env: Mapping[str, str], name: str, owner: str) -> Non
 
     async def settle(tx: Tx) -> None:
         organization = await organizations.create(tx, CreateOrganization(name))
-        made = await people.create(tx, person)
-        await people.add_to_organization(tx, made, organization.id, Role.OWNER)
+        new_person = await people.create(tx, person)
+        await people.add_to_organization(tx, new_person, organization.id, Role.OWNER)
 
     await engine.write(CLOCK.now(), settle)
     await engine.close()
@@ -269,7 +269,7 @@ async def _connect(site: Site) -> None:
     site.csrf = {"X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
     shop = site.sandbox.facts["woocommerce"]
     keys = {name: shop[name] for name in ("url", "consumer_key", "consumer_secret")}
-    behind = site.sandbox.facts["url"].rpartition(":")[2]
-    keys["url"] = keys["url"].replace(f":{behind}", f":{site.line.listen_port}")
+    lagging = site.sandbox.facts["url"].rpartition(":")[2]
+    keys["url"] = keys["url"].replace(f":{lagging}", f":{site.line.listen_port}")
     body = {"kind": "woocommerce", "name": "The shop", "settings": keys}
     site.store = (await site.call("POST", "/app/connections", body))["connection"]["integration_id"]

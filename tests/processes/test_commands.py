@@ -22,13 +22,13 @@ from tests.processes.running import LONGEST, PASSWORD, environ, eventually, open
 
 async def refused(*words: str, env: Mapping[str, str]) -> tuple[int | None, str]:
     """A command that does not start: its exit code and the code of its refusal."""
-    made = await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "steward", *words, "--json"),
         env=environ(env),
         stdout=asyncio.subprocess.PIPE,
     )
-    out, _ = await made.communicate()
-    return made.returncode, json.loads(out)["error"]["code"]
+    out, _ = await process.communicate()
+    return process.returncode, json.loads(out)["error"]["code"]
 
 
 async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: Path) -> None:
@@ -133,8 +133,8 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
         async with httpx.AsyncClient(base_url=first.facts["base_url"], timeout=30) as client:
             answer = await _logged_in(client, first.facts)
             bearer = {"Authorization": f"Bearer {answer['access_token']}"}
-            found = await client.get("/v1/automations", headers=bearer)
-            assert len(found.json()["data"]["automations"]) == 3
+            response = await client.get("/v1/automations", headers=bearer)
+            assert len(response.json()["data"]["automations"]) == 3
 
             async def waits() -> list[dict[str, Any]]:
                 page = await client.get("/v1/automations/approvals", headers=bearer)
@@ -142,7 +142,7 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
                 return approvals
 
             assert len(await eventually(waits)) == 1
-            kinds = {one["kind"] for one in first.facts["connections"]}
+            kinds = {connection["kind"] for connection in first.facts["connections"]}
             assert kinds == {"woocommerce", "spreadsheet", "teams", "slack", "cloud_s3"}
         async with httpx.AsyncClient(base_url=first.facts["sandbox_url"], timeout=30) as outside:
 
@@ -174,8 +174,8 @@ async def _logged_in(client: httpx.AsyncClient, facts: Mapping[str, Any]) -> dic
     }
     answer = await client.post("/v2/api/automations/login", json=body)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    record: dict[str, Any] = answer.json()
+    return record
 
 
 async def test_the_three_lines_the_demo_prints_work_as_they_are(tmp_path: Path) -> None:
@@ -211,9 +211,9 @@ async def test_equal_seeds_give_equal_keys(tmp_path: Path) -> None:
 
     See docs/design/fake-platforms.md#process.
     """
-    one, other = [await start("sandbox", "--port", "0", "--seed", "7", env={}) for _ in range(2)]
-    assert one.facts["woocommerce"]["consumer_key"] == other.facts["woocommerce"]["consumer_key"]
-    assert [await one.stop(), await other.stop()] == [0, 0]
+    each_running, other = [await start("sandbox", "--port", "0", "--seed", "7", env={}) for _ in range(2)]
+    assert each_running.facts["woocommerce"]["consumer_key"] == other.facts["woocommerce"]["consumer_key"]
+    assert [await each_running.stop(), await other.stop()] == [0, 0]
 
 
 async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> None:

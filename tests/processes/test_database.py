@@ -87,8 +87,8 @@ class Load:
         assert self.wrong == []
         assert self.made
         for automation, name in self.made.items():
-            found = (await self.site.call("GET", f"/v1/automations/{automation}"))["automation"]
-            assert found["name"] == name
+            found_automation = (await self.site.call("GET", f"/v1/automations/{automation}"))["automation"]
+            assert found_automation["name"] == name
 
 
 @dataclass

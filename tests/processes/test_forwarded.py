@@ -48,18 +48,22 @@ class From:
         statuses = []
         async with self._client as client:
             for number in range(count):
-                given = {name.replace("_", "-"): value.format(number) for name, value in headers.items()}
+                supplied_values = {
+                    name.replace("_", "-"): value.format(number) for name, value in headers.items()
+                }
                 statuses.append(
-                    (await client.post("/v2/api/automations/login", json={}, headers=given)).status_code
+                    (
+                        await client.post("/v2/api/automations/login", json={}, headers=supplied_values)
+                    ).status_code
                 )
         return statuses
 
     async def signs_in(self, **headers: str) -> int:
         """The status of a sign-in to the web app."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        supplied_values = {name.replace("_", "-"): value for name, value in headers.items()}
         async with self._client as client:
             answer = await client.post(
-                "/app/session", json={"email": EMAIL, "password": PASSWORD}, headers=given
+                "/app/session", json={"email": EMAIL, "password": PASSWORD}, headers=supplied_values
             )
         return answer.status_code
 

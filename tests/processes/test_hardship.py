@@ -49,10 +49,10 @@ def _slow_syncs(folder: Path) -> str:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("SKIPPED LOUDLY: without a C compiler no disk can be made slow here.")
-    source, made = folder / "slow.c", folder / "slow.so"
+    source, path = folder / "slow.c", folder / "slow.so"
     source.write_text(SLOW_C)
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", made, source, "-ldl"], check=True)
-    return str(made)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source, "-ldl"], check=True)
+    return str(path)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -95,9 +95,9 @@ async def test_a_slow_disk_makes_runs_slow_and_nothing_else(slow_site: Site) -> 
 
 def _limit_memory(process: int, room: int | None) -> None:
     """Lets a running process take so many bytes more than it has; None: as many as it likes."""
-    _, most = resource.prlimit(process, resource.RLIMIT_AS)
-    taken = int(Path(f"/proc/{process}/statm").read_text().split()[0]) * PAGE
-    resource.prlimit(process, resource.RLIMIT_AS, (most if room is None else taken + room, most))
+    _, limit = resource.prlimit(process, resource.RLIMIT_AS)
+    used = int(Path(f"/proc/{process}/statm").read_text().split()[0]) * PAGE
+    resource.prlimit(process, resource.RLIMIT_AS, (limit if room is None else used + room, limit))
 
 
 async def _ask_for_much(site: Site, answered: Counter[int]) -> None:

@@ -64,8 +64,8 @@ async def test_a_killed_service_applies_each_approved_change_once(site: Site) ->
     parts = 2 * CHANGES
     for number in range(1, APPROVAL_KILLS + 1):
 
-        async def got_so_far(least: int = number * parts // (APPROVAL_KILLS + 2)) -> bool:
-            return await written_parts(site, before) > least
+        async def got_so_far(minimum: int = number * parts // (APPROVAL_KILLS + 2)) -> bool:
+            return await written_parts(site, before) > minimum
 
         await eventually(got_so_far)
         await site.service.kill()
@@ -92,21 +92,21 @@ async def _kill_who_has(site: Site, url: str, spare: list[Running], run: str) ->
     """Kills the process that has the run; how long until it no longer has it. None: nobody had it."""
     holder = await _one_has(url, run)
     processes = [site.service, *spare]
-    found = [one for one in processes if one.child.pid == holder]
-    if not found:
+    found_runnings = [process for process in processes if process.child.pid == holder]
+    if not found_runnings:
         return None
     killed_at = CLOCK.monotonic()
-    await found[0].kill()
+    await found_runnings[0].kill()
 
     async def is_free() -> bool:
         return await _one_has(url, run) != holder
 
     await eventually(is_free)
     took = CLOCK.monotonic() - killed_at
-    if found[0] is site.service:
+    if found_runnings[0] is site.service:
         await site.serve_again()
     else:
-        spare[spare.index(found[0])] = await start("worker", env=site.env)
+        spare[spare.index(found_runnings[0])] = await start("worker", env=site.env)
     return took
 
 
@@ -133,8 +133,8 @@ async def test_random_kills_under_load_lose_and_double_nothing(site: Site, site_
                     kills += 1
             await assert_written_once(site, run, approved, before)
     finally:
-        for one in spare:
-            await one.stop()
+        for each_running in spare:
+            await each_running.stop()
     # A machine at other work makes one late and never all; in `make soak` none may be.
     slowest = max if "KILLS" in os.environ else min
     assert slowest(takeovers, default=0.0) <= 1.2 * LEASE + SLACK, takeovers
@@ -201,8 +201,8 @@ async def test_a_delivery_of_the_shop_starts_a_run(site: Site) -> None:
         "integration_id": site.store,
         "trigger": {"kind": "event", "topics": ["inventory_levels/update"]},
     }
-    made = (await site.call("POST", "/v1/automations", body))["automation"]
-    path = f"/v1/automations/{made['id']}"
+    new_automation = (await site.call("POST", "/v1/automations", body))["automation"]
+    path = f"/v1/automations/{new_automation['id']}"
     await site.call("POST", f"{path}/resume", {})
 
     async def listens() -> bool:
@@ -220,8 +220,8 @@ async def test_a_delivery_of_the_shop_starts_a_run(site: Site) -> None:
     assert answer.status_code == 200
 
     async def started() -> list[dict[str, Any]]:
-        found = await site.call("GET", f"/v1/automations/runs?automation_id={made['id']}")
-        runs: list[dict[str, Any]] = found["runs"]
+        outcome = await site.call("GET", f"/v1/automations/runs?automation_id={new_automation['id']}")
+        runs: list[dict[str, Any]] = outcome["runs"]
         return runs
 
     [run] = await eventually(started)

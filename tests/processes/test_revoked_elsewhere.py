@@ -49,15 +49,15 @@ async def test_what_is_ended_is_refused_by_every_process_with_the_next_call(
     two: tuple[Site, httpx.AsyncClient, httpx.AsyncClient],
 ) -> None:
     """Credentials rotated and disabled, sessions ended, people switched off: no process remembers them."""
-    site, here, there = two
-    made = await steward("credential", "issue", "--org", "Test Shop", env=site.env)
-    credential, secret = made["credential"], made["client_secret"]
+    site, current, there = two
+    created = await steward("credential", "issue", "--org", "Test Shop", env=site.env)
+    credential, secret = created["credential"], created["client_secret"]
 
     async def by_token(headers: dict[str, str]) -> list[int]:
-        return [(await client.get(STATUS, headers=headers)).status_code for client in (here, there)]
+        return [(await client.get(STATUS, headers=headers)).status_code for client in (current, there)]
 
     async def by_session(headers: dict[str, str]) -> list[int]:
-        return [(await client.get(SESSION, headers=headers)).status_code for client in (here, there)]
+        return [(await client.get(SESSION, headers=headers)).status_code for client in (current, there)]
 
     async def sign_in(client: httpx.AsyncClient) -> dict[str, str]:
         answer = await client.post(SESSION, json={"email": EMAIL, "password": PASSWORD})
@@ -71,16 +71,16 @@ async def test_what_is_ended_is_refused_by_every_process_with_the_next_call(
     assert await by_token(token) == [200, 200]
     secret = (await steward("credential", "rotate", *client_id, env=site.env))["client_secret"]
     assert await by_token(token) == [401, 401]
-    token = await token_of(here, credential, secret)
+    token = await token_of(current, credential, secret)
     await steward("credential", "disable", *client_id, env=site.env)
     assert await by_token(token) == [401, 401]
     await steward("credential", "enable", *client_id, env=site.env)
     token = await token_of(there, credential, secret)
     session = await sign_in(there)
     assert await by_session(session) == [200, 200]
-    assert (await here.delete(SESSION, headers=session)).status_code == 200
+    assert (await current.delete(SESSION, headers=session)).status_code == 200
     assert await by_session(session) == [401, 401]
-    session = await sign_in(here)
+    session = await sign_in(current)
     assert await by_session(session) == [200, 200]
     await steward("user", "deactivate", "--user", EMAIL, env=site.env)
     assert await by_token(token) == [401, 401]

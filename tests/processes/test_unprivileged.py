@@ -66,21 +66,23 @@ async def _run_script(web: httpx.AsyncClient) -> None:
 
     export = chain(code("Sum", SCRIPT))
     body = {"source": "workflow_tool", "name": "Sum", "content": export}
-    kept = (await post("/v1/automations/imports", body))["import"]
-    assert isinstance(kept, dict)
-    assert kept["supported"], kept["report"]
-    asked = {"name": "Sum", "schedule": {"cadence": "manual"}}
-    made = (await post(f"/v1/automations/imports/{kept['id']}/automations", asked))["automation"]
-    assert isinstance(made, dict)
-    run = (await post(f"/v1/automations/{made['id']}/runs", {"idempotency_key": "one"}))["run"]
+    stored = (await post("/v1/automations/imports", body))["import"]
+    assert isinstance(stored, dict)
+    assert stored["supported"], stored["report"]
+    request_body = {"name": "Sum", "schedule": {"cadence": "manual"}}
+    automation = (await post(f"/v1/automations/imports/{stored['id']}/automations", request_body))[
+        "automation"
+    ]
+    assert isinstance(automation, dict)
+    run = (await post(f"/v1/automations/{automation['id']}/runs", {"idempotency_key": "one"}))["run"]
     assert isinstance(run, dict)
 
     async def ended() -> dict[str, object] | None:
-        found: dict[str, object] = (await web.get(f"/v1/automations/runs/{run['id']}")).json()["data"]["run"]
-        return found if found["status"] not in ("queued", "running") else None
+        record: dict[str, object] = (await web.get(f"/v1/automations/runs/{run['id']}")).json()["data"]["run"]
+        return record if record["status"] not in ("queued", "running") else None
 
-    found = await eventually(ended)
-    assert found["status"] == "succeeded", found
+    found_eventually = await eventually(ended)
+    assert found_eventually["status"] == "succeeded", found_eventually
 
 
 @pytest.mark.skipif(
@@ -95,8 +97,8 @@ async def test_the_service_and_its_scripts_work_as_a_user_without_rights() -> No
         await steward("migrate", env=env, before=DROPPING)
         await steward("org", "create", "--name", "Test Shop", env=env, before=DROPPING)
         words = ["--email", "owner@shop.example", "--first-name", "The", "--last-name", "Owner"]
-        place = ["--org", "Test Shop", "--role", "owner", "--password-stdin"]
-        await steward("user", "create", *words, *place, env=env, stdin=PASSWORD + "\n", before=DROPPING)
+        location = ["--org", "Test Shop", "--role", "owner", "--password-stdin"]
+        await steward("user", "create", *words, *location, env=env, stdin=PASSWORD + "\n", before=DROPPING)
         async with (
             _ended(await start("serve", env=env, before=DROPPING)) as running,
             httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=30) as web,
@@ -105,24 +107,24 @@ async def test_the_service_and_its_scripts_work_as_a_user_without_rights() -> No
             assert f"Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t{NOBODY}\n" in status
             assert "CapEff:\t0000000000000000\n" in status
             await _run_script(web)
-            told = await steward("doctor", env=env, before=DROPPING)
-            assert next(one for one in told["checks"] if one["name"] == "confined")["ok"]
+            actual = await steward("doctor", env=env, before=DROPPING)
+            assert next(item for item in actual["checks"] if item["name"] == "confined")["ok"]
 
 
 def test_connections_leave_the_service_the_descriptors_it_needs() -> None:
     """Whatever the limit; from a usual one on, connections have their full number"""
     for limit in (20, RESERVED, RESERVED + 1, 64, 100, 256, 1024, 1500, 4096, 1 << 20):
-        found = share(limit)
-        assert 1 <= found.queue <= LONGEST_QUEUE
-        assert 1 <= found.connections <= MOST_CONNECTIONS
+        descriptors = share(limit)
+        assert 1 <= descriptors.queue <= LONGEST_QUEUE
+        assert 1 <= descriptors.connections <= MOST_CONNECTIONS
         if limit >= RESERVED + 32:
-            assert found.connections + 3 * found.queue <= limit - RESERVED
+            assert descriptors.connections + 3 * descriptors.queue <= limit - RESERVED
     assert share(4096).connections == MOST_CONNECTIONS
     assert not share(4096).few
     assert share(256).few
 
 
-async def _flood(port: int, stop: asyncio.Event, most: int) -> int:
+async def _flood(port: int, stop: asyncio.Event, limit: int) -> int:
     """Connects as fast as it can and holds what it gets; how often it tried once somebody listened."""
     held: list[asyncio.StreamWriter] = []
     count = 0
@@ -137,7 +139,7 @@ async def _flood(port: int, stop: asyncio.Event, most: int) -> int:
         except (OSError, TimeoutError):
             continue
         held.append(writer)
-        if len(held) > most:
+        if len(held) > limit:
             held.pop(0).close()
     for writer in held:
         writer.close()

@@ -28,19 +28,19 @@ def _closed(path: Path) -> Path | None:
 
 def show_interpreter() -> None:
     """Makes the interpreter's folder reachable for everybody, for this process and those it starts."""
-    place = Path(sys.base_prefix)
-    closed = _closed(place)
+    path = Path(sys.base_prefix)
+    closed = _closed(path)
     if closed is None:
         return
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_NEW_MOUNTS) != 0:
         raise OSError(ctypes.get_errno(), "there is no mount namespace")
     _mount(libc, "none", "/", None, _PRIVATE_ALL)
-    kept = tempfile.mkdtemp()
-    _mount(libc, str(place), kept, None, _BIND)
+    mkdtemp = tempfile.mkdtemp()
+    _mount(libc, str(path), mkdtemp, None, _BIND)
     _mount(libc, "tmpfs", str(closed), "tmpfs", 0, "mode=755")
-    place.mkdir(parents=True)
-    _mount(libc, kept, str(place), None, _BIND)
+    path.mkdir(parents=True)
+    _mount(libc, mkdtemp, str(path), None, _BIND)
 
 
 if __name__ == "__main__":

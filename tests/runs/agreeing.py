@@ -20,7 +20,7 @@ def assert_agrees(run: Run, changes: Sequence[Change], *, sends: bool = False) -
     counts: Any = run.summary["counts"]
     tally = Counter(change.outcome for change in changes)
     applied = tally[Outcome.APPLIED]
-    wanted = {
+    expected = {
         "applied": 0 if sends else applied,
         "sent": applied if sends else 0,
         "declined": tally[Outcome.DECLINED],
@@ -29,14 +29,14 @@ def assert_agrees(run: Run, changes: Sequence[Change], *, sends: bool = False) -
         "unknown": tally[Outcome.UNKNOWN],
         "proposed": len(changes),
     }
-    assert {name: counts[name] for name in OF_WRITES} == wanted, run.summary
+    assert {name: counts[name] for name in OF_WRITES} == expected, run.summary
     assert counts["unchanged"] >= tally[Outcome.UNCHANGED], run.summary
     text = str(run.summary["text"])
     for outcome, words in OTHER_OUTCOMES.items():
-        found = [int(number) for number in re.findall(rf"(\d+) {words}\b", text)]
-        assert sends or found == ([tally[outcome]] if tally[outcome] else []), (outcome, text)
-    if (told := DONE.search(text)) is not None:
-        assert (int(told[1]), int(told[2])) == (applied, len(changes)), text
+        collected = [int(number) for number in re.findall(rf"(\d+) {words}\b", text)]
+        assert sends or collected == ([tally[outcome]] if tally[outcome] else []), (outcome, text)
+    if (match := DONE.search(text)) is not None:
+        assert (int(match[1]), int(match[2])) == (applied, len(changes)), text
     elif (in_general := DONE_IN_GENERAL.search(text)) is not None:
         assert int(in_general[1]) == applied, text
     else:

@@ -77,11 +77,11 @@ class Shop:
         vault = self.service.context.vault
         now = self.clock.now()
         tried = await connect.try_settings(vault, self.owner.org, kind, submitted=settings, now=now)
-        kept = await self.write(
+        connected = await self.write(
             partial(connect.connect, actor=self.owner, name=f"The {kind}", tried=tried, vault=vault)
         )
-        self.connections[kind] = kept.connection
-        return kept.connection
+        self.connections[kind] = connected.connection
+        return connected.connection
 
     async def set_up(
         self, template: str, inputs: Mapping[str, Any], schedule: Mapping[str, Any] = BY_HAND
@@ -106,8 +106,8 @@ class Shop:
     async def pricing(self, **inputs: Any) -> Automation:
         """The automation that takes prices from the sheet."""
         sheet = {"integration_id": self.connections["spreadsheet"].integration_id, "tab": "Prices"}
-        asked = {"sheet": sheet, "sku_column": "SKU", "price_column": "Price", **inputs}
-        return await self.set_up("price-update-from-spreadsheet", asked)
+        request_body = {"sheet": sheet, "sku_column": "SKU", "price_column": "Price", **inputs}
+        return await self.set_up("price-update-from-spreadsheet", request_body)
 
     async def alerting(self, **inputs: Any) -> Automation:
         """The automation that tells the channel what is low."""
@@ -261,9 +261,15 @@ class Shop:
         write_now: bool = False,
     ) -> DecidedApproval:
         """The owner approves all but what is left out."""
-        asked = await self.approval(run)
-        left_out = [one.id for one in leave_out]
-        ask = ApproveCommand(asked.id, asked.version, left_out, asked.change_hash, write_now=write_now)
+        asked_approval = await self.approval(run)
+        left_out = [change.id for change in leave_out]
+        ask = ApproveCommand(
+            asked_approval.id,
+            asked_approval.version,
+            left_out,
+            asked_approval.change_hash,
+            write_now=write_now,
+        )
         verb = partial(approval.approve, actor=by or self.owner, command=ask, not_starter=not_starter)
         return await self.write(verb)
 
@@ -271,8 +277,8 @@ class Shop:
         self, run: Run, *, by: Actor | None = None, not_starter: bool = False
     ) -> DecidedApproval:
         """The owner rejects all."""
-        asked = await self.approval(run)
-        ask = RejectCommand(asked.id, asked.version, "No")
+        asked_approval = await self.approval(run)
+        ask = RejectCommand(asked_approval.id, asked_approval.version, "No")
         verb = partial(approval.reject, actor=by or self.owner, command=ask, not_starter=not_starter)
         return await self.write(verb)
 
@@ -287,10 +293,10 @@ class Shop:
         integration = self.connections[kind].integration_id
 
         async def change(tx: Tx) -> None:
-            found = await connections.get(tx, self.owner.org, integration)
-            assert found is not None
-            fresh = replace(found, state=state, version=found.version + 1)
-            assert await connections.save(tx, self.owner.org, fresh, was=found.version)
+            connection = await connections.get(tx, self.owner.org, integration)
+            assert connection is not None
+            fresh = replace(connection, state=state, version=connection.version + 1)
+            assert await connections.save(tx, self.owner.org, fresh, was=connection.version)
 
         await self.write(change)
 
@@ -365,10 +371,10 @@ async def open_shop(
 async def neighbour(shop: Shop) -> Shop:
     """Another organisation of the same service, with its own connections to the same outside world."""
     owner = await shop.engine.write(shop.clock.now(), partial(_found, name="neighbour"))
-    made = Shop(shop.service, shop.clock, shop.world, owner, shop.environ)
-    await connect_all(made)
-    shop.connected_at = made.connected_at
-    return made
+    new_shop = Shop(shop.service, shop.clock, shop.world, owner, shop.environ)
+    await connect_all(new_shop)
+    shop.connected_at = new_shop.connected_at
+    return new_shop
 
 
 async def _found(tx: Tx, name: str) -> Actor:

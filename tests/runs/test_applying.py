@@ -64,7 +64,7 @@ async def test_what_was_changed_meanwhile_is_left_alone(shop: Shop) -> None:
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
-    outcomes = [one.outcome for one in await shop.changes(run)]
+    outcomes = [change.outcome for change in await shop.changes(run)]
     assert outcomes == [Outcome.APPLIED, Outcome.CONFLICT] + [Outcome.APPLIED] * 8
     assert product_of(shop, changes[1])["regular_price"] == "77.70"
     assert counts_of(ended)["conflicts"] == 1
@@ -91,7 +91,7 @@ async def test_a_run_whose_changes_all_conflict_has_failed(shop: Shop) -> None:
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "all_conflicted")
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CONFLICT}
+    assert {each_change.outcome for each_change in await shop.changes(run)} == {Outcome.CONFLICT}
     assert shop.writes() == []
 
 
@@ -116,7 +116,7 @@ async def test_what_the_shop_refuses_has_failed(shop: Shop) -> None:
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
-    outcomes = Counter(one.outcome for one in await shop.changes(run))
+    outcomes = Counter(change.outcome for change in await shop.changes(run))
     assert outcomes == {Outcome.FAILED: 1, Outcome.APPLIED: 9}
     assert {effect.state for effect in await shop.ledger(run)} == {EffectState.REFUSED, EffectState.DONE}
 
@@ -144,18 +144,18 @@ async def test_a_long_wait_sleeps_the_run_and_holds_its_lane(shop: Shop) -> None
     """
     automation = await shop.pricing()
     run = await shop.waiting(automation)
-    behind = await shop.run_now(automation)
+    lagging = await shop.run_now(automation)
     await shop.approve(run)
     shop.fault("throttle", "POST", BATCH, retry_after=300)
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.RUNNING
     await shop.pass_time(seconds=200)
     assert (await shop.run(run)).status is RunStatus.RUNNING
-    assert (await shop.run(behind)).status is RunStatus.QUEUED
+    assert (await shop.run(lagging)).status is RunStatus.QUEUED
     await shop.pass_time(seconds=101)
     assert (await shop.run(run)).status is RunStatus.SUCCEEDED
-    assert (await shop.run(behind)).status is RunStatus.SUCCEEDED
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+    assert (await shop.run(lagging)).status is RunStatus.SUCCEEDED
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
     once_each(shop)
 
 
@@ -165,7 +165,7 @@ async def test_a_shop_that_never_has_time_is_asked_five_times(shop: Shop) -> Non
     shop.fault("throttle", "POST", BATCH, retry_after=300, count=-1)
     ended = await shop.until_settled(run, minutes=240)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.FAILED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.FAILED}
     assert {(effect.state, effect.attempt) for effect in await shop.ledger(run)} == {
         (EffectState.NOT_SENT, 5)
     }
@@ -182,9 +182,9 @@ async def test_a_key_that_no_longer_opens_is_not_tried_for_each_object(shop: Sho
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.FAILED}
-    asked = [entry.request.path for entry in shop.world.state.ledger.entries(before, reads=True)]
-    assert len([path for path in asked if path.endswith(("/products", "/variations"))]) == 1
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.FAILED}
+    paths = [entry.request.path for entry in shop.world.state.ledger.entries(before, reads=True)]
+    assert len([path for path in paths if path.endswith(("/products", "/variations"))]) == 1
     assert shop.writes() == []
 
 
@@ -197,9 +197,13 @@ async def test_a_shop_that_stays_away_is_not_waited_for_with_each_object(shop: S
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.FAILED}
-    asked = [entry.request for entry in shop.world.state.ledger.entries(before, reads=True)]
-    pages = {str(one) for one in asked if one.path.endswith(("/products", "/variations"))}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.FAILED}
+    requests = [entry.request for entry in shop.world.state.ledger.entries(before, reads=True)]
+    pages = {
+        str(each_fake_request)
+        for each_fake_request in requests
+        if each_fake_request.path.endswith(("/products", "/variations"))
+    }
     assert len(pages) <= 6, pages
     assert shop.writes() == []
 
@@ -241,7 +245,7 @@ async def test_every_answer_lost_still_writes_everything_once(shop: Shop) -> Non
     shop.fault("drop_after", "POST", BATCH, count=-1)
     ended = await shop.until_settled(run, minutes=120)
     assert ended.status is RunStatus.SUCCEEDED
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
     once_each(shop)
 
 
@@ -256,7 +260,7 @@ async def test_a_product_is_marked_and_hidden_although_each_answer_is_lost(shop:
     shop.fault("drop_after", "PUT", "**", count=-1)
     ended = await shop.until_settled(run, minutes=120)
     assert (ended.status, ended.message) == (RunStatus.SUCCEEDED, None)
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
     assert len(await shop.remembered(run, "visibility")) == len(await shop.changes(run))
     once_each(shop)
     # The tag, both parts of the product that has it made, and one request for each part of the others.
@@ -288,7 +292,7 @@ async def test_a_message_whose_answer_was_lost_stays_unknown_and_is_not_repeated
     run = await shop.drained(await shop.alerting())
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "outcome_unknown")
-    assert [one.outcome for one in await shop.changes(run)] == [Outcome.UNKNOWN]
+    assert [change.outcome for change in await shop.changes(run)] == [Outcome.UNKNOWN]
     assert counts_of(ended)["unknown"] == 1
     assert await shop.remembered(run, "told") == {}
     await shop.pass_time(days=2)
@@ -300,7 +304,7 @@ async def test_a_message_that_was_refused_has_failed(shop: Shop) -> None:
     shop.fault("status", "POST", "/teams/**", status=400)
     ended = await shop.drained(await shop.alerting())
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
-    assert [one.outcome for one in await shop.changes(ended)] == [Outcome.FAILED]
+    assert [change.outcome for change in await shop.changes(ended)] == [Outcome.FAILED]
 
 
 async def test_a_message_that_could_not_be_handed_over_yet_goes_later_once(shop: Shop) -> None:
@@ -331,8 +335,8 @@ async def test_a_store_disconnected_while_it_is_written_to_fails_the_rest(shop: 
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
     first, *others = await shop.changes(run)
     assert first.outcome is Outcome.APPLIED
-    assert {one.outcome for one in others} == {Outcome.FAILED}
-    assert all("connected" in (one.message or "") for one in others)
+    assert {change.outcome for change in others} == {Outcome.FAILED}
+    assert all("connected" in (other.message or "") for other in others)
     assert len(shop.applied()) == 1
 
 
@@ -346,7 +350,7 @@ async def test_a_store_that_is_disconnected_before_the_decision_changes_nothing(
     assert ended.message is not None
     assert "connected" in ended.message
     assert ended.summary is not None
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.CANCELLED}
     assert shop.writes() == []
 
 

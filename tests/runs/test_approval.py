@@ -34,12 +34,12 @@ def somebody_else(shop: Shop) -> Actor:
 async def test_an_approval_tells_what_is_asked(shop: Shop) -> None:
     """See docs/design/api/approvals.md#approval."""
     run = await shop.waiting(await shop.pricing())
-    asked = await shop.approval(run)
-    assert (asked.status, asked.version, asked.round) == (ApprovalStatus.PENDING, 1, 1)
-    assert asked.counts == {"total": 10, "by_action": {"update": 10}, "irreversible": 0, "undoable": 10}
-    assert (asked.expires_at - asked.created_at).total_seconds() == HOURS * 3600
-    assert run.expires_at == asked.expires_at
-    assert run.waiting_since == asked.created_at
+    approval = await shop.approval(run)
+    assert (approval.status, approval.version, approval.round) == (ApprovalStatus.PENDING, 1, 1)
+    assert approval.counts == {"total": 10, "by_action": {"update": 10}, "irreversible": 0, "undoable": 10}
+    assert (approval.expires_at - approval.created_at).total_seconds() == HOURS * 3600
+    assert run.expires_at == approval.expires_at
+    assert run.waiting_since == approval.created_at
     assert run.summary is not None
     assert run.result is None
 
@@ -52,7 +52,7 @@ async def test_all_but_some_are_approved(shop: Shop) -> None:
     assert (decided.approval.status, decided.approval.version) == (ApprovalStatus.PARTLY_APPROVED, 2)
     assert decided.approval.decided_by == shop.owner.person
     assert (decided.run.status, decided.run.expires_at) == (RunStatus.RUNNING, None)
-    outcomes = [one.outcome for one in await shop.changes(run)]
+    outcomes = [change.outcome for change in await shop.changes(run)]
     assert outcomes == [Outcome.DECLINED] * 3 + [Outcome.APPROVED] * 7
     await shop.drain()
     ended = await shop.run(run)
@@ -69,7 +69,7 @@ async def test_a_rejected_run_is_cancelled_and_nothing_is_written(shop: Shop) ->
     decided = await shop.reject(run)
     assert (decided.approval.status, decided.approval.comment) == (ApprovalStatus.REJECTED, "No")
     assert (decided.run.status, decided.run.code) == (RunStatus.CANCELLED, "rejected")
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.DECLINED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.DECLINED}
     await shop.drain()
     assert shop.writes() == []
 
@@ -102,7 +102,7 @@ async def test_approving_none_of_them_is_rejecting(shop: Shop) -> None:
     run = await shop.waiting(await shop.pricing())
     decided = await shop.approve(run, await shop.changes(run))
     assert (decided.approval.status, decided.run.code) == (ApprovalStatus.REJECTED, "rejected")
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.DECLINED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.DECLINED}
 
 
 async def test_an_old_version_or_another_hash_is_stale_and_shows_what_is(shop: Shop) -> None:
@@ -111,17 +111,17 @@ async def test_an_old_version_or_another_hash_is_stale_and_shows_what_is(shop: S
     See docs/design/api/approvals.md#requests and docs/design/api/conventions.md#codes.
     """
     run = await shop.waiting(await shop.pricing())
-    asked = await shop.approval(run)
+    asked_approval = await shop.approval(run)
     for ask in (
-        ApproveCommand(asked.id, asked.version + 1),
-        ApproveCommand(asked.id, asked.version, change_hash="0" * 64),
+        ApproveCommand(asked_approval.id, asked_approval.version + 1),
+        ApproveCommand(asked_approval.id, asked_approval.version, change_hash="0" * 64),
     ):
         with pytest.raises(StaleVersion) as refused:
             await shop.write(partial(approval.approve, actor=shop.owner, command=ask, not_starter=False))
         assert refused.value.data is not None
-        assert refused.value.data["approval"] == asked
+        assert refused.value.data["approval"] == asked_approval
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
-    plain = ApproveCommand(asked.id, asked.version)
+    plain = ApproveCommand(asked_approval.id, asked_approval.version)
     await shop.write(partial(approval.approve, actor=shop.owner, command=plain, not_starter=False))
 
 
@@ -131,12 +131,12 @@ async def test_a_second_decision_is_refused(shop: Shop) -> None:
     See docs/design/api/approvals.md#states and docs/design/api/conventions.md#order-of-refusals.
     """
     run = await shop.waiting(await shop.pricing())
-    asked = (await shop.approve(run)).approval
+    asked_approval = (await shop.approve(run)).approval
     with pytest.raises(WrongState):
         await shop.approve(run)
     with pytest.raises(WrongState):
         await shop.reject(run)
-    old = ApproveCommand(asked.id, 1, change_hash=asked.change_hash)
+    old = ApproveCommand(asked_approval.id, 1, change_hash=asked_approval.change_hash)
     with pytest.raises(StaleVersion):
         await shop.write(partial(approval.approve, actor=shop.owner, command=old, not_starter=False))
 
@@ -202,13 +202,13 @@ async def test_an_approval_that_nobody_gave_expires_with_its_run(shop: Shop) -> 
     await shop.pass_time(seconds=1)
     ended = await shop.run(run)
     assert (ended.status, ended.code, ended.expires_at) == (RunStatus.EXPIRED, "approval_expired", ends)
-    asked = await shop.approval(run)
-    assert (asked.status, asked.decided_by) == (ApprovalStatus.EXPIRED, None)
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.EXPIRED}
+    approval = await shop.approval(run)
+    assert (approval.status, approval.decided_by) == (ApprovalStatus.EXPIRED, None)
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.EXPIRED}
     assert shop.writes() == []
     assert (await shop.run(await shop.run_now(automation))).status is RunStatus.QUEUED
     await shop.drain()
-    assert await shop.approval(run) == asked
+    assert await shop.approval(run) == approval
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ async def test_what_was_changed_behind_the_approval_is_not_applied(
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "approval_mismatch")
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.CANCELLED}
     assert shop.writes() == []
 
 
@@ -273,7 +273,7 @@ async def test_archiving_ends_what_waits(shop: Shop) -> None:
     for ended in (await shop.run(run), await shop.run(queued)):
         assert (ended.status, ended.code) == (RunStatus.CANCELLED, "archived")
     assert (await shop.approval(run)).status is ApprovalStatus.CANCELLED
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.CANCELLED}
     with pytest.raises(WrongState):
         await shop.approve(run)
 
@@ -304,6 +304,6 @@ async def test_of_two_who_decide_at_once_one_wins(shop: Shop) -> None:
     assert isinstance(refused, StaleVersion | WrongState)
     status = (await shop.run(run)).status
     assert status in (RunStatus.RUNNING, RunStatus.CANCELLED)
-    asked = await shop.approval(run)
-    assert asked.version == 2
-    assert (asked.status is ApprovalStatus.APPROVED) == (status is RunStatus.RUNNING)
+    approval = await shop.approval(run)
+    assert approval.version == 2
+    assert (approval.status is ApprovalStatus.APPROVED) == (status is RunStatus.RUNNING)

@@ -149,10 +149,10 @@ async def test_what_runs_now_is_shown_while_changes_are_applied(shop: Shop) -> N
     await shop.clock.until_sleeping()
     await shop.clock.advance(1.5)
     await tasks.note_progress(hired.ctx)
-    shown: Any = (await shop.run(run)).current_step
-    assert shown is not None
-    assert shown["kind"] == "change"
-    assert (0 < shown["done"] < shown["total"], shown["total"]) == (True, total)
+    current_step: Any = (await shop.run(run)).current_step
+    assert current_step is not None
+    assert current_step["kind"] == "change"
+    assert (0 < current_step["done"] < current_step["total"], current_step["total"]) == (True, total)
     await shop.clock.advance(1)
     await going
     ended = await shop.run(run)
@@ -184,11 +184,11 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     assert await shop.engine.read(shop.clock.now(), to_wake) == [(org, first.id)]
 
     await shop.drain()
-    asked = [(await shop.approval(run)).id for run in (first, second)]
+    approval_ids = [(await shop.approval(run)).id for run in (first, second)]
     await shop.clock.advance(72 * 3600)
-    await _put_off(shop, "expire_approvals", asked[0])
+    await _put_off(shop, "expire_approvals", approval_ids[0])
     ended = partial(approvals.expired, limit=1)
-    assert await shop.engine.read(shop.clock.now(), ended) == [(org, asked[1])]
+    assert await shop.engine.read(shop.clock.now(), ended) == [(org, approval_ids[1])]
 
     third, fourth = [await shop.waiting(await shop.pricing()) for _ in range(2)]
     await shop.approve(third)

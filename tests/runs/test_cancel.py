@@ -41,9 +41,9 @@ async def test_a_waiting_run_ends_with_its_approval_and_changes(shop: Shop) -> N
     run = await shop.waiting(await shop.pricing())
     ended = await shop.cancel(run)
     assert (ended.status, ended.code, ended.expires_at) == (RunStatus.CANCELLED, "by_person", None)
-    asked = await shop.approval(run)
-    assert (asked.status, asked.version) == (ApprovalStatus.CANCELLED, 2)
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    approval = await shop.approval(run)
+    assert (approval.status, approval.version) == (ApprovalStatus.CANCELLED, 2)
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.CANCELLED}
     with pytest.raises(WrongState):
         await shop.approve(run)
 
@@ -55,15 +55,15 @@ async def test_an_approved_run_that_no_worker_has_stops_before_it_writes(shop: S
     """
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
-    asked = await shop.cancel(run)
-    assert (asked.status, asked.cancel_requested_at) == (RunStatus.RUNNING, shop.clock.now())
+    cancel = await shop.cancel(run)
+    assert (cancel.status, cancel.cancel_requested_at) == (RunStatus.RUNNING, shop.clock.now())
     shop.clock.tick(5)
-    assert await shop.cancel(run) == asked
+    assert await shop.cancel(run) == cancel
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
     assert ended.summary is not None
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.CANCELLED}
     assert shop.writes() == []
 
 
@@ -90,7 +90,7 @@ async def test_a_run_cancelled_between_two_writes_keeps_what_was_written(shop: S
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
-    outcomes = [one.outcome for one in await shop.changes(run)]
+    outcomes = [change.outcome for change in await shop.changes(run)]
     assert outcomes[0] is Outcome.APPLIED
     assert set(outcomes[1:]) == {Outcome.CANCELLED}
     assert len(shop.applied()) == 1
@@ -154,10 +154,10 @@ async def test_what_a_cancelled_run_hid_is_remembered(shop: Shop) -> None:
     await shop.drain()
     await shop.cancel(run)
     await shop.drain()
-    outcomes = [one.outcome for one in await shop.changes(run)]
+    outcomes = [change.outcome for change in await shop.changes(run)]
     assert outcomes.count(Outcome.APPLIED) == 1
-    kept = await shop.remembered(run, "visibility")
-    assert len(kept) == 1
+    remembered = await shop.remembered(run, "visibility")
+    assert len(remembered) == 1
 
 
 async def test_a_change_stopped_half_way_says_so(shop: Shop) -> None:
@@ -175,7 +175,7 @@ async def test_a_change_stopped_half_way_says_so(shop: Shop) -> None:
     assert first.outcome is Outcome.FAILED
     assert first.message is not None
     assert "part" in first.message
-    assert {one.outcome for one in others} == {Outcome.CANCELLED}
+    assert {change.outcome for change in others} == {Outcome.CANCELLED}
 
 
 async def test_a_run_cancelled_with_an_unknown_write_finds_out_first(shop: Shop) -> None:
@@ -191,7 +191,7 @@ async def test_a_run_cancelled_with_an_unknown_write_finds_out_first(shop: Shop)
     assert (await shop.run(run)).status is RunStatus.RUNNING
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
-    [found, *_] = await shop.changes(run)
-    assert found.outcome is Outcome.APPLIED
+    [change, *_] = await shop.changes(run)
+    assert change.outcome is Outcome.APPLIED
     assert {effect.state for effect in await shop.ledger(run)} <= {EffectState.DONE}
     assert len(shop.writes()) == len(shop.applied())

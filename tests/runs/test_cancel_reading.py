@@ -73,15 +73,15 @@ async def test_nothing_is_asked_after_a_cancel(shop: Shop, watched: Watched, mod
     automation = await shop.hiding()
     whole = await read_until(shop, watched, automation, mode, cancel_at=0)
     assert whole.status in (RunStatus.SUCCEEDED, RunStatus.WAITING_APPROVAL)
-    asked = len(watched.seen)
-    assert asked >= 3, watched.seen
+    request = len(watched.seen)
+    assert request >= 3, watched.seen
     if mode is Mode.LIVE:
         await shop.cancel(whole)
-    for at in range(1, asked):
+    for index in range(1, request):
         await shop.clock.advance(60)  # no reading waits for what another has asked
-        run = await read_until(shop, watched, automation, mode, cancel_at=at)
+        run = await read_until(shop, watched, automation, mode, cancel_at=index)
         assert (run.status, run.code) == (RunStatus.CANCELLED, "by_person")
-        assert len(watched.seen) == at, watched.seen
+        assert len(watched.seen) == index, watched.seen
         assert run.summary is not None
         assert str(run.summary["text"]).startswith("Cancelled while reading ")
 

@@ -55,7 +55,8 @@ async def kept(shop: Shop, points: Sequence[Checkpoint]) -> list[object]:
     """The outcome of each, all written at once."""
     return list(
         await asyncio.gather(
-            *(checkpoint.keep(shop.engine, shop.clock.now(), one) for one in points), return_exceptions=True
+            *(checkpoint.keep(shop.engine, shop.clock.now(), point) for point in points),
+            return_exceptions=True,
         )
     )
 
@@ -104,10 +105,10 @@ async def test_an_output_of_any_size_comes_back_as_it_was(shop: Shop, size: int)
     """Kept plain below 1 KiB, compressed from there on. See docs/design/runs.md#checkpoints."""
     [run], [lease] = await in_hand(shop, 1)
     output = "x" * (size - 2)  # with its quotation marks
-    one = point(shop, lease)
-    assert await kept(shop, [one._replace(output=packed(output))]) == [None]
-    found = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
-    assert {value.name: value.output for value in found}["look"] == output
+    each_point = point(shop, lease)
+    assert await kept(shop, [each_point._replace(output=packed(output))]) == [None]
+    found_step_values = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
+    assert {value.name: value.output for value in found_step_values}["look"] == output
 
 
 @pytest.mark.parametrize("sizes", [(10, 2000), (2000, 10), (10, 20)])
@@ -119,10 +120,10 @@ async def test_of_an_execution_the_last_value_counts(shop: Shop, sizes: tuple[in
     [run], [lease] = await in_hand(shop, 1)
     outputs = ["x" * size for size in sizes]
     for seq, name, output in ((1, "look", outputs[0]), (2, "act", "between"), (3, "look", outputs[1])):
-        one = point(shop, lease, seq=seq, name=name)._replace(output=packed(output))
-        assert await kept(shop, [one]) == [None]
-    found = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
-    last = [(value.name, value.seq, value.output) for value in found if value.seq]
+        item = point(shop, lease, seq=seq, name=name)._replace(output=packed(output))
+        assert await kept(shop, [item]) == [None]
+    found_step_values = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
+    last = [(value.name, value.seq, value.output) for value in found_step_values if value.seq]
     assert last == [("act", 2, "between"), ("look", 3, outputs[1])]
 
 
@@ -186,12 +187,12 @@ async def test_every_way_of_writing_a_checkpoint_leaves_the_same_rows(shop: Shop
         points = [_random_point(shop, lease, random, seq) for lease in leases]
         if way == "many in a batch":
             assert await kept(shop, points) == [None] * 4
-        for one in points:
+        for point in points:
             if way == "one in a batch":
-                assert await kept(shop, [one]) == [None]
+                assert await kept(shop, [point]) == [None]
             elif way == "alone":
-                assert await shop.write(partial(checkpoint.write, point=one)) is None
-            written[one.lease.run].append(one)
+                assert await shop.write(partial(checkpoint.write, point=point)) is None
+            written[point.lease.run].append(point)
         for run in runs:
             await _assert_last(shop, run, written[run.id])
 
@@ -209,10 +210,10 @@ async def _assert_last(shop: Shop, run: Run, points: Sequence[Checkpoint]) -> No
     [row] = await shop.read(read)
     stored = tuple(json.loads(row[name]) if name == "wire" else row[name] for name in row.keys())  # noqa: SIM118
     assert stored == _expected_row(shop, points[-1])
-    last = {(one.value.name, one.value.iteration): one for one in points}
+    last = {(point.value.name, point.value.iteration): point for point in points}
     values = [
-        replace(one.value, stored_bytes=len(one.output))
-        for one in sorted(last.values(), key=lambda one: one.seq)
+        replace(item.value, stored_bytes=len(item.output))
+        for item in sorted(last.values(), key=lambda entry: entry.seq)
     ]
     journal = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
     assert [value for value in journal if value.seq] == values

@@ -52,8 +52,8 @@ async def test_one_store_is_connected_once_however_many_ask_at_once(bare: Shop) 
         return []
 
     assert sorted(await asyncio.gather(*(ask() for _ in range(6)))) == [[]] + [["settings.url"]] * 5
-    found = await bare.read(partial(connections.find, org=org))
-    assert [one.state for one in found] == [ConnectionState.CONNECTED]
+    found_connections = await bare.read(partial(connections.find, org=org))
+    assert [connection.state for connection in found_connections] == [ConnectionState.CONNECTED]
 
 
 async def test_a_connected_connection_cannot_be_reconnected(bare: Shop) -> None:
@@ -61,10 +61,10 @@ async def test_a_connected_connection_cannot_be_reconnected(bare: Shop) -> None:
 
     See docs/design/api/connections.md#states.
     """
-    made = await bare.connect("woocommerce", _keys(bare))
+    connection = await bare.connect("woocommerce", _keys(bare))
     vault, org = bare.service.context.vault, bare.owner.org
     tried = await connect.try_settings(vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now())
-    number = made.integration_id
+    number = connection.integration_id
     again = partial(connect.reconnect, actor=bare.owner, integration=number, tried=tried, vault=vault)
     with pytest.raises(WrongState):
         await bare.write(again)
@@ -81,11 +81,11 @@ async def test_a_rename_meanwhile_is_followed(postgresql_url: str, clock: FakeCl
     """
     shop = await open_shop(postgresql_url, clock, tmp_path)
     await connect_all(shop)
-    made = await shop.hiding()
+    automation = await shop.hiding()
     store, org = shop.connections["woocommerce"].integration_id, shop.owner.org
 
     async def update(tx: Tx) -> None:
-        before = await automations.get(tx, org, made.id)
+        before = await automations.get(tx, org, automation.id)
         await shop.write(partial(connect.rename, actor=shop.owner, integration=store, name="Renamed"))
         await automations.save(tx, org, replace(before, name="Another", version=2), was=1)
         await automations.insert(tx, org, replace(before, id=AutomationId(new_id(clock.now()))))
@@ -96,5 +96,5 @@ async def test_a_rename_meanwhile_is_followed(postgresql_url: str, clock: FakeCl
         rows = await tx.all("SELECT name, store_label FROM automations WHERE org_id = :org", {"org": org})
         return sorted((row["name"], row["store_label"]) for row in rows)
 
-    assert await shop.read(labels) == [("Another", "Renamed"), (made.name, "Renamed")]
+    assert await shop.read(labels) == [("Another", "Renamed"), (automation.name, "Renamed")]
     await shop.service.close()

@@ -35,71 +35,71 @@ async def world(engine: Engine, clock: FakeClock) -> World:
     return await make_world(engine, clock)
 
 
-def expected(made: Automation, until: datetime) -> list[datetime]:
+def expected(created: Automation, until: datetime) -> list[datetime]:
     """Every slot the schedule made since set-up."""
-    place = zone(made.timezone)
-    assert place is not None
+    location = zone(created.timezone)
+    assert location is not None
     stream = slots(
-        made.schedule,
-        place,
-        spread_minutes=made.spread_minutes,
-        after=made.created_at,
+        created.schedule,
+        location,
+        spread_minutes=created.spread_minutes,
+        after=created.created_at,
         until=until + timedelta(milliseconds=1),
-        slots_after=made.created_at,
+        slots_after=created.created_at,
     )
     return [slot.slot_at for slot in stream]
 
 
 async def due(world: World, **fields: object) -> Automation:
     """A daily automation whose first slot has come."""
-    made = await world.create(**fields)
-    assert made.next_run_at is not None
-    await world.clock.advance_to(made.next_run_at)
-    return made
+    automation = await world.create(**fields)
+    assert automation.next_run_at is not None
+    await world.clock.advance_to(automation.next_run_at)
+    return automation
 
 
-def slot(made: Automation, at: datetime, **fields: object) -> StoredSlot:
+def slot(created: Automation, moment: datetime, **fields: object) -> StoredSlot:
     """A stored row of a daily slot."""
-    plain = StoredSlot(at, at, f"{at.date()}T08:00")
+    plain = StoredSlot(moment, moment, f"{moment.date()}T08:00")
     return replace(plain, **fields)  # type: ignore[arg-type]
 
 
 async def test_nothing_is_due_before_its_time(world: World) -> None:
     """See docs/design/schedule.md#dispatch."""
-    made = await world.create()
-    assert made.next_run_at is not None
-    await world.clock.advance_to(made.next_run_at - timedelta(milliseconds=1))
+    automation = await world.create()
+    assert automation.next_run_at is not None
+    await world.clock.advance_to(automation.next_run_at - timedelta(milliseconds=1))
     await world.dispatch()
-    assert await world.rows(made) == []
+    assert await world.rows(automation) == []
 
 
 async def test_a_due_slot_starts_a_run(world: World) -> None:
     """See docs/design/schedule.md#what-a-due-slot-becomes."""
-    made = await due(world)
+    automation = await due(world)
     await world.dispatch()
-    [run] = await world.runs(made)
-    [row] = await world.rows(made)
+    [run] = await world.runs(automation)
+    [row] = await world.rows(automation)
     assert (run.status, run.started_by, run.slot_at) == (RunStatus.QUEUED, StartedBy.SCHEDULE, row.slot_at)
-    assert (row.state, row.run_id, row.version, row.slot_at) == (QUEUED, run.id, 0, made.next_run_at)
+    assert (row.state, row.run_id, row.version, row.slot_at) == (QUEUED, run.id, 0, automation.next_run_at)
     assert (run.maker.created_by, run.maker.created_via, run.automation_version) == (None, None, 1)
-    after = await world.read(made)
+    after = await world.read(automation)
     assert after.next_run_at == row.slot_at + timedelta(days=1)
-    assert (after.version, after.last_run_at) == (made.version, None)
+    assert (after.version, after.last_run_at) == (automation.version, None)
 
 
 async def test_a_slot_a_person_skipped_stays_skipped(world: World) -> None:
     """See docs/design/schedule.md#what-a-due-slot-becomes."""
-    made = await world.create()
-    assert made.next_run_at is not None
-    row = slot(made, made.next_run_at, state=SKIPPED, reason=SkipReason.BY_MERCHANT, version=1)
-    await world.store_row(made, row)
-    following = made.next_run_at + timedelta(days=1)
-    assert (await world.read(made)).next_run_at == following
+    automation = await world.create()
+    assert automation.next_run_at is not None
+    row = slot(automation, automation.next_run_at, state=SKIPPED, reason=SkipReason.BY_MERCHANT, version=1)
+    await world.store_row(automation, row)
+    following = automation.next_run_at + timedelta(days=1)
+    assert (await world.read(automation)).next_run_at == following
     await world.clock.advance_to(following)
     await world.dispatch()
-    rows = await world.rows(made)
+    rows = await world.rows(automation)
     assert rows[0] == row
-    assert [one.state for one in rows] == [SKIPPED, QUEUED]
+    assert [each_stored_slot.state for each_stored_slot in rows] == [SKIPPED, QUEUED]
 
 
 @pytest.mark.parametrize(("late", "state"), [(0, QUEUED), (1, SKIPPED)])
@@ -107,35 +107,35 @@ async def test_a_slot_later_than_the_limit_is_skipped(
     world: World, late: int, state: OccurrenceState
 ) -> None:
     """Now > run_at + late limit. See docs/design/schedule.md#what-a-due-slot-becomes."""
-    made = await due(world)
+    automation = await due(world)
     await world.clock.advance(600 + late / 1000)
     await world.dispatch()
-    [row] = await world.rows(made)
+    [row] = await world.rows(automation)
     assert row.state is state
     assert row.reason is (None if state is QUEUED else SkipReason.TOO_LATE)
-    assert len(await world.runs(made)) == (state is QUEUED)
+    assert len(await world.runs(automation)) == (state is QUEUED)
 
 
 async def test_the_late_limit_is_a_setting(world: World) -> None:
     """STEWARD_LATE_LIMIT_MINUTES. See docs/design/command-line.md#settings."""
-    made = await due(world)
+    automation = await due(world)
     await world.clock.advance(3600)
     await world.dispatch(replace(world.rules, late_limit=timedelta(hours=1)))
-    assert [row.state for row in await world.rows(made)] == [QUEUED]
+    assert [row.state for row in await world.rows(automation)] == [QUEUED]
 
 
 @pytest.mark.parametrize("is_running", [False, True])
 async def test_a_live_run_skips_the_slot(world: World, is_running: bool) -> None:
     """A live run of it is queued or running. See docs/design/schedule.md#what-a-due-slot-becomes."""
-    made = await world.create()
-    await world.offer(made)
+    automation = await world.create()
+    await world.offer(automation)
     if is_running:
         await world.claim()
-    await world.clock.advance_to(made.next_run_at or world.now)
+    await world.clock.advance_to(automation.next_run_at or world.now)
     await world.dispatch()
-    [row] = await world.rows(made)
+    [row] = await world.rows(automation)
     assert (row.state, row.reason) == (SKIPPED, SkipReason.PREVIOUS_RUNNING)
-    assert len(await world.runs(made)) == 1
+    assert len(await world.runs(automation)) == 1
 
 
 @pytest.mark.parametrize(
@@ -147,78 +147,78 @@ async def test_a_waiting_run_skips_the_slot(world: World, has_another: bool, rea
 
     See docs/design/schedule.md#what-a-due-slot-becomes and docs/design/runs.md#run-queue.
     """
-    made = await world.create()
-    await world.offer(made)
-    await world.wait_for_approval(made, await world.claim())
+    automation = await world.create()
+    await world.offer(automation)
+    await world.wait_for_approval(automation, await world.claim())
     if has_another:
-        await world.offer(made)
-    await world.clock.advance_to(made.next_run_at or world.now)
+        await world.offer(automation)
+    await world.clock.advance_to(automation.next_run_at or world.now)
     await world.dispatch()
-    [row] = await world.rows(made)
+    [row] = await world.rows(automation)
     assert (row.state, row.reason) == (SKIPPED, reason)
 
 
 async def test_a_live_run_goes_before_a_lost_connection(world: World) -> None:
     """The first line that applies wins, D3 before D5. See docs/design/schedule.md#what-a-due-slot-becomes."""
-    made = await world.create()
-    await world.offer(made)
+    automation = await world.create()
+    await world.offer(automation)
     await world.set_connection(world.store, ConnectionState.DISCONNECTED)
-    await world.clock.advance_to(made.next_run_at or world.now)
+    await world.clock.advance_to(automation.next_run_at or world.now)
     await world.dispatch()
-    [row] = await world.rows(made)
+    [row] = await world.rows(automation)
     assert row.reason is SkipReason.PREVIOUS_RUNNING
 
 
 @pytest.mark.parametrize("state", [ConnectionState.NEEDS_RECONNECTING, ConnectionState.DISCONNECTED])
 async def test_a_store_that_is_not_connected_refuses_the_run(world: World, state: ConnectionState) -> None:
     """Queued, the run at once refused. See docs/design/schedule.md#what-a-due-slot-becomes."""
-    made = await due(world)
+    automation = await due(world)
     await world.set_connection(world.store, state)
     await world.dispatch()
-    [run] = await world.runs(made)
-    [row] = await world.rows(made)
+    [run] = await world.runs(automation)
+    [row] = await world.rows(automation)
     assert (row.state, row.run_id) == (QUEUED, run.id)
     assert (run.status, run.code, run.finished_at) == (RunStatus.REFUSED, "not_connected", world.now)
     assert "Corner" in (run.message or "")
     await world.set_connection(world.store, ConnectionState.CONNECTED)
     await world.clock.advance(24 * 3600)
     await world.dispatch()
-    assert (await world.runs(made))[-1].status is RunStatus.QUEUED
+    assert (await world.runs(automation))[-1].status is RunStatus.QUEUED
 
 
 async def test_a_connection_its_inputs_name_refuses_the_run(world: World) -> None:
     """D5; templates.md 1. See docs/design/schedule.md#what-a-due-slot-becomes."""
-    made = await due(world, inputs={"teams": {"integration_id": world.teams}})
+    automation = await due(world, inputs={"teams": {"integration_id": world.teams}})
     await world.set_connection(world.teams, ConnectionState.DISCONNECTED)
     await world.dispatch()
-    [run] = await world.runs(made)
+    [run] = await world.runs(automation)
     assert (run.code, "Alerts" in (run.message or "")) == ("not_connected", True)
 
 
 async def test_an_organization_switched_off_refuses_the_run(world: World) -> None:
     """Automations are off for the organisation. See docs/design/schedule.md#what-a-due-slot-becomes."""
-    made = await due(world)
+    automation = await due(world)
 
     async def switch_off(tx: Tx) -> None:
         await organizations.switch(tx, world.org, False)
 
     await world.write(switch_off)
     await world.dispatch()
-    [run] = await world.runs(made)
+    [run] = await world.runs(automation)
     assert (run.status, run.code) == (RunStatus.REFUSED, "switched_off")
 
 
 async def test_a_withdrawn_template_pauses_its_automations(world: World) -> None:
     """Active, service, template withdrawn. See docs/design/api/automations.md#states."""
-    made = await due(world)
+    automation = await due(world)
     await world.dispatch(replace(world.rules, templates={}))
-    after = await world.read(made)
+    after = await world.read(automation)
     assert (after.state, after.paused_by, after.next_run_at) == (
         AutomationState.PAUSED,
         PausedBy.SYSTEM,
         None,
     )
-    assert [run.status for run in await world.runs(made)] == [RunStatus.REFUSED]
+    assert [run.status for run in await world.runs(automation)] == [RunStatus.REFUSED]
 
 
 @pytest.mark.parametrize(
@@ -236,26 +236,28 @@ async def test_every_slot_of_a_standstill_is_one_record(
     world: World, cadence: dict[str, object], stood_still: timedelta
 ) -> None:
     """Exactly one record, after a standstill of any length. See docs/design/runs.md#principles."""
-    made = await world.create(schedule=cadence, timezone="Europe/Berlin")
-    await world.clock.advance_to((made.next_run_at or world.now) + stood_still)
+    automation = await world.create(schedule=cadence, timezone="Europe/Berlin")
+    await world.clock.advance_to((automation.next_run_at or world.now) + stood_still)
     await world.dispatch()
-    rows = await world.rows(made)
-    assert [row.slot_at for row in rows] == expected(made, world.now)
+    rows = await world.rows(automation)
+    assert [row.slot_at for row in rows] == expected(automation, world.now)
     in_time = [row for row in rows if row.run_at >= world.now - timedelta(minutes=10)]
     assert all(row.reason is SkipReason.TOO_LATE for row in rows if row not in in_time)
-    assert len(await world.runs(made)) == len(in_time) <= 1
-    assert (await world.read(made)).next_run_at == expected(made, world.now + timedelta(days=4))[len(rows)]
+    assert len(await world.runs(automation)) == len(in_time) <= 1
+    assert (await world.read(automation)).next_run_at == expected(automation, world.now + timedelta(days=4))[
+        len(rows)
+    ]
 
 
 async def test_a_pass_decides_at_most_a_hundred_slots(world: World) -> None:
     """The oldest 100; the row stays due until it has caught up. See docs/design/schedule.md#dispatch."""
-    made = await world.create(schedule=HOURLY)
-    await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=249))
+    automation = await world.create(schedule=HOURLY)
+    await world.clock.advance_to((automation.next_run_at or world.now) + timedelta(hours=249))
     await world.dispatch(until_done=False)
-    assert len(await world.rows(made)) == 100
-    assert (await world.read(made)).next_run_at == expected(made, world.now)[100]
+    assert len(await world.rows(automation)) == 100
+    assert (await world.read(automation)).next_run_at == expected(automation, world.now)[100]
     ticked = await world.dispatch()
-    assert (ticked, len(await world.rows(made))) == (2, 250)
+    assert (ticked, len(await world.rows(automation))) == (2, 250)
 
 
 async def test_of_several_in_time_the_first_starts(world: World) -> None:
@@ -263,69 +265,71 @@ async def test_of_several_in_time_the_first_starts(world: World) -> None:
 
     See docs/design/schedule.md#what-a-due-slot-becomes.
     """
-    made = await world.create(schedule=HOURLY)
-    await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=2))
+    automation = await world.create(schedule=HOURLY)
+    await world.clock.advance_to((automation.next_run_at or world.now) + timedelta(hours=2))
     await world.dispatch(replace(world.rules, late_limit=timedelta(hours=24)))
-    rows = await world.rows(made)
+    rows = await world.rows(automation)
     assert [row.state for row in rows] == [QUEUED, SKIPPED, SKIPPED]
     assert {row.reason for row in rows[1:]} == {SkipReason.PREVIOUS_RUNNING}
 
 
 async def test_due_slots_are_decided_by_when_they_run(world: World) -> None:
     """By run_at, then slot_at. See docs/design/schedule.md#what-a-due-slot-becomes."""
-    made = await world.create()
-    first = made.next_run_at or world.now
+    automation = await world.create()
+    first = automation.next_run_at or world.now
     later = first + timedelta(days=1)
     early = first - timedelta(minutes=1)
-    await world.store_row(made, slot(made, later, run_at=early, moved_from=later, version=1))
-    assert (await world.read(made)).next_run_at == early
+    await world.store_row(automation, slot(automation, later, run_at=early, moved_from=later, version=1))
+    assert (await world.read(automation)).next_run_at == early
     await world.clock.advance_to(first)
     await world.dispatch()
-    rows = await world.rows(made)
+    rows = await world.rows(automation)
     assert [(row.slot_at, row.state) for row in rows] == [(first, SKIPPED), (later, QUEUED)]
-    assert (await world.read(made)).next_run_at == later + timedelta(days=1)
+    assert (await world.read(automation)).next_run_at == later + timedelta(days=1)
 
 
 async def test_a_run_moved_earlier_does_not_hide_slots_before_it(world: World) -> None:
     """next_slot_at moves over nothing but decided slots. See docs/design/schedule.md#dispatch."""
-    made = await world.create()
-    first = made.next_run_at or world.now
+    automation = await world.create()
+    first = automation.next_run_at or world.now
     far = first + timedelta(days=5)
-    await world.store_row(made, slot(made, far, run_at=first - timedelta(hours=1), moved_from=far, version=1))
+    await world.store_row(
+        automation, slot(automation, far, run_at=first - timedelta(hours=1), moved_from=far, version=1)
+    )
     await world.clock.advance_to(first - timedelta(hours=1))
     await world.dispatch()
-    assert (await world.read(made)).next_run_at == first
-    assert (await world.timing(made)).next_slot_at == first
-    await world.end(made)
+    assert (await world.read(automation)).next_run_at == first
+    assert (await world.timing(automation)).next_slot_at == first
+    await world.end(automation)
     await world.clock.advance_to(first + timedelta(days=6))
     await world.dispatch()
-    assert [row.slot_at for row in await world.rows(made)] == expected(made, world.now)
+    assert [row.slot_at for row in await world.rows(automation)] == expected(automation, world.now)
 
 
 async def test_a_run_moved_later_waits_for_its_new_time(world: World) -> None:
     """run_at is when it will really run. See docs/design/schedule.md#terms."""
-    made = await world.create()
-    first = made.next_run_at or world.now
-    moved = slot(made, first, run_at=first + timedelta(hours=5), moved_from=first, version=1)
-    await world.store_row(made, moved)
+    automation = await world.create()
+    first = automation.next_run_at or world.now
+    moved = slot(automation, first, run_at=first + timedelta(hours=5), moved_from=first, version=1)
+    await world.store_row(automation, moved)
     await world.clock.advance_to(first + timedelta(hours=4))
     await world.dispatch()
-    assert await world.rows(made) == [moved]
+    assert await world.rows(automation) == [moved]
     await world.clock.advance(3600)
     await world.dispatch()
-    [row] = await world.rows(made)
+    [row] = await world.rows(automation)
     assert (row.state, row.version, row.run_at) == (QUEUED, 1, moved.run_at)
 
 
 async def test_once_runs_once_and_stays_active(world: World) -> None:
     """See docs/design/schedule.md#slot-rules."""
-    made = await due(world, schedule={"cadence": "once", "run_at": "12:00", "date": "2026-05-03"})
+    automation = await due(world, schedule={"cadence": "once", "run_at": "12:00", "date": "2026-05-03"})
     await world.dispatch()
-    after = await world.read(made)
+    after = await world.read(automation)
     assert (after.state, after.next_run_at) == (AutomationState.ACTIVE, None)
     await world.clock.advance(400 * 24 * 3600)
     await world.dispatch()
-    assert len(await world.rows(made)) == 1
+    assert len(await world.rows(automation)) == 1
 
 
 async def test_what_has_no_slots_is_never_due(world: World) -> None:
@@ -339,47 +343,47 @@ async def test_what_has_no_slots_is_never_due(world: World) -> None:
 
 async def test_a_clock_set_back_decides_nothing_again(world: World) -> None:
     """A clock set back re-decides nothing. See docs/design/schedule.md#dispatch."""
-    made = await world.create(schedule=HOURLY)
-    await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=5))
+    automation = await world.create(schedule=HOURLY)
+    await world.clock.advance_to((automation.next_run_at or world.now) + timedelta(hours=5))
     await world.dispatch()
-    rows, following = await world.rows(made), (await world.read(made)).next_run_at
+    rows, following = await world.rows(automation), (await world.read(automation)).next_run_at
     world.clock.jump(-3 * 3600)
     await world.dispatch()
-    assert await world.rows(made) == rows
-    assert (await world.read(made)).next_run_at == following
+    assert await world.rows(automation) == rows
+    assert (await world.read(automation)).next_run_at == following
     await world.clock.advance(6 * 3600)
     await world.dispatch()
-    assert [row.slot_at for row in await world.rows(made)] == expected(made, world.now)
+    assert [row.slot_at for row in await world.rows(automation)] == expected(automation, world.now)
 
 
 async def test_resuming_under_a_clock_set_back_runs_no_slot_twice(world: World) -> None:
     """A stored row of any state accounts for its slot. See docs/design/runs.md#principles."""
-    made = await world.create(schedule=HOURLY)
-    await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=5))
+    automation = await world.create(schedule=HOURLY)
+    await world.clock.advance_to((automation.next_run_at or world.now) + timedelta(hours=5))
     await world.dispatch()
-    rows = await world.rows(made)
-    await world.turn("pause", made)
+    rows = await world.rows(automation)
+    await world.turn("pause", automation)
     world.clock.jump(-3 * 3600)
-    resumed = await world.turn("resume", made)
+    resumed = await world.turn("resume", automation)
     assert resumed.next_run_at == rows[-1].slot_at + timedelta(hours=1)
 
 
 async def test_simultaneous_ticks_give_one_run(world: World) -> None:
     """At most one run per slot ever. See docs/design/schedule.md#what-a-due-slot-becomes."""
-    made = [await world.create() for _ in range(6)]
+    automations = [await world.create() for _ in range(6)]
     await world.clock.advance(2 * 3600 + 540)
     await asyncio.gather(*(world.dispatch(until_done=False) for _ in range(4)))
-    for automation in made:
+    for automation in automations:
         assert len(await world.runs(automation)) == len(await world.rows(automation)) == 1
 
 
 async def test_a_tick_and_a_pause_exclude_each_other(world: World) -> None:
     """Under the schedule's lock. See docs/design/schedule.md#dispatch."""
-    made = await due(world)
-    await asyncio.gather(world.dispatch(until_done=False), world.turn("pause", made))
+    automation = await due(world)
+    await asyncio.gather(world.dispatch(until_done=False), world.turn("pause", automation))
     await world.dispatch()
-    [row] = await world.rows(made)
-    [run] = await world.runs(made)
+    [row] = await world.rows(automation)
+    [run] = await world.runs(automation)
     assert (row.state, run.status) == (QUEUED, RunStatus.CANCELLED)
 
 
@@ -401,14 +405,16 @@ class TestPoison:
 
     async def broken(self, world: World) -> Automation:
         """An automation whose zone the zone database has lost."""
-        made = await world.create()
+        automation = await world.create()
 
         async def spoil(tx: Tx) -> None:
-            found = await automations.get(tx, made.org, made.id)
-            await automations.save(tx, made.org, replace(found, timezone="Atlantis/Capital"), was=1)
+            found_automation = await automations.get(tx, automation.org, automation.id)
+            await automations.save(
+                tx, automation.org, replace(found_automation, timezone="Atlantis/Capital"), was=1
+            )
 
         await world.write(spoil)
-        return made
+        return automation
 
     async def test_the_others_are_dispatched(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """a row that raises is rolled back and put off, no matter who shares its transaction"""
@@ -417,7 +423,7 @@ class TestPoison:
         good = [await world.create(schedule=HOURLY) for _ in range(4)]
         await world.clock.advance(2 * 3600 + 540)  # more than one slot of each: the long way
         await world.dispatch()
-        assert [len(await world.runs(one)) for one in good] == [1] * 4
+        assert [len(await world.runs(automation)) for automation in good] == [1] * 4
         assert await world.rows(bad) == []
         assert (await world.read(bad)).next_run_at == bad.next_run_at
         assert any("dispatch_failed" in line for line in world.lines)
@@ -436,7 +442,7 @@ class TestPoison:
             if len(world.lines) > before:
                 failed_at.append(world.now)
             await world.clock.advance(60)
-        gaps = [(two - one) // timedelta(minutes=1) for one, two in pairwise(failed_at)]
+        gaps = [(two - item) // timedelta(minutes=1) for item, two in pairwise(failed_at)]
         assert gaps == [1, 2, 4, 8]
         after = await world.read(bad)
         assert (after.state, after.paused_by) == (AutomationState.PAUSED, PausedBy.SYSTEM)
@@ -472,16 +478,18 @@ class TestPoison:
 
 async def test_a_year_of_random_downtimes_loses_and_doubles_nothing(world: World) -> None:
     """Over clock changes and standstills of minutes, days and months. See docs/design/runs.md#principles."""
-    made = await world.create(
+    automation = await world.create(
         schedule={"cadence": "daily", "run_at": "02:30"}, timezone="Australia/Lord_Howe"
     )
     for hours in (1, 30, 0.2, 24, 700, 3, 24, 24, 2200, 50, 9, 0.1, 400, 24 * 60, 5, 90):
         await world.clock.advance(hours * 3600)
         await world.dispatch()
-        await world.end(made)
-    rows = await world.rows(made)
-    assert [row.slot_at for row in rows] == expected(made, world.now)
-    assert {row.slot_at for row in rows if row.run_id} == {run.slot_at for run in await world.runs(made)}
+        await world.end(automation)
+    rows = await world.rows(automation)
+    assert [row.slot_at for row in rows] == expected(automation, world.now)
+    assert {row.slot_at for row in rows if row.run_id} == {
+        run.slot_at for run in await world.runs(automation)
+    }
 
 
 async def test_dispatch_waits_for_a_schedule_somebody_edits(postgresql_url: str, clock: FakeClock) -> None:
@@ -491,11 +499,11 @@ async def test_dispatch_waits_for_a_schedule_somebody_edits(postgresql_url: str,
     """
     engine = await PostgresEngine.open(postgresql_url, size=4, clock=clock, test=True)
     world = await make_world(engine, clock)
-    made = await due(world)
+    automation = await due(world)
     held, go = asyncio.Event(), asyncio.Event()
 
     async def edit(tx: Tx) -> None:
-        await locking.lock(tx, made.org, made.id)
+        await locking.lock(tx, automation.org, automation.id)
         held.set()
         await go.wait()
 
@@ -504,7 +512,7 @@ async def test_dispatch_waits_for_a_schedule_somebody_edits(postgresql_url: str,
     await world.dispatch(until_done=False)
     go.set()
     await editing
-    assert await world.rows(made) == []
+    assert await world.rows(automation) == []
     await world.dispatch()
-    assert len(await world.rows(made)) == 1
+    assert len(await world.rows(automation)) == 1
     await engine.close()

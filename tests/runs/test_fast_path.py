@@ -161,13 +161,13 @@ class Both:
                 for n, mode, key in requests
             ]
         )
-        for one, other in zip(fast, slow, strict=True):
-            if isinstance(one, str) or isinstance(other, str):
-                assert one == other
+        for item, other in zip(fast, slow, strict=True):
+            if isinstance(item, str) or isinstance(other, str):
+                assert item == other
                 continue
-            assert one.replayed == other.replayed
-            if not one.replayed:
-                self.fast.runs.append(one.run)
+            assert item.replayed == other.replayed
+            if not item.replayed:
+                self.fast.runs.append(item.run)
                 self.slow.runs.append(other.run)
 
     async def same(self, act: Act) -> None:
@@ -214,8 +214,8 @@ class Both:
             self.patch.undo()
             await _hide_due(other, hidden=False)
         for side in (self.fast, self.slow):
-            known = {run.id for run in side.runs}
-            fresh = [row for row in (await _rows(side, ["runs"]))["runs"] if row["id"] not in known]
+            run_ids = {run.id for run in side.runs}
+            fresh = [row for row in (await _rows(side, ["runs"]))["runs"] if row["id"] not in run_ids]
             for row in sorted(fresh, key=partial(_order, side)):
                 get = partial(runs.get, org=side.shop.owner.org, run=row["id"])
                 side.runs.append(await side.shop.read(get))
@@ -254,10 +254,10 @@ class Both:
         rows = [await _named_rows(side) for side in (self.fast, self.slow)]
         for table in TABLES:
             fast, slow = [sorted(of_side[table], key=repr) for of_side in rows]
-            for one, other in zip(fast, slow, strict=True):
-                assert one == other, (
+            for record, other in zip(fast, slow, strict=True):
+                assert record == other, (
                     table,
-                    {key: (one[key], other[key]) for key in one if one[key] != other[key]},
+                    {key: (record[key], other[key]) for key in record if record[key] != other[key]},
                 )
 
 
@@ -287,7 +287,7 @@ async def _named_rows(side: Side) -> dict[str, list[dict[str, Any]]]:
     """The rows of each table with the names of the side's objects in place of their ids."""
     shop = side.shop
     names: dict[object, str] = {run.id: f"run {number}" for number, run in enumerate(side.runs)}
-    names |= {one.id: f"automation {number}" for number, one in enumerate(side.automations)}
+    names |= {automation.id: f"automation {number}" for number, automation in enumerate(side.automations)}
     texts = {str(connection.integration_id): kind for kind, connection in shop.connections.items()}
     return {
         table: [

@@ -63,8 +63,8 @@ async def test_depth_and_age_of_the_queue_are_told(shop: Shop) -> None:
     assert figures(ctx, "steward_workers", "lease") == {"held": 1, "expired": 0}
     await shop.clock.advance(86_400)
     await worker.export_gauges(hired)
-    behind = ctx.metrics.value("steward_schedule_behind_seconds")
-    assert 0 < behind < 86_400
+    lagging = ctx.metrics.value("steward_schedule_behind_seconds")
+    assert 0 < lagging < 86_400
     assert figures(ctx, "steward_workers", "lease") == {"held": 0, "expired": 1}
     assert ctx.metrics.value("steward_lease_left_seconds") == 0
     before = ctx.metrics.value("steward_run_start_seconds")

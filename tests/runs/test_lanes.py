@@ -19,11 +19,11 @@ async def queue_of(shop: Shop, run: Run) -> Queue:
 
 async def live(shop: Shop, automation: Automation) -> list[RunId]:
     """Runs of the automation that run or wait for approval."""
-    found = []
+    collected = []
     for status in (RunStatus.RUNNING, RunStatus.WAITING_APPROVAL):
         ids = partial(transitions.ids_of, org=shop.owner.org, automation=automation.id, status=status)
-        found += [run for run, _, _ in await shop.read(ids)]
-    return found
+        collected += [run for run, _, _ in await shop.read(ids)]
+    return collected
 
 
 async def test_a_second_live_run_waits_for_the_first(shop: Shop) -> None:
@@ -72,12 +72,12 @@ async def test_test_runs_neither_block_nor_are_blocked(shop: Shop) -> None:
     automation = await shop.hiding(threshold=5)
     held = await shop.waiting(automation)
     trials = [await shop.run_now(automation, Mode.TEST) for _ in range(2)]
-    behind = await shop.run_now(automation)
+    lagging = await shop.run_now(automation)
     assert [await queue_of(shop, run) for run in trials] == [Queue.READY, Queue.READY]
     await shop.drain()
     assert [(await shop.run(run)).status for run in trials] == [RunStatus.SUCCEEDED] * 2
     assert (await shop.run(held)).status is RunStatus.WAITING_APPROVAL
-    assert (await shop.run(behind)).status is RunStatus.QUEUED
+    assert (await shop.run(lagging)).status is RunStatus.QUEUED
 
 
 async def test_a_live_run_goes_at_once_beside_a_test_run(shop: Shop) -> None:

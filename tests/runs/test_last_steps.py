@@ -28,13 +28,13 @@ DONE, RUNNING = RunStatus.SUCCEEDED, RunStatus.RUNNING
 async def ended(shop: Shop, run: Run, lease: Lease, *, name: str = "look") -> FinishResult:
     """Ends the run well with a step of this name."""
     end = RunEnd(DONE, message="Done.", result={"seen": 1})
-    wanted = FinishRequest(
+    expected = FinishRequest(
         lease, end, run.automation_id, run.mode, shop.service.worker_context.automation_rules
     )
     step = point(shop, lease, name=name)
     assert step.ended is not None
-    kept = checkpoint.step_point(step, step.ended)
-    return await finish.end_with_step(shop.engine, shop.clock.now(), wanted, kept)
+    step_point = checkpoint.step_point(step, step.ended)
+    return await finish.end_with_step(shop.engine, shop.clock.now(), expected, step_point)
 
 
 async def failed(tx: Tx, automation: Automation) -> int:
@@ -49,9 +49,9 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
     See docs/design/storage.md#group-commit.
     """
     ctx, hired = shop.service.worker_context, await shop.hired()
-    made = [await shop.hiding() for _ in range(4)]
-    runs = [await shop.run_now(automation) for automation in made]
-    behind = [await shop.run_now(automation) for automation in made]
+    automations = [await shop.hiding() for _ in range(4)]
+    runs = [await shop.run_now(automation) for automation in automations]
+    lagging = [await shop.run_now(automation) for automation in automations]
     held = await shop.claimed()
     leases = [held[run.id] for run in runs]
     await asyncio.gather(*(shop.begun(lease) for lease in leases))
@@ -74,10 +74,10 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
     assert [run.last_seq for run in after] == [1, 1, 0, 0]
     assert [len(await shop.steps(run)) for run in runs] == [run.last_seq for run in after]
     assert [row["finished_at"] for row in await shop.steps(runs[0])] == [wire_time(shop.clock.now())]
-    failures = [await shop.read(partial(failed, automation=automation)) for automation in made]
+    failures = [await shop.read(partial(failed, automation=automation)) for automation in automations]
     assert failures == [0, 3, 3, 3]
     free = await claim.claim(ctx.engine, ctx.clock.now(), hired.id, free=9, full=[])
-    assert {lease.run for lease in free} == {behind[0].id}
+    assert {lease.run for lease in free} == {lagging[0].id}
 
 
 async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Shop, database_url: str) -> None:
@@ -97,8 +97,8 @@ async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Sho
         await schedules.lock(tx, shop.owner.org, run.automation_id)
         # The third fails the call it shares with the second, which then goes by itself.
         ends.extend(
-            asyncio.ensure_future(ended(shop, one, held[one.id], name=LONG if one is runs[2] else "look"))
-            for one in runs
+            asyncio.ensure_future(ended(shop, item, held[item.id], name=LONG if item is runs[2] else "look"))
+            for item in runs
         )
         while not await watcher.fetchval(BLOCKED):
             assert not ends[1].done()

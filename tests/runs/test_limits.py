@@ -51,7 +51,7 @@ async def test_a_run_no_worker_took_in_time_expires(shop: Shop) -> None:
     See docs/design/api/runs.md#states.
     """
     automation = await shop.hiding()
-    run, behind = await shop.run_now(automation), await shop.run_now(automation)
+    run, lagging = await shop.run_now(automation), await shop.run_now(automation)
     hired = await shop.hired()
     limit = hired.ctx.worker_rules.queue_limit.total_seconds()
     await shop.clock.advance(limit - 0.001)
@@ -59,7 +59,7 @@ async def test_a_run_no_worker_took_in_time_expires(shop: Shop) -> None:
     assert (await shop.run(run)).status is RunStatus.QUEUED
     await shop.clock.advance(0.001)
     await worker.expire_unstarted(hired)
-    for ended in (await shop.run(run), await shop.run(behind)):
+    for ended in (await shop.run(run), await shop.run(lagging)):
         assert (ended.status, ended.code) == (RunStatus.EXPIRED, "not_started")
         assert (ended.started_at, ended.summary) == (None, None)
     assert (await shop.drained(automation)).status is RunStatus.WAITING_APPROVAL
@@ -182,8 +182,8 @@ async def test_more_data_than_a_run_may_keep_fails_it_after_a_lost_worker_too(
 ) -> None:
     """Total per run at most 64 MiB, no matter who wrote it. See docs/design/runs.md#checkpoints."""
     whole = await shop.waiting(await shop.pricing())
-    kept = await shop.read(partial(steps.values, org=shop.owner.org, run=whole.id))
-    monkeypatch.setattr(steps, "RUN_BYTES", sum(value.stored_bytes for value in kept) - 1)
+    stored_step_values = await shop.read(partial(steps.values, org=shop.owner.org, run=whole.id))
+    monkeypatch.setattr(steps, "RUN_BYTES", sum(value.stored_bytes for value in stored_step_values) - 1)
     run = await shop.run_now(await shop.pricing())
     await killed(shop, "after_checkpoint")
     assert (await shop.until_settled(run)).code == "too_much_data"
@@ -200,9 +200,9 @@ async def test_what_runs_now_is_shown_while_it_runs(shop: Shop) -> None:
     assert (await shop.run(run)).current_step is None  # a step of less than a second is not worth a write
     await shop.clock.advance(2)
     await tasks.note_progress(hired.ctx)
-    shown = (await shop.run(run)).current_step
-    assert shown is not None
-    assert (shown["name"], shown["kind"], shown["done"]) == ("read-stock", "read", 0)
+    current_step = (await shop.run(run)).current_step
+    assert current_step is not None
+    assert (current_step["name"], current_step["kind"], current_step["done"]) == ("read-stock", "read", 0)
     await shop.clock.advance(8)
     await going
     waits = await shop.run(run)
@@ -217,8 +217,8 @@ async def test_a_defect_of_a_step_ends_its_run_and_no_other(
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
     """
 
-    async def broken(at: StepContext) -> None:
-        raise ZeroDivisionError(at.run_id)
+    async def broken(context: StepContext) -> None:
+        raise ZeroDivisionError(context.run_id)
 
     template: Any = shop.service.worker_context.automation_rules.templates["hide-out-of-stock-products"]
     monkeypatch.setitem(template.steps, "pick-sold-out", broken)
@@ -239,7 +239,7 @@ async def test_a_defect_while_changes_are_made_leaves_them_told_truly(shop: Shop
     """
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
-    said = (await shop.changes(run))[0].message
+    message = (await shop.changes(run))[0].message
 
     def broken(point: str) -> None:
         if point == "after_call":
@@ -253,11 +253,11 @@ async def test_a_defect_while_changes_are_made_leaves_them_told_truly(shop: Shop
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "step_failed")
     first, *others = await shop.changes(run)
-    assert (first.outcome, first.message) == (Outcome.UNKNOWN, f"{said} {STILL_OPEN}")
-    assert {one.outcome for one in others} == {Outcome.CANCELLED}
+    assert (first.outcome, first.message) == (Outcome.UNKNOWN, f"{message} {STILL_OPEN}")
+    assert {change.outcome for change in others} == {Outcome.CANCELLED}
     await shop.pass_time(minutes=10)
     first, *_ = await shop.changes(run)
-    assert (first.outcome, first.message) == (Outcome.APPLIED, said)
+    assert (first.outcome, first.message) == (Outcome.APPLIED, message)
     assert len(shop.writes()) == 1
     corrected = await shop.run(run)
     assert replace(corrected, summary=None) == replace(ended, summary=None)

@@ -12,11 +12,11 @@ async def test_a_run_waits_and_then_makes_exactly_the_approved_changes(shop: Sho
     """See docs/design/security.md#promises and docs/design/api/runs.md#states."""
     run = await shop.drained(await shop.pricing())
     assert (run.status, run.code) == (RunStatus.WAITING_APPROVAL, None)
-    asked = await shop.changes(run)
-    assert [change.outcome for change in asked] == [Outcome.PROPOSED] * 10
+    changes = await shop.changes(run)
+    assert [change.outcome for change in changes] == [Outcome.PROPOSED] * 10
     assert shop.writes() == []
 
-    left_out = asked[3:5]
+    left_out = changes[3:5]
     await shop.approve(run, leave_out=left_out)
     await shop.drain()
 
@@ -26,7 +26,7 @@ async def test_a_run_waits_and_then_makes_exactly_the_approved_changes(shop: Sho
     assert outcomes.count(Outcome.APPLIED) == 8
     assert outcomes[3:5] == [Outcome.DECLINED] * 2
     written = {str(item["id"]) for entry in shop.applied() for item in entry["objects"]}
-    approved = [change.proposal.object.id or "" for change in asked if change not in left_out]
+    approved = [change.proposal.object.id or "" for change in changes if change not in left_out]
     assert written == {target.rpartition("/")[2] for target in approved}
     assert ended.summary is not None
     assert ended.result is not None
@@ -73,9 +73,9 @@ async def test_who_connected_and_who_decided_is_remembered_for_good(shop: Shop) 
         return [(row["action"], row["actor"], row["object_kind"]) for row in rows]
 
     person = str(shop.owner.person)
-    found = await shop.read(lines)
-    assert found.count(("connected", person, "connection")) == 3
-    assert found.count(("approved", person, "approval")) == 1
+    collected = await shop.read(lines)
+    assert collected.count(("connected", person, "connection")) == 3
+    assert collected.count(("approved", person, "approval")) == 1
 
     async def forget(tx: Tx) -> int:
         return await tx.execute("DELETE FROM audit_log WHERE org_id = :org", {"org": shop.owner.org})

@@ -21,7 +21,7 @@ async def assert_told(shop: Shop, run: Run, ended: Run) -> None:
     assert "Only a part of it was made" in (first.message or "")
     assert "the visibility" in (first.message or "")
     assert "the tags" in (first.message or "")
-    assert {one.outcome for one in others} == {Outcome.CANCELLED}
+    assert {change.outcome for change in others} == {Outcome.CANCELLED}
     last = (await shop.steps(run))[-1]
     assert (last["status"], last["counts"]["failed"]) == ("failed", 1)
     assert f"1 failed, {len(others)} cancelled" in last["message"]
@@ -67,5 +67,5 @@ async def test_a_conflict_beside_a_written_part_names_what_was_written(shop: Sho
         "Stock 0. Only a part of it was made: the new tag “auto-hidden”, the visibility. Not made: the tags."
         " It was changed in the meantime and was left unchanged. Look at it in the store."
     )
-    assert {one.outcome for one in others} == {Outcome.APPLIED}
+    assert {change.outcome for change in others} == {Outcome.APPLIED}
     assert counts_of(ended)["failed"] == 1

@@ -156,9 +156,9 @@ async def test_a_runs_changes_are_listed_by_step_and_outcome(shop: Shop, reader:
 
     # As if a later step had asked for the first four: a page may end in one step and go on in the next.
     async def apart(tx: Tx) -> int:
-        given = {"run": run.id, "ids": ids[:4]}
+        supplied_values = {"run": run.id, "ids": ids[:4]}
         return await tx.execute(
-            "UPDATE changes SET seq = seq + 1 WHERE run_id = :run AND id IN (:ids)", given
+            "UPDATE changes SET seq = seq + 1 WHERE run_id = :run AND id IN (:ids)", supplied_values
         )
 
     assert await shop.write(apart) == 4
@@ -183,9 +183,9 @@ async def test_no_token_decides(shop: Shop, reader: Caller) -> None:
     See docs/design/api/conventions.md#scope and docs/design/api/approvals.md#requests.
     """
     run = await shop.waiting(await shop.pricing())
-    asked = await shop.approval(run)
+    asked_approval = await shop.approval(run)
     for act in ("approve", "reject"):
-        for approval in (asked.id, "01KAH1B9ZX7Y5W3V1T9S7R5Q3P"):
+        for approval in (asked_approval.id, "01KAH1B9ZX7Y5W3V1T9S7R5Q3P"):
             heard = await reader.post(f"/v1/automations/approvals/{approval}/{act}", {"version": 1})
             assert (heard.status, heard.code) == (403, "forbidden")
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL

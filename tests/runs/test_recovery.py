@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 async def hot(shop: Shop, run: Run) -> RunState:
     """The run's own row."""
-    found = await shop.read(partial(transitions.read_state, org=shop.owner.org, run=run.id))
-    assert found is not None
-    return found
+    state = await shop.read(partial(transitions.read_state, org=shop.owner.org, run=run.id))
+    assert state is not None
+    return state
 
 
 async def approved(shop: Shop) -> Run:
@@ -81,7 +81,7 @@ async def test_a_run_lost_three_times_finds_out_what_was_done_and_fails(shop: Sh
     assert ended.summary is not None
     first, *others = await shop.changes(run)
     assert first.outcome is Outcome.APPLIED
-    assert {one.outcome for one in others} == {Outcome.CANCELLED}
+    assert {change.outcome for change in others} == {Outcome.CANCELLED}
     assert sum(written(shop).values()) == 1
 
 
@@ -156,8 +156,8 @@ async def test_what_was_taken_again_meanwhile_is_not_given_up(shop: Shop) -> Non
     assert await shop.write(give_up) == 1
     await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     assert await shop.write(give_up) == 0
-    left = await hot(shop, run)
-    assert (left.queue, left.attempt) == (Queue.LEASED, 2)
+    remaining = await hot(shop, run)
+    assert (remaining.queue, remaining.attempt) == (Queue.LEASED, 2)
 
 
 async def test_a_restart_on_the_same_host_need_not_wait_for_the_lease(shop: Shop) -> None:
@@ -215,7 +215,7 @@ async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, at:
     await shop.drain()
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
     assert max(written(shop).values()) == 1
     assert sum(written(shop).values()) == 10
 
@@ -236,8 +236,8 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
     await shop.clock.settle()
     await shop.clock.advance(2)
     await asyncio.wait_for(going, 30)
-    left = await hot(shop, run)
-    assert (left.queue, left.status, left.attempt) == (Queue.READY, RunStatus.QUEUED, 1)
+    remaining = await hot(shop, run)
+    assert (remaining.queue, remaining.status, remaining.attempt) == (Queue.READY, RunStatus.QUEUED, 1)
     others = await shop.engine.read(shop.clock.now(), partial(workers.others, own_id=WorkerId(0)))
     assert hired.id not in [other.id for other in others]
     assert len(shop.applied()) == 1

@@ -32,14 +32,14 @@ async def counted(shop: Shop, *tables: str) -> dict[str, int]:
     """Rows of the organisation, by table."""
 
     async def count(tx: Tx) -> dict[str, int]:
-        found = {}
+        collected = {}
         for table in tables:
             row = await tx.first(
                 f"SELECT count(*) AS n FROM {table} WHERE org_id = :org", {"org": shop.owner.org}
             )
             assert row is not None
-            found[table] = row["n"]
-        return found
+            collected[table] = row["n"]
+        return collected
 
     return await shop.read(count)
 
@@ -77,8 +77,8 @@ async def test_a_run_goes_with_all_it_holds_when_its_time_is_over(shop: Shop) ->
     await until(shop, ended, HISTORY)
     assert (await shop.run(ended)).status is RunStatus.SUCCEEDED
     await until(shop, ended, HISTORY + STORED)
-    left = await counted(shop, *OF_A_RUN, "approvals")
-    assert left == dict.fromkeys(OF_A_RUN, 0) | {"approvals": 1}
+    remaining = await counted(shop, *OF_A_RUN, "approvals")
+    assert remaining == dict.fromkeys(OF_A_RUN, 0) | {"approvals": 1}
     with pytest.raises(NotFound):
         await shop.run(ended)
     rows = await shop.read(partial(approval_rows, org=shop.owner.org))
@@ -108,8 +108,8 @@ async def test_what_is_not_over_stays_however_old(shop: Shop) -> None:
     await shop.drain()
     open_run = await shop.run_now(await shop.hiding())
     await shop.clock.advance((HISTORY + timedelta(days=1)).total_seconds())
-    found = await shop.read(partial(runs_left, org=shop.owner.org))
-    assert {waiting.id, ended.id, open_run.id} == found
+    collected = await shop.read(partial(runs_left, org=shop.owner.org))
+    assert {waiting.id, ended.id, open_run.id} == collected
     for _ in range(3):
         await worker.apply_retention(hired)
     assert await shop.read(partial(runs_left, org=shop.owner.org)) == {open_run.id}
@@ -202,16 +202,16 @@ async def slots_decided(tx: Tx, org: int) -> int:
 async def test_a_pass_looks_into_some_organizations(shop: Shop) -> None:
     """Each pass takes the next ones, at the limit and one past it, and begins again behind the last."""
     shops = [shop, await neighbour(shop)]
-    for each in shops:
-        await each.drained(await each.hiding(), Mode.TEST)
-    orgs = [each.owner.org for each in shops]
+    for each_shop in shops:
+        await each_shop.drained(await each_shop.hiding(), Mode.TEST)
+    orgs = [item.owner.org for item in shops]
     ctx = (await shop.hired()).ctx
     await shop.clock.advance((HISTORY + STORED).total_seconds())
 
-    async def swept(after: int, most: int) -> tuple[tuple[bool, int], list[bool]]:
-        passed = await tasks.apply_retention(ctx, ctx.retention, after=after, most_orgs=most)
-        left = [await each.read(partial(runs_left, org=each.owner.org)) for each in shops]
-        return passed, [runs == set() for runs in left]
+    async def swept(after: int, limit: int) -> tuple[tuple[bool, int], list[bool]]:
+        passed = await tasks.apply_retention(ctx, ctx.retention, after=after, most_orgs=limit)
+        remaining = [await entry.read(partial(runs_left, org=entry.owner.org)) for entry in shops]
+        return passed, [runs == set() for runs in remaining]
 
     assert await swept(orgs[0], 1) == ((False, orgs[1]), [False, True])
     assert await swept(orgs[1], 1) == ((False, orgs[0]), [True, True])
@@ -240,8 +240,8 @@ async def test_months_are_made_ahead_and_dropped_behind(
         )
         return [row["relname"].removeprefix(f"{table}_") for row in rows]
 
-    made = ["2026_05", "2026_06", "2026_07", "2026_08"]
-    assert (await months("steps"))[:4] == made
+    created_items = ["2026_05", "2026_06", "2026_07", "2026_08"]
+    assert (await months("steps"))[:4] == created_items
     assert await owner.fetchval("SELECT count(*) FROM steps_2026_05") > 0
     assert await owner.fetchval("SELECT count(*) FROM steps_default") == 0
     await shop.clock.advance(timedelta(days=70).total_seconds())
@@ -256,11 +256,11 @@ async def test_months_are_made_ahead_and_dropped_behind(
     assert await shop.read(partial(runs_left, org=shop.owner.org)) == set(), ended.id
     await worker.rotate_partitions(hired)
     now = shop.clock.now()
-    left = await months("steps")
-    assert f"{now:%Y_%m}" in left
-    assert not [month for month in left if month < f"{now - timedelta(days=8):%Y_%m}"]
+    remaining = await months("steps")
+    assert f"{now:%Y_%m}" in remaining
+    assert not [month for month in remaining if month < f"{now - timedelta(days=8):%Y_%m}"]
     assert "2026_05" not in await months("changes")
-    assert set(made) <= set(await months("audit_log"))  # the record of who did what is kept for good
+    assert set(created_items) <= set(await months("audit_log"))  # the record of who did what is kept for good
     await owner.close()
     await shop.service.close()
 

@@ -59,9 +59,9 @@ def part(operation: str, target: str, value: int = 1, store: IntegrationId = STO
 
 def changes(*parts: Sequence[Part]) -> list[list[Piece]]:
     """The pieces of one change for each list of parts."""
-    made = []
-    for position, own in enumerate(parts):
-        proposal = Proposal(ObjectRef("product", "1", "It"), Action.UPDATE, (), tuple(own), STORE)
+    created_items = []
+    for position, own_parts in enumerate(parts):
+        proposal = Proposal(ObjectRef("product", "1", "It"), Action.UPDATE, (), tuple(own_parts), STORE)
         change = Change(
             id=ChangeId(f"{position:026}"),
             run_id=RUN,
@@ -78,15 +78,15 @@ def changes(*parts: Sequence[Part]) -> list[list[Piece]]:
         )
         keys = [
             effect_key(RUN, "step", "", position=position, part=number, version=1)
-            for number in range(1, len(own) + 1)
+            for number in range(1, len(own_parts) + 1)
         ]
-        made.append(
+        created_items.append(
             [
-                Piece(change, number, one, key)
-                for number, (one, key) in enumerate(zip(own, keys, strict=True), 1)
+                Piece(change, number, part, key)
+                for number, (part, key) in enumerate(zip(own_parts, keys, strict=True), 1)
             ]
         )
-    return made
+    return created_items
 
 
 PARTS = st.builds(
@@ -113,43 +113,48 @@ def test_every_part_is_sent_once_and_in_the_order_of_its_change(
 ) -> None:
     """Part 2 is sent once part 1 went well; what follows a part that did not is never sent"""
     every = changes(*made)
-    order = {piece.key: at for at, piece in enumerate(piece for pieces in every for piece in pieces)}
-    known: dict[str, tuple[Outcome, str | None]] = {}
+    order = {piece.key: index for index, piece in enumerate(piece for pieces in every for piece in pieces)}
+    known_by_name: dict[str, tuple[Outcome, str | None]] = {}
     sent: list[Piece] = []
-    while unsettled := [own for own in every if any(piece.key not in known for piece in own)]:
-        planned = rounds.next_round(unsettled, known, Planned(), max_parts=limit)
+    while unsettled := [
+        own_pieces for own_pieces in every if any(piece.key not in known_by_name for piece in own_pieces)
+    ]:
+        planned = rounds.next_round(unsettled, known_by_name, Planned(), max_parts=limit)
         assert planned.blocked or planned.requests
         for piece, outcome, _ in planned.blocked:
-            earlier = [known[own.key][0] for own in every[piece.change.position][: piece.number - 1]]
+            earlier = [
+                known_by_name[own_piece.key][0]
+                for own_piece in every[piece.change.position][: piece.number - 1]
+            ]
             assert set(earlier) - {Outcome.APPLIED, Outcome.UNCHANGED}
-            known[piece.key] = (outcome, None)
+            known_by_name[piece.key] = (outcome, None)
         requested = [piece for request in planned.requests for piece in request]
         for request in planned.requests:
             assert len({(piece.part.operation, piece.part.integration_id) for piece in request}) == 1
             assert len({piece.part.target.rpartition("/")[0] for piece in request}) == 1
         for piece in rounds.one_of_each_object(requested):
-            _may_be_sent(piece, every, known, order)
-            known[piece.key] = (fates[len(sent) % len(fates)], None)
+            _may_be_sent(piece, every, known_by_name, order)
+            known_by_name[piece.key] = (fates[len(sent) % len(fates)], None)
             sent.append(piece)
     assert max(Counter(piece.key for piece in sent).values(), default=1) == 1
 
 
 def _may_be_sent(
-    piece: Piece, every: list[list[Piece]], known: dict[str, Any], order: dict[str, int]
+    piece: Piece, every: list[list[Piece]], known_by_name: dict[str, Any], order: dict[str, int]
 ) -> None:
     """Everything that has to be settled before the piece is."""
-    assert piece.key not in known
-    for own in every[piece.change.position][: piece.number - 1]:
-        assert known[own.key][0] in (Outcome.APPLIED, Outcome.UNCHANGED)
-    before = [one for pieces in every for one in pieces if order[one.key] < order[piece.key]]
-    for one in before:
-        same_object = (one.part.integration_id, one.part.target) == (
+    assert piece.key not in known_by_name
+    for own_piece in every[piece.change.position][: piece.number - 1]:
+        assert known_by_name[own_piece.key][0] in (Outcome.APPLIED, Outcome.UNCHANGED)
+    before = [item for pieces in every for item in pieces if order[item.key] < order[piece.key]]
+    for each_piece in before:
+        same_object = (each_piece.part.integration_id, each_piece.part.target) == (
             piece.part.integration_id,
             piece.part.target,
         )
-        in_turn = one.part.operation in IN_TURN or piece.part.operation in IN_TURN
-        if (same_object and one.part != piece.part) or in_turn:
-            assert one.key in known
+        in_turn = each_piece.part.operation in IN_TURN or piece.part.operation in IN_TURN
+        if (same_object and each_piece.part != piece.part) or in_turn:
+            assert each_piece.key in known_by_name
 
 
 def _sizes(every: list[list[Piece]], *, shop: Planned | None = None, limit: int | None = None) -> list[int]:
@@ -164,9 +169,9 @@ def test_parts_of_many_changes_share_a_request() -> None:
     assert _sizes(every) == [100]
     assert _sizes(every, limit=7) == [7]
     assert _sizes(changes(*two[:99])) == [99]
-    first = {own[0].key: (Outcome.APPLIED, None) for own in every[:100]}
+    first = {pieces[0].key: (Outcome.APPLIED, None) for pieces in every[:100]}
     then = rounds.next_round(every, first, Planned())
-    assert [piece.key for piece in then.requests[0]] == [own[1].key for own in every[:100]]
+    assert [piece.key for piece in then.requests[0]] == [own_pieces[1].key for own_pieces in every[:100]]
 
 
 def test_variations_go_by_their_product_and_are_read_together() -> None:
@@ -183,21 +188,25 @@ def test_a_platform_that_takes_250_gets_250() -> None:
 
 def test_what_cannot_be_undone_goes_one_by_one_and_in_turn() -> None:
     """A cancelled order is not put back: it is read again just before, and nothing overtakes it"""
-    made = [[part("order.set_tags", "1")], [part("order.cancel", "2")], [part("order.set_tags", "3")]]
-    every, known = changes(*made), {}
-    for own in every:
-        planned = rounds.next_round(every, known, Planned())
-        assert planned.requests == ((own[0],),)
-        known[own[0].key] = (Outcome.APPLIED, None)
+    created_items = [
+        [part("order.set_tags", "1")],
+        [part("order.cancel", "2")],
+        [part("order.set_tags", "3")],
+    ]
+    every, known_items = changes(*created_items), {}
+    for pieces in every:
+        planned = rounds.next_round(every, known_items, Planned())
+        assert planned.requests == ((pieces[0],),)
+        known_items[pieces[0].key] = (Outcome.APPLIED, None)
 
 
 def test_one_tag_wanted_by_many_is_made_once() -> None:
     """The same wish twice is read again together and sent once; the others find it made"""
-    made = [[part("product_tag.create", "sale"), part("product.set_tags", str(n))] for n in range(3)]
-    every = changes(*made)
+    created_items = [[part("product_tag.create", "sale"), part("product.set_tags", str(n))] for n in range(3)]
+    every = changes(*created_items)
     planned = rounds.next_round(every, {}, Planned())
     pieces = [piece for request in planned.requests for piece in request]
-    assert pieces == [own[0] for own in every]
+    assert pieces == [own_pieces[0] for own_pieces in every]
     assert rounds.one_of_each_object(pieces) == [every[0][0]]
 
 
@@ -235,18 +244,18 @@ def test_a_size_is_never_out_of_bounds(seconds: float, most: int) -> None:
 
 def test_a_call_without_an_answer_halves_the_next_and_the_limit_comes_back() -> None:
     """A shop that answers with too much, or not at all, is asked for less, and for more again later"""
-    sizes, one = BatchSizes(), part("product.set_visible", "1")
-    assert sizes.next(one, limit=100) == 10
-    sizes.note(one, items=10, seconds=1.0, is_answered=True)
-    assert sizes.next(one, limit=100) == 100
-    sizes.note(one, items=100, seconds=1.0, is_answered=False)
-    assert sizes.next(one, limit=100) == 50
-    sizes.note(one, items=50, seconds=1.0, is_answered=True)
-    assert sizes.next(one, limit=100) == 55
-    sizes.note(one, items=1, seconds=60.0, is_answered=False)
-    assert sizes.next(one, limit=100) == 1
+    sizes, each_part = BatchSizes(), part("product.set_visible", "1")
+    assert sizes.next(each_part, limit=100) == 10
+    sizes.note(each_part, items=10, seconds=1.0, is_answered=True)
+    assert sizes.next(each_part, limit=100) == 100
+    sizes.note(each_part, items=100, seconds=1.0, is_answered=False)
+    assert sizes.next(each_part, limit=100) == 50
+    sizes.note(each_part, items=50, seconds=1.0, is_answered=True)
+    assert sizes.next(each_part, limit=100) == 55
+    sizes.note(each_part, items=1, seconds=60.0, is_answered=False)
+    assert sizes.next(each_part, limit=100) == 1
     for _ in range(60):
-        sizes.note(one, items=1, seconds=0.01, is_answered=True)
-    assert sizes.next(one, limit=1000) == MAX_CANDIDATES
-    elsewhere = replace(one, integration_id=OTHER)
+        sizes.note(each_part, items=1, seconds=0.01, is_answered=True)
+    assert sizes.next(each_part, limit=1000) == MAX_CANDIDATES
+    elsewhere = replace(each_part, integration_id=OTHER)
     assert sizes.next(elsewhere, limit=100) == 10

@@ -65,8 +65,8 @@ async def test_the_mode_of_a_replay_is_that_of_the_first_request(shop: Shop) -> 
 
 async def test_a_key_of_another_automation_is_refused(shop: Shop) -> None:
     """422 key_reused. See docs/design/api/runs.md#requests."""
-    one, other = await shop.hiding(), await shop.alerting()
-    await shop.started(one, key="same")
+    automation, other = await shop.hiding(), await shop.alerting()
+    await shop.started(automation, key="same")
     with pytest.raises(KeyReused) as refused:
         await shop.started(other, key="same")
     assert set(refused.value.errors or {}) == {"idempotency_key"}
@@ -140,7 +140,7 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
 
     See docs/design/storage.md#group-commit and docs/design/runs.md#run-queue.
     """
-    one, other, archived = [await shop.hiding() for _ in range(3)]
+    automation, other, archived = [await shop.hiding() for _ in range(3)]
     archive = partial(
         lifecycle.archive,
         actor=shop.owner,
@@ -149,31 +149,31 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
     )
     await shop.write(archive)
     stranger = (await neighbour(shop)).owner
-    asked = [
-        shop.started(one, key="first"),
-        shop.started(one, key="second"),
-        shop.started(one, Mode.TEST, key="test"),
-        shop.started(one, key="third"),
+    requests = [
+        shop.started(automation, key="first"),
+        shop.started(automation, key="second"),
+        shop.started(automation, Mode.TEST, key="test"),
+        shop.started(automation, key="third"),
         shop.started(other, key="other"),
         shop.started(other, key="first"),
         shop.started(archived, key="archived"),
         shop.started(other, key="of a stranger", actor=stranger),
-        shop.started(one, key="second"),
+        shop.started(automation, key="second"),
     ]
-    answers = await asyncio.gather(*asked, return_exceptions=True)
-    made = [answer for answer in answers if isinstance(answer, StartedRun)]
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    runs = [answer for answer in answers if isinstance(answer, StartedRun)]
     refused = [type(answer) for answer in answers if not isinstance(answer, StartedRun)]
     assert refused == [KeyReused, WrongState, NotFound]
-    assert [answer.replayed for answer in made] == [False] * 5 + [True]
-    assert made[5].run.id == made[1].run.id
+    assert [answer.replayed for answer in runs] == [False] * 5 + [True]
+    assert runs[5].run.id == runs[1].run.id
     if shop.engine.dialect == "postgresql":  # where all but the first share a call, and so their instant
-        shared = [answer.run.id for answer in made[1:5]]
+        shared = [answer.run.id for answer in runs[1:5]]
         assert shared == sorted(shared)  # what waits starts in the order it was asked for
     hired = await shop.hired()
     claimed = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=9, full=[])
-    ready = {answer.run.id for answer in made[:1] + made[2:3] + made[4:5]}
+    ready = {answer.run.id for answer in runs[:1] + runs[2:3] + runs[4:5]}
     assert {lease.run for lease in claimed} == ready
-    for answer in made[:5]:  # what was answered is what is kept
+    for answer in runs[:5]:  # what was answered is what is kept
         assert await shop.run(answer.run) == answer.run
 
 
@@ -203,8 +203,8 @@ async def test_a_run_waits_little_for_one_whose_lane_is_locked(shop: Shop, datab
 async def test_the_limit_holds_for_runs_made_at_once(shop: Shop) -> None:
     """Counted under the lane's lock, so that it is never passed. See docs/design/runs.md#run-queue."""
     automation = await shop.hiding()
-    asked = [shop.started(automation, key=f"key {n}", max_waiting=4) for n in range(9)]
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    requests = [shop.started(automation, key=f"key {n}", max_waiting=4) for n in range(9)]
+    answers = await asyncio.gather(*requests, return_exceptions=True)
     assert sum(isinstance(answer, StartedRun) for answer in answers) == 4
     assert sum(isinstance(answer, TooManyWaiting) for answer in answers) == 5
     waiting = partial(active_run.waiting, org=shop.owner.org, automation=automation.id, limit=10)

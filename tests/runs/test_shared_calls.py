@@ -52,19 +52,19 @@ async def test_a_call_that_waits_and_then_fails_holds_up_no_other(
 
     async def hold(tx: Tx) -> list["asyncio.Task[StartedRun]"]:
         await _take_key(tx, shop, "taken", beside)
-        asked = [(late, "taken"), (beside, "own")]
-        waiting = [asyncio.create_task(shop.started(one, key=key)) for one, key in asked]
+        requests = [(late, "taken"), (beside, "own")]
+        waiting = [asyncio.create_task(shop.started(automation, key=key)) for automation, key in requests]
         while not await watcher.fetchval(BLOCKED):
             assert not waiting[0].done()
         ended = await asyncio.wait_for(shop.drained(free), 60)
         assert ended.status is RunStatus.WAITING_APPROVAL
-        assert not any(one.done() for one in waiting)
+        assert not any(task.done() for task in waiting)
         return waiting
 
-    refused, made = await asyncio.gather(*await shop.write(hold), return_exceptions=True)
+    refused, created = await asyncio.gather(*await shop.write(hold), return_exceptions=True)
     assert isinstance(refused, KeyReused)
-    assert isinstance(made, StartedRun)
-    assert await shop.run(made.run) == made.run
+    assert isinstance(created, StartedRun)
+    assert await shop.run(created.run) == created.run
     assert shop.service.metrics.value(SPLIT, kind="start") == 1
     [line] = [line for line in capsys.readouterr().out.splitlines() if "batch_split" in line]
     assert '"kind": "start"' in line

@@ -71,14 +71,14 @@ async def test_a_run_that_may_not_start_is_refused_when_it_is_taken(
     See docs/design/api/runs.md#states and docs/design/runs.md#states.
     """
     automation = await shop.hiding()
-    run, behind = await shop.run_now(automation), await shop.run_now(automation)
+    run, lagging = await shop.run_now(automation), await shop.run_now(automation)
     await spoil(shop, run)
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.REFUSED, code)
     assert ended.message is not None
     assert (ended.started_at, ended.last_seq, ended.summary) == (None, 0, None)
-    assert (await shop.run(behind)).status is not RunStatus.QUEUED
+    assert (await shop.run(lagging)).status is not RunStatus.QUEUED
 
 
 async def test_a_run_that_has_begun_is_not_judged_again(shop: Shop) -> None:
@@ -99,17 +99,17 @@ async def test_a_changed_plan_supersedes_what_waits(shop: Shop) -> None:
     See docs/design/api/approvals.md#states.
     """
     automation = await shop.pricing()
-    run, behind = await shop.waiting(automation), await shop.run_now(automation)
+    run, lagging = await shop.waiting(automation), await shop.run_now(automation)
     org = shop.owner.org
     await shop.write(partial(ending.end_waiting, org=org, automation=automation.id, how=ending.SUPERSEDED))
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.REFUSED, "superseded")
     assert (await shop.approval(run)).status is ApprovalStatus.SUPERSEDED
-    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.CANCELLED}
     with pytest.raises(WrongState):
         await shop.approve(run)
     await shop.drain()
-    assert (await shop.run(behind)).status is RunStatus.WAITING_APPROVAL
+    assert (await shop.run(lagging)).status is RunStatus.WAITING_APPROVAL
     assert shop.writes() == []
 
 
@@ -162,20 +162,20 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
     """
     automations = [await shop.hiding() for _ in range(4)]
     runs = [await shop.run_now(automation) for automation in automations]
-    behind = await shop.run_now(automations[0])
+    lagging = await shop.run_now(automations[0])
     ctx = shop.service.worker_context
     held = await shop.claimed()
     assert held.keys() == {run.id for run in runs}
     leases = [held[run.id] for run in runs]
     leases[2] = replace(leases[2], epoch=leases[2].epoch + 1)
     begun = await asyncio.gather(
-        *(shop.begun(one) for one in leases),
+        *(shop.begun(each_lease) for each_lease in leases),
         return_exceptions=True,
     )
     assert isinstance(begun[2], LeaseLost)
-    assert [isinstance(one, ClaimedRun) for one in begun] == [True, True, False, True]
+    assert [isinstance(item, ClaimedRun) for item in begun] == [True, True, False, True]
     assert [(await shop.run(run)).status for run in runs] == [RUNNING, RUNNING, QUEUED, RUNNING]
-    journals = [taken.journal for taken in begun if isinstance(taken, ClaimedRun)]
+    journals = [used.journal for used in begun if isinstance(used, ClaimedRun)]
     assert all([value.name for value in journal] == [claim.START] for journal in journals)
     ends = [
         FinishRequest(
@@ -188,13 +188,14 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
         for run, lease in zip(runs, leases, strict=True)
     ]
     ended = await asyncio.gather(
-        *(finish.end_run(ctx.engine, shop.clock.now(), one) for one in ends), return_exceptions=True
+        *(finish.end_run(ctx.engine, shop.clock.now(), finish_request) for finish_request in ends),
+        return_exceptions=True,
     )
-    assert [type(one) for one in ended] == [NoneType, NoneType, LeaseLost, NoneType]
+    assert [type(entry) for entry in ended] == [NoneType, NoneType, LeaseLost, NoneType]
     after = [await shop.run(run) for run in runs]
     assert [run.status for run in after] == [DONE, DONE, QUEUED, DONE]
     assert [run.message for run in after] == ["Done.", "Done.", None, "Done."]
-    assert set(await shop.claimed()) == {behind.id}
+    assert set(await shop.claimed()) == {lagging.id}
 
 
 @pytest.mark.parametrize("ended", ["cancelled", "taken over"])
@@ -222,11 +223,11 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     """
     automations = [await shop.hiding() for _ in range(3)]
     runs = [await shop.run_now(automation) for automation in automations]
-    behind = await shop.run_now(automations[0])
+    lagging = await shop.run_now(automations[0])
     ctx = shop.service.worker_context
     held = await shop.claimed()
     leases = [held[run.id] for run in runs]
-    await asyncio.gather(*(shop.begun(one) for one in leases))
+    await asyncio.gather(*(shop.begun(each_lease) for each_lease in leases))
     await shop.cancel(runs[1])
     leases[2] = replace(leases[2], epoch=leases[2].epoch + 1)
     ended, value = (
@@ -252,7 +253,7 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     after = [await shop.run(run) for run in runs]
     assert [run.status for run in after][:2] == [DONE, RUNNING]
     assert [(run.last_seq, len(await shop.steps(run))) for run in after] == [(1, 1), (1, 1), (0, 0)]
-    assert set(await shop.claimed()) == {behind.id}
+    assert set(await shop.claimed()) == {lagging.id}
 
 
 async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop) -> None:
@@ -267,18 +268,18 @@ async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop
     hot = await shop.read(partial(transitions.read_state, org=org, run=run.id))
     assert hot is not None
     lease = Lease(org, run.id, 0, 1)
-    wanted = [(org, automation.id, "unused"), (org, run.automation_id, "unused")]
+    expected = [(org, automation.id, "unused"), (org, run.automation_id, "unused")]
     [leased] = await shop.engine.write(now, Autocommit(partial(fast_runs.read_leased, leases=[lease])))
     standing = await shop.engine.write(
-        now, Autocommit(partial(fast_runs.precheck, keys=wanted, max_waiting=9))
+        now, Autocommit(partial(fast_runs.precheck, keys=expected, max_waiting=9))
     )
     read = [
-        await shop.read(partial(automations.get, org=org, automation=one))
-        for one in (automation.id, run.automation_id)
+        await shop.read(partial(automations.get, org=org, automation=automation_id))
+        for automation_id in (automation.id, run.automation_id)
     ]
-    stores = frozenset(one.integration_id for one in shop.connections.values())
+    stores = frozenset(connection.integration_id for connection in shop.connections.values())
     assert leased == LeasedRun(lease, run, hot, read[1], is_on=True, connected=stores)
-    assert standing == [RunPrecheck(one, stores, now) for one in read]
+    assert standing == [RunPrecheck(each_automation, stores, now) for each_automation in read]
 
 
 @pytest.mark.parametrize("way", ["alone", "in a batch"])
@@ -302,7 +303,7 @@ async def test_every_way_of_beginning_a_run_leaves_the_same_rows(shop: Shop, way
             begun += await asyncio.gather(shop.write(act), return_exceptions=True)
     else:
         begun += await asyncio.gather(*(shop.begun(leases[run.id]) for run in runs), return_exceptions=True)
-    assert [isinstance(one, ClaimedRun) for one in begun] == [True, False, True]
+    assert [isinstance(item, ClaimedRun) for item in begun] == [True, False, True]
     assert isinstance(begun[1], LeaseLost)
     now = ms(shop.clock.now())
     for number, (run, automation) in enumerate(zip(runs, automations, strict=True)):
@@ -319,7 +320,10 @@ async def test_every_way_of_beginning_a_run_leaves_the_same_rows(shop: Shop, way
             assert unpacked(value[-1]) == {
                 "inputs": automation.inputs,
                 "integration_id": automation.integration_id,
-                "connections": [[one.integration_id, one.kind] for one in automation.connections],
+                "connections": [
+                    [automation_connection.integration_id, automation_connection.kind]
+                    for automation_connection in automation.connections
+                ],
             }
 
 

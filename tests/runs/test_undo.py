@@ -55,17 +55,17 @@ async def test_hidden_products_are_shown_again_and_unmarked(shop: Shop) -> None:
     assert tables(shop) != before
     assert await shop.remembered(run, "visibility")
     original = await shop.changes(run)
-    told = await facts(shop, run)
-    assert told is not None
-    assert (told.why, told.counts.undoable) == (None, len(original))
+    actual = await facts(shop, run)
+    assert actual is not None
+    assert (actual.why, actual.counts.undoable) == (None, len(original))
     ended = await undone(shop, run)
     assert (ended.status, ended.undo_of) == (RunStatus.SUCCEEDED, run.id)
     assert ended.summary is not None
     assert ended.summary["text"] == f"Put back {len(original)} of {len(original)} changes."
     assert tables(shop) == before
     assert await shop.remembered(run, "visibility") == {}
-    assert [each.proposal.undo_of for each in await shop.changes(ended)] == [
-        each.id for each in reversed(original)
+    assert [change.proposal.undo_of for change in await shop.changes(ended)] == [
+        each_change.id for each_change in reversed(original)
     ]
 
 
@@ -76,17 +76,17 @@ async def test_what_somebody_changed_since_is_left_and_listed(shop: Shop) -> Non
     touch(shop, first)
     undo_run = (await undo_now(shop, run)).run
     await shop.drain()
-    asked = await shop.approval(undo_run)
-    assert (asked.counts["total"], asked.undo_of) == (len(rest) + 1, run.id)
+    approval = await shop.approval(undo_run)
+    assert (approval.counts["total"], approval.undo_of) == (len(rest) + 1, run.id)
     touch(shop, second)
     await shop.approve(undo_run)
     ended = await shop.until_settled(undo_run)
-    by_original = {each.proposal.undo_of: each for each in await shop.changes(ended)}
+    by_original = {change.proposal.undo_of: change for change in await shop.changes(ended)}
     assert by_original[first.id].outcome is Outcome.CONFLICT
     assert by_original[first.id].message == f"{CHANGED_SINCE} It is 77.77 now."
     assert by_original[second.id].outcome is Outcome.CONFLICT
-    assert {by_original[each.id].outcome for each in rest} == {Outcome.APPLIED}
-    assert all(touched(shop, each) for each in (first, second))
+    assert {by_original[each_change.id].outcome for each_change in rest} == {Outcome.APPLIED}
+    assert all(touched(shop, item) for item in (first, second))
     assert ended.summary is not None
     total = len(rest) + 2
     assert ended.summary["text"] == f"Put back {len(rest)} of {total} changes: 2 changed since and left."
@@ -107,8 +107,8 @@ async def test_a_second_undo_finds_everything_back_already(lone: Shop) -> None:
 async def test_when_all_was_changed_since_nothing_is_written_and_the_text_says_so(lone: Shop) -> None:
     """The run succeeds: there was nothing left to put back."""
     run = await approved(lone, await lone.waiting(await lone.pricing()))
-    for each in await lone.changes(run):
-        touch(lone, each)
+    for change in await lone.changes(run):
+        touch(lone, change)
     ended = await undone(lone, run)
     assert (ended.status, ended.approval_id) == (RunStatus.SUCCEEDED, None)
     assert ended.summary is not None
@@ -133,8 +133,8 @@ async def test_a_run_after_an_undo_proposes_what_the_first_run_did(lone: Shop) -
     await undone(lone, first)
     again = await lone.waiting(automation)
     before, after = await lone.changes(first), await lone.changes(again)
-    assert [(each.proposal.object, each.proposal.fields) for each in after] == [
-        (each.proposal.object, each.proposal.fields) for each in before
+    assert [(change.proposal.object, change.proposal.fields) for change in after] == [
+        (each_change.proposal.object, each_change.proposal.fields) for each_change in before
     ]
 
 
@@ -143,10 +143,10 @@ async def test_only_chosen_changes_are_put_back(shop: Shop) -> None:
     run = await approved(shop, await shop.waiting(await shop.pricing()))
     first, second, *_ = await shop.changes(run)
     ended = await undone(shop, run, [first, second])
-    assert [each.proposal.undo_of for each in await shop.changes(ended)] == [second.id, first.id]
-    told = await facts(shop, run)
-    assert told is not None
-    assert (told.counts.undone, told.runs) == (2, (ended.id,))
+    assert [change.proposal.undo_of for change in await shop.changes(ended)] == [second.id, first.id]
+    actual = await facts(shop, run)
+    assert actual is not None
+    assert (actual.counts.undone, actual.runs) == (2, (ended.id,))
     rest = await undone(shop, run)
     tally = Counter(outcomes(await shop.changes(rest)))
     assert (tally[Outcome.UNCHANGED], tally[Outcome.APPLIED]) == (2, 8)
@@ -196,9 +196,9 @@ async def test_a_run_can_be_undone_for_so_many_days_and_no_longer(lone: Shop) ->
     run = await approved(lone, await lone.waiting(await lone.pricing()))
     assert run.finished_at is not None
     age = lone.clock.now() - run.finished_at
-    told = await facts(lone, run, replace(RULES, valid_for=age))
-    assert told is not None
-    assert (told.why, told.until) == (None, lone.clock.now())
+    actual = await facts(lone, run, replace(RULES, valid_for=age))
+    assert actual is not None
+    assert (actual.why, actual.until) == (None, lone.clock.now())
     past = replace(RULES, valid_for=age - timedelta(milliseconds=1))
     with pytest.raises(WrongState, match="can no longer be undone"):
         await undo_now(lone, run, rules=past)
@@ -228,9 +228,9 @@ async def test_changes_that_are_not_of_the_run_are_refused_by_name(lone: Shop) -
     with pytest.raises(ValidationFailed) as refused:
         await undo_now(lone, run, [*(await lone.changes(run))[:1], other])
     assert other.id in refused.value.errors["changes"][0]
-    told = await facts(lone, run)
-    assert told is not None
-    assert told.runs == ()
+    actual = await facts(lone, run)
+    assert actual is not None
+    assert actual.runs == ()
 
 
 async def test_two_undos_at_once_make_one(shop: Shop) -> None:
@@ -263,8 +263,8 @@ async def test_an_undo_waits_behind_the_run_that_is_active(shop: Shop) -> None:
     """It has no right of way: it begins once the waiting run was decided."""
     automation = await shop.pricing()
     run = await approved(shop, await shop.waiting(automation))
-    for each in (await shop.changes(run))[:2]:
-        touch(shop, each, by="0.10")
+    for change in (await shop.changes(run))[:2]:
+        touch(shop, change, by="0.10")
     active = await shop.waiting(automation)
     undo_run = (await undo_now(shop, run)).run
     await shop.drain()
@@ -277,12 +277,12 @@ async def test_an_undo_waits_behind_the_run_that_is_active(shop: Shop) -> None:
 async def test_an_approval_tells_how_many_changes_can_be_undone_later(lone: Shop) -> None:
     """The number is told before the first approval and is what the undo later proposes."""
     run = await lone.waiting(await lone.hiding())
-    asked = await lone.approval(run)
+    approval = await lone.approval(run)
     await approved(lone, run)
     undo_run = (await undo_now(lone, run)).run
     await lone.drain()
     proposed = await lone.approval(undo_run)
-    assert asked.counts["undoable"] == proposed.counts["total"] == asked.counts["total"]
+    assert approval.counts["undoable"] == proposed.counts["total"] == approval.counts["total"]
 
 
 async def test_an_account_that_is_not_connected_is_named_before_anything_starts(lone: Shop) -> None:
@@ -308,9 +308,11 @@ async def test_exported_rows_are_taken_out_and_a_changed_one_stays(lone: Shop) -
     change_cell(lone, "Orders", middle, 1, "Somebody else")
     ended = await undone(lone, run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    left = cells(lone, "Orders")
-    assert "Somebody else" in left[-1]
-    assert len(left) <= len(before) + 2
-    [taken, *_] = [each for each in await lone.changes(ended) if each.outcome is Outcome.APPLIED]
-    assert taken.message is not None
-    assert "1 row was changed or taken out since" in taken.message
+    remaining = cells(lone, "Orders")
+    assert "Somebody else" in remaining[-1]
+    assert len(remaining) <= len(before) + 2
+    [change, *_] = [
+        each_change for each_change in await lone.changes(ended) if each_change.outcome is Outcome.APPLIED
+    ]
+    assert change.message is not None
+    assert "1 row was changed or taken out since" in change.message

@@ -67,7 +67,7 @@ class Editor:
     """Edits each change of a run at its moment, once."""
 
     def __init__(self, changes: Sequence[Change], draw: random.Random, edit: Edit) -> None:
-        self.left = {each.id: (each, draw.choice(list(Moment))) for each in changes}
+        self.left = {change.id: (change, draw.choice(list(Moment))) for change in changes}
         self.moment_of: Mapping[ChangeId, Moment] = {name: moment for name, (_, moment) in self.left.items()}
         self.is_approved = False
         self._edit = edit
@@ -146,21 +146,21 @@ async def _judged_round(
 ) -> list[bool]:
     """A run and its undo while values are edited. Of each edit within a call's window whether it stayed."""
     run = await approved(shop, await shop.waiting(automation))
-    original = {each.id: each for each in await shop.changes(run)}
+    original = {item.id: item for item in await shop.changes(run)}
     by_moment = await _play(shop, run, draw, values.edit)
     assert _outcomes(by_moment, *EARLIER) <= {Outcome.CONFLICT}, by_moment
     assert _outcomes(by_moment, Moment.NEVER, Moment.AFTERWARDS) <= {Outcome.APPLIED}
     stayed: list[bool] = []
     for moment, changes in by_moment.items():
-        for each in (original[ChangeId(str(change.proposal.undo_of))] for change in changes):
+        for each_change in (original[ChangeId(str(change.proposal.undo_of))] for change in changes):
             if moment in WINDOW:
-                stayed.append(values.is_edited(each))
+                stayed.append(values.is_edited(each_change))
             elif moment is Moment.NEVER:
-                assert values.is_as_before(each), each
+                assert values.is_as_before(each_change), each_change
             else:
-                assert values.is_edited(each), (moment, each)
-    for each in original.values():
-        values.restore(each)
+                assert values.is_edited(each_change), (moment, each_change)
+    for each_change in original.values():
+        values.restore(each_change)
     EDITED.append(sum(len(changes) for moment, changes in by_moment.items() if moment is not Moment.NEVER))
     return stayed
 
@@ -213,7 +213,7 @@ async def _stocks(store: ShopifyFake, reader: Reader, whose: IntegrationId) -> d
     """Counts each variant's stock seven higher."""
     location = str(number(store.of("Location")[0]))
     variants = await read_all(reader, VARIANTS, ProductsQuery(location=location))
-    commands = [SetStock(each, each.stock + 7) for each in variants if each.stock is not None]
+    commands = [SetStock(variant, variant.stock + 7) for variant in variants if variant.stock is not None]
     writes = Shopify(version="2026-10", url=None, read_s=20.0).writes
     planned = writes["inventory.set"].plan(commands, integration_id=whose)
     return {str(index): proposal for index, proposal in enumerate(planned.proposals)}
@@ -223,13 +223,13 @@ async def test_a_store_that_compares_and_swaps_keeps_every_edit(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """Also one between the last read and the call: the store itself refuses the write."""
-    here = await stand(monkeypatch, sqlite_url, clock, tmp_path, (_stocks,))
+    current = await stand(monkeypatch, sqlite_url, clock, tmp_path, (_stocks,))
 
     def level(change: Change) -> dict[str, Any]:
         item, location = item_and_location(change.proposal.parts[0].target)
-        rows = here.store.owned(f"gid://shopify/InventoryItem/{item}")
-        [found] = [row for row in rows if row["location"] == f"gid://shopify/Location/{location}"]
-        return found
+        rows = current.store.owned(f"gid://shopify/InventoryItem/{item}")
+        [results] = [row for row in rows if row["location"] == f"gid://shopify/Location/{location}"]
+        return results
 
     def before(change: Change) -> int:
         [part] = change.proposal.parts
@@ -249,7 +249,7 @@ async def test_a_store_that_compares_and_swaps_keeps_every_edit(
             lambda change: level(change)["available"] == before(change),
             restore,
         )
-        assert all(await _judge(here.shop, await here.automation(), values))
+        assert all(await _judge(current.shop, await current.automation(), values))
     finally:
         watch(None)
-        await here.shop.service.close()
+        await current.shop.service.close()

@@ -62,13 +62,13 @@ def equal(_: Part, expected: JsonValue, actual: JsonValue) -> bool:
 def judged(parts: Sequence[WrittenPart], store: Mapping[str, int]) -> dict[int, ChangeVerdict]:
     """The verdicts, each chain's newest part read from `store`."""
     now = {
-        each.place: ValuesNow(
-            {name: store[name] for name in each.after if name in store},
-            is_gone=not store.keys() >= each.after.keys(),
+        part.place: ValuesNow(
+            {name: store[name] for name in part.after if name in store},
+            is_gone=not store.keys() >= part.after.keys(),
         )
-        for each in (chain.parts[0] for chain in chains(parts))
+        for part in (chain.parts[0] for chain in chains(parts))
     }
-    sought = {each.place: Found((mirrored(each.part, {}),)) for each in parts}
+    sought = {each_part.place: Found((mirrored(each_part.part, {}),)) for each_part in parts}
     return verdicts(parts, now, sought, equal)
 
 
@@ -84,7 +84,7 @@ class Played:
 
     def of(self, change: int) -> list[WrittenPart]:
         """The parts of one change."""
-        return [each for each in self.parts if each.change == change]
+        return [part for part in self.parts if part.change == change]
 
 
 def played(random_: random.Random, *, foreign: bool) -> Played:
@@ -116,27 +116,27 @@ def played(random_: random.Random, *, foreign: bool) -> Played:
 
 def oracle(parts: Sequence[WrittenPart], store: dict[str, int]) -> dict[int, str]:
     """Undoes on a copy, newest change first: a change that finds another value is left as a whole."""
-    found: dict[int, str] = {}
-    for change in sorted({each.change for each in parts}, reverse=True):
+    results: dict[int, str] = {}
+    for change in sorted({each_part.change for each_part in parts}, reverse=True):
         tried, kind = dict(store), "unchanged"
-        for each in sorted((each for each in parts if each.change == change), key=lambda x: -x.number):
-            present = {name: tried[name] for name in each.after}
-            if present == each.after:
-                tried.update(each.before)
+        for part in sorted((item for item in parts if item.change == change), key=lambda x: -x.number):
+            present = {name: tried[name] for name in part.after}
+            if present == part.after:
+                tried.update(part.before)
                 kind = "put_back"
-            elif present != each.before:
+            elif present != part.before:
                 kind = "left"
                 break
         if kind != "left":
             store.update(tried)
-        found[change] = kind
-    return found
+        results[change] = kind
+    return results
 
 
-def put_back(found: Mapping[int, ChangeVerdict], store: dict[str, int]) -> None:
+def put_back(results: Mapping[int, ChangeVerdict], store: dict[str, int]) -> None:
     """Writes what is put back, newest change first, each value compared before."""
-    for change in sorted(found, reverse=True):
-        for part in found[change].parts:
+    for change in sorted(results, reverse=True):
+        for part in results[change].parts:
             assert isinstance(part.before, dict)
             assert isinstance(part.after, dict)
             assert {name: store[name] for name in part.before} == part.before, part
@@ -149,17 +149,21 @@ def test_random_runs_are_undone_as_a_plain_dictionary_is(foreign: bool) -> None:
     random_ = random.Random(f"{SEED} {foreign}")
     for _ in range(CASES):
         run = played(random_, foreign=foreign)
-        chosen = {each.change for each in run.parts if random_.random() < 0.8}
-        parts = [each for each in run.parts if each.change in chosen]
+        chosen = {part.change for part in run.parts if random_.random() < 0.8}
+        parts = [each_part for each_part in run.parts if each_part.change in chosen]
         verdict_of = judged(parts, run.store)
         expected = oracle(parts, dict(run.store))
         if not foreign:  # what was never written is in nobody's way, whatever was written over it since
             partly = {change for change in chosen if any(e.place in run.unwritten for e in run.of(change))}
-            differing = {change for change, each in verdict_of.items() if each.kind != expected[change]}
+            differing = {
+                change
+                for change, each_change_verdict in verdict_of.items()
+                if each_change_verdict.kind != expected[change]
+            }
             assert differing <= partly
             assert all(expected[change] == "left" != verdict_of[change].kind for change in differing)
         possible = {change for change, kind in expected.items() if kind == "put_back"}
-        assert possible <= {change for change, each in verdict_of.items() if each.kind == "put_back"}
+        assert possible <= {change for change, item in verdict_of.items() if item.kind == "put_back"}
         edited = {name: run.store[name] for name in run.edited if run.store[name] == _NEVER_SET}
         put_back(verdict_of, run.store)
         assert {name: run.store[name] for name in edited} == edited
@@ -172,7 +176,7 @@ def test_a_whole_undo_without_foreign_edits_brings_back_every_value() -> None:
         run = played(random_, foreign=False)
         put_back(judged(run.parts, run.store), run.store)
         assert run.store == run.before
-        assert {each.kind for each in judged(run.parts, run.store).values()} == {"unchanged"}
+        assert {item.kind for item in judged(run.parts, run.store).values()} == {"unchanged"}
 
 
 def test_parts_of_a_change_keep_their_order_and_one_value_is_put_back_newest_first() -> None:
@@ -188,15 +192,15 @@ def test_parts_of_a_change_keep_their_order_and_one_value_is_put_back_newest_fir
 
 def test_a_change_is_left_with_the_reason() -> None:
     """Gone, changed since, changed in between, and what hangs on a later change that is left."""
-    one = [written(0, 1, "a", 1, 2)]
-    assert judged(one, {})[0] == ChangeVerdict("left", words=GONE)
-    assert judged(one, {"a": 9})[0] == ChangeVerdict("left", words=CHANGED_SINCE)
+    item = [written(0, 1, "a", 1, 2)]
+    assert judged(item, {})[0] == ChangeVerdict("left", words=GONE)
+    assert judged(item, {"a": 9})[0] == ChangeVerdict("left", words=CHANGED_SINCE)
     between = [written(0, 1, "a", 1, 2), written(1, 1, "a", 5, 6)]
     assert judged(between, {"a": 6})[0] == ChangeVerdict("left", words=CHANGED_BETWEEN)
     assert judged(between, {"a": 6})[1].kind == "put_back"
     hanging = [written(0, 1, "a", 1, 2), written(1, 1, "a", 2, 3), written(1, 2, "b", 1, 2)]
-    found = judged(hanging, {"a": 3, "b": 9})
-    assert (found[1].words, found[0].words) == (CHANGED_SINCE, NEWER_LEFT)
+    outcome = judged(hanging, {"a": 3, "b": 9})
+    assert (outcome[1].words, outcome[0].words) == (CHANGED_SINCE, NEWER_LEFT)
 
 
 def test_part_of_a_change_that_is_back_already_is_not_written_again() -> None:
@@ -211,9 +215,9 @@ def test_what_is_looked_up_is_put_back_with_what_was_found() -> None:
     parts = [written(0, 1, "a", 1, 2, looked_up=True), written(1, 1, "a", 2, 3, looked_up=True)]
     back = Part("delete", STORE, "a", {"id": "5"}, 3, 2)
     now = {(1, 1): ValuesNow({"a": 3})}
-    found = verdicts(parts, now, {(1, 1): Found((back,), "1 row stays."), (0, 1): TWICE}, equal)
-    assert found[1] == ChangeVerdict("put_back", (back,), "1 row stays.")
-    assert found[0] == ChangeVerdict("left", words=TWICE)
+    found_verdicts = verdicts(parts, now, {(1, 1): Found((back,), "1 row stays."), (0, 1): TWICE}, equal)
+    assert found_verdicts[1] == ChangeVerdict("put_back", (back,), "1 row stays.")
+    assert found_verdicts[0] == ChangeVerdict("left", words=TWICE)
     held = verdicts(parts, now, {(1, 1): "It is held by others.", (0, 1): Found((back,))}, equal)
     assert (held[1].words, held[0].words) == ("It is held by others.", NEWER_LEFT)
 
@@ -229,18 +233,18 @@ def test_parts_that_share_a_value_are_one_chain_and_others_are_not() -> None:
     assert [part.target for part in verdict.parts] == ["b,c", "a,b", "d"]
     [verdict] = judged(parts, {"a": 9, "b": 3, "c": 3, "d": 2}).values()
     assert verdict.words == CHANGED_SINCE
-    one = [setting(0, 1, {"a": 1, "b": 1}, {"a": 2, "b": 2})]
-    assert judged(one, {"a": 1, "b": 2})[0].words == CHANGED_SINCE  # it is one request
-    assert judged(one, {"a": 1, "b": 1})[0].kind == "unchanged"
+    item = [setting(0, 1, {"a": 1, "b": 1}, {"a": 2, "b": 2})]
+    assert judged(item, {"a": 1, "b": 2})[0].words == CHANGED_SINCE  # it is one request
+    assert judged(item, {"a": 1, "b": 1})[0].kind == "unchanged"
 
 
 def test_what_leaves_nothing_is_no_part_of_an_undo_and_what_never_comes_back_leaves_its_change() -> None:
     """A tag that was made stays in the shop; a refund keeps its whole change."""
-    made = WrittenPart(
+    new_part = WrittenPart(
         0, 1, Part("tag", STORE, "sale", {}, None, None), Nothing("It stays."), {"tag": 0}, {"tag": 1}
     )
     tagged = written(0, 2, "tags", 1, 2)
-    [verdict] = judged([made, tagged], {"tags": 2}).values()
+    [verdict] = judged([new_part, tagged], {"tags": 2}).values()
     assert [part.target for part in verdict.parts] == ["tags"]
     refund = WrittenPart(
         0, 1, Part("refund", STORE, "order", {}, 0, 1), Never("It stays."), {"order": 0}, {"order": 1}

@@ -32,7 +32,7 @@ async def lone(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 
 
 def _planned(ctx: StepContext, command: AppendRows | WriteCells) -> StepResult:
-    [sheet] = [each for each in ctx.accounts.values() if each.connection.kind == "spreadsheet"]
+    [sheet] = [access for access in ctx.accounts.values() if access.connection.kind == "spreadsheet"]
     operation = "sheet.append_rows" if isinstance(command, AppendRows) else "sheet.write_cells"
     number = sheet.connection.integration_id
     return StepResult({}, proposals=sheet.changes[operation].plan([command], integration_id=number).proposals)

@@ -31,7 +31,7 @@ async def undo_now(
 ) -> StartedRun:
     """What the undo of a run answers."""
     shop.keys += 1
-    chosen = None if changes is None else [each.id for each in changes]
+    chosen = None if changes is None else [change.id for change in changes]
     command = UndoCommand(run.id, key or f"undo-{shop.keys}", chosen, mode)
     return await shop.write(partial(undo.undo, actor=actor or shop.owner, command=command, rules=rules))
 
@@ -64,7 +64,7 @@ async def facts(shop: Shop, run: Run, rules: UndoRules = RULES) -> UndoFacts | N
 
 def outcomes(changes: Sequence[Change]) -> list[Outcome]:
     """The outcomes of changes in their order."""
-    return [each.outcome for each in changes]
+    return [change.outcome for change in changes]
 
 
 def tables(shop: Shop) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def tables(shop: Shop) -> dict[str, Any]:
 def _plain(row: Any) -> Any:
     if isinstance(row, dict):
         return {name: _plain(value) for name, value in row.items() if name not in _TIMES}
-    return [_plain(each) for each in row] if isinstance(row, list) else row
+    return [_plain(item) for item in row] if isinstance(row, list) else row
 
 
 def _row(shop: Shop, change: Change) -> dict[str, Any]:

@@ -50,9 +50,9 @@ asyncio.run(main())
 
 
 def _environ(folder: Path, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
+    stored = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
     return {
-        **kept,
+        **stored,
         "STEWARD_ENV": "production",
         "STEWARD_MASTER_KEYS": KEYS,
         "STEWARD_DATABASE_URL": f"sqlite:///{folder / 'steward.db'}",
@@ -83,11 +83,11 @@ def test_foreign_code_is_refused_in_production_without_walls(
     env = _environ(tmp_path, **more)
     subprocess.run([sys.executable, "-m", "steward", "migrate"], cwd=ROOT, env=env, check=True, timeout=60)
     ended = _denied("-c", ASKING, json.dumps(MESSAGES), env=env)
-    told = json.loads(ended.stdout)
+    actual = json.loads(ended.stdout)
     if runs:
-        assert told == {JAVASCRIPT: [[True]], LIQUID: [[]]}
+        assert actual == {JAVASCRIPT: [[True]], LIQUID: [[]]}
         return
-    for code, words in told.values():
+    for code, words in actual.values():
         assert code == "code_refused"
         assert "not run on this installation" in words
         assert "operator" in words
@@ -97,9 +97,9 @@ def test_operators_are_told_by_doctor_and_at_the_start(tmp_path: Path) -> None:
     """`doctor` fails its check and says what to do; a production service writes a warning as it starts"""
     env = _environ(tmp_path)
     assert _denied("-m", "steward", "migrate", env=env).returncode == 0
-    said = _denied("-m", "steward", "doctor", "--json", env=env)
-    checks = {one["name"]: one for one in json.loads(said.stdout)["checks"]}
-    assert said.returncode == 1
+    completed = _denied("-m", "steward", "doctor", "--json", env=env)
+    checks = {item["name"]: item for item in json.loads(completed.stdout)["checks"]}
+    assert completed.returncode == 1
     assert not checks["confined"]["ok"]
     assert "are refused" in checks["confined"]["message"]
     assert "seccomp" in checks["confined"]["message"]
@@ -113,8 +113,8 @@ def test_operators_are_told_by_doctor_and_at_the_start(tmp_path: Path) -> None:
         process.terminate()
         _, log = process.communicate(timeout=60)
         lines = [json.loads(line) for line in log.splitlines()]
-        (told,) = [line for line in lines if line.get("action") == "foreign_code_not_confined"]
-        assert words in told["message"]
+        (actual,) = [line for line in lines if line.get("action") == "foreign_code_not_confined"]
+        assert words in actual["message"]
 
 
 async def test_a_service_starts_where_no_child_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +141,8 @@ async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
     children = SandboxPool(2)
     users = []
     try:
-        for kind, (op, given) in MESSAGES.items():
-            await children.send(("org", kind), kind, {"op": op}, json.dumps(given).encode(), 5.0)
+        for kind, (op, supplied) in MESSAGES.items():
+            await children.send(("org", kind), kind, {"op": op}, json.dumps(supplied).encode(), 5.0)
         assert (await children.probe_isolation()).unprivileged
         for child in children._live:
             status = _status(child.process.pid)

@@ -149,8 +149,8 @@ async def test_a_script_leaves_nothing_for_another(evaluator: Evaluator) -> None
         "Object.prototype.z9 = 7; globalThis.z8 = 7; Array.prototype.map = null; $json.a = 5; return { z: 7 }"
     )
     look = "return { z9: typeof ({}).z9, z8: typeof z8, map: [1].map((x) => x), a: $input.item.json.a }"
-    made = await evaluator.run_code(Script(wild, ScriptMode.PER_ITEM), ONE)
-    assert made.items[0].json == {"z": 7}
+    run_code = await evaluator.run_code(Script(wild, ScriptMode.PER_ITEM), ONE)
+    assert run_code.items[0].json == {"z": 7}
     clean = await evaluator.run_code(Script(look, ScriptMode.PER_ITEM), ONE)
     assert clean.items[0].json == {"z9": "undefined", "z8": "undefined", "map": [1], "a": 1}
     assert await evaluator.evaluate([read("={{ ({}).z9 }}"), read("={{ $json.a + 0 }}")], ONE) == [
@@ -178,7 +178,7 @@ async def test_scripts_reach_no_further(evaluator: Evaluator, text: str) -> None
     See docs/design/security.md#imported-workflows.
     """
     result = await evaluator.run_code(Script(text, ScriptMode.PER_ITEM), ONE)
-    assert [made.error is not None for made in result.items] == [True]
+    assert [item.error is not None for item in result.items] == [True]
 
 
 LIQUID = [
@@ -199,9 +199,9 @@ async def test_liquid_knows_no_python(evaluator: Evaluator) -> None:
     """
     answers = await evaluator.render([read_liquid(text) for text in LIQUID], ONE.items[0], NOW)
     for text, answer in zip(LIQUID, answers, strict=True):
-        shown = "" if isinstance(answer, ExpressionError) else answer
-        assert "class" not in shown, text
-        assert "function" not in shown, text
+        displayed = "" if isinstance(answer, ExpressionError) else answer
+        assert "class" not in displayed, text
+        assert "function" not in displayed, text
     for template in ("{% include 'x' %}", "{% render 'x' %}"):
         (answer,) = await evaluator.render([read_liquid(template)], {}, NOW)
         assert isinstance(answer, ExpressionError)

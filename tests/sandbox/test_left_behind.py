@@ -68,8 +68,8 @@ async def test_no_script_answers_for_a_later_step(children: SandboxPool, mode: S
     for name, script in _scripts().items():
         text = script if mode is ScriptMode.ALL else script.replace(RETURN, "return { a: 1 }")
         try:
-            made = await evaluator.run_code(Script(text, mode), ONE)
-            assert all("forged" not in item.json for item in made.items), name
+            run_code = await evaluator.run_code(Script(text, mode), ONE)
+            assert all("forged" not in item.json for item in run_code.items), name
         except (CodeFailed, CodeStopped):
             pass
         assert await evaluator.evaluate([address], ONE) == [["https://shop.example/119"]], name
@@ -95,9 +95,9 @@ BENIGN = {
 async def test_what_a_script_replaces_does_not_change_what_it_returned(children: SandboxPool) -> None:
     """The answer is judged and written by functions that were there before any script."""
     evaluator = Evaluator(children, *OWNER)
-    for text, wanted in BENIGN.items():
-        made = await evaluator.run_code(Script(text, ScriptMode.ALL), ONE)
-        assert [item.json["a"] for item in made.items] == wanted, text
+    for text, expected in BENIGN.items():
+        run_code = await evaluator.run_code(Script(text, ScriptMode.ALL), ONE)
+        assert [item.json["a"] for item in run_code.items] == expected, text
 
 
 # An expression: it walks over all it can reach, and tells what an earlier walk has marked.
@@ -233,11 +233,11 @@ async def test_a_child_that_spoke_unasked_is_ended_and_its_run_gets_another(
     children: SandboxPool, kind: str
 ) -> None:
     """What waits in a pipe while nobody asks could be read as the next answer."""
-    asked, given = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
-    answer = await children.send(OWNER, kind, asked, given, 5.0)
+    request_body, supplied = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
+    answer = await children.send(OWNER, kind, request_body, supplied, 5.0)
     (child,) = children._live
     child.process._reader.feed_data(HEADER.pack(bytes(16), b"=", 5) + b"[[1]]")
-    assert await children.send(OWNER, kind, asked, given, 5.0) == answer
+    assert await children.send(OWNER, kind, request_body, supplied, 5.0) == answer
     assert child not in children._live
     assert child.process._process.returncode is not None
     await asyncio.gather(*children._spares)

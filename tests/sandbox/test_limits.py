@@ -73,10 +73,10 @@ async def test_what_runs_away_is_stopped_in_its_limit_and_a_second(children: San
 
     See docs/design/sandbox.md#sandbox-for-foreign-code and docs/guides/contributors.md#tests.
     """
-    for code, wanted in RUNAWAYS.items():
+    for code, expected in RUNAWAYS.items():
         began = time.monotonic()
         outcome = await _come_to(children, code)
-        assert outcome == (wanted or 1), code
+        assert outcome == (expected or 1), code
         assert time.monotonic() - began < 2 * WALL_TIME_FACTOR + 3, code  # plus a start
 
 
@@ -152,15 +152,15 @@ async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_
 ) -> None:
     """One that gets no core is not stopped for it at once; an endless one slows nobody."""
     evaluator, owner = Evaluator(children, "org", "run"), ("org", "run")
-    asked: dict[str, object] = {"op": "match"}
-    await children.send(owner, JAVASCRIPT, asked, b"[]", 2)
+    request_body: dict[str, object] = {"op": "match"}
+    await children.send(owner, JAVASCRIPT, request_body, b"[]", 2)
     os.kill(_pid(children, owner), signal.SIGSTOP)
-    waiting = asyncio.ensure_future(children.send(owner, JAVASCRIPT, asked, b"[]", 0.5))
+    waiting = asyncio.ensure_future(children.send(owner, JAVASCRIPT, request_body, b"[]", 0.5))
     asyncio.get_running_loop().call_later(0.6, os.kill, _pid(children, owner), signal.SIGCONT)
     assert json.loads(await waiting) == [[]]
     os.kill(_pid(children, owner), signal.SIGSTOP)
     with pytest.raises(Stopped) as stopped:
-        await children.send(owner, JAVASCRIPT, asked, b"[]", 0.02)
+        await children.send(owner, JAVASCRIPT, request_body, b"[]", 0.02)
     assert stopped.value.code == "code_timeout"
     wild = asyncio.ensure_future(evaluator.run_code(Script("while (true);", ScriptMode.ALL), ONE))
     while not ((pid := _pid(children, owner)) and os.getpriority(os.PRIO_PROCESS, pid) > 0):
@@ -172,7 +172,7 @@ async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_
 
 
 def _pid(children: SandboxPool, owner: Owner) -> int:
-    return next((one.process.pid for one in children._live if one.owner == owner), 0)
+    return next((child.process.pid for child in children._live if child.owner == owner), 0)
 
 
 async def test_two_items_past_one_expression_begin_the_clock_anew(children: SandboxPool) -> None:
@@ -205,24 +205,24 @@ async def test_liquid_has_its_own_limits(children: SandboxPool) -> None:
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
     evaluator = Evaluator(children, "org", "run")
-    for text, wanted in LIQUID.items():
+    for text, expected in LIQUID.items():
         answers = await evaluator.render([read_liquid(text), read_liquid("{{ 1 }}")], {}, NOW)
-        assert answers[0] == wanted if wanted else isinstance(answers[0], ExpressionError), text
+        assert answers[0] == expected if expected else isinstance(answers[0], ExpressionError), text
         assert answers[1] == "1"
 
 
 async def test_other_runs_go_on_while_one_runs_away(children: SandboxPool) -> None:
     """The service unharmed, other runs not slowed."""
     other = Evaluator(children, "other", "run")
-    one = [read("={{ $json.a + 1 }}")]
-    await other.evaluate(one, ONE)
+    parameter_templates = [read("={{ $json.a + 1 }}")]
+    await other.evaluate(parameter_templates, ONE)
     running = Evaluator(children, "org", "run").run_code(Script("while (true);", ScriptMode.ALL), ONE)
     wild = asyncio.ensure_future(running)
     while not _pid(children, ("org", "run")):
         ended, _ = await asyncio.wait({wild}, timeout=0.01)
         assert not ended
     for _ in range(10):
-        assert await other.evaluate(one, ONE) == [[2]]
+        assert await other.evaluate(parameter_templates, ONE) == [[2]]
     assert not wild.done()
     wild.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -117,8 +117,8 @@ async def test_an_engine_that_does_not_start_is_told_to_everybody(monkeypatch: p
     """
     children = SandboxPool(1)
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    asked = [_ask(children, (f"org{number}", "1")) for number in range(3)]
-    ends = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
+    requests = [_ask(children, (f"org{number}", "1")) for number in range(3)]
+    ends = await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 20)
     assert [type(end) for end in ends] == [Stopped] * 3
     monkeypatch.undo()
     assert await _ask(children, ("one", "1"))
@@ -132,14 +132,14 @@ async def test_waiting_for_a_child_is_not_counted_as_its_time() -> None:
     """
     children, used, now = SandboxPool(1), SandboxTime(), asyncio.get_running_loop().time
     await _ask(children, ("one", "1"))
-    [child] = [one for one in children._live if one.owner is not None]
+    [child] = [each_child for each_child in children._live if each_child.owner is not None]
     child.busy = True  # as while it works on another message
     began = now()
-    asked = asyncio.ensure_future(children.send(("two", "1"), JAVASCRIPT, {"op": "match"}, MATCH, 5.0, used))
+    task = asyncio.ensure_future(children.send(("two", "1"), JAVASCRIPT, {"op": "match"}, MATCH, 5.0, used))
     while now() < began + 0.3:
         await checkpoint()
     child.busy = False
     children._wake_waiting()
-    await asked
+    await task
     assert 0 < used.seconds <= now() - began - 0.3
     await children.close()

@@ -87,7 +87,7 @@ def _face(text: str) -> datetime:
 
 
 def _in_year(when: ClosedWhen, day: date) -> bool:
-    first, last, shown = f"{when.first}", f"{when.last}", f"{day:%m-%d}"
-    if (day + _DAY).month == 3 and shown == "02-28":  # stands for the 29th that its year lacks
-        first, last = first.replace("02-29", shown), last.replace("02-29", shown)
-    return first <= shown <= last if first <= last else shown >= first or shown <= last
+    first, last, displayed = f"{when.first}", f"{when.last}", f"{day:%m-%d}"
+    if (day + _DAY).month == 3 and displayed == "02-28":  # stands for the 29th that its year lacks
+        first, last = first.replace("02-29", displayed), last.replace("02-29", displayed)
+    return first <= displayed <= last if first <= last else displayed >= first or displayed <= last

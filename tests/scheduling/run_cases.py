@@ -51,34 +51,34 @@ def outcomes(document: Mapping[str, object]) -> Iterator[Outcome]:
 
 def _outcome(name: str, number: int, case: Case) -> Outcome:
     """A case's outcome; one that cannot be worked out differs, and the next ones are gone on with."""
-    told = f"{name}/{case.get('id', number)}"
+    actual = f"{name}/{case.get('id', number)}"
     work = _LISTS[name]
     try:
-        return Outcome(told, *work(case))
+        return Outcome(actual, *work(case))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        return Outcome(told, "a case", f"{type(error).__name__}: {error}")
+        return Outcome(actual, "a case", f"{type(error).__name__}: {error}")
 
 
 def _next(case: Case) -> tuple[object, object]:
-    schedule, place = _schedule(case), _zone(case)
-    found = next_slots(
+    schedule, zone = _schedule(case), _zone(case)
+    slots = next_slots(
         schedule,
-        place,
+        zone,
         spread_minutes=case["spread_minutes"],
         after=_at(case["from"]),
         count=3,
         slots_after=_at(case["since"]) if "since" in case else None,
     )
-    instants = [slot.slot_at for slot in found]
-    local = [at.astimezone(place).strftime("%a %Y-%m-%d %H:%M %z") for at in instants]
+    instants = [slot.slot_at for slot in slots]
+    local = [moment.astimezone(zone).strftime("%a %Y-%m-%d %H:%M %z") for moment in instants]
     expected = [_at(text) for text in case["next"]]
     return (expected, case.get("local", local)), (instants, local)
 
 
 def _this_and_later(case: Case) -> tuple[object, object]:
-    schedule, place = _schedule(case), _zone(case)
+    schedule, zone = _schedule(case), _zone(case)
     nominal_at, new_run_at = _at(case["slot_nominal"]), _at(case["new_run_at"])
-    slot = find_slot(schedule, place, nominal_at, spread_minutes=0)
+    slot = find_slot(schedule, zone, nominal_at, spread_minutes=0)
     if slot is None:
         return "a slot", "no such slot"
     expected: object
@@ -87,12 +87,12 @@ def _this_and_later(case: Case) -> tuple[object, object]:
         expected = (refused["status"], refused["code"], [refused["field"]])
     else:
         expected = (Schedule.from_wire(case["schedule_after"]), [_at(text) for text in case["later"]])
-    before = slot_before(schedule, place, nominal_at)
+    before = slot_before(schedule, zone, nominal_at)
     earliest = min([nominal_at, new_run_at] + ([before.nominal_at] if before else []))
     try:
         moved = move_this_and_later(
             schedule,
-            place,
+            zone,
             slot.local_key,
             new_run_at=new_run_at,
             now=earliest - timedelta(minutes=1),
@@ -103,7 +103,7 @@ def _this_and_later(case: Case) -> tuple[object, object]:
         return expected, (422, refusal.code, list(refusal.errors or {}))
     later = next_slots(
         moved.schedule,
-        place,
+        zone,
         spread_minutes=case["spread_minutes"],
         after=new_run_at,
         count=3,
@@ -117,9 +117,9 @@ def _spread(case: Case) -> tuple[object, object]:
 
 
 def _validation(case: Case) -> tuple[object, object]:
-    found = read_schedule(case["schedule"], zone=_zone(case), now=_at(case["now"]))
+    schedule = read_schedule(case["schedule"], zone=_zone(case), now=_at(case["now"]))
     expected = case["stored"] if "stored" in case else case["errors"]
-    return expected, found.to_wire() if isinstance(found, Schedule) else sorted(found)
+    return expected, schedule.to_wire() if isinstance(schedule, Schedule) else sorted(schedule)
 
 
 _LISTS: Mapping[str, Callable[[Case], tuple[object, object]]] = {
@@ -136,10 +136,10 @@ def _schedule(case: Case) -> Schedule:
 
 
 def _zone(case: Case) -> ZoneInfo:
-    found = zone(case["zone"])
-    if found is None:
+    timezone = zone(case["zone"])
+    if timezone is None:
         raise KeyError(f"no zone {case['zone']!r}")
-    return found
+    return timezone
 
 
 def _at(text: str) -> datetime:

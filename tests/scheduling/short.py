@@ -21,9 +21,9 @@ def at(text: str) -> datetime:
 
 def place(name: str) -> ZoneInfo:
     """The zone of that name, which must exist."""
-    found = zone(name)
-    assert found is not None, name
-    return found
+    timezone = zone(name)
+    assert timezone is not None, name
+    return timezone
 
 
 def daily(time_of_day: str) -> Schedule:

@@ -84,22 +84,22 @@ def test_a_closing_whose_end_meets_its_start_is_empty() -> None:
 
 def test_a_version_closes_only_while_it_is_valid() -> None:
     """Made in the middle of a closing, it closes from then on; ended in it, until then."""
-    made, ended = at("2026-12-24 10:00"), at("2026-12-25 10:00")
-    christmas = closed_period(_CHRISTMAS, valid=(made, ended))
+    created, ended = at("2026-12-24 10:00"), at("2026-12-25 10:00")
+    christmas = closed_period(_CHRISTMAS, valid=(created, ended))
     [closing] = closings(christmas, since=at("2026-12-01 00:00"), until=at("2027-12-31 00:00"))
-    assert (closing.start, closing.end) == (made, ended)
-    assert closing_at([christmas], made - _HAIR) is None
+    assert (closing.start, closing.end) == (created, ended)
+    assert closing_at([christmas], created - _HAIR) is None
     assert closing_at([christmas], ended) is None
 
 
 def test_a_freeze_has_no_end_until_a_person_ends_it() -> None:
     """Nothing is open from its beginning on; ended, it is a closing like any other."""
-    made, ended = at("2026-05-01 12:03"), at("2026-05-01 14:00")
-    frozen = closed_period(FREEZE, stops=Stops.CHANGES, valid=(made, None))
-    assert open_from([frozen], made - _HAIR) == made - _HAIR
-    assert open_from([frozen], made) is None
-    over = closed_period(FREEZE, stops=Stops.CHANGES, valid=(made, ended))
-    assert open_from([over], made) == ended
+    created, ended = at("2026-05-01 12:03"), at("2026-05-01 14:00")
+    frozen = closed_period(FREEZE, stops=Stops.CHANGES, valid=(created, None))
+    assert open_from([frozen], created - _HAIR) == created - _HAIR
+    assert open_from([frozen], created) is None
+    over = closed_period(FREEZE, stops=Stops.CHANGES, valid=(created, ended))
+    assert open_from([over], created) == ended
 
 
 def test_overlapping_closings_add_up_and_the_narrowest_is_named() -> None:
@@ -142,14 +142,14 @@ def test_a_zone_that_the_package_lost_is_read_as_utc() -> None:
 def test_the_first_open_slot_is_found_by_jumping_over_closings() -> None:
     """Hourly runs through a closed year cost one jump."""
     year = closed_period(_once("2026-01-01T00:00", "2026-12-31T00:00"), timezone="UTC")
-    asked: list[datetime] = []
+    requests: list[datetime] = []
 
     def hourly(since: datetime) -> Iterator[datetime]:
-        asked.append(since)
+        requests.append(since)
         yield since.replace(minute=0, second=0) + timedelta(hours=1)
 
     assert first_open(hourly, [year], at("2026-02-01 00:30")) == at("2026-12-31 01:00")
-    assert len(asked) == 2
+    assert len(requests) == 2
 
 
 def test_there_is_no_open_slot_when_every_day_is_closed_at_its_hour() -> None:

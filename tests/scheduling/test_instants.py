@@ -35,11 +35,11 @@ def test_an_instant_is_written_in_utc_with_three_fraction_digits() -> None:
 )
 def test_a_timestamp_is_read_as_the_instant_it_names(text: str, written: str) -> None:
     """docs/design/api/conventions.md#requests "Timestamp in\""""
-    found = read_time(text)
-    assert found is not None
-    assert found.tzinfo is UTC
-    assert wire_time(found) == written
-    assert wire_time_of(ms(found)) == written
+    outcome = read_time(text)
+    assert outcome is not None
+    assert outcome.tzinfo is UTC
+    assert wire_time(outcome) == written
+    assert wire_time_of(ms(outcome)) == written
 
 
 @pytest.mark.parametrize(

@@ -79,12 +79,12 @@ def test_one_run_does_not_move_onto_another_but_may_stay_where_it_is() -> None:
     See docs/design/schedule.md#moving-one-run.
     """
     now, present, other = at("2026-01-10 12:00"), at("2026-01-11 08:00"), at("2026-01-12 08:00")
-    for taken in ({other}, {other, present}):
-        assert check_this(present, now=now, present_run_at=present, occupied=taken) == present
+    for used in ({other}, {other, present}):
+        assert check_this(present, now=now, present_run_at=present, occupied=used) == present
         near = other + timedelta(seconds=1)
-        assert check_this(near, now=now, present_run_at=present, occupied=taken) == near
+        assert check_this(near, now=now, present_run_at=present, occupied=used) == near
         with pytest.raises(ValidationFailed, match="Another run"):
-            check_this(other, now=now, present_run_at=present, occupied=taken)
+            check_this(other, now=now, present_run_at=present, occupied=used)
 
 
 def test_this_and_later_takes_whole_minutes_from_now_to_366_days_ahead() -> None:
@@ -275,15 +275,15 @@ def _is_followed_step_by_step(
     moved: Moved, zone: ZoneInfo, later: list[Slot], to: datetime, case: str
 ) -> None:
     """The moved run is itself a slot of the new schedule, and each later one is the very next after it."""
-    own = slot_of_key(moved.schedule, zone, moved.local_key, spread_minutes=0)
-    assert own is not None, case
-    assert to - own.nominal_at in (
+    own_slot = slot_of_key(moved.schedule, zone, moved.local_key, spread_minutes=0)
+    assert own_slot is not None, case
+    assert to - own_slot.nominal_at in (
         timedelta(0),
         timedelta(minutes=30),
         timedelta(hours=1),
         timedelta(hours=2),
     )
-    dates = [own.nominal_on] + [slot.nominal_on for slot in later]
+    dates = [own_slot.nominal_on] + [slot.nominal_on for slot in later]
     for day, then in pairwise(dates):
         assert then == _next_date(moved.schedule, day), case
 

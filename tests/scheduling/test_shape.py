@@ -27,10 +27,10 @@ def _read(raw: object, now: datetime = _NOW, zone: str = "Europe/Berlin") -> Sch
 
 
 def _wrong(raw: object) -> list[str]:
-    found = _read(raw)
-    assert isinstance(found, dict), f"{raw} was taken"
-    assert all(words and all(word.endswith(".") for word in words) for words in found.values())
-    return sorted(found)
+    outcome = _read(raw)
+    assert isinstance(outcome, dict), f"{raw} was taken"
+    assert all(words and all(word.endswith(".") for word in words) for words in outcome.values())
+    return sorted(outcome)
 
 
 def _daily_with(**fields: object) -> dict[str, object]:
@@ -40,12 +40,12 @@ def _daily_with(**fields: object) -> dict[str, object]:
 @pytest.mark.parametrize("cadence", _RIGHT)
 def test_each_cadence_is_taken_with_what_it_needs_and_answered_whole(cadence: str) -> None:
     """Always all seven fields. See docs/design/api/automations.md#schedule."""
-    found = _read({"cadence": cadence, **_RIGHT[cadence]})
-    assert isinstance(found, Schedule)
-    assert found.to_wire() == dict.fromkeys(FIELDS) | {"cadence": cadence} | _RIGHT[cadence]
-    assert Schedule.from_wire(found.to_wire()) == found
+    outcome = _read({"cadence": cadence, **_RIGHT[cadence]})
+    assert isinstance(outcome, Schedule)
+    assert outcome.to_wire() == dict.fromkeys(FIELDS) | {"cadence": cadence} | _RIGHT[cadence]
+    assert Schedule.from_wire(outcome.to_wire()) == outcome
     nulls = dict.fromkeys(FIELDS) | {"cadence": cadence} | _RIGHT[cadence]
-    assert _read(nulls) == found
+    assert _read(nulls) == outcome
 
 
 @pytest.mark.parametrize("cadence", _RIGHT)
@@ -97,9 +97,9 @@ def test_a_cadence_not_of_the_eight_is_refused(cadence: object) -> None:
 def test_the_time_of_day_is_two_digits_a_colon_and_two_digits(run_at: object, is_taken: bool) -> None:
     """run_at; also where the cadence does not use it. See docs/design/schedule.md#shape."""
     for cadence in ("daily", "hourly"):
-        found = _read({"cadence": cadence, "run_at": run_at})
-        assert isinstance(found, Schedule) == is_taken, cadence
-        assert is_taken or list(found) == ["schedule.run_at"]  # type: ignore[call-overload]
+        outcome = _read({"cadence": cadence, "run_at": run_at})
+        assert isinstance(outcome, Schedule) == is_taken, cadence
+        assert is_taken or list(outcome) == ["schedule.run_at"]  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(("name", "most"), [("day_of_week", 7), ("day_of_month", 31)])
@@ -126,18 +126,18 @@ def test_whole_numbers_are_taken_from_one_to_their_most(name: str, most: int) ->
         10**400,
     ):
         assert _wrong(_daily_with(**{name: wrong})) == [f"schedule.{name}"]
-    found = _read({"cadence": "weekly", "run_at": "08:00", "day_of_week": 6.0})
-    assert isinstance(found, Schedule)
-    assert found.day_of_week == 6
-    assert isinstance(found.day_of_week, int)
+    outcome = _read({"cadence": "weekly", "run_at": "08:00", "day_of_week": 6.0})
+    assert isinstance(outcome, Schedule)
+    assert outcome.day_of_week == 6
+    assert isinstance(outcome.day_of_week, int)
 
 
 def test_the_week_of_the_month_is_one_to_four_or_the_last() -> None:
     """See docs/design/schedule.md#shape."""
     for week in (1, 2, 3, 4, -1, 4.0, -1.0):
-        found = _read({**_BY_WEEK, "week_of_month": week})
-        assert isinstance(found, Schedule)
-        assert found.week_of_month == week
+        outcome = _read({**_BY_WEEK, "week_of_month": week})
+        assert isinstance(outcome, Schedule)
+        assert outcome.week_of_month == week
     for wrong in (0, 5, -2, 1.5, True, "1", [1]):
         assert _wrong({**_BY_WEEK, "week_of_month": wrong}) == ["schedule.week_of_month"]
 
@@ -145,9 +145,9 @@ def test_the_week_of_the_month_is_one_to_four_or_the_last() -> None:
 def test_days_are_one_to_seven_different_weekdays_in_the_order_given() -> None:
     """Kept and answered as given. See docs/design/schedule.md#shape."""
     for days in ([1], [5, 3, 1], [7, 6, 5, 4, 3, 2, 1], [2.0, 1]):
-        found = _read({"cadence": "weekdays", "run_at": "08:00", "days": days})
-        assert isinstance(found, Schedule)
-        assert found.to_wire()["days"] == days
+        outcome = _read({"cadence": "weekdays", "run_at": "08:00", "days": days})
+        assert isinstance(outcome, Schedule)
+        assert outcome.to_wire()["days"] == days
     for wrong in (
         [],
         [0],
@@ -191,10 +191,10 @@ def test_a_field_the_cadence_does_not_use_is_dropped_when_its_own_shape_is_right
         ("weekly", {"run_at", "day_of_week"}),
         ("monthly", {"run_at", "day_of_month"}),
     ):
-        found = _read({"cadence": cadence, **everything})
-        assert isinstance(found, Schedule), cadence
-        kept = {name for name, value in found.to_wire().items() if value is not None} - {"cadence"}
-        assert kept == used
+        outcome = _read({"cadence": cadence, **everything})
+        assert isinstance(outcome, Schedule), cadence
+        stored = {name for name, value in outcome.to_wire().items() if value is not None} - {"cadence"}
+        assert stored == used
     assert _read(_daily_with(week_of_month=2, day_of_month=3)) == daily("08:00")
 
 
@@ -228,8 +228,8 @@ def test_a_date_lies_at_most_1826_days_after_today_in_the_zone() -> None:
     ):
         for days, is_taken in ((1_826, True), (1_827, False)):
             day = str(today + timedelta(days=days))
-            found = _read({"cadence": "once", "run_at": "08:00", "date": day}, now, zone)
-            assert isinstance(found, Schedule) == is_taken, (zone, days)
+            outcome = _read({"cadence": "once", "run_at": "08:00", "date": day}, now, zone)
+            assert isinstance(outcome, Schedule) == is_taken, (zone, days)
 
 
 def test_once_is_refused_when_its_time_has_come() -> None:
@@ -237,9 +237,9 @@ def test_once_is_refused_when_its_time_has_come() -> None:
     raw = {"cadence": "once", "run_at": "14:00", "date": "2026-05-10"}
     moment = at("2026-05-10 12:00")
     for now, is_taken in ((moment, False), (moment - timedelta(milliseconds=1), True)):
-        found = _read(raw, now)
-        assert isinstance(found, Schedule) == is_taken
-        assert is_taken or list(found) == ["schedule.date"]  # type: ignore[call-overload]
+        outcome = _read(raw, now)
+        assert isinstance(outcome, Schedule) == is_taken
+        assert is_taken or list(outcome) == ["schedule.date"]  # type: ignore[call-overload]
         assert has_passed(once("2026-05-10", "14:00"), place("Europe/Berlin"), now) != is_taken
     assert not has_passed(daily("14:00"), place("Europe/Berlin"), moment)
 
@@ -267,8 +267,8 @@ def test_dates_and_times_at_the_calendars_edges_are_answered_and_not_broken() ->
 def test_an_automation_started_by_events_takes_only_manual() -> None:
     """R12"""
     zone = place("UTC")
-    found = read_schedule({"cadence": "manual"}, zone=zone, now=_NOW, is_event_started=True)
-    assert found == Schedule(Cadence.MANUAL)
+    schedule = read_schedule({"cadence": "manual"}, zone=zone, now=_NOW, is_event_started=True)
+    assert schedule == Schedule(Cadence.MANUAL)
     refused = read_schedule({"cadence": "hourly"}, zone=zone, now=_NOW, is_event_started=True)
     assert list(refused) == ["schedule.cadence"]  # type: ignore[call-overload]
 
@@ -277,8 +277,8 @@ def test_a_schedule_beside_an_unknown_zone_is_still_read() -> None:
     """All errors at once; what needs the zone waits for it. See docs/design/api/conventions.md#requests."""
     past = {"cadence": "once", "run_at": "08:00", "date": "2020-01-01"}
     assert isinstance(read_schedule(past, zone=None, now=_NOW), Schedule)
-    found = read_schedule({**past, "run_at": "8"}, zone=None, now=_NOW, path="settings.schedule")
-    assert list(found) == ["settings.schedule.run_at"]  # type: ignore[call-overload]
+    schedule = read_schedule({**past, "run_at": "8"}, zone=None, now=_NOW, path="settings.schedule")
+    assert list(schedule) == ["settings.schedule.run_at"]  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def _carried(
     )
     nominal_at = key_instant(schedule.cadence, utc, key)
     skips = {at(nominal) + spread: at(nominal) for nominal in skipped}
-    found = skips_after_move(
+    found_skips_after_move = skips_after_move(
         schedule,
         moved,
         utc,
@@ -38,20 +38,20 @@ def _carried(
         stored=skips | {nominal_at + spread: nominal_at} | (stored or {}),
         skipped=set(skips),
     )
-    return {old: slot.slot_at for old, slot in found.items()}
+    return {old: slot.slot_at for old, slot in found_skips_after_move.items()}
 
 
 def test_a_skip_goes_from_the_kth_slot_after_the_old_time_to_the_kth_after_the_new() -> None:
     """See docs/design/schedule.md#moving-this-and-later."""
-    found = _carried(
+    carried = _carried(
         daily("08:00"), "2026-01-15T08:00", "2026-01-15 09:30", ["2026-01-16 08:00", "2026-01-19 08:00"]
     )
-    assert found == {
+    assert carried == {
         at("2026-01-16 08:00"): at("2026-01-16 09:30"),
         at("2026-01-19 08:00"): at("2026-01-19 09:30"),
     }
-    found = _carried(weekly(2, "08:00"), "2026-01-13T08:00", "2026-01-15 10:00", ["2026-12-22 08:00"])
-    assert found == {at("2026-12-22 08:00"): at("2026-12-24 10:00")}
+    carried = _carried(weekly(2, "08:00"), "2026-01-13T08:00", "2026-01-15 10:00", ["2026-12-22 08:00"])
+    assert carried == {at("2026-12-22 08:00"): at("2026-12-24 10:00")}
 
 
 def test_a_skip_is_counted_not_dated() -> None:
@@ -59,10 +59,10 @@ def test_a_skip_is_counted_not_dated() -> None:
 
     See docs/design/schedule.md#moving-this-and-later.
     """
-    found = _carried(
+    carried = _carried(
         monthly(31, "08:00"), "2026-02-28T08:00", "2026-03-02 08:00", ["2026-03-31 08:00", "2026-05-31 08:00"]
     )
-    assert found == {
+    assert carried == {
         at("2026-03-31 08:00"): at("2026-04-02 08:00"),
         at("2026-05-31 08:00"): at("2026-06-02 08:00"),
     }
@@ -70,10 +70,10 @@ def test_a_skip_is_counted_not_dated() -> None:
 
 def test_skips_are_matched_with_the_spread_added() -> None:
     """R7"""
-    found = _carried(
+    carried = _carried(
         daily("08:00"), "2026-01-15T08:00", "2026-01-15 09:30", ["2026-01-17 08:00"], spread_minutes=7
     )
-    assert found == {at("2026-01-17 08:07"): at("2026-01-17 09:37")}
+    assert carried == {at("2026-01-17 08:07"): at("2026-01-17 09:37")}
 
 
 def test_skips_before_the_moved_slot_stay_as_they_are() -> None:
@@ -92,7 +92,7 @@ def test_stored_rows_of_an_earlier_schedule_are_counted_among_the_later_slots() 
         at("2026-01-14 08:00"): at("2026-01-14 08:00"),
         at("2026-01-15 08:00"): since,  # chosen then: keeps its slot_at
     }
-    found = _carried(
+    carried = _carried(
         Schedule(Cadence.DAILY, "09:30"),
         "2026-01-13T08:00",
         "2026-01-13 09:00",
@@ -100,7 +100,7 @@ def test_stored_rows_of_an_earlier_schedule_are_counted_among_the_later_slots() 
         stored=stored,
         slots_after=since,
     )
-    assert found == {at("2026-01-16 09:30"): at("2026-01-16 09:00")}
+    assert carried == {at("2026-01-16 09:30"): at("2026-01-16 09:00")}
 
 
 def test_a_changed_schedule_keeps_skips_on_the_same_nominal_date() -> None:
@@ -108,8 +108,10 @@ def test_a_changed_schedule_keeps_skips_on_the_same_nominal_date() -> None:
     skipped = {at("2026-12-25 08:00"): "2026-12-25T08:00", at("2026-12-26 08:00"): "2026-12-26T08:00"}
 
     def kept(old: Schedule, new: Schedule, zone: str = "UTC") -> dict[datetime, datetime]:
-        found = skips_after_change(old, new, place(zone), spread_minutes=4, now=_NOW, skipped=skipped)
-        return {at_old: slot.slot_at for at_old, slot in found.items()}
+        found_skips_after_change = skips_after_change(
+            old, new, place(zone), spread_minutes=4, now=_NOW, skipped=skipped
+        )
+        return {at_old: slot.slot_at for at_old, slot in found_skips_after_change.items()}
 
     hourly = Schedule(Cadence.HOURLY)
     assert kept(daily("08:00"), daily("17:00")) == {
@@ -132,8 +134,8 @@ def test_a_skip_whose_slot_has_passed_takes_no_new_one() -> None:
     See docs/design/schedule.md#calendar.
     """
     now = at("2026-01-12 08:00")
-    for slot_at, kept in ((now, 0), (now + timedelta(minutes=1), 1)):
-        found = skips_after_change(
+    for slot_at, stored in ((now, 0), (now + timedelta(minutes=1), 1)):
+        found_skips_after_change = skips_after_change(
             daily("08:00"),
             daily("17:00"),
             place("UTC"),
@@ -141,7 +143,7 @@ def test_a_skip_whose_slot_has_passed_takes_no_new_one() -> None:
             now=now,
             skipped={slot_at: "2026-01-12T08:00"},
         )
-        assert len(found) == kept
+        assert len(found_skips_after_change) == stored
     gone = skips_after_change(
         daily("18:00"),
         daily("07:00"),

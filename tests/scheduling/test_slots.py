@@ -65,9 +65,9 @@ def test_manual_has_no_slots() -> None:
 def test_a_slot_pushed_past_midnight_is_found_from_the_new_date(schedule: Schedule) -> None:
     """R4, R5: at 00:10 on Sunday in Nuuk, Saturday's 23:30 is still to come"""
     nuuk = place("America/Nuuk")
-    found = next_slot(schedule, nuuk, spread_minutes=0, after=at("2026-03-29 01:10"))
-    assert found == Slot(at("2026-03-29 01:30"), at("2026-03-29 01:30"), "2026-03-28T23:30", SlotNote.GAP)
-    assert slot_before(schedule, nuuk, at("2026-03-29 01:31")) == found
+    slot = next_slot(schedule, nuuk, spread_minutes=0, after=at("2026-03-29 01:10"))
+    assert slot == Slot(at("2026-03-29 01:30"), at("2026-03-29 01:30"), "2026-03-28T23:30", SlotNote.GAP)
+    assert slot_before(schedule, nuuk, at("2026-03-29 01:31")) == slot
 
 
 def test_a_slot_not_after_slots_after_does_not_exist() -> None:
@@ -75,9 +75,9 @@ def test_a_slot_not_after_slots_after_does_not_exist() -> None:
     utc = place("UTC")
     after, typed = at("2026-01-10 08:03"), at("2026-01-10 08:00")
     for since, day in ((typed, 11), (typed - timedelta(microseconds=1), 10)):
-        found = next_slot(daily("08:00"), utc, spread_minutes=7, after=after, slots_after=since)
-        assert found is not None
-        assert found.slot_at == datetime(2026, 1, day, 8, 7, tzinfo=UTC)
+        slot = next_slot(daily("08:00"), utc, spread_minutes=7, after=after, slots_after=since)
+        assert slot is not None
+        assert slot.slot_at == datetime(2026, 1, day, 8, 7, tzinfo=UTC)
 
 
 def test_a_slot_is_found_only_at_its_own_instant() -> None:
@@ -85,8 +85,8 @@ def test_a_slot_is_found_only_at_its_own_instant() -> None:
     utc = place("UTC")
     for shift, is_there in ((0, True), (-1, False), (1, False)):
         slot_at = at("2026-01-10 08:07") + timedelta(milliseconds=shift)
-        found = find_slot(daily("08:00"), utc, slot_at, spread_minutes=7)
-        assert (found is not None) == is_there
+        slot = find_slot(daily("08:00"), utc, slot_at, spread_minutes=7)
+        assert (slot is not None) == is_there
     nominal = at("2026-01-10 08:00")
     assert find_slot(daily("08:00"), utc, nominal, spread_minutes=0, slots_after=nominal) is None
 
@@ -94,16 +94,19 @@ def test_a_slot_is_found_only_at_its_own_instant() -> None:
 def test_neighbours_of_a_slot_are_told_without_spread() -> None:
     """Nominal instants of the slots before and after. See docs/design/schedule.md#moving-this-and-later."""
     utc = place("UTC")
-    here = at("2026-03-31 08:00")
-    before, after = slot_before(monthly(31, "08:00"), utc, here), slot_after(monthly(31, "08:00"), utc, here)
+    current = at("2026-03-31 08:00")
+    before, after = (
+        slot_before(monthly(31, "08:00"), utc, current),
+        slot_after(monthly(31, "08:00"), utc, current),
+    )
     assert before is not None
     assert after is not None
     assert (before.slot_at, after.slot_at) == (at("2026-02-28 08:00"), at("2026-04-30 08:00"))
     assert (before.note, after.note) == (SlotNote.SHORT_MONTH, SlotNote.SHORT_MONTH)
-    assert slot_before(monthly(31, "08:00"), utc, here, slots_after=before.slot_at) is None
-    assert slot_before(once("2026-06-01", "08:00"), utc, here) is None
-    assert slot_before(once("1999-06-01", "08:00"), utc, here) is not None
-    assert slot_after(once("1999-06-01", "08:00"), utc, here) is None
+    assert slot_before(monthly(31, "08:00"), utc, current, slots_after=before.slot_at) is None
+    assert slot_before(once("2026-06-01", "08:00"), utc, current) is None
+    assert slot_before(once("1999-06-01", "08:00"), utc, current) is not None
+    assert slot_after(once("1999-06-01", "08:00"), utc, current) is None
 
 
 @pytest.mark.parametrize("schedule", _EVERY_CADENCE, ids=lambda schedule: schedule.cadence)
@@ -123,28 +126,28 @@ def test_a_slot_is_found_again_by_its_key(schedule: Schedule) -> None:
 
 def test_both_passes_of_a_full_hour_have_keys_of_their_own() -> None:
     """For `hourly` the key is the nominal instant. See docs/design/schedule.md#terms."""
-    found = next_slots(
+    slots = next_slots(
         _HOURLY, place("America/New_York"), spread_minutes=0, after=at("2026-11-01 04:30"), count=2
     )
-    assert [slot.local_key for slot in found] == ["2026-11-01T05:00", "2026-11-01T06:00"]
+    assert [slot.local_key for slot in slots] == ["2026-11-01T05:00", "2026-11-01T06:00"]
 
 
 def test_the_key_of_a_day_that_was_skipped_is_nobodys() -> None:
     """R8: one instant is one slot, under its later date"""
     apia = place("Pacific/Apia")
     assert slot_of_key(daily("08:00"), apia, "2011-12-30T08:00", spread_minutes=0) is None
-    found = slot_of_key(daily("08:00"), apia, "2011-12-31T08:00", spread_minutes=0)
-    assert found is not None
-    assert found.slot_at == at("2011-12-30 18:00")
+    slot = slot_of_key(daily("08:00"), apia, "2011-12-31T08:00", spread_minutes=0)
+    assert slot is not None
+    assert slot.slot_at == at("2011-12-30 18:00")
 
 
 def test_a_slot_is_found_by_its_nominal_date() -> None:
     """A skip is kept on the new slot with the same nominal date. See docs/design/schedule.md#calendar."""
     nuuk = place("America/Nuuk")
     saturday = at("2026-03-28 00:00").date()
-    found = slot_on(daily("23:30"), nuuk, saturday, spread_minutes=5)
-    assert found is not None
-    assert found.slot_at == at("2026-03-29 01:35")
+    slot = slot_on(daily("23:30"), nuuk, saturday, spread_minutes=5)
+    assert slot is not None
+    assert slot.slot_at == at("2026-03-29 01:35")
     assert slot_on(weekly(5, "23:30"), nuuk, saturday, spread_minutes=5) is None
     assert slot_on(_HOURLY, nuuk, saturday, spread_minutes=5) is None
 
@@ -154,10 +157,10 @@ def test_a_gap_comes_before_a_short_month_in_the_note() -> None:
 
     See docs/design/schedule.md#calendar.
     """
-    found = next_slots(
+    slots = next_slots(
         monthly(31, "00:30"), place("Africa/Cairo"), spread_minutes=0, after=at("2010-02-01 00:00"), count=3
     )
-    assert [(slot.local_key, slot.note) for slot in found] == [
+    assert [(slot.local_key, slot.note) for slot in slots] == [
         ("2010-02-28T00:30", SlotNote.SHORT_MONTH),
         ("2010-03-31T00:30", None),
         ("2010-04-30T00:30", SlotNote.GAP),
@@ -173,8 +176,8 @@ def test_slots_end_quietly_with_the_calendar(name: str, schedule: Schedule) -> N
     """
     last = datetime.max.replace(tzinfo=UTC)
     for before_the_end in (timedelta(0), timedelta(days=4), timedelta(days=40)):
-        found = next_slots(schedule, place(name), spread_minutes=9, after=last - before_the_end, count=2_000)
-        assert all(slot.slot_at.year == 9999 for slot in found)
+        slots = next_slots(schedule, place(name), spread_minutes=9, after=last - before_the_end, count=2_000)
+        assert all(slot.slot_at.year == 9999 for slot in slots)
     first = next_slot(schedule, place(name), spread_minutes=9, after=at("1970-01-01 00:00"))
     assert first is not None
 

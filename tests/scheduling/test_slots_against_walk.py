@@ -60,14 +60,14 @@ def test_slots_are_those_seen_by_looking_at_the_clock_each_minute(name: str, cad
 
 def test_a_jump_of_half_an_hour_at_half_past_loses_no_full_hour() -> None:
     """R1: in Pyongyang 23:30 became 00:00 in 2018; midnight is half an hour after 23:00."""
-    found = next_slots(
+    slots = next_slots(
         Schedule(Cadence.HOURLY),
         place("Asia/Pyongyang"),
         spread_minutes=0,
         after=at("2018-05-04 14:29"),
         count=3,
     )
-    assert [slot.slot_at for slot in found] == [
+    assert [slot.slot_at for slot in slots] == [
         at("2018-05-04 14:30"),
         at("2018-05-04 15:00"),
         at("2018-05-04 16:00"),
@@ -76,13 +76,13 @@ def test_a_jump_of_half_an_hour_at_half_past_loses_no_full_hour() -> None:
 
 def test_a_skipped_day_gives_each_instant_one_slot_with_the_later_date() -> None:
     """R8: 30 December 2011 did not exist in Apia."""
-    found = _slots(daily("08:00"), place("Pacific/Apia"), at("2011-12-29 00:00"), at("2012-01-01 00:00"))
-    assert [slot.local_key for slot in found] == [
+    slots = _slots(daily("08:00"), place("Pacific/Apia"), at("2011-12-29 00:00"), at("2012-01-01 00:00"))
+    assert [slot.local_key for slot in slots] == [
         "2011-12-29T08:00",
         "2011-12-31T08:00",
         "2012-01-01T08:00",
     ]
-    assert [slot.note for slot in found] == [None, None, None]
+    assert [slot.note for slot in slots] == [None, None, None]
 
 
 def test_notes_are_gap_at_a_time_never_shown_and_fold_at_one_shown_twice() -> None:
@@ -114,20 +114,20 @@ def _assert_same_slots(
 ) -> None:
     spread = timedelta(minutes=spread_minutes)
     expected = expected_slots(schedule, zone, after - spread, until - spread)
-    found = list(slots(schedule, zone, spread_minutes=spread_minutes, after=after, until=until))
-    assert [(slot.nominal_at, slot.local_key) for slot in found] == expected, f"{case} {schedule}"
-    assert all(slot.slot_at == slot.nominal_at + spread for slot in found), case
+    found_slots = list(slots(schedule, zone, spread_minutes=spread_minutes, after=after, until=until))
+    assert [(slot.nominal_at, slot.local_key) for slot in found_slots] == expected, f"{case} {schedule}"
+    assert all(slot.slot_at == slot.nominal_at + spread for slot in found_slots), case
     first = next_slots(schedule, zone, spread_minutes=spread_minutes, after=after, count=2)
-    assert first[: len(found)] == found[:2], case
-    for earlier, later in pairwise(found):
+    assert first[: len(found_slots)] == found_slots[:2], case
+    for earlier, later in pairwise(found_slots):
         assert slot_before(schedule, zone, later.nominal_at) == _unspread(earlier), f"{case} {schedule}"
         assert slot_after(schedule, zone, earlier.nominal_at) == _unspread(later), f"{case} {schedule}"
-    if found:  # R15: what is not after `slots_after` does not exist
-        since = found[0].nominal_at
-        left = slots(
+    if found_slots:  # R15: what is not after `slots_after` does not exist
+        since = found_slots[0].nominal_at
+        remaining = slots(
             schedule, zone, spread_minutes=spread_minutes, after=after, until=until, slots_after=since
         )
-        assert list(left) == found[1:], case
+        assert list(remaining) == found_slots[1:], case
 
 
 def _unspread(slot: Slot) -> Slot:
@@ -150,13 +150,13 @@ def _somewhere(draw: random.Random) -> datetime:
 def _changes(name: str, first_year: int, years: int) -> list[datetime]:
     """When the zone's clock changed, found by looking every week: a change there and back may be missed."""
     zone = place(name)
-    found = []
+    collected = []
     week = datetime(first_year, 1, 1, tzinfo=UTC)
     while week.year < first_year + years:
         if week.astimezone(zone).utcoffset() != (week + 7 * _DAY).astimezone(zone).utcoffset():
-            found.append(stretches(zone, week, week + 7 * _DAY)[0].end)
+            collected.append(stretches(zone, week, week + 7 * _DAY)[0].end)
         week += 7 * _DAY
-    return found
+    return collected
 
 
 def _schedule(draw: random.Random, middle: datetime, zone: ZoneInfo) -> Schedule:

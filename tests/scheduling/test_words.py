@@ -57,14 +57,14 @@ def test_the_spread_is_told_unless_there_is_none() -> None:
 
 
 def test_days_of_the_month_are_counted_in_english() -> None:
-    told = [ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30, 31)]
-    assert " ".join(told) == "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 23rd 30th 31st"
+    actual = [ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30, 31)]
+    assert " ".join(actual) == "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 23rd 30th 31st"
 
 
 def test_the_preview_shows_three_runs_without_spread_and_with_their_notes() -> None:
     """See docs/design/api/calendar.md#preview-a-schedule and docs/design/schedule.md#calendar."""
-    found = preview(daily("02:30"), place("America/New_York"), after=at("2026-03-07 00:00"))
-    assert [run.to_wire() for run in found] == [
+    preview_runs = preview(daily("02:30"), place("America/New_York"), after=at("2026-03-07 00:00"))
+    assert [run.to_wire() for run in preview_runs] == [
         {"slot_at": "2026-03-07T07:30:00.000Z", "local": "2026-03-07T02:30-05:00", "note": None},
         {"slot_at": "2026-03-08T07:30:00.000Z", "local": "2026-03-08T03:30-04:00", "note": "gap"},
         {"slot_at": "2026-03-09T06:30:00.000Z", "local": "2026-03-09T02:30-04:00", "note": None},

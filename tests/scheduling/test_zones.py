@@ -14,9 +14,9 @@ from tests.scheduling.short import at, place
 )
 def test_a_name_of_the_package_is_a_zone_links_included(name: str) -> None:
     """R14; links are kept as given"""
-    found = zone(name)
-    assert found is not None
-    assert found.key == name
+    timezone = zone(name)
+    assert timezone is not None
+    assert timezone.key == name
 
 
 @pytest.mark.parametrize(

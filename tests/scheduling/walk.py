@@ -32,62 +32,62 @@ class Stretch:
 
 def stretches(zone: ZoneInfo, start: datetime, end: datetime) -> list[Stretch]:
     """The clock between two instants, hour by hour, and minute by minute where it changed."""
-    found: list[Stretch] = []
-    since, at = start, start
+    found_stretches: list[Stretch] = []
+    since, moment = start, start
     ahead = _ahead(zone, start)
-    while at < end:
-        if _ahead(zone, at + _HOUR) != ahead:
-            change = at + _MINUTE
+    while moment < end:
+        if _ahead(zone, moment + _HOUR) != ahead:
+            change = moment + _MINUTE
             while _ahead(zone, change) == ahead:
                 change += _MINUTE
-            found.append(Stretch(since, change, ahead))
+            found_stretches.append(Stretch(since, change, ahead))
             since, ahead = change, _ahead(zone, change)
-            at = change
+            moment = change
         else:
-            at += _HOUR
-    return [*found, Stretch(since, end, ahead)]
+            moment += _HOUR
+    return [*found_stretches, Stretch(since, end, ahead)]
 
 
 def expected_slots(schedule: Schedule, zone: ZoneInfo, after: datetime, until: datetime) -> list[Keyed]:
     """Nominal instants and local keys after `after` and before `until`, by walking (R1 to R12)."""
     clock = stretches(zone, after - 4 * _DAY, until + 4 * _DAY)
     if schedule.cadence is Cadence.HOURLY:
-        found = [(at, f"{at:%Y-%m-%dT%H:%M}") for at in _full_hours(clock)]
+        found_by_instant = [(moment, f"{moment:%Y-%m-%dT%H:%M}") for moment in _full_hours(clock)]
     else:
         by_instant: dict[datetime, str] = {}
         for wall in _walls(schedule, after.date() - 3 * _DAY, until.date() + 3 * _DAY):
             instant = shown_at(clock, wall)
             if instant is not None:
                 by_instant[instant] = f"{wall:%Y-%m-%dT%H:%M}"  # rising, so the later date stays (R8)
-        found = sorted(by_instant.items())
-    return [keyed for keyed in found if after < keyed[0] < until]
+        found_by_instant = sorted(by_instant.items())
+    return [keyed for keyed in found_by_instant if after < keyed[0] < until]
 
 
 def every_minute(schedule: Schedule, zone: ZoneInfo, after: datetime, until: datetime) -> list[datetime]:
     """The same instants by looking at the clock each minute."""
     start = (after - 3 * _DAY).replace(second=0, microsecond=0)
-    wanted = set(_walls(schedule, after.date() - 3 * _DAY, until.date() + 3 * _DAY))
-    found: set[datetime] = set()
+    expected = set(_walls(schedule, after.date() - 3 * _DAY, until.date() + 3 * _DAY))
+    collected: set[datetime] = set()
     seen: set[Wall] = set()
     before: Wall | None = None
-    at = start
-    while at < until:
-        wall = at.astimezone(zone).replace(tzinfo=UTC)
+    moment = start
+    while moment < until:
+        wall = moment.astimezone(zone).replace(tzinfo=UTC)
         if schedule.cadence is Cadence.HOURLY:
-            found |= {at} if wall.minute == 0 else set()
+            collected |= {moment} if wall.minute == 0 else set()
         else:
-            if wall in wanted and wall not in seen:
-                found.add(at)
+            if wall in expected and wall not in seen:
+                collected.add(moment)
             seen.add(wall)
             missed = before + _MINUTE if before is not None else wall
             jumped_at = missed
             while missed < wall:  # never shown: as long after the jump as it lies inside it
-                if missed in wanted and missed not in seen:
-                    found.add(at + (missed - jumped_at))
+                if missed in expected and missed not in seen:
+                    collected.add(moment + (missed - jumped_at))
                 missed += _MINUTE
         before = wall
-        at += _MINUTE
-    return sorted(instant for instant in found if after < instant < until)
+        moment += _MINUTE
+    return sorted(instant for instant in collected if after < instant < until)
 
 
 def shown_at(clock: list[Stretch], wall: Wall) -> datetime | None:
@@ -105,10 +105,10 @@ def _full_hours(clock: list[Stretch]) -> Iterator[datetime]:
     for stretch in clock:
         wall = stretch.start + stretch.ahead
         past = timedelta(minutes=wall.minute, seconds=wall.second)
-        at = stretch.start if not past else stretch.start + _HOUR - past
-        while at < stretch.end:
-            yield at
-            at += _HOUR
+        moment = stretch.start if not past else stretch.start + _HOUR - past
+        while moment < stretch.end:
+            yield moment
+            moment += _HOUR
 
 
 def _walls(schedule: Schedule, start: date, end: date) -> Iterator[Wall]:
@@ -136,15 +136,15 @@ def _is_meant(schedule: Schedule, day: date) -> bool:
         case Cadence.WEEKLY:
             return weekday == schedule.day_of_week
         case Cadence.MONTHLY if schedule.week_of_month is None:
-            wanted = schedule.day_of_month or 0
+            expected = schedule.day_of_month or 0
             is_last = (day + _DAY).day == 1
-            return day.day == wanted or (is_last and day.day < wanted)
+            return day.day == expected or (is_last and day.day < expected)
         case Cadence.MONTHLY:
             same = [
                 n for n in range(1, 32) if _is_day(day, n) and day.replace(day=n).weekday() == day.weekday()
             ]
-            wanted = schedule.week_of_month or 0
-            meant = same[-1] if wanted == -1 else same[wanted - 1]
+            expected = schedule.week_of_month or 0
+            meant = same[-1] if expected == -1 else same[expected - 1]
             return weekday == schedule.day_of_week and day.day == meant
     return True
 
@@ -153,6 +153,6 @@ def _is_day(day: date, number: int) -> bool:
     return number <= 28 or (day.replace(day=28) + (number - 28) * _DAY).month == day.month
 
 
-def _ahead(zone: ZoneInfo, at: datetime) -> timedelta:
-    local = at.astimezone(zone)
-    return local.replace(tzinfo=UTC) - at
+def _ahead(zone: ZoneInfo, moment: datetime) -> timedelta:
+    local = moment.astimezone(zone)
+    return local.replace(tzinfo=UTC) - moment

@@ -47,9 +47,9 @@ def test_two_rows_exchanged_do_not_open() -> None:
     """Two rows exchanged do not open."""
     other = replace(PLACE, integration_id=12)
     mine, theirs = seal(b"mine", KEY, PLACE), seal(b"theirs", KEY, other)
-    for sealed, place in ((theirs, PLACE), (mine, other)):
+    for sealed, context in ((theirs, PLACE), (mine, other)):
         with pytest.raises(CannotOpen):
-            open_sealed(sealed, KEY, place)
+            open_sealed(sealed, KEY, context)
 
 
 def test_the_places_of_two_numbers_never_read_alike() -> None:
@@ -60,7 +60,7 @@ def test_the_places_of_two_numbers_never_read_alike() -> None:
         SealContext(1, None, "a", 1, 1),
         SealContext(1, 1, "a", 11, 1),
     ]
-    assert len({place.aad() for place in places}) == len(places)
+    assert len({context.aad() for context in places}) == len(places)
     with pytest.raises(ValueError):
         SealContext(1, 1, "a|1", 1, 1).aad()
 
@@ -68,8 +68,8 @@ def test_the_places_of_two_numbers_never_read_alike() -> None:
 def test_every_changed_byte_is_noticed() -> None:
     """Every changed byte is noticed."""
     sealed = seal(b"secret", KEY, PLACE)
-    for at in range(len(sealed)):
-        for broken in (sealed[:at], sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :]):
+    for index in range(len(sealed)):
+        for broken in (sealed[:index], sealed[:index] + bytes([sealed[index] ^ 1]) + sealed[index + 1 :]):
             with pytest.raises(CannotOpen):
                 open_sealed(broken, KEY, PLACE)
     with pytest.raises(CannotOpen):

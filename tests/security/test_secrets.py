@@ -27,11 +27,11 @@ def test_client_ids_and_secrets_have_their_form_and_are_never_the_same() -> None
 def test_a_secret_matches_under_its_own_pepper_alone() -> None:
     """A secret matches under its own pepper alone."""
     pepper, secret = secrets.new_pepper(), secrets.new_client_secret()
-    kept = secrets.hash_client_secret(secret, pepper)
-    assert secrets.matches(secret, pepper, kept)
-    assert not secrets.matches(secret, secrets.new_pepper(), kept)
+    hash_client_secret = secrets.hash_client_secret(secret, pepper)
+    assert secrets.matches(secret, pepper, hash_client_secret)
+    assert not secrets.matches(secret, secrets.new_pepper(), hash_client_secret)
     for wrong in (secret[:-1], secret + "x", secret.swapcase(), "", "\ud800"):
-        assert not secrets.matches(wrong, pepper, kept)
+        assert not secrets.matches(wrong, pepper, hash_client_secret)
 
 
 def test_session_values_are_kept_as_hashes_and_compared_whole() -> None:
@@ -45,13 +45,19 @@ def test_session_values_are_kept_as_hashes_and_compared_whole() -> None:
 
 def test_a_password_is_verified_and_hashed_anew_when_the_cost_rose() -> None:
     """A password is verified and hashed anew when the cost rose."""
-    kept = passwords.hash_password("correct horse battery", QUICK)
-    assert kept.startswith("$argon2id$v=19$m=64,t=1,p=1$")
-    assert passwords.verify_password(kept, "correct horse battery")
-    assert not passwords.verify_password(kept, "correct horse battery ")
-    assert not passwords.needs_rehash(kept, QUICK)
-    assert passwords.needs_rehash(kept, Cost(memory=128, passes=1))
-    for damaged in ("", "$argon2id$", kept[:-4], kept.replace("argon2id", "argon2i"), "plain"):
+    hash_password = passwords.hash_password("correct horse battery", QUICK)
+    assert hash_password.startswith("$argon2id$v=19$m=64,t=1,p=1$")
+    assert passwords.verify_password(hash_password, "correct horse battery")
+    assert not passwords.verify_password(hash_password, "correct horse battery ")
+    assert not passwords.needs_rehash(hash_password, QUICK)
+    assert passwords.needs_rehash(hash_password, Cost(memory=128, passes=1))
+    for damaged in (
+        "",
+        "$argon2id$",
+        hash_password[:-4],
+        hash_password.replace("argon2id", "argon2i"),
+        "plain",
+    ):
         assert not passwords.verify_password(damaged, "correct horse battery")
 
 
@@ -81,7 +87,9 @@ def test_a_good_password_is_taken(password: str) -> None:
 def deliveries() -> tuple[bytes, list[dict[str, object]]]:
     """The recorded deliveries of a real shop, and their secret."""
     recorded = json.loads(case_data("woocommerce/webhook_deliveries.json").read_text("utf-8"))
-    return recorded["secret"].encode(), [each for each in recorded["deliveries"] if each["signed"]]
+    return recorded["secret"].encode(), [
+        delivery for delivery in recorded["deliveries"] if delivery["signed"]
+    ]
 
 
 def body_of(delivery: dict[str, object]) -> bytes:
@@ -103,7 +111,7 @@ def test_every_recorded_delivery_verifies_and_no_changed_one_does() -> None:
     for delivery in signed:
         body, request = body_of(delivery), delivery["request"]
         assert isinstance(request, dict)
-        told = {name.lower(): value for name, value in request["headers"].items()}["x-wc-webhook-signature"]
+        actual = {name.lower(): value for name, value in request["headers"].items()}["x-wc-webhook-signature"]
         for secrets_given, sent, good in (
             ([secret], body, True),
             ([b"new", secret], body, True),
@@ -114,9 +122,9 @@ def test_every_recorded_delivery_verifies_and_no_changed_one_does() -> None:
             ([secret], body + b" ", False),
         ):
             check = signatures.Signed(secrets_given)
-            for at in range(0, len(sent), 1000):
-                check.feed(sent[at : at + 1000])
-            assert check.matches(told) is good
+            for index in range(0, len(sent), 1000):
+                check.feed(sent[index : index + 1000])
+            assert check.matches(actual) is good
 
 
 def test_a_signature_has_one_spelling() -> None:

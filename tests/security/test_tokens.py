@@ -225,12 +225,14 @@ def test_every_changed_added_or_missing_character_invalidates_a_token() -> None:
     held = verifier()
     held.verify(GOOD, NOW)
     swapped = [
-        GOOD[:at] + ALPHABET[ALPHABET.index(here) ^ bit] + GOOD[at + 1 :]
-        for at, here in enumerate(GOOD)
-        if here != "."
+        GOOD[:index] + ALPHABET[ALPHABET.index(current) ^ bit] + GOOD[index + 1 :]
+        for index, current in enumerate(GOOD)
+        if current != "."
         for bit in (1, 2, 32)
     ]
-    longer = [GOOD[:at] + extra + GOOD[at:] for at in range(len(GOOD) + 1) for extra in "A= \n."]
+    longer = [
+        GOOD[:position] + extra + GOOD[position:] for position in range(len(GOOD) + 1) for extra in "A= \n."
+    ]
     shorter = [GOOD[:at] + GOOD[at + 1 :] for at in range(len(GOOD))]
     for changed_token in [*swapped, *longer, *shorter]:
         with pytest.raises(BadToken):

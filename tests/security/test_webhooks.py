@@ -102,8 +102,13 @@ def test_the_library_of_node_agrees() -> None:
         (current, body.replace("failed", "passed"), both, False),
         (current, body, {**both, "webhook-id": "msg_other"}, False),
     ]
-    asked = [{"secret": secret, "body": text, "headers": headers} for secret, text, headers, _ in cases]
+    requests = [{"secret": secret, "body": text, "headers": headers} for secret, text, headers, _ in cases]
     answer = subprocess.run(
-        ["node", "-e", VERIFY], input=json.dumps(asked), cwd=WEB, capture_output=True, text=True, check=True
+        ["node", "-e", VERIFY],
+        input=json.dumps(requests),
+        cwd=WEB,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert json.loads(answer.stdout) == [is_good for *_, is_good in cases]

@@ -78,8 +78,8 @@ class Mailbox:
             self.sent.append((_parsed(request.body), thread))
             return 200, {"id": f"s{len(self.sent)}", "threadId": thread or "t9", "labelIds": ["SENT"]}
         if path == "/drafts" and request.method == "POST":
-            asked = request.body["message"]
-            self.drafts.append((_parsed(asked), asked.get("threadId")))
+            message = request.body["message"]
+            self.drafts.append((_parsed(message), message.get("threadId")))
             return 200, {"id": "d1", "message": {"id": "m9", "threadId": "t9", "labelIds": ["DRAFT"]}}
         if path == "/messages":
             return 200, {"messages": [{"id": "m1", "threadId": "t1"}], "resultSizeEstimate": 1}
@@ -131,7 +131,7 @@ async def signed_in(shop: Shop, kind: str = "gmail") -> tuple[Connection, str]:
     back = {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
     exchange = SignInExchange(context.engine, context.clock, context.vault, apps)
     signed = await exchange.finish(shop.owner, SESSION, state=back["state"], code=back.get("code"))
-    kept = await shop.write(
+    connected = await shop.write(
         partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=context.vault)
     )
-    return kept.connection, parse_qs(urlsplit(address).query)["scope"][0]
+    return connected.connection, parse_qs(urlsplit(address).query)["scope"][0]

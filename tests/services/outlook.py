@@ -106,10 +106,10 @@ async def signed_in_at(shop: Shop, server: OAuthServer, kind: str = "microsoft_o
     back = server.consent(address)
     exchange = SignInExchange(context.engine, context.clock, context.vault, context.rules.sign_in)
     signed = await exchange.finish(shop.owner, SESSION, state=back["state"], code=back["code"])
-    kept = await shop.write(
+    connected = await shop.write(
         partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=context.vault)
     )
-    return kept.connection
+    return connected.connection
 
 
 def content_of(attachment: dict[str, Any]) -> bytes:

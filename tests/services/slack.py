@@ -25,7 +25,7 @@ def respond(request: SeenRequest) -> FakeAnswer:
         case "chat.postMessage" | "chat.update" | "chat.postEphemeral":
             return 200, _posted(request.body)
         case "conversations.info":
-            channel = next((one for one in CHANNELS if one["id"] == request.query["channel"]), None)
+            channel = next((record for record in CHANNELS if record["id"] == request.query["channel"]), None)
             if channel is None:
                 return 200, {"ok": False, "error": "channel_not_found"}
             return 200, {"ok": True, "channel": channel}

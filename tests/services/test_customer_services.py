@@ -446,10 +446,10 @@ def test_answers_of_pipedrive_are_its_records() -> None:
     """The data alone; nothing for none; hits of a search with their score."""
     assert items_of("pipedrive", 1, {"title": "Tea"}, {"success": True, "data": {"id": 1}}) == [{"id": 1}]
     assert items_of("pipedrive", 1, {"operation": "getAll"}, {"success": True, "data": None}) == []
-    asked = {"operation": "search", "term": "tea"}
+    request_body = {"operation": "search", "term": "tea"}
     answer = {"data": {"items": [{"result_score": 0.5, "item": {"id": 3}}]}}
-    assert items_of("pipedrive", 1, asked, answer) == [{"result_score": 0.5, "id": 3}]
-    raw = asked | {"additionalFields": {"rawData": True}}
+    assert items_of("pipedrive", 1, request_body, answer) == [{"result_score": 0.5, "id": 3}]
+    raw = request_body | {"additionalFields": {"rawData": True}}
     assert items_of("pipedrive", 1, raw, answer) == [{"result_score": 0.5, "item": {"id": 3}}]
 
 
@@ -479,5 +479,5 @@ def test_answers_are_the_records_within_them() -> None:
     listed = {"resource": "customer", "operation": "getAll"}
     assert items_of("stripe", 1, listed, {"data": [{"id": "cus_1"}]}) == [{"id": "cus_1"}]
     assert items_of("mailchimp", 1, {"operation": "getAll"}, {"members": [{"id": "m"}]}) == [{"id": "m"}]
-    asked = {"operation": "changelog", "issueKey": "A-1"}
-    assert items_of("jira", 1, asked, {"values": [{"id": "1"}]}) == [{"id": "1"}]
+    request_body = {"operation": "changelog", "issueKey": "A-1"}
+    assert items_of("jira", 1, request_body, {"values": [{"id": "1"}]}) == [{"id": "1"}]

@@ -139,8 +139,8 @@ async def test_a_greylisted_message_is_sent_later_and_a_refused_one_fails(
     async with mailing(database_url, clock, tmp_path, script) as (shop, form):
         account = await shop.connect("smtp", form)
         more = {"accounts": {"Mail": {"integration_id": account.integration_id}}, "send_mode": "send"}
-        one = code("Items", "return [{json: {id: 1, email: 'jane@customer.example'}}]")
-        automation = await automated(shop, chain(one, node("Mail", "emailSend", 2.1, MAIL)), **more)
+        record = code("Items", "return [{json: {id: 1, email: 'jane@customer.example'}}]")
+        automation = await automated(shop, chain(record, node("Mail", "emailSend", 2.1, MAIL)), **more)
         run = await shop.until_settled(await shop.drained(automation))
         assert run.status is RunStatus.SUCCEEDED, run
         assert len(script.received) == 2
@@ -159,8 +159,8 @@ async def test_a_message_cut_after_its_content_is_never_sent_again(
     async with mailing(database_url, clock, tmp_path, script) as (shop, form):
         account = await shop.connect("smtp", form)
         more = {"accounts": {"Mail": {"integration_id": account.integration_id}}, "send_mode": "send"}
-        one = code("Items", "return [{json: {id: 1, email: 'jane@customer.example'}}]")
-        automation = await automated(shop, chain(one, node("Mail", "emailSend", 2.1, MAIL)), **more)
+        record = code("Items", "return [{json: {id: 1, email: 'jane@customer.example'}}]")
+        automation = await automated(shop, chain(record, node("Mail", "emailSend", 2.1, MAIL)), **more)
         run = await shop.until_settled(await shop.drained(automation))
         [change] = await shop.changes(run)
         await shop.pass_time(hours=2)
@@ -240,7 +240,7 @@ def test_what_differs_is_found_at_import(
 ) -> None:
     """Each in words that say what to do."""
     assert [
-        found for found, message in findings_of("emailSend", version, parameters) if words in message
+        outcome for outcome, message in findings_of("emailSend", version, parameters) if words in message
     ] == [level]
 
 

@@ -186,8 +186,8 @@ async def test_files_of_the_item_go_with_a_message_and_a_draft(shop: Shop, mailb
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
     (message, _), (draft, _) = mailbox.sent[0], mailbox.drafts[0]
-    for each in (message, draft):
-        [file] = each.iter_attachments()
+    for mail in (message, draft):
+        [file] = mail.iter_attachments()
         assert (file.get_filename(), file.get_content_type()) == ("stock.csv", "text/csv")
         assert file.get_content() == FILE
     assert (draft["To"], draft["Subject"]) == (None, "Later")
@@ -207,8 +207,12 @@ async def test_messages_are_read_short_or_in_parts_with_their_files(shop: Shop, 
     )
     run = await shop.drained(await automated(shop, chain(*steps), accounts={"List": named, "Whole": named}))
     assert run.status is RunStatus.SUCCEEDED, (run.code, run.message, await shop.steps(run))
-    [asked] = [seen for seen in api.seen if seen.path.endswith("/messages")]
-    assert asked.query == {"q": "is:unread after:1777593600", "maxResults": "1", "labelIds": "INBOX,L1"}
+    [asked_seen_request] = [seen for seen in api.seen if seen.path.endswith("/messages")]
+    assert asked_seen_request.query == {
+        "q": "is:unread after:1777593600",
+        "maxResults": "1",
+        "labelIds": "INBOX,L1",
+    }
     assert await handed_on(shop, run, "List") == [
         {
             "id": "m1", "threadId": "t1", "snippet": "I wait", "payload": {"mimeType": "text/plain"},
@@ -281,5 +285,5 @@ def test_each_version_is_read_in_its_own_way(
 ) -> None:
     """Lists of the first version, HTML by default from the second."""
     command = mail_command(ServiceFields(Params(parameters), version, {}))
-    assert [each.address for each in command.to] == receivers
+    assert [mailbox.address for mailbox in command.to] == receivers
     assert (command.text, command.html) == bodies

@@ -106,9 +106,9 @@ async def test_a_file_is_found_fetched_read_and_sent_after_approval(shop: Shop, 
     )
     assert [query.get("pageToken") for query in searches] == [None, "2"]
     [change] = await shop.changes(run)
-    shown = {field.label: field.after for field in change.proposal.fields}
-    assert shown["To"] == "copy of T1"
-    assert shown["File"] == "File “copy of T1” (15 B)"
+    displayed = {field.label: field.after for field in change.proposal.fields}
+    assert displayed["To"] == "copy of T1"
+    assert displayed["File"] == "File “copy of T1” (15 B)"
     await shop.approve(run)
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
@@ -216,13 +216,13 @@ def test_an_operation_calls_what_its_parameters_say(
 def test_a_query_of_the_file_is_the_search_and_is_not_found_in_the_trash() -> None:
     """Unless it says itself what is to be found there."""
     query = {"resource": "fileFolder", "searchMethod": "query", "queryString": "name = 'a' or name = 'b'"}
-    asked = call_of("googleDrive", 3, query).query
-    assert asked["q"] == "(name = 'a' or name = 'b') and trashed = false"
-    assert (asked["fields"], asked["pageSize"]) == ("nextPageToken, files(id, name)", "50")
-    own = {**query, "queryString": "trashed = true", "options": {"fields": ["id", "webViewLink"]}}
-    asked = call_of("googleDrive", 3, own).query
-    assert asked["q"] == "(trashed = true)"
-    assert asked["fields"] == "nextPageToken, files(id, webViewLink)"
+    asked_query = call_of("googleDrive", 3, query).query
+    assert asked_query["q"] == "(name = 'a' or name = 'b') and trashed = false"
+    assert (asked_query["fields"], asked_query["pageSize"]) == ("nextPageToken, files(id, name)", "50")
+    own_values = {**query, "queryString": "trashed = true", "options": {"fields": ["id", "webViewLink"]}}
+    asked_query = call_of("googleDrive", 3, own_values).query
+    assert asked_query["q"] == "(trashed = true)"
+    assert asked_query["fields"] == "nextPageToken, files(id, webViewLink)"
 
 
 def test_a_deleted_file_is_answered_with_its_id() -> None:
@@ -250,16 +250,16 @@ def test_what_is_not_carried_out_is_found_at_import(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
     """Each in words that say what to do."""
-    found = findings_of("googleDrive", version, parameters)
-    assert [each for each, message in found if words in message] == [level]
+    found_findings_of = findings_of("googleDrive", version, parameters)
+    assert [each for each, message in found_findings_of if words in message] == [level]
 
 
 def test_a_file_is_sent_up_to_its_limit() -> None:
     """One byte more fails the item."""
-    most = b"x" * drive_fields.UPLOAD_BYTES
-    assert drive_fields.call_file("a", most, "text/plain").content == most
+    limit = b"x" * drive_fields.UPLOAD_BYTES
+    assert drive_fields.call_file("a", limit, "text/plain").content == limit
     with pytest.raises(ItemFailed, match=r"1\.5 MiB"):
-        drive_fields.call_file("a", most + b"x", "text/plain")
+        drive_fields.call_file("a", limit + b"x", "text/plain")
 
 
 def test_a_mime_type_adds_no_lines_to_a_request() -> None:

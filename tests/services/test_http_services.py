@@ -118,8 +118,8 @@ async def test_a_search_is_read_page_by_page_without_approval(shop: Shop, api: A
     account = await signed_in(shop, api, "api.hubapi.com")
 
     def page(request: httpx.Request) -> dict[str, Any]:
-        asked = json.loads(request.content)
-        if "after" in asked:
+        question = json.loads(request.content)
+        if "after" in question:
             return {"results": [{"id": "3"}]}
         return {"results": [{"id": "1"}, {"id": "2"}], "paging": {"next": {"after": "2"}}}
 
@@ -131,8 +131,11 @@ async def test_a_search_is_read_page_by_page_without_approval(shop: Shop, api: A
     run = await shop.drained(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     assert [request.method for request in api.seen] == ["POST", "POST"]
-    asked = {"filterGroups": [], "limit": 100, "query": "tea"}
-    assert [json.loads(request.content) for request in api.seen] == [asked, {**asked, "after": "2"}]
+    request_body = {"filterGroups": [], "limit": 100, "query": "tea"}
+    assert [json.loads(request.content) for request in api.seen] == [
+        request_body,
+        {**request_body, "after": "2"},
+    ]
     assert await handed_on(shop, run, "Search") == [{"id": "1"}, {"id": "2"}, {"id": "3"}]
 
 

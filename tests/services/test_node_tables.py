@@ -313,16 +313,16 @@ def test_what_a_node_does_not_carry_out_is_found(
 def test_a_webhook_in_the_file_is_replaced_by_the_account() -> None:
     """The address is removed as a secret, and the step still runs: the connection has its own."""
     address = "https://discord.com/api/webhooks/197911778886025216/" + "a1-B_" * 12
-    found = findings_of("discord", 1, {"webhookUri": address, "text": "Hi", "options": {}})
-    assert {level for level, _ in found} == {"note"}
-    assert any("The account you choose for this step replaces it" in words for _, words in found)
-    assert not any("a1-B_" in words for _, words in found)
+    found_findings_of = findings_of("discord", 1, {"webhookUri": address, "text": "Hi", "options": {}})
+    assert {level for level, _ in found_findings_of} == {"note"}
+    assert any("The account you choose for this step replaces it" in words for _, words in found_findings_of)
+    assert not any("a1-B_" in words for _, words in found_findings_of)
 
 
 def test_lists_within_answers_are_items() -> None:
     """As n8n puts them out: Telegram's administrators one by one, a deleted message as success."""
-    asked = {"resource": "chat", "operation": "administrators", "chatId": "1"}
-    assert items_of("telegram", 1.2, asked, {"ok": True, "result": [{"a": 1}, {"a": 2}]}) == [
+    request_body = {"resource": "chat", "operation": "administrators", "chatId": "1"}
+    assert items_of("telegram", 1.2, request_body, {"ok": True, "result": [{"a": 1}, {"a": 2}]}) == [
         {"a": 1},
         {"a": 2},
     ]
@@ -334,9 +334,9 @@ def test_lists_within_answers_are_items() -> None:
 
 def test_a_parameter_that_is_part_of_a_path_stays_one_segment() -> None:
     """No value of an item leads a call elsewhere."""
-    asked = {"resource": "channel", "operation": "statistics"}
-    call = call_of("mattermost", 1, asked | {"channelId": "../users?x=1#y"})
+    request_body = {"resource": "channel", "operation": "statistics"}
+    call = call_of("mattermost", 1, request_body | {"channelId": "../users?x=1#y"})
     assert call.path == "/api/v4/channels/..%2Fusers%3Fx%3D1%23y/stats"
     for value in ("", ".", ".."):
         with pytest.raises(ItemFailed):
-            call_of("mattermost", 1, asked | {"channelId": value})
+            call_of("mattermost", 1, request_body | {"channelId": value})

@@ -180,8 +180,12 @@ async def test_an_attachment_is_fetched_as_a_file_of_its_item(shop: Shop, server
         "resource": "messageAttachment", "operation": "download", "messageId": "m1", "attachmentId": "a1",
         "binaryPropertyName": "data",
     }  # fmt: skip
-    told = code("Told", "return items.map(item => ({json: {...item.json, file: item.binary.data.fileName}}))")
-    automation = await automated(shop, chain(ONE, node("Fetch", "microsoftOutlook", 2, fetch), told), **more)
+    actual = code(
+        "Told", "return items.map(item => ({json: {...item.json, file: item.binary.data.fileName}}))"
+    )
+    automation = await automated(
+        shop, chain(ONE, node("Fetch", "microsoftOutlook", 2, fetch), actual), **more
+    )
     run = await shop.drained(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     assert await handed_on(shop, run, "Told") == [{"id": 1, "file": "invoice.pdf"}]

@@ -44,16 +44,16 @@ async def test_a_message_is_asked_for_then_sent_without_asking(shop: Shop, api: 
     number = connected.data["connection"]["integration_id"]
     assert connected.data["connection"]["account_label"] == "Shop (steward)"
     channels = await token.get(f"/v1/automations/destinations?integration_id={number}")
-    assert [one["name"] for one in channels.data["destinations"]] == ["#general", "#ops"]
+    assert [destination["name"] for destination in channels.data["destinations"]] == ["#general", "#ops"]
     then = code("Then", "return [{json: {at: $input.first().json.message_timestamp.length}}]")
     export = chain(node("Say", "slack", 2.2, SAY), then)
-    kept = await token.post(IMPORTS, {"source": "workflow_tool", "name": "Tell", "content": export})
-    assert kept.data["import"]["supported"], str(kept.data["import"]["issues"])
-    assert kept.data["import"]["needs"] == ["slack"], kept.body
-    asked = {"name": "Tell", "schedule": {"cadence": "manual"}, "idempotency_key": "one-import"}
-    made = await token.post(f"{IMPORTS}/{kept.data['import']['id']}/automations", asked)
-    assert made.status == 201, str(made.body)
-    automation = made.data["automation"]
+    answer = await token.post(IMPORTS, {"source": "workflow_tool", "name": "Tell", "content": export})
+    assert answer.data["import"]["supported"], str(answer.data["import"]["issues"])
+    assert answer.data["import"]["needs"] == ["slack"], answer.body
+    request_body = {"name": "Tell", "schedule": {"cadence": "manual"}, "idempotency_key": "one-import"}
+    second_answer = await token.post(f"{IMPORTS}/{answer.data['import']['id']}/automations", request_body)
+    assert second_answer.status == 201, str(second_answer.body)
+    automation = second_answer.data["automation"]
     unbound = [{"step": "Say", "kind": "slack", "why": "no_connection"}]
     assert automation["readiness"]["unbound"] == unbound
     path = f"/v1/automations/{automation['id']}"
@@ -77,14 +77,14 @@ async def test_a_message_is_asked_for_then_sent_without_asking(shop: Shop, api: 
     await shop.drain()
     ended = (await token.get(f"/v1/automations/runs/{run['id']}")).data["run"]
     assert (ended["status"], len(api.sent())) == ("succeeded", 2), ended
-    shown = str((ended, connected.body, bound.body))
-    assert TOKEN not in shown
+    displayed = str((ended, connected.body, bound.body))
+    assert TOKEN not in displayed
 
 
 async def approve(web: Any, approval_id: str) -> None:
     """The owner approves all of it in the web app."""
     path = f"/v1/automations/approvals/{approval_id}"
     approval = (await web.get(path)).data["approval"]
-    asked = {"version": approval["version"], "change_hash": approval["change_hash"]}
-    heard = await web.post(f"{path}/approve", asked)
+    request_body = {"version": approval["version"], "change_hash": approval["change_hash"]}
+    heard = await web.post(f"{path}/approve", request_body)
     assert heard.status == 200, heard.body

@@ -178,10 +178,10 @@ def test_a_servers_own_address_is_held_to_the_guard() -> None:
         with pytest.raises(BadSettings) as refused:
             connector_of("mattermost").settings({**SETTINGS["mattermost"], "base_url": address})
         assert set(refused.value.errors) == {"base_url"}
-    kept = connector_of("mattermost").settings(
+    connection_settings = connector_of("mattermost").settings(
         {**SETTINGS["mattermost"], "base_url": "https://c.example/chat/"}
     )
-    assert kept.plain["base_url"] == "https://c.example/chat"
+    assert connection_settings.plain["base_url"] == "https://c.example/chat"
 
 
 @pytest.mark.parametrize("kind", ["discord"])
@@ -231,11 +231,15 @@ async def test_a_file_of_the_item_goes_to_telegram_with_its_caption(
         named = {"accounts": {"Say": {"integration_id": account.integration_id}}}
         run = await shop.waiting(await automated(shop, chain(*steps), **named))
         [change] = await shop.changes(run)
-        shown = {field.label: field.after for field in change.proposal.fields}
+        displayed = {field.label: field.after for field in change.proposal.fields}
         await shop.approve(run)
         ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert (shown["To"], shown["Text"], shown["File"]) == ("42", "Stock", "File “today.csv” (8 B)")
+    assert (displayed["To"], displayed["Text"], displayed["File"]) == (
+        "42",
+        "Stock",
+        "File “today.csv” (8 B)",
+    )
     [sent] = api.sent()
     head = 'name="document"; filename="today.csv"\r\nContent-Type: text/csv\r\n\r\nsku\ntea\n'
     assert head in sent.body

@@ -202,7 +202,7 @@ async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, a
     await shop.approve(run)
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert [one.body for one in api.sent()] == [
+    assert [each_seen_request.body for each_seen_request in api.sent()] == [
         {"channel": "#general", "text": f"Sold {number}"} for number in (1, 2)
     ]
     sending = await automated(shop, chain(*steps), accounts=accounts, send_mode="send")
@@ -225,8 +225,8 @@ async def test_a_refused_message_fails_and_a_lost_answer_stays_unknown(shop: Sho
     assert (run.status, change.outcome) == (RunStatus.FAILED, Outcome.FAILED)
     assert "channel_not_found" in str(change.message)
     api.answers.append(httpx.ReadTimeout("lost"))
-    said = await automated(shop, chain(node("Say", "slack", 2.2, SAY | {"text": "Hi"})), **more)
-    run = await shop.until_settled(await shop.drained(said))
+    automation = await automated(shop, chain(node("Say", "slack", 2.2, SAY | {"text": "Hi"})), **more)
+    run = await shop.until_settled(await shop.drained(automation))
     [change] = await shop.changes(run)
     assert change.outcome is Outcome.UNKNOWN
     assert len(api.sent()) == 2
@@ -247,10 +247,10 @@ async def test_channels_and_people_are_read_page_by_page(shop: Shop, api: FakeSe
     run = await shop.drained(automation, Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
     assert [row["counts"]["read"] for row in await shop.steps(run)][-2:] == [2, 2]
-    asked = [
+    requests = [
         request.query.get("cursor") for request in api.seen if request.path.endswith("conversations.list")
     ]
-    assert asked == [None, "page2"]
+    assert requests == [None, "page2"]
 
 
 @on_one_engine

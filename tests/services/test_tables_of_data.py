@@ -114,16 +114,16 @@ def test_a_record_is_written_as_the_step_maps_it(
 
 def test_a_list_of_records_is_asked_for_with_its_formula_and_order() -> None:
     """Version 2 puts out the fields beside the id, version 1 the record as it is."""
-    asked = BASE | {
+    request_body = BASE | {
         "operation": "search", "filterByFormula": "{Stock} < 5", "options": {"fields": ["Name", "Stock"]},
         "sort": {"property": [{"field": "Name", "direction": "desc"}]},
     }  # fmt: skip
-    assert call_of("airtable", 2.1, asked).query == {
+    assert call_of("airtable", 2.1, request_body).query == {
         "pageSize": "100", "filterByFormula": "{Stock} < 5", "fields[0]": "Name", "fields[1]": "Stock",
         "sort[0][field]": "Name", "sort[0][direction]": "desc",
     }  # fmt: skip
     flat = {"id": "recA", "createdTime": RECORD["createdTime"], "Name": "Tea", "Stock": 3}
-    assert items_of("airtable", 2.1, asked, {"records": [RECORD]}) == [flat]
+    assert items_of("airtable", 2.1, request_body, {"records": [RECORD]}) == [flat]
     assert items_of("airtable", 1, {"operation": "list"}, {"records": [RECORD]}) == [RECORD]
     assert items_of("airtable", 2, {"operation": "get"}, RECORD) == [flat]
 
@@ -202,8 +202,12 @@ def test_what_is_not_carried_out_is_found_at_import() -> None:
 )
 def test_a_property_is_written_as_notion_takes_it(row: dict[str, Any], value: dict[str, Any]) -> None:
     """By the kind that the step keeps beside its name."""
-    asked = DATABASE | {"operation": "create", "title": "New", "propertiesUi": {"propertyValues": [row]}}
-    call = call_of("notion", 2.2, asked)
+    request_body = DATABASE | {
+        "operation": "create",
+        "title": "New",
+        "propertiesUi": {"propertyValues": [row]},
+    }
+    call = call_of("notion", 2.2, request_body)
     name = row["key"].rpartition("|")[0]
     assert call.path == "/pages"
     assert call.body["parent"] == {"database_id": KNOWN_ID}
@@ -225,21 +229,21 @@ def test_blocks_are_appended_and_read() -> None:
         {"object": "block", "type": "to_do", "to_do": {"rich_text": text("Do"), "checked": True}},
     ]
     block = {"object": "block", "id": "b", "type": "quote", "quote": {"rich_text": [{"plain_text": "Hi"}]}}
-    asked = {"resource": "block", "operation": "getAll"}
-    [item] = items_of("notion", 2.2, asked, {"results": [block]})
+    request_body = {"resource": "block", "operation": "getAll"}
+    [item] = items_of("notion", 2.2, request_body, {"results": [block]})
     assert (item["id"], item["content"]) == ("b", "Hi")
-    assert items_of("notion", 2.2, asked | {"simplifyOutput": False}, {"results": [block]}) == [block]
+    assert items_of("notion", 2.2, request_body | {"simplifyOutput": False}, {"results": [block]}) == [block]
 
 
 def test_pages_are_simplified_as_n8n_does() -> None:
     """A field for each property; all of it when the step asks for that."""
-    asked = {"resource": "databasePage", "operation": "get"}
-    [item] = items_of("notion", 2.2, asked, PAGE)
+    request_body = {"resource": "databasePage", "operation": "get"}
+    [item] = items_of("notion", 2.2, request_body, PAGE)
     assert item == {
         "id": PAGE_ID, "name": "Tea", "url": PAGE["url"], "property_name": "Tea", "property_in_stock": 3,
         "property_tags": ["green"],
     }  # fmt: skip
-    assert items_of("notion", 2.2, asked | {"simple": False}, PAGE) == [PAGE]
+    assert items_of("notion", 2.2, request_body | {"simple": False}, PAGE) == [PAGE]
     assert [snake_case(name) for name in ("E-mail (work)", "orderID", "Due Date")] == [
         "e_mail_work",
         "order_id",
@@ -272,11 +276,11 @@ async def test_a_database_is_asked_by_posts_that_only_read(shop: Shop, service: 
     notion = await shop.connect("notion", SETTINGS["notion"])
     rows = [{"key": "In stock|number", "condition": "less_than", "numberValue": 5}]
     order = {"sort": {"sortValue": [{"key": "Name|title", "direction": "descending"}]}}
-    asked = DATABASE | {
+    request_body = DATABASE | {
         "operation": "getAll", "returnAll": True, "filterType": "manual", "matchType": "allFilters",
         "filters": {"conditions": rows}, "options": order,
     }  # fmt: skip
-    step = node("Pages", "notion", 2.2, asked)
+    step = node("Pages", "notion", 2.2, request_body)
     accounts = {"Pages": {"integration_id": notion.integration_id}}
     automation = await automated(shop, chain(step), accounts=accounts)
     for mode in (Mode.TEST, Mode.LIVE):

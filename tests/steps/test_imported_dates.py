@@ -17,9 +17,9 @@ LEAP = "2024-02-29T09:09:09.090Z"
 
 def at(text: str, zone: str) -> datetime:
     """The instant in a zone."""
-    found = js_dates.zone_of(zone)
-    assert found is not None
-    return datetime.fromisoformat(text).astimezone(found)
+    zone_of = js_dates.zone_of(zone)
+    assert zone_of is not None
+    return datetime.fromisoformat(text).astimezone(zone_of)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_the_time_between_dates_is_counted_in_units(
     start: str, end: str, units: str, found: list[float], text: str | None
 ) -> None:
     """Largest unit first, the last one with the fraction; backwards what is forwards, with the other sign"""
-    one, two = at(start, "Europe/Berlin"), at(end, "Europe/Berlin")
-    apart = calendar_math.difference(one, two, units.split(" "))
+    item, two = at(start, "Europe/Berlin"), at(end, "Europe/Berlin")
+    apart = calendar_math.difference(item, two, units.split(" "))
     assert list(apart.values()) == found
     assert text is None or calendar_math.iso_duration(apart) == text
 
@@ -143,5 +143,5 @@ def test_texts_are_read_as_dates_in_the_origins_order(text: str, instant: str | 
     """ISO, mail and SQL in the workflow's zone; what JavaScript alone reads in its process's, which is UTC"""
     zone = js_dates.zone_of("Europe/Berlin")
     assert zone is not None
-    found = js_dates.parse(text, zone)
-    assert (found and js_dates.utc_iso(found)) == instant
+    parse = js_dates.parse(text, zone)
+    assert (parse and js_dates.utc_iso(parse)) == instant

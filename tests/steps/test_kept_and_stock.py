@@ -16,12 +16,12 @@ _SHARED = {"stock_target": "3", "stock_managed_by_parent": True, "stock": 4}
 
 def test_products_come_back_from_the_journal_as_they_were() -> None:
     """But for descriptions and pictures. See docs/design/runs.md#execution."""
-    made = [
+    products = [
         product(variant("3/1", "A", compare_at="12.00"), variant("3/2", "", stock=None), tags=("a", "b")),
         product(variant("9"), tag_ids=(("x", "4"),), vendor="Ceylon", type="Tea"),
     ]
-    back = ProductTable.from_json(json.loads(json.dumps(ProductTable(made).json)))
-    for was, now in zip(made, back, strict=True):
+    back = ProductTable.from_json(json.loads(json.dumps(ProductTable(products).json)))
+    for was, now in zip(products, back, strict=True):
         assert now.description == ""
         for name in ("id", "title", "tags", "tag_ids", "variants", "visibility", "label", "vendor", "type"):
             assert getattr(now, name) == getattr(was, name), name
@@ -29,14 +29,16 @@ def test_products_come_back_from_the_journal_as_they_were() -> None:
 
 def test_variants_come_back_from_the_journal_as_they_were() -> None:
     """See docs/design/runs.md#execution."""
-    made = [variant("3/1", "A", sale_from="2026-11-01T00:00:00", barcode="4006381333931")]
-    assert list(VariantTable.from_json(json.loads(json.dumps(VariantTable(made).json)))) == made
+    variants = [variant("3/1", "A", sale_from="2026-11-01T00:00:00", barcode="4006381333931")]
+    assert list(VariantTable.from_json(json.loads(json.dumps(VariantTable(variants).json)))) == variants
 
 
 def test_five_thousand_products_stay_far_below_the_bound() -> None:
     """The journal takes 8 MiB; a product with three variants is kept in under 1 KB."""
-    one = product(*(variant(f"31337/{n}", f"TEA-EARL-GREY-{n:03}") for n in range(3)), tags=("tea", "black"))
-    assert len(json.dumps(ProductTable([one] * 5000).json, separators=(",", ":"))) < 5 * 1024 * 1024
+    each_product = product(
+        *(variant(f"31337/{n}", f"TEA-EARL-GREY-{n:03}") for n in range(3)), tags=("tea", "black")
+    )
+    assert len(json.dumps(ProductTable([each_product] * 5000).json, separators=(",", ":"))) < 5 * 1024 * 1024
 
 
 def test_the_stock_of_a_product_is_the_sum_over_its_variants() -> None:
@@ -86,5 +88,5 @@ def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:
 )
 def test_the_filter_of_products_holds_all_its_parts(ask: dict[str, object], is_wanted: bool) -> None:
     """Without regard to case and outer blanks. See docs/design/templates.md#shared-definitions."""
-    one = product(variant(), tags=("Tea",), type="Loose Leaf", categories=("Loose Leaf", "Gifts"))
-    assert ProductFilter(ask).has(one) is is_wanted
+    each_product = product(variant(), tags=("Tea",), type="Loose Leaf", categories=("Loose Leaf", "Gifts"))
+    assert ProductFilter(ask).has(each_product) is is_wanted

@@ -91,9 +91,9 @@ def _read(cell: object, form: str = "auto", currency: str | None = "EUR") -> str
 @pytest.mark.parametrize(("text", "auto", "point", "comma"), TABLE)
 def test_a_text_is_one_number_or_is_refused(text: str, auto: str, point: str, comma: str) -> None:
     """Every sentence of it. See docs/design/templates.md#e5-numbers-as-text."""
-    found = [_read(text, form) for form in ("auto", "point", "comma")]
-    wanted = [auto, point, comma]
-    assert [_same(text) for text in found] == [_same(text) for text in wanted]
+    collected = [_read(text, form) for form in ("auto", "point", "comma")]
+    expected = [auto, point, comma]
+    assert [_same(text) for text in collected] == [_same(text) for text in expected]
 
 
 def _same(text: str) -> object:
@@ -166,7 +166,7 @@ def test_a_price_has_the_decimals_of_its_currency(text: object, currency: str, f
 
 def test_what_the_service_works_out_is_rounded_half_up() -> None:
     """Decimal arithmetic, not the nearest even. See docs/design/templates.md#e6-decimals."""
-    assert [str(round_to(Decimal(each), 2)) for each in ("0.125", "0.135", "2.675", "-0.125")] == [
+    assert [str(round_to(Decimal(item), 2)) for item in ("0.125", "0.135", "2.675", "-0.125")] == [
         "0.13",
         "0.14",
         "2.68",

@@ -95,8 +95,8 @@ async def test_an_answer_of_a_script_may_be_so_long(evaluator: Evaluator) -> Non
     """8 MiB of JSON: at the limit it comes whole, one byte more is code_memory"""
     around = len('{"items":[{"json":{"a":""},"paired":null}],"lines":[]}')
     longest = MESSAGE_BYTES - around
-    made = await evaluator.run_code(Script(f"return {{ a: 'x'.repeat({longest}) }}", ScriptMode.ALL), ONE)
-    assert made.items[0].json == {"a": "x" * longest}
+    run_code = await evaluator.run_code(Script(f"return {{ a: 'x'.repeat({longest}) }}", ScriptMode.ALL), ONE)
+    assert run_code.items[0].json == {"a": "x" * longest}
     assert await _stops(evaluator, f"return {{ a: 'x'.repeat({longest + 1}) }}") == "code_memory"
     assert await _stops(evaluator, "return { a: 1 }") is None
 

@@ -16,7 +16,7 @@ from tests.templates.stage import variant
 
 
 def _table(*rows: list[Any]) -> SheetTable:
-    return SheetTable("1", "Prices", tuple(SheetRow(at, tuple(row)) for at, row in enumerate(rows, 1)))
+    return SheetTable("1", "Prices", tuple(SheetRow(index, tuple(row)) for index, row in enumerate(rows, 1)))
 
 
 def _failure(table: SheetTable, *names: str) -> str:
@@ -59,9 +59,9 @@ def test_a_sku_in_other_letters_is_refused_and_named() -> None:
 def test_an_exact_sku_wins_over_one_in_other_letters() -> None:
     """Exact, case included. See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
     skus = Skus([variant("1", "Tea-1"), variant("2", "TEA-1")])
-    found = skus.find("TEA-1")
-    assert found is not None
-    assert found.id == "2"
+    found_variant = skus.find("TEA-1")
+    assert found_variant is not None
+    assert found_variant.id == "2"
     assert skus.find("tea-1") is None, "two candidates are not exactly one"
 
 

@@ -97,19 +97,19 @@ async def test_what_libraries_say_in_a_served_process_is_ours(sqlite_url: str, t
     assert UNKNOWN not in text
     assert "not told" not in text
     lines: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
-    told = [line for line in lines if line["action"] == "library"]
-    assert {line["logger"] for line in told} == {
+    actual = [line for line in lines if line["action"] == "library"]
+    assert {line["logger"] for line in actual} == {
         *("uvicorn.error", "httpx", "httpcore.connection", "asyncpg.pool", "a.library.nobody.knows"),
         *("py.warnings", "asyncio"),
     }
-    assert [line["level"] for line in told if line["logger"] == "httpx"] == [
+    assert [line["level"] for line in actual if line["logger"] == "httpx"] == [
         "warning",
         "error",
         "error",
         "error",
     ]
     assert "ValueError: GET /x?[redacted] with [redacted]" in next(
-        line["traceback"] for line in told if line["logger"] == "httpx" and "traceback" in line
+        line["traceback"] for line in actual if line["logger"] == "httpx" and "traceback" in line
     )
     uncaught = [line["traceback"] for line in lines if line["action"] == "uncaught_error"]
     assert [words.rstrip().splitlines()[-1].split()[:2] for words in uncaught] == [
@@ -134,7 +134,7 @@ async def test_an_error_that_ends_the_process_is_a_line_too() -> None:
     """The last words of a process have the form of every line, and no secret in them."""
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", ENDS, stderr=asyncio.subprocess.PIPE)
     _, err = await child.communicate()
-    [line] = [json.loads(each) for each in err.splitlines()]
+    [line] = [json.loads(item) for item in err.splitlines()]
     assert child.returncode == 1
     assert (line["action"], line["level"], line["where"]) == ("uncaught_error", "error", "process")
     assert line["traceback"].endswith(

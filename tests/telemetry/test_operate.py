@@ -33,13 +33,13 @@ def called(*methods: str) -> Iterator[tuple[str, str]]:
 def rows(heading: str) -> dict[str, list[str]]:
     """The first table below a heading: each word in code of its first column, and the other columns."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    found = {}
+    collected = {}
     for line in section.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         for name in re.findall(r"`([a-z_]+)`", cells[0]):
             if line.startswith("| `") and "_" in name:
-                found[name] = cells[1:]
-    return found
+                collected[name] = cells[1:]
+    return collected
 
 
 def test_every_metric_is_known_and_told_with_what_to_do() -> None:
@@ -53,13 +53,13 @@ def test_every_metric_is_known_and_told_with_what_to_do() -> None:
 
 def test_the_labels_of_every_metric_are_told() -> None:
     """What is asked of a metric is asked by its label: the page names each, and none that is not there."""
-    found: dict[str, set[str]] = {name: set() for name in DESCRIPTIONS}
+    results: dict[str, set[str]] = {name: set() for name in DESCRIPTIONS}
     for _, name, call in named_calls():
-        if name in found:
-            found[name] |= {word.arg or "**" for word in call.keywords} - {"bounds", "by"}
+        if name in results:
+            results[name] |= {word.arg or "**" for word in call.keywords} - {"bounds", "by"}
     page = PAGE.partition("\n## Metrics\n")[2].partition("\n## ")[0]
     table = re.findall(r"^\| `(\w+)`(?: by ((?:`\w+`(?:, )?)+))? \|", page, re.MULTILINE)
-    assert {name: set(re.findall(r"\w+", labels)) for name, labels in table} == found
+    assert {name: set(re.findall(r"\w+", labels)) for name, labels in table} == results
 
 
 def test_every_warning_and_error_is_told_with_what_to_do() -> None:

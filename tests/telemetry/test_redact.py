@@ -20,11 +20,11 @@ VALUE = 'cs_ä/+"canary\\&9'
 def test_a_secret_shows_itself_nowhere() -> None:
     """A secret shows itself nowhere."""
     secret = Secret(VALUE)
-    shown = [
+    displayed = [
         str(secret), repr(secret), f"{secret}", f"{secret!r}", json.dumps({"a": secret}), secret + "",
         str({"a": secret}), str(pickle.dumps(secret)), "".join([secret]), secret.format(), secret.upper(),
     ]  # fmt: skip
-    assert not any("canary" in text for text in shown)
+    assert not any("canary" in text for text in displayed)
     assert json.loads(json.dumps(secret)) == "***"
     assert secret.__reduce_ex__(2)[1] == (Secret, "***")
     assert copy.deepcopy([secret])[0].reveal() == secret.reveal() == VALUE
@@ -112,10 +112,10 @@ def test_a_traceback_and_a_librarys_line_are_cleaned_too(clock: FakeClock) -> No
         raise ValueError(VALUE)
     except ValueError as error:
         log.error("broken", error)
-    taken = logging.getLogger("tests.taken")
-    taken.addHandler(LibraryLines(log))
-    taken.propagate = False
-    taken.warning("failed with %s", VALUE)
+    logger = logging.getLogger("tests.taken")
+    logger.addHandler(LibraryLines(log))
+    logger.propagate = False
+    logger.warning("failed with %s", VALUE)
     assert len(lines) == 2
     assert not any("canary" in line for line in lines)
     assert "ValueError: [redacted]" in lines[0]
@@ -131,10 +131,10 @@ def test_a_long_traceback_keeps_its_end(clock: FakeClock) -> None:
     except ValueError as error:
         error.add_note("the last words")
         log.error("broken", error)
-    told = json.loads(lines[0])["traceback"]
-    assert len(told) == 2000
-    assert told.startswith("…")
-    assert told.endswith("the last words\n")
+    traceback = json.loads(lines[0])["traceback"]
+    assert len(traceback) == 2000
+    assert traceback.startswith("…")
+    assert traceback.endswith("the last words\n")
 
 
 def test_numbers_are_kept_by_name_and_told_as_text() -> None:

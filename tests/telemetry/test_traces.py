@@ -130,9 +130,13 @@ async def test_a_run_that_was_taken_over_is_one_trace(
     in_trace = [span for span in collector.spans() if int.from_bytes(span.trace_id) == root.trace]
     [whole] = [span for span in in_trace if not span.parent_span_id]
     assert (whole.name, int.from_bytes(whole.span_id)) == ("run", root.span)
-    told = attributes(whole)
-    assert (told["steward.run"], told["steward.status"], told["steward.attempts"]) == (run, "succeeded", 2)
-    assert told["steward.changes.applied"] == len(approved)
+    actual = attributes(whole)
+    assert (actual["steward.run"], actual["steward.status"], actual["steward.attempts"]) == (
+        run,
+        "succeeded",
+        2,
+    )
+    assert actual["steward.changes.applied"] == len(approved)
     assert [attributes(span)["steward.seq"] for span in in_trace if span.name == "step"] == [
         step["seq"] for step in steps
     ]
@@ -252,8 +256,8 @@ async def test_traces_without_the_extra_stop_the_start(sqlite_url: str, tmp_path
         env=environ(env),
         stderr=asyncio.subprocess.PIPE,
     )
-    _, said = await child.communicate()
-    assert (child.returncode, b"steward-automations[traces]" in said) == (2, True), said.decode()
+    _, output = await child.communicate()
+    assert (child.returncode, b"steward-automations[traces]" in output) == (2, True), output.decode()
 
 
 def test_traces_go_without_encryption_to_named_hosts_alone() -> None:

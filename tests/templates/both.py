@@ -57,7 +57,9 @@ class Both:
             inputs=dict(inputs),
             schedule=dict(schedule),
             integration_id=None if on is None else self.shop.connections[on].integration_id,
-            connections=tuple(AutomationConnection(one.integration_id, one.kind) for one in bound),
+            connections=tuple(
+                AutomationConnection(connection.integration_id, connection.kind) for connection in bound
+            ),
             timezone=timezone,
         )
         rules = self.shop.service.worker_context.automation_rules

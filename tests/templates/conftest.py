@@ -28,6 +28,6 @@ def twin(request: pytest.FixtureRequest, both: Both) -> Twin:
 @pytest.fixture
 def market(twin: Twin) -> Market:
     """One of its stores without an order or a customer, once for each platform."""
-    made = Market(twin)
-    made.clear()
-    return made
+    new_market = Market(twin)
+    new_market.clear()
+    return new_market

@@ -95,8 +95,8 @@ class FullStore:
             self.place.connection("woocommerce", facts={"lists_variations": True}),
         )
         in_woocommerce(woo, bought)
-        for at, row in enumerate(woo.orders.values()):
-            row["customer_id"] = list(woo.customers)[at % 3]
+        for index, row in enumerate(woo.orders.values()):
+            row["customer_id"] = list(woo.customers)[index % 3]
         mark = terms.add(woo, "tags", {"name": "auto-hidden"})
         rows = list(woo.products.values())
         for row in (*rows, *woo.variations.values()):
@@ -104,9 +104,12 @@ class FullStore:
         for row in rows[9::10]:
             row["tags"] = [{column: mark[column] for column in ("id", "name", "slug")}]
         self.sold = [
-            (str(row["id"]), number, each["sku"], each["price"])
+            (str(row["id"]), number, record["sku"], record["price"])
             for row in rows
-            for number, each in [(f"{row['id']}/{own}", woo.variations[own]) for own in row["variations"]]
+            for number, record in [
+                (f"{row['id']}/{own_variation}", woo.variations[own_variation])
+                for own_variation in row["variations"]
+            ]
             or [(str(row["id"]), row)]
         ]
         self.store, self.open_reader = connection("woocommerce", SHOP), shop.reader
@@ -125,7 +128,7 @@ class FullStore:
         ]
         health = await self.bench.check()
         places = {
-            name: [[each.id, each.name, each.active] for each in getattr(health, name)]
+            name: [[item.id, item.name, item.active] for item in getattr(health, name)]
             for name in ("channels", "locations")
         }
         self.store, self.open_reader = connection("shopify", SHOP, facts=places), self.bench.reader
@@ -141,9 +144,9 @@ class FullStore:
     def asked(self) -> list[str]:
         """Every read so far, by all that tells one from another."""
         if self.platform == "shopify":
-            return [json.dumps(each.body) for each in self.fake.ledger.entries(reads=True)]
+            return [json.dumps(entry.body) for entry in self.fake.ledger.entries(reads=True)]
         entries = self.place.world.state.ledger.entries(service="woocommerce", reads=True)
-        return [f"{each.request.path} {each.request.query}" for each in entries]
+        return [f"{each_entry.request.path} {each_entry.request.query}" for each_entry in entries]
 
     def written(self) -> int:
         """How many writes arrived anywhere."""
@@ -156,16 +159,16 @@ class FullStore:
         rows = [["SKU", "Price"], *prices] if name == "price-update-from-spreadsheet" else []
         feed = "\n".join(["SKU,Stock", *(f"{sku},77" for sku in skus[:5])]).encode()
         reader = self.open_reader()  # one for each run, as the service opens them
-        own = AccountAccess(self.store, reader, {})
-        made = Stage(
+        access = AccountAccess(self.store, reader, {})
+        new_stage = Stage(
             BY_ID[name],
             {**INPUTS[name], **inputs},
             shop=reader,
             store=self.store,
             changes=self.changes,
             accounts={
-                SHOP: own,
-                OTHER: own,
+                SHOP: access,
+                OTHER: access,
                 SHEET: AccountAccess(connection("spreadsheet", SHEET), Sheet(rows), self.writes),
                 FILE: AccountAccess(connection("cloud_s3", FILE), File(feed, START), {}),  # type: ignore[arg-type]
             },
@@ -174,12 +177,12 @@ class FullStore:
             set_up_at=START,
         )
         sale = {"old": "999.00", "compare_at": None, "run": "r", "sku": None, "label": "Cup"}
-        kept = {
+        stored = {
             ("sale", f"{SHOP}:{number}"): {"product": product, "new": price, **sale}
             for product, number, _, price in self.sold
         }
-        made.memory.others[SALE] = Remembered(kept)
-        return made
+        new_stage.memory.others[SALE] = Remembered(stored)
+        return new_stage
 
     async def close(self) -> None:
         """The clients end."""

@@ -112,32 +112,39 @@ class Twin:
     async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Came:
         """A run by hand to its end, everything approved."""
         run = await self.both.run(automation, mode)
-        kept = [one for one in await self.shop.changes(run) if one.proposal.object.type != "message"]
-        told = [
-            (
-                one.proposal.object.label,
-                {each.label: (each.before, each.after) for each in one.proposal.fields},
-            )
-            for one in kept
+        changes = [
+            change for change in await self.shop.changes(run) if change.proposal.object.type != "message"
         ]
-        return Came(run, told, [one.proposal.message for one in kept], [one.outcome.value for one in kept])
+        actual = [
+            (
+                each_change.proposal.object.label,
+                {field.label: (field.before, field.after) for field in each_change.proposal.fields},
+            )
+            for each_change in changes
+        ]
+        return Came(
+            run,
+            actual,
+            [item.proposal.message for item in changes],
+            [entry.outcome.value for entry in changes],
+        )
 
     async def stage(self, template: Template, inputs: Mapping[str, Any]) -> Stage:
         """The steps alone over the readers a run would have, for runs that an event starts."""
         access = self.shop.service.worker_context.access
         opened = {
-            one.integration_id: AccountAccess(
-                one, await access.reader(one.org, one), access.changes(one.kind)
+            connection.integration_id: AccountAccess(
+                connection, await access.reader(connection.org, connection), access.changes(connection.kind)
             )
-            for one in self.shop.connections.values()
+            for connection in self.shop.connections.values()
         }
-        own = opened.pop(self.shop.connections[self.platform].integration_id)
+        own_access = opened.pop(self.shop.connections[self.platform].integration_id)
         return Stage(
             template,
             dict(inputs),
-            shop=own.reader,
-            store=own.connection,
-            changes=own.changes,
+            shop=own_access.reader,
+            store=own_access.connection,
+            changes=own_access.changes,
             accounts=opened,
         )
 
@@ -153,12 +160,12 @@ class Twin:
         """The event the store tells when the stock of a variant changes."""
         topic, row = "inventory_levels/update", self.row(title)
         if self.platform == "shopify":
-            [item] = [each["item"] for each in self.fake.owned(row["id"]) if (each["sku"] or "") == sku]
+            [item] = [record["item"] for record in self.fake.owned(row["id"]) if (record["sku"] or "") == sku]
             return StoreEvent(topic, "inventory", f"item:{item.rpartition('/')[2]}")
         rows = self.shop.world.state.shop.variations
-        own = [each for each in row["variations"] if rows[each]["sku"] == sku]
-        if own:
-            return StoreEvent(topic, "variation", str(own[0]), str(row["id"]))
+        own_variations = [variation for variation in row["variations"] if rows[variation]["sku"] == sku]
+        if own_variations:
+            return StoreEvent(topic, "variation", str(own_variations[0]), str(row["id"]))
         return StoreEvent(topic, "product", str(row["id"]))
 
     def writes(self) -> int:
@@ -170,14 +177,14 @@ class Twin:
         row = self.row(title)
         if self.platform == "shopify":
             return sorted(row["tags"])
-        return sorted(each["name"] for each in row["tags"])
+        return sorted(tag["name"] for tag in row["tags"])
 
     def is_visible(self, title: str) -> bool:
         """Whether people see the product (on Shopify: in the online store)."""
         row = self.row(title)
         if self.platform == "shopify":
             online = next(
-                each["id"] for each in self.fake.of("Publication") if each["name"] == "Online Store"
+                record["id"] for record in self.fake.of("Publication") if record["name"] == "Online Store"
             )
             return online in row["publications"]
         return bool(row["catalog_visibility"] != "hidden")
@@ -186,61 +193,65 @@ class Twin:
         """Price, compare-at price and stock of each variant by SKU."""
         row = self.row(title)
         if self.platform == "shopify":
-            return {each["sku"] or "": self._shopify(each) for each in self.fake.owned(row["id"])}
+            return {record["sku"] or "": self._shopify(record) for record in self.fake.owned(row["id"])}
         shop = self.shop.world.state.shop
-        rows = [shop.variations[each] for each in row["variations"]] or [row]
+        rows = [shop.variations[variation] for variation in row["variations"]] or [row]
         return {
-            each["sku"]: (
-                each["sale_price"] or each["regular_price"],
-                each["regular_price"] if each["sale_price"] else None,
-                each["stock_quantity"],
+            each_row["sku"]: (
+                each_row["sale_price"] or each_row["regular_price"],
+                each_row["regular_price"] if each_row["sale_price"] else None,
+                each_row["stock_quantity"],
             )
-            for each in rows
+            for each_row in rows
         }
 
     def set_price(self, title: str, price: str) -> None:
         """A person gives every variant of a product another price, without a compare-at price."""
         row = self.row(title)
         if self.platform == "shopify":
-            for each in self.fake.owned(row["id"]):
-                each.update(price=price, compareAtPrice=None)
+            for record in self.fake.owned(row["id"]):
+                record.update(price=price, compareAtPrice=None)
             return
         shop = self.shop.world.state.shop
-        for each in [shop.variations[one] for one in row["variations"]] or [row]:
-            stock.set_prices(each, {"regular_price": price, "sale_price": ""})
-            stock.derive(shop, each)
+        for record in [shop.variations[variation] for variation in row["variations"]] or [row]:
+            stock.set_prices(record, {"regular_price": price, "sale_price": ""})
+            stock.derive(shop, record)
 
     def set_stock(self, title: str, count: int) -> None:
         """Every variant of a product has another stock."""
         row = self.row(title)
         if self.platform == "shopify":
-            for each in self.fake.owned(row["id"]):
-                for level in self.fake.owned(each["item"]):
+            for record in self.fake.owned(row["id"]):
+                for level in self.fake.owned(record["item"]):
                     level["available"] = count
             return
         shop = self.shop.world.state.shop
-        for each in [shop.variations[one] for one in row["variations"]] or [row]:
-            stock.set_stock(each, {"stock_quantity": count})
+        for record in [shop.variations[variation] for variation in row["variations"]] or [row]:
+            stock.set_stock(record, {"stock_quantity": count})
 
     def sell(self, sku: str, *, days: float, counts: bool = True) -> None:
         """Somebody bought a variant so many days ago; `counts` false: the order was cancelled."""
-        at = self.shop.clock.now() - timedelta(days=days)
+        moment = self.shop.clock.now() - timedelta(days=days)
         if self.platform == "shopify":
-            rows = [each for each in self.fake.of("ProductVariant") if each["sku"] == sku]
-            told = {"createdAt": stamp(at), "updatedAt": stamp(at)}
-            gone = {} if counts else {"cancelledAt": stamp(at)}
-            self.fake.add_order(rows, payment="PAID", fulfilment="FULFILLED", **told, **gone)
+            rows = [record for record in self.fake.of("ProductVariant") if record["sku"] == sku]
+            actual = {"createdAt": stamp(moment), "updatedAt": stamp(moment)}
+            gone = {} if counts else {"cancelledAt": stamp(moment)}
+            self.fake.add_order(rows, payment="PAID", fulfilment="FULFILLED", **actual, **gone)
             return
         shop = self.shop.world.state.shop
         row = blank.order()
         row |= {"id": shop.next_id("post"), "status": "completed" if counts else "cancelled"}
         row["number"] = str(row["id"])
-        shop.mark_created(row, at)
+        shop.mark_created(row, moment)
         for product in shop.products.values():
             ask = {"product_id": product["id"], "quantity": 1}
-            own = [each for each in product["variations"] if shop.variations[each]["sku"] == sku]
-            if product["sku"] == sku or own:
-                row["line_items"].append(orders.line(shop, ask | ({"variation_id": own[0]} if own else {})))
+            own_variations = [
+                variation for variation in product["variations"] if shop.variations[variation]["sku"] == sku
+            ]
+            if product["sku"] == sku or own_variations:
+                row["line_items"].append(
+                    orders.line(shop, ask | ({"variation_id": own_variations[0]} if own_variations else {}))
+                )
         orders.derive(shop, row)
         shop.orders[row["id"]] = row
 
@@ -248,22 +259,22 @@ class Twin:
         """A person deletes a product."""
         row = self.row(title)
         if self.platform == "shopify":
-            for each in self.fake.owned(row["id"]):
-                del self.fake.rows[each["id"]]
+            for record in self.fake.owned(row["id"]):
+                del self.fake.rows[record["id"]]
             del self.fake.rows[row["id"]]
         else:
             del self.shop.world.state.shop.products[row["id"]]
 
     def row(self, title: str) -> dict[str, Any]:
         if self.platform == "shopify":
-            return next(each for each in self.fake.of("Product") if each["title"] == title)
+            return next(record for record in self.fake.of("Product") if record["title"] == title)
         rows = self.shop.world.state.shop.products.values()
-        return next(each for each in rows if each["name"] == title)
+        return next(each_row for each_row in rows if each_row["name"] == title)
 
     def _shopify(self, row: dict[str, Any]) -> tuple[str, str | None, int | None]:
         item = self.fake.rows[row["item"]]
         levels = self.fake.owned(row["item"])
-        count = sum(each["available"] for each in levels) if item["tracked"] else None
+        count = sum(level["available"] for level in levels) if item["tracked"] else None
         return row["price"], row["compareAtPrice"], count
 
 
@@ -272,16 +283,21 @@ def fill_woocommerce(shop: Shop, goods: Sequence[Goods]) -> None:
     woo = shop.world.state.shop
     woo.products.clear()
     woo.variations.clear()
-    for one in goods:
+    for each_goods in goods:
         row = blank.product()
-        row |= {"id": woo.next_id("post"), "name": one.title, "slug": one.title.lower(), "sku": one.item.sku}
-        row["status"] = {"live": "publish", "draft": "draft"}[one.status]
-        row["catalog_visibility"] = "hidden" if one.hidden else "visible"
-        for kind, names in (("tags", one.tags), ("categories", (one.type,))):
+        row |= {
+            "id": woo.next_id("post"),
+            "name": each_goods.title,
+            "slug": each_goods.title.lower(),
+            "sku": each_goods.item.sku,
+        }
+        row["status"] = {"live": "publish", "draft": "draft"}[each_goods.status]
+        row["catalog_visibility"] = "hidden" if each_goods.hidden else "visible"
+        for kind, names in (("tags", each_goods.tags), ("categories", (each_goods.type,))):
             row[kind] = [_term(woo, kind, name) for name in names]
-        woo.mark_created(row, woo.now() - timedelta(days=one.age_days))
+        woo.mark_created(row, woo.now() - timedelta(days=each_goods.age_days))
         woo.products[row["id"]] = row
-        if one.sizes:
+        if each_goods.sizes:
             row["type"], row["sku"] = "variable", ""
             size_of = {
                 "id": 0,
@@ -291,17 +307,22 @@ def fill_woocommerce(shop: Shop, goods: Sequence[Goods]) -> None:
                 "visible": True,
                 "variation": True,
             }
-            row["attributes"] = [{**size_of, "options": list(one.sizes)}]
-            for size, item in one.sizes.items():
-                own = blank.variation()
-                own |= {"id": woo.next_id("post"), "parent_id": row["id"], "name": size, "sku": item.sku}
-                own["attributes"] = [{"id": 0, "name": "Size", "slug": "size", "option": size}]
-                woo.mark_created(own, woo.now() - timedelta(days=one.age_days))
-                _of_item(woo, own, item)
-                woo.variations[own["id"]] = own
-                row["variations"].append(own["id"])
+            row["attributes"] = [{**size_of, "options": list(each_goods.sizes)}]
+            for size, item in each_goods.sizes.items():
+                own_variation = blank.variation()
+                own_variation |= {
+                    "id": woo.next_id("post"),
+                    "parent_id": row["id"],
+                    "name": size,
+                    "sku": item.sku,
+                }
+                own_variation["attributes"] = [{"id": 0, "name": "Size", "slug": "size", "option": size}]
+                woo.mark_created(own_variation, woo.now() - timedelta(days=each_goods.age_days))
+                _of_item(woo, own_variation, item)
+                woo.variations[own_variation["id"]] = own_variation
+                row["variations"].append(own_variation["id"])
         else:
-            _of_item(woo, row, one.item)
+            _of_item(woo, row, each_goods.item)
         stock.derive(woo, row)
 
 
@@ -314,9 +335,9 @@ def _of_item(woo: Any, row: dict[str, Any], item: Item) -> None:
 
 
 def _term(woo: Any, kind: str, name: str) -> dict[str, Any]:
-    found = [each for each in woo.terms[kind].values() if each["name"] == name]
-    made = found[0] if found else terms.add(woo, kind, {"name": name})
-    return {column: made[column] for column in ("id", "name", "slug")}
+    term = [item for item in woo.terms[kind].values() if item["name"] == name]
+    created = term[0] if term else terms.add(woo, kind, {"name": name})
+    return {column: created[column] for column in ("id", "name", "slug")}
 
 
 def fill_shopify(fake: ShopifyFake, goods: Sequence[Goods]) -> None:
@@ -324,21 +345,25 @@ def fill_shopify(fake: ShopifyFake, goods: Sequence[Goods]) -> None:
     for kind in ("InventoryLevel", "InventoryItem", "ProductVariant", "Product"):
         for row in fake.of(kind):
             del fake.rows[row["id"]]
-    for one in goods:
-        made = stamp(fake.now() - timedelta(days=one.age_days))
+    for each_goods in goods:
+        new_stamp = stamp(fake.now() - timedelta(days=each_goods.age_days))
         product = fake.add_product(
-            one.title,
-            options=tuple(one.sizes),
-            tags=list(one.tags),
-            productType=one.type,
-            vendor=one.vendor,
-            status={"live": "ACTIVE", "draft": "DRAFT"}[one.status],
-            channels=[] if one.hidden else None,
-            createdAt=made,
+            each_goods.title,
+            options=tuple(each_goods.sizes),
+            tags=list(each_goods.tags),
+            productType=each_goods.type,
+            vendor=each_goods.vendor,
+            status={"live": "ACTIVE", "draft": "DRAFT"}[each_goods.status],
+            channels=[] if each_goods.hidden else None,
+            createdAt=new_stamp,
             stock=0,
         )
-        for row, item in zip(fake.owned(product["id"]), one.sizes.values() or [one.item], strict=True):
-            row.update(price=item.price, compareAtPrice=item.compare_at, sku=item.sku or None, createdAt=made)
+        for row, item in zip(
+            fake.owned(product["id"]), each_goods.sizes.values() or [each_goods.item], strict=True
+        ):
+            row.update(
+                price=item.price, compareAtPrice=item.compare_at, sku=item.sku or None, createdAt=new_stamp
+            )
             held = fake.rows[row["item"]]
             cost = None if item.cost is None else {"amount": item.cost, "currencyCode": fake.currency}
             held.update(tracked=item.stock is not None, unitCost=cost)

@@ -44,7 +44,9 @@ class Ground:
             return await self.shop.apply(proposals)
         states: list[WriteState] = []
         for op in dict.fromkeys(part.operation for proposal in proposals for part in proposal.parts):
-            parts = [part for each in proposals for part in each.parts if part.operation == op]
+            parts = [
+                part for each_proposal in proposals for part in each_proposal.parts if part.operation == op
+            ]
             for group in self.changes[op].group(parts):
                 sent = zip(group, await bench.send(bench.batch(group)), strict=True)
                 states += [(await self._settled(part, outcome)).state for part, outcome in sent]
@@ -70,29 +72,33 @@ async def ground(platform: str, goods: Sequence[Goods], sold: Sequence[tuple[int
     """
     clock = FakeClock()
     hours_ago = [(clock.now() - timedelta(hours=hours), state, total) for hours, state, total in sold]
-    bought = [Bought(at, (("Cup 1", 1, total),), state) for at, state, total in hours_ago]
+    bought = [Bought(moment, (("Cup 1", 1, total),), state) for moment, state, total in hours_ago]
     if platform == "woocommerce":
-        place = outside(clock)
-        woo = place.world.state.shop
-        fill_woocommerce(SimpleNamespace(world=place.world), goods)  # type: ignore[arg-type]
+        pretend_platform = outside(clock)
+        woo = pretend_platform.world.state.shop
+        fill_woocommerce(SimpleNamespace(world=pretend_platform.world), goods)  # type: ignore[arg-type]
         in_woocommerce(woo, bought)
-        for at, row in enumerate(woo.orders.values()):
-            row["customer_id"] = list(woo.customers)[at % 2]
-        shop = place.connection("woocommerce")
+        for index, row in enumerate(woo.orders.values()):
+            row["customer_id"] = list(woo.customers)[index % 2]
+        shop = pretend_platform.connection("woocommerce")
         changes = dict(shop.connector.writes)
-        own = connection("woocommerce", SHOP)
-        return Ground(own, shop.reader(), changes, place.outbound, clock, woo=woo, shop=shop)
+        own_connection = connection("woocommerce", SHOP)
+        return Ground(
+            own_connection, shop.reader(), changes, pretend_platform.outbound, clock, woo=woo, shop=shop
+        )
     fake = ShopifyFake(now=clock.now)
     bench = Bench(clock, fake)
     fill_shopify(fake, goods)
     in_shopify(fake, bought)
     people = [fake.add_customer(name) for name in ("Ada", "Bo")]
-    for at, row in enumerate(fake.of("Order")):
-        row["customer"] = people[at % 2]["id"]
+    for index, row in enumerate(fake.of("Order")):
+        row["customer"] = people[index % 2]["id"]
     health = await bench.check()
     facts = {
-        name: [[place.id, place.name, place.active] for place in getattr(health, name)]
+        name: [[position.id, position.name, position.active] for position in getattr(health, name)]
         for name in ("channels", "locations")
     }
-    own = connection("shopify", NUMBER, facts=facts)
-    return Ground(own, bench.reader(), dict(bench.connector.writes), bench.outbound, clock, bench=bench)
+    own_connection = connection("shopify", NUMBER, facts=facts)
+    return Ground(
+        own_connection, bench.reader(), dict(bench.connector.writes), bench.outbound, clock, bench=bench
+    )

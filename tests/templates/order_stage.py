@@ -58,16 +58,16 @@ class Orders:
         """As a store's reader."""
         self.asks.append(params)
         if op.name == "order":
-            found = [each for each in self.orders if each.id == params.id]
-            if not found:
+            orders = [order for order in self.orders if order.id == params.id]
+            if not orders:
                 raise RemoteNotFound
-            yield RecordPage((found[0],))
+            yield RecordPage((orders[0],))
             return
         assert op.name == "orders"
-        fitting = [each for each in self.orders if self._fits(each, params)]
+        fitting = [each_order for each_order in self.orders if self._fits(each_order, params)]
         size = max(2, len(fitting) // 50)
-        for at in range(0, len(fitting), size):
-            yield RecordPage(tuple(fitting[max(at - 1, 0) : at + size]), next=str(at))
+        for index in range(0, len(fitting), size):
+            yield RecordPage(tuple(fitting[max(index - 1, 0) : index + size]), next=str(index))
         yield RecordPage(())
 
     def _fits(self, each: Order, ask: Any) -> bool:
@@ -99,4 +99,4 @@ def stage(template: Template, *orders: Order, platform: str = "shopify", **input
 
 def ids(ran: Ran) -> list[str | None]:
     """The orders a run would change, in order."""
-    return [each.object.id for each in ran.proposals]
+    return [proposal.object.id for proposal in ran.proposals]

@@ -46,56 +46,65 @@ def in_woocommerce(shop: WooShop, bought: Sequence[Bought]) -> None:
     shop.orders.clear()
     shop.refunds.clear()
     shelf = {row["name"]: number for number, row in shop.products.items()}
-    for one in bought:
+    for each_bought in bought:
         row: dict[str, Any] = blank.order()
-        row |= {"id": shop.next_id("post"), "status": STATES[one.state][0], "currency": "EUR"}
+        row |= {"id": shop.next_id("post"), "status": STATES[each_bought.state][0], "currency": "EUR"}
         row["number"] = str(row["id"])
-        for title, quantity, total in one.lines:
+        for title, quantity, total in each_bought.lines:
             if title not in shelf:
-                made = blank.product()
-                made |= {"id": shop.next_id("post"), "name": title}
-                shop.products[made["id"]] = made
-                shelf[title] = made["id"]
+                product = blank.product()
+                product |= {"id": shop.next_id("post"), "name": title}
+                shop.products[product["id"]] = product
+                shelf[title] = product["id"]
             line = orders.line(shop, {"product_id": shelf[title], "quantity": quantity})
             row["line_items"].append({**line, "total": total, "subtotal": total})
         orders.derive(shop, row)
-        shop.mark_created(row, one.at)
-        shop.mark_modified(row, one.modified)
-        if STATES[one.state][1] == "PAID":
-            row["date_paid"], row["date_paid_gmt"] = shop.stamp(one.at)
-        for amount, when in one.refunds:
+        shop.mark_created(row, each_bought.at)
+        shop.mark_modified(row, each_bought.modified)
+        if STATES[each_bought.state][1] == "PAID":
+            row["date_paid"], row["date_paid_gmt"] = shop.stamp(each_bought.at)
+        for amount, when in each_bought.refunds:
             local, gmt = shop.stamp(when)
-            given = {"id": shop.next_id("post"), "order_id": row["id"], "amount": amount, "reason": ""}
-            shop.refunds[given["id"]] = {**given, "date_created": local, "date_created_gmt": gmt}
-            row["refunds"].append({"id": given["id"], "reason": "", "total": f"-{amount}"})
+            supplied_values = {
+                "id": shop.next_id("post"),
+                "order_id": row["id"],
+                "amount": amount,
+                "reason": "",
+            }
+            shop.refunds[supplied_values["id"]] = {
+                **supplied_values,
+                "date_created": local,
+                "date_created_gmt": gmt,
+            }
+            row["refunds"].append({"id": supplied_values["id"], "reason": "", "total": f"-{amount}"})
         shop.orders[row["id"]] = row
 
 
 def in_shopify(store: ShopifyFake, bought: Sequence[Bought]) -> None:
     """These orders, beside whatever the store has; a product not there yet is put on the shelf."""
     shelf = {row["title"]: row for row in store.of("Product")}
-    for one in bought:
+    for each_bought in bought:
         variants = []
-        for title, _, _ in one.lines:
+        for title, _, _ in each_bought.lines:
             if title not in shelf:
                 shelf[title] = store.add_product(title)
             variants.append(store.owned(shelf[title]["id"])[0])
-        payment = STATES[one.state][1]
+        payment = STATES[each_bought.state][1]
         order = store.add_order(
             variants,
             payment=payment,
-            fulfilment="FULFILLED" if one.state == "sent" else "UNFULFILLED",
-            risk="HIGH" if one.state == "risky" else "LOW",
-            totalPriceSet=store.money(one.total),
+            fulfilment="FULFILLED" if each_bought.state == "sent" else "UNFULFILLED",
+            risk="HIGH" if each_bought.state == "risky" else "LOW",
+            totalPriceSet=store.money(each_bought.total),
         )
-        for line, (_, quantity, total) in zip(order["lineItems"], one.lines, strict=True):
+        for line, (_, quantity, total) in zip(order["lineItems"], each_bought.lines, strict=True):
             line |= {"quantity": quantity, "discountedTotalSet": store.money(total)}
-        order["createdAt"] = order["processedAt"] = stamp(one.at)
-        for each in (*order["fulfillments"], *order["transactions"]):
-            each |= {key: stamp(one.at) for key in ("createdAt", "processedAt") if key in each}
-        order["updatedAt"] = stamp(one.modified)
-        order["cancelledAt"] = stamp(one.at) if one.state == "cancelled" else None
+        order["createdAt"] = order["processedAt"] = stamp(each_bought.at)
+        for item in (*order["fulfillments"], *order["transactions"]):
+            item |= {key: stamp(each_bought.at) for key in ("createdAt", "processedAt") if key in item}
+        order["updatedAt"] = stamp(each_bought.modified)
+        order["cancelledAt"] = stamp(each_bought.at) if each_bought.state == "cancelled" else None
         order["refunds"] = [
             store.make("Refund", createdAt=stamp(when), totalRefundedSet=store.money(amount))
-            for amount, when in one.refunds
+            for amount, when in each_bought.refunds
         ]

@@ -82,19 +82,19 @@ class Came:
     def changes(self) -> dict[str, dict[str, tuple[Any, Any]]]:
         """What each change changed."""
         return {
-            self._name(one): {each.label: (each.before, each.after) for each in one.proposal.fields}
-            for one in self.kept
+            self._name(change): {field.label: (field.before, field.after) for field in change.proposal.fields}
+            for change in self.kept
         }
 
     @property
     def beside(self) -> dict[str, str | None]:
         """What stands beside each change."""
-        return {self._name(one): one.proposal.message for one in self.kept}
+        return {self._name(change): change.proposal.message for change in self.kept}
 
     @property
     def outcomes(self) -> dict[str, str]:
         """What became of each change."""
-        return {self._name(one): one.outcome.value for one in self.kept}
+        return {self._name(change): change.outcome.value for change in self.kept}
 
     def _name(self, one: Change) -> str:
         return self.names.get(one.proposal.object.id or "", one.proposal.object.label)
@@ -155,16 +155,18 @@ class Market:
             rows = self.twin.fake.rows
             return rows.get(f"gid://shopify/Order/{number}") or rows[f"gid://shopify/Customer/{number}"]
         woo = self.twin.shop.world.state.shop
-        found: dict[str, Any] = woo.orders[number] if number in woo.orders else woo.customers[number]
-        return found
+        results: dict[str, Any] = woo.orders[number] if number in woo.orders else woo.customers[number]
+        return results
 
     def tags(self, name: str) -> list[str]:
         """The tags an order or customer has."""
         row = self.row(name)
         if self.is_shopify:
             return sorted(row["tags"])
-        kept = next((one["value"] for one in row["meta_data"] if one["key"] == "steward_tags"), "")
-        return sorted(each.strip() for each in kept.split(",") if each.strip())
+        stored_row = next(
+            (each_row["value"] for each_row in row["meta_data"] if each_row["key"] == "steward_tags"), ""
+        )
+        return sorted(item.strip() for item in stored_row.split(",") if item.strip())
 
     def is_cancelled(self, name: str) -> bool:
         """Whether an order is cancelled."""
@@ -203,11 +205,13 @@ class Market:
 
     async def came(self, run: Run) -> Came:
         """What a run came to so far; sends are left out."""
-        kept = [one for one in await self.twin.shop.changes(run) if one.proposal.action.value != "send"]
-        return Came(run, kept, {str(number): name for name, number in self.ids.items()})
+        changes = [
+            change for change in await self.twin.shop.changes(run) if change.proposal.action.value != "send"
+        ]
+        return Came(run, changes, {str(number): name for name, number in self.ids.items()})
 
     def _on_woo(self, sale: Sale) -> int:
-        woo, at = self.twin.shop.world.state.shop, self.now - sale.hours * HOUR
+        woo, moment = self.twin.shop.world.state.shop, self.now - sale.hours * HOUR
         row = blank.order()
         row |= {"id": woo.next_id("post"), "number": sale.number, "currency": sale.currency}
         row["customer_id"] = self.ids.get(sale.buyer, 0)
@@ -225,7 +229,7 @@ class Market:
         row["coupon_lines"] = [{"code": sale.code}] if sale.code else []
         if sale.refunded:
             row["refunds"] = [{"id": woo.next_id("post"), "reason": "", "total": f"-{sale.refunded}"}]
-        woo.mark_created(row, at)
+        woo.mark_created(row, moment)
         paid = sale.payment in ("paid", "partly_refunded", "refunded")
         if paid:
             row["date_paid"], row["date_paid_gmt"] = woo.stamp(self._when(sale.paid_hours, sale))
@@ -239,7 +243,7 @@ class Market:
         return int(row["id"])
 
     def _on_shopify(self, sale: Sale) -> int:
-        fake, at = self.twin.fake, stamp(self.now - sale.hours * HOUR)
+        fake, timestamp = self.twin.fake, stamp(self.now - sale.hours * HOUR)
         person = fake.rows.get(f"gid://shopify/Customer/{self.ids.get(sale.buyer, 0)}")
         row = fake.add_order(
             [],
@@ -247,9 +251,9 @@ class Market:
             payment=_PAYMENTS[sale.payment],
             fulfilment=sale.sent.upper(),
             name=sale.number,
-            createdAt=at,
-            updatedAt=at,
-            processedAt=at,
+            createdAt=timestamp,
+            updatedAt=timestamp,
+            processedAt=timestamp,
             tags=list(sale.tags),
             currencyCode=sale.currency,
             totalPriceSet=fake.money(sale.total),
@@ -259,16 +263,16 @@ class Market:
         )
         row["lineItems"] = [self._line(line, sale) for line in sale.lines]
         paid = stamp(self._when(sale.paid_hours, sale))
-        for each in row["transactions"]:
-            each |= {"processedAt": paid, "amountSet": fake.money(sale.total)}
+        for transaction in row["transactions"]:
+            transaction |= {"processedAt": paid, "amountSet": fake.money(sale.total)}
         if sale.sent == "fulfilled":
             row["fulfillments"] = [
                 {"createdAt": stamp(self._when(sale.sent_hours, sale)), "status": "SUCCESS"}
             ]
         if sale.refunded:
             refund = fake.make("Refund", totalRefundedSet=fake.money(sale.refunded))
-            row["refunds"] = [{**refund, "createdAt": at}]
-        row["cancelledAt"] = at if sale.cancelled else None
+            row["refunds"] = [{**refund, "createdAt": timestamp}]
+        row["cancelledAt"] = timestamp if sale.cancelled else None
         row.update(sale.shopify)
         return number_of(row)
 
@@ -290,9 +294,9 @@ class Market:
         )
 
     def _variant(self, line: Sold) -> dict[str, Any]:
-        found = [row for row in self.twin.fake.of("ProductVariant") if row["sku"] == line.sku]
-        if found:
-            return found[0]
+        collected = [row for row in self.twin.fake.of("ProductVariant") if row["sku"] == line.sku]
+        if collected:
+            return collected[0]
         product = self.twin.fake.add_product(line.title, sku=line.sku)
         return self.twin.fake.owned(product["id"])[0]
 

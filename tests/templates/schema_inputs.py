@@ -73,7 +73,7 @@ class Inputs:
             return [self._value(rule["items"], f"{name}[]")]
         if kinds[0] == "object":
             return {
-                key: self._value(each, f"{name}.{key}") for key, each in rule.get("properties", {}).items()
+                key: self._value(item, f"{name}.{key}") for key, item in rule.get("properties", {}).items()
             }
         if kinds[0] == "string":
             return _TEXTS[rule["pattern"]] if "pattern" in rule else "Name"

@@ -41,7 +41,7 @@ CHANGES = {op.name: op for op in (SET_PRICE, SET_VISIBLE, SET_TAGS, MAKE_TAG)}
 
 def connection(kind: str, number: IntegrationId, **changed: Any) -> Connection:
     """A connected account of the one organisation."""
-    made = Connection(
+    new_connection = Connection(
         org=OrgId(1),
         integration_id=number,
         kind=kind,
@@ -60,17 +60,17 @@ def connection(kind: str, number: IntegrationId, **changed: Any) -> Connection:
         checked_at=NOW,
         last_error=None,
     )
-    return replace(made, **changed)
+    return replace(new_connection, **changed)
 
 
 def variant(number: str = "7", sku: str = "TEA-1", **changed: Any) -> Variant:
     """A simple product's own variant, in stock, at 10.00."""
-    product, _, own = number.partition("/")
+    product, _, own_value = number.partition("/")
     about: dict[str, Any] = {
         "id": number,
         "product_id": product,
         "product_title": f"Tea {product}",
-        "title": own and f"size {own}",
+        "title": own_value and f"size {own_value}",
         "sku": sku,
         "barcode": "",
         "price": "10.00",
@@ -80,7 +80,7 @@ def variant(number: str = "7", sku: str = "TEA-1", **changed: Any) -> Variant:
         "tracked": True,
         "backorders_allowed": False,
         "stock_target": number,
-        "product_type": "variable" if own else "simple",
+        "product_type": "variable" if own_value else "simple",
         "status": "publish",
         "visible": True,
         "regular_price": "10.00",
@@ -134,26 +134,28 @@ class Shop:
         }[op.name](params)
 
     async def _products(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
-        found = [
-            each
-            for each in self.products
-            if (each.status == "publish" or not ask.published_only)
-            and (ask.ids is None or each.id in ask.ids)
+        products = [
+            product
+            for product in self.products
+            if (product.status == "publish" or not ask.published_only)
+            and (ask.ids is None or product.id in ask.ids)
         ]
-        for at in range(0, len(found), 2):
+        for index in range(0, len(products), 2):
             # Each page repeats the last item of the one before, as lists do that change while read.
-            yield RecordPage(tuple(found[max(at - 1, 0) : at + 2]), next=str(at))
+            yield RecordPage(tuple(products[max(index - 1, 0) : index + 2]), next=str(index))
         yield RecordPage(())
 
     async def _product(self, ask: Any) -> AsyncIterator[RecordPage[Product]]:
-        found = [each for each in self.products if each.id == ask.id]
-        if not found:
+        products = [product for product in self.products if product.id == ask.id]
+        if not products:
             raise RemoteNotFound
-        yield RecordPage((found[0],))
+        yield RecordPage((products[0],))
 
     async def _variants(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Variant]]:
         async for page in self._products(ask):
-            yield RecordPage(tuple(each for one in page.items if one.sellable for each in one.variants))
+            yield RecordPage(
+                tuple(variant for product in page.items if product.sellable for variant in product.variants)
+            )
 
     async def _tags(self, ask: Any) -> AsyncIterator[RecordPage[Tag]]:
         yield RecordPage(tuple(Tag(number, name) for name, number in self.tags.items()))
@@ -171,15 +173,17 @@ class Shop:
             self.tags.setdefault(target, str(100 + len(self.tags)))
             return
         number = target.partition("/")[0]
-        at = next(at for at, each in enumerate(self.products) if each.id == number)
-        found = self.products[at]
+        index = next(
+            position for position, each_product in enumerate(self.products) if each_product.id == number
+        )
+        product = self.products[index]
         if operation == "product.set_visible":
             seen = arguments["catalog_visibility"]
-            self.products[at] = replace(found, visibility=seen, visible=seen != "hidden")
+            self.products[index] = replace(product, visibility=seen, visible=seen != "hidden")
         elif operation == "product.set_tags":
             names = tuple(arguments["tags"])
             ids = tuple((name, self.tags.get(name, "1")) for name in names)
-            self.products[at] = replace(found, tags=names, tag_ids=ids)
+            self.products[index] = replace(product, tags=names, tag_ids=ids)
         else:
             regular, sale = arguments["regular_price"], arguments["sale_price"]
             priced = {
@@ -188,12 +192,12 @@ class Shop:
                 "regular_price": regular,
                 "sale_price": sale,
             }
-            changed = [replace(v, **priced) if v.id == target else v for v in found.variants]
-            self.products[at] = replace(found, variants=tuple(changed))
+            changed = [replace(v, **priced) if v.id == target else v for v in product.variants]
+            self.products[index] = replace(product, variants=tuple(changed))
 
     def of(self, number: str) -> Product:
         """The product as it is now."""
-        return next(each for each in self.products if each.id == number)
+        return next(product for product in self.products if product.id == number)
 
 
 @dataclass
@@ -208,7 +212,7 @@ class Sheet:
         if params.tab not in (None, self.tab):
             raise RemoteNotFound
         rows = [tuple(map(_cell, row)) for row in self.rows]
-        numbered = tuple(SheetRow(at, cells) for at, cells in enumerate(rows, 1))
+        numbered = tuple(SheetRow(index, cells) for index, cells in enumerate(rows, 1))
         yield RecordPage((SheetTable("1AbC", self.tab, numbered, "Europe/Berlin"),))
 
 
@@ -250,15 +254,15 @@ class Remembered:
 
     def write(self, writes: Iterable[MemoryWrite], outcomes: Mapping[int, Outcome]) -> None:
         """As the walker writes: what is due, in order."""
-        for each in writes:
-            if not each.is_due(outcomes):
+        for memory_write in writes:
+            if not memory_write.is_due(outcomes):
                 continue
-            assert len(each.key) <= 200
-            assert len(json.dumps(each.value)) <= 4096
-            if each.value is None:
-                self.kept.pop((each.space, each.key), None)
+            assert len(memory_write.key) <= 200
+            assert len(json.dumps(memory_write.value)) <= 4096
+            if memory_write.value is None:
+                self.kept.pop((memory_write.space, memory_write.key), None)
             else:
-                self.kept[each.space, each.key] = each.value
+                self.kept[memory_write.space, memory_write.key] = memory_write.value
 
 
 @dataclass
@@ -310,9 +314,9 @@ class Stage:
         assert not checked.errors, checked.errors
         ran, outcomes = Ran(), {}
         for step in self.template.plan.steps:
-            at = replace(self._context(checked.inputs, ran, mode, event), outcomes=dict(outcomes))
+            context = replace(self._context(checked.inputs, ran, mode, event), outcomes=dict(outcomes))
             try:
-                produced = await self.template.steps[step.name](at)
+                produced = await self.template.steps[step.name](context)
             except StepFailed as failed:
                 ran.failed = failed
                 break
@@ -322,19 +326,19 @@ class Stage:
             ran.titles.append(produced.title)
             ran.messages.append(produced.message)
             ran.counts = ran.counts.plus(produced.counts)
-            found: list[Outcome] = []
+            found_outcomes: list[Outcome] = []
             for proposal in produced.proposals:
                 if mode is Mode.TEST:
-                    found.append(Outcome.REFUSED_TEST)
+                    found_outcomes.append(Outcome.REFUSED_TEST)
                 elif outcome is not None or not approve:
-                    found.append(outcome or Outcome.PROPOSED)
+                    found_outcomes.append(outcome or Outcome.PROPOSED)
                 elif step.kind is StepKind.SEND:
-                    found.append(Outcome.APPLIED)
+                    found_outcomes.append(Outcome.APPLIED)
                 else:
-                    found.append(self.shop.apply(proposal, only))
-            outcomes[step.name] = found
+                    found_outcomes.append(self.shop.apply(proposal, only))
+            outcomes[step.name] = found_outcomes
             if mode is Mode.LIVE:
-                self.memory.write(produced.memory, dict(enumerate(found)))
+                self.memory.write(produced.memory, dict(enumerate(found_outcomes)))
         ended = EndedRun(mode, checked.inputs, ran.outputs, ran.counts, outcomes)
         ran.words = self.template.finish(ended)
         assert len(ran.words.text) <= 500

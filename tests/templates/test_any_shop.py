@@ -140,10 +140,10 @@ def test_a_second_look_finds_nothing_more(name: str, platform: str, data: st.Dat
     rows = data.draw(_SHEET)
 
     async def looked_at_twice() -> None:
-        place = await _ground(platform, goods, bought)
-        walk = _walk(place, name, inputs, rows)
-        await _done(place, walk, limit=inputs["limit"])
-        await place.outbound.aclose()
+        ground = await _ground(platform, goods, bought)
+        walk = _walk(ground, name, inputs, rows)
+        await _done(ground, walk, limit=inputs["limit"])
+        await ground.outbound.aclose()
 
     asyncio.run(looked_at_twice())
 
@@ -160,79 +160,79 @@ def test_a_sale_that_ends_leaves_every_price_as_it_was(
     """
 
     async def begun_and_ended() -> None:
-        place = await _ground(platform, goods, [])
-        before = place.prices()
-        begin = _walk(place, "sale-start", {**sale, "sale_tag": tag}, [])
-        begun = await _done(place, begin, limit=500)
-        marked = [one for one in begun.proposals if one.object.type == "variant"]
-        assert (place.prices() == before) is (marked == [])
-        end = _walk(place, "sale-end", {"sale_automation_id": SALE_ID, "sale_tag": tag}, [])
-        end.memory.others[SALE_ID] = begin.memory
-        ended = await _done(place, end, limit=500)
-        assert (place.prices(), ended.result["restored"]) == (before, len(marked))
-        await place.outbound.aclose()
+        ground = await _ground(platform, goods, [])
+        before = ground.prices()
+        start = _walk(ground, "sale-start", {**sale, "sale_tag": tag}, [])
+        begun = await _done(ground, start, limit=500)
+        marked = [proposal for proposal in begun.proposals if proposal.object.type == "variant"]
+        assert (ground.prices() == before) is (marked == [])
+        end = _walk(ground, "sale-end", {"sale_automation_id": SALE_ID, "sale_tag": tag}, [])
+        end.memory.others[SALE_ID] = start.memory
+        ended = await _done(ground, end, limit=500)
+        assert (ground.prices(), ended.result["restored"]) == (before, len(marked))
+        await ground.outbound.aclose()
 
     asyncio.run(begun_and_ended())
 
 
 async def _ground(platform: str, goods: list[Goods], bought: list[Any]) -> Ground:
-    titled = [replace(one, title=f"Cup {number}") for number, one in enumerate(goods, 1)]
+    titled = [replace(each_goods, title=f"Cup {number}") for number, each_goods in enumerate(goods, 1)]
     return await ground(platform, titled, bought)
 
 
-def _walk(place: Ground, name: str, inputs: dict[str, Any], rows: list[list[Any]]) -> Stage:
+def _walk(ground: Ground, name: str, inputs: dict[str, Any], rows: list[list[Any]]) -> Stage:
     return Stage(
         BY_ID[name],
         inputs,
-        shop=place.reader,
+        shop=ground.reader,
         sheet=Sheet([["SKU", "Price"], *rows]),
-        store=place.store,
-        changes=place.changes,
+        store=ground.store,
+        changes=ground.changes,
         memory=Remembered(),
         accounts=_accounts(rows),
-        now=place.clock.now(),
-        set_up_at=place.clock.now() - timedelta(days=90),
+        now=ground.clock.now(),
+        set_up_at=ground.clock.now() - timedelta(days=90),
     )
 
 
-async def _done(place: Ground, walk: Stage, *, limit: int) -> Ran:
+async def _done(ground: Ground, walk: Stage, *, limit: int) -> Ran:
     """One look and its writes; what they ask is within bounds, and another look finds nothing more."""
-    number = place.store.integration_id
+    number = ground.store.integration_id
     first = await walk.run(outcome=Outcome.APPLIED)
-    own = [one for one in first.proposals if one.integration_id == number]
+    proposals = [proposal for proposal in first.proposals if proposal.integration_id == number]
     if first.failed is not None:
         assert first.failed.code in {"too_many_changes", *NOT_USABLE}
-        assert own == []
+        assert proposals == []
         return first
-    assert len(own) <= limit
-    for label, after in _asked(own):
+    assert len(proposals) <= limit
+    for label, after in _asked(proposals):
         assert label != "Price" or Decimal(after) > 0
         assert label != "Stock" or after >= 0
-    parts = [part for one in own for part in one.parts]
-    assert await _same(place, parts, [part.before for part in parts])
-    assert set(await place.apply(own)) <= {WriteState.APPLIED}
-    assert await _same(place, parts, [part.after for part in parts])
+    parts = [part for each_proposal in proposals for part in each_proposal.parts]
+    assert await _same(ground, parts, [part.before for part in parts])
+    assert set(await ground.apply(proposals)) <= {WriteState.APPLIED}
+    assert await _same(ground, parts, [part.after for part in parts])
     again = await walk.run(outcome=Outcome.APPLIED)
-    left = [one for one in again.proposals if one.integration_id == number]
-    assert (again.failed, left) == (None, [])
+    remaining = [item for item in again.proposals if item.integration_id == number]
+    assert (again.failed, remaining) == (None, [])
     return first
 
 
-async def _same(place: Ground, parts: list[Part], wanted: list[Any]) -> bool:
+async def _same(ground: Ground, parts: list[Part], expected: list[Any]) -> bool:
     """Whether the read just before a write finds these values.
 
     See docs/design/templates.md#e12-changed-or-deleted-meanwhile.
     """
-    found = await place.reader.current(parts)
+    current_values = await ground.reader.current(parts)
     return all(
-        not now.is_gone and place.changes[part.operation].same(value, now.value)
-        for part, value, now in zip(parts, wanted, found, strict=True)
+        not now.is_gone and ground.changes[part.operation].same(value, now.value)
+        for part, value, now in zip(parts, expected, current_values, strict=True)
     )
 
 
 def _asked(proposals: list[Proposal]) -> Iterator[tuple[str, Any]]:
     for proposal in proposals:
-        yield from ((each.label, each.after) for each in proposal.fields)
+        yield from ((field.label, field.after) for field in proposal.fields)
 
 
 def _accounts(rows: list[list[Any]]) -> dict[IntegrationId, AccountAccess]:

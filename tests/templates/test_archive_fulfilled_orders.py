@@ -51,16 +51,16 @@ async def test_finished_orders_are_archived_once(store: Market) -> None:
     """
     market = store
     market.place(*(sale for sale, _ in SALES))
-    made = await market.set_up("archive-fulfilled-orders", except_tags=["keep-open"])
-    tried = await market.run(made, Mode.TEST)
+    automation = await market.set_up("archive-fulfilled-orders", except_tags=["keep-open"])
+    tried = await market.run(automation, Mode.TEST)
     assert (list(tried.changes), market.twin.writes()) == (ARCHIVED, 0)
-    came = await market.run(made)
+    came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert came.changes == {number: {"Status": ("open", "archived")} for number in ARCHIVED}
     assert came.beside == {"A1": "Finished on 2026-01-31.", "A2": "Finished on 2026-03-31."}
     assert [sale.number for sale, _ in SALES if market.row(sale.number)["closedAt"]] == ARCHIVED
     assert came.result == {"checked": 8, "archived": 2, "excepted": 1, "not_finished": 3}
-    again = await market.run(made)
+    again = await market.run(automation)
     assert (again.changes, again.result["checked"]) == ({}, 6)
 
 
@@ -104,7 +104,7 @@ async def test_too_many_at_the_first_run_names_the_number() -> None:
     """See docs/design/templates-catalogue.md#archive-fulfilled-orders
     and docs/design/templates.md#e11-over-the-limit.
     """
-    ran = await stage(TEMPLATE, *(replace(_OLD, id=str(at)) for at in range(3)), limit=2).run()
+    ran = await stage(TEMPLATE, *(replace(_OLD, id=str(index)) for index in range(3)), limit=2).run()
     assert ran.failed is not None
     assert ran.failed.code == "too_many_changes"
     assert ran.failed.message.startswith("3 changes were found, more than the limit of 2.")

@@ -38,10 +38,10 @@ async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> 
     See docs/design/templates-catalogue.md#cancel-unpaid-orders and docs/design/templates.md#e13-currencies.
     """
     market.place(*(sale for sale, _ in SALES))
-    made = await market.set_up("cancel-unpaid-orders", **_INPUTS)
-    tried = await market.run(made, Mode.TEST)
+    automation = await market.set_up("cancel-unpaid-orders", **_INPUTS)
+    tried = await market.run(automation, Mode.TEST)
     assert (list(tried.changes), market.twin.writes()) == (CANCELLED, 0)
-    came = await market.run(made)
+    came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     first = came.changes["A1"]
     assert first["Status"][1] == "cancelled"
@@ -53,7 +53,7 @@ async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> 
         assert tried.beside["A1"] == f"{words} The shop itself decides whether it puts the items back in " \
             "stock and sends e-mails."  # fmt: skip
     assert came.beside == tried.beside  # a cancellation the store does by and by is unknown for a while
-    assert not any(one.undoable for one in came.kept)
+    assert not any(change.undoable for change in came.kept)
     assert [sale.number for sale, _ in SALES if market.is_cancelled(sale.number)] == [*CANCELLED, "A7"]
     assert came.result == {
         "checked": 5,
@@ -65,7 +65,7 @@ async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> 
             {"number": "A2", "total": "20.00", "hours": 49},
         ],
     }
-    again = await market.run(made)
+    again = await market.run(automation)
     assert (again.changes, again.result["checked"]) == ({}, 3)
 
 
@@ -75,8 +75,8 @@ async def test_an_order_paid_meanwhile_is_left_alone(market: Market) -> None:
     See docs/design/templates-catalogue.md#cancel-unpaid-orders.
     """
     market.place(Sale("B1", hours=50), Sale("B2", hours=50))
-    made = await market.set_up("cancel-unpaid-orders", **_INPUTS)
-    run = await market.twin.shop.waiting(made)
+    automation = await market.set_up("cancel-unpaid-orders", **_INPUTS)
+    run = await market.twin.shop.waiting(automation)
     market.pay("B1")
     await market.twin.shop.approve(run)
     came = await market.came(await market.twin.shop.until_settled(run))
@@ -144,8 +144,8 @@ async def test_lines_of_deleted_variants_are_named_and_not_restocked() -> None:
     [proposal] = (await stage(TEMPLATE, mixed, older_than_hours=48).run()).proposals
     assert proposal.fields[1].after == ["1 × Earl Grey"]
     assert (proposal.message or "").endswith("no longer in the store: Old pot.")
-    [kept] = (await stage(TEMPLATE, mixed, older_than_hours=48, restock=False).run()).proposals
-    assert (kept.fields[1].after, kept.parts[0].arguments["restock"]) == ([], False)
+    [stored_proposal] = (await stage(TEMPLATE, mixed, older_than_hours=48, restock=False).run()).proposals
+    assert (stored_proposal.fields[1].after, stored_proposal.parts[0].arguments["restock"]) == ([], False)
 
 
 async def test_a_hundred_at_most_unless_said() -> None:

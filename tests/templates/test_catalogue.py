@@ -34,8 +34,8 @@ async def _connect(service: Service, kind: str, *, name: str = "owner", **change
 
     async def act(tx: Tx) -> IntegrationId:
         number = await connections.new_integration_id(tx, org)
-        made = replace(connection(kind, number, **changed), org=OrgId(org))
-        await connections.insert(tx, org, made, subject=str(made.integration_id))
+        new_connection = replace(connection(kind, number, **changed), org=OrgId(org))
+        await connections.insert(tx, org, new_connection, subject=str(new_connection.integration_id))
         return number
 
     return int(await service.write(act, org=org))
@@ -44,7 +44,7 @@ async def _connect(service: Service, kind: str, *, name: str = "owner", **change
 async def test_the_list_has_every_template_by_its_id(owner: Caller) -> None:
     """By `template_id` ascending. See docs/design/api/connections.md#lists."""
     heard = await owner.get(f"{PREFIX}/templates")
-    assert [each["template_id"] for each in heard.data["templates"]] == IDS
+    assert [template["template_id"] for template in heard.data["templates"]] == IDS
     assert heard.data["next_cursor"] is None
 
 
@@ -52,7 +52,7 @@ async def test_a_template_has_exactly_the_fields_of_its_record(owner: Caller) ->
     """See docs/design/api/connections.md#templates."""
     heard = await owner.get(f"{PREFIX}/templates/low-stock-alert")
     record = heard.data["template"]
-    template = next(each for each in ALL if each.template_id == "low-stock-alert")
+    template = next(each_template for each_template in ALL if each_template.template_id == "low-stock-alert")
     assert set(record) == set(template.facts.to_wire()) | {"readiness"}
     assert record["inputs_schema"] == template.facts.inputs_schema
 
@@ -82,7 +82,7 @@ async def test_readiness_is_that_of_the_callers_organisation(service: Service, o
 async def test_templates_are_filtered(owner: Caller, filters: dict[str, str], found: list[str]) -> None:
     """See docs/design/api/connections.md#lists."""
     heard = await owner.get(f"{PREFIX}/templates", **filters)
-    assert [each["template_id"] for each in heard.data["templates"]] == found
+    assert [template["template_id"] for template in heard.data["templates"]] == found
 
 
 @pytest.mark.parametrize(
@@ -119,14 +119,14 @@ async def test_an_unknown_template_is_not_found(owner: Caller) -> None:
 
 async def test_pages_of_templates_give_each_once(owner: Caller) -> None:
     """See docs/design/api/conventions.md#paging."""
-    found, cursor = [], None
+    collected, cursor = [], None
     for _ in range(len(IDS)):
         more = {"cursor": cursor} if cursor else {}
         heard = await owner.get(f"{PREFIX}/templates", limit=1, **more)
-        [one] = heard.data["templates"]
-        found.append(one["template_id"])
+        [item] = heard.data["templates"]
+        collected.append(item["template_id"])
         cursor = heard.data["next_cursor"]
-    assert (found, cursor) == (IDS, None)
+    assert (collected, cursor) == (IDS, None)
 
 
 async def test_a_cursor_is_bound_to_its_filters(owner: Caller) -> None:
@@ -151,7 +151,7 @@ async def test_stores_are_those_an_automation_can_run_on(service: Service, owner
     await _connect(service, "teams")
     await _connect(service, "woocommerce", name="stranger")
     stores = (await owner.get(f"{PREFIX}/stores")).data["stores"]
-    assert [each["integration_id"] for each in stores] == [shop, broken]
+    assert [store["integration_id"] for store in stores] == [shop, broken]
     assert stores[0] == {
         "integration_id": shop,
         "platform": "woocommerce",
@@ -169,7 +169,7 @@ async def test_stores_are_filtered_by_platform_and_state(service: Service, owner
     """See docs/design/api/connections.md#lists."""
     gone = await _connect(service, "woocommerce", state=ConnectionState.DISCONNECTED)
     heard = await owner.get(f"{PREFIX}/stores", state="disconnected", platform="woocommerce")
-    assert [each["integration_id"] for each in heard.data["stores"]] == [gone]
+    assert [store["integration_id"] for store in heard.data["stores"]] == [gone]
     assert (await owner.get(f"{PREFIX}/stores", platform="shopify")).data["stores"] == []
     assert list((await owner.get(f"{PREFIX}/stores", state="asleep")).errors) == ["state"]
 
@@ -178,9 +178,9 @@ async def test_connections_are_all_of_them_and_tell_no_secret(service: Service, 
     """See docs/design/api/connections.md#records."""
     numbers = [await _connect(service, kind) for kind in ("woocommerce", "spreadsheet", "teams")]
     gone = await _connect(service, "teams", state=ConnectionState.DISCONNECTED, last_ok_at=None)
-    found = (await owner.get(f"{PREFIX}/connections")).data["connections"]
-    assert [each["integration_id"] for each in found] == [*numbers, gone]
-    assert found[1] == {
+    connections = (await owner.get(f"{PREFIX}/connections")).data["connections"]
+    assert [item["integration_id"] for item in connections] == [*numbers, gone]
+    assert connections[1] == {
         "integration_id": numbers[1],
         "kind": "spreadsheet",
         "name": "Buying sheet",
@@ -190,10 +190,10 @@ async def test_connections_are_all_of_them_and_tell_no_secret(service: Service, 
         "store": False,
         "last_ok_at": "2026-11-20T07:00:00.000Z",
     }
-    assert found[0]["store"] is True
-    assert found[3]["last_ok_at"] is None
+    assert connections[0]["store"] is True
+    assert connections[3]["last_ok_at"] is None
     teams = (await owner.get(f"{PREFIX}/connections", kind="teams", state="connected")).data["connections"]
-    assert [each["integration_id"] for each in teams] == [numbers[2]]
+    assert [team["integration_id"] for team in teams] == [numbers[2]]
 
 
 async def test_pages_of_connections_give_each_once(service: Service, owner: Caller) -> None:
@@ -201,8 +201,8 @@ async def test_pages_of_connections_give_each_once(service: Service, owner: Call
     numbers = [await _connect(service, "teams") for _ in range(3)]
     first = (await owner.get(f"{PREFIX}/connections", limit=2)).data
     rest = (await owner.get(f"{PREFIX}/connections", limit=2, cursor=first["next_cursor"])).data
-    given = [each["integration_id"] for each in (*first["connections"], *rest["connections"])]
-    assert (given, rest["next_cursor"]) == (numbers, None)
+    supplied_values = [item["integration_id"] for item in (*first["connections"], *rest["connections"])]
+    assert (supplied_values, rest["next_cursor"]) == (numbers, None)
 
 
 @pytest.mark.parametrize("path", ["templates", "templates/low-stock-alert", "stores", "connections"])

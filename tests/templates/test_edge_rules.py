@@ -33,13 +33,13 @@ async def test_exactly_the_limit_is_allowed_and_one_more_is_not(platform: str, c
     await store.fill()
     for name in _runs_on(platform, CHANGING):
         await clock.advance(60)
-        found = len((await store.stage(name).run(mode=Mode.TEST)).proposals)
-        assert (name, found > 1) == (name, True)
-        at, over = store.stage(name, limit=found), store.stage(name, limit=found - 1)
-        assert len((await at.run(mode=Mode.TEST)).proposals) == found
+        outcome = len((await store.stage(name).run(mode=Mode.TEST)).proposals)
+        assert (name, outcome > 1) == (name, True)
+        stage, over = store.stage(name, limit=outcome), store.stage(name, limit=outcome - 1)
+        assert len((await stage.run(mode=Mode.TEST)).proposals) == outcome
         ran = await over.run(mode=Mode.TEST)
         assert isinstance(ran.failed, TooManyChanges), name
-        assert (ran.failed.changes, ran.proposals, store.written()) == (found, [], 0)
+        assert (ran.failed.changes, ran.proposals, store.written()) == (outcome, [], 0)
     await store.close()
 
 
@@ -71,7 +71,7 @@ async def test_text_of_the_store_is_text_in_every_message_and_sheet(platform: st
     store = FullStore(platform, clock, 24)
     await store.fill()
     _rename(store)
-    told = set()
+    actual = set()
     for name in _runs_on(platform, SENDING):
         await clock.advance(60)
         sheet = "sheet" in BY_ID[name].facts.inputs_schema["properties"]  # type: ignore[operator]
@@ -84,11 +84,11 @@ async def test_text_of_the_store_is_text_in_every_message_and_sheet(platform: st
                 if part.operation == "teams.post":
                     assert len(sent.encode()) <= CARD_BYTES
                     assert not any(live in sent for live in ("**Kettle", "https://evil", "<at>"))
-                    told |= {name} if "Kettle" in sent else set()
+                    actual |= {name} if "Kettle" in sent else set()
                 elif part.operation.startswith("sheet."):
-                    told |= {f"{name}, sheet"} if EVIL in sent else set()
-    own = {"woocommerce": {"unfulfilled-order-alert"}, "shopify": {"high-risk-order-hold"}}
-    assert told == TOLD | own[platform]
+                    actual |= {f"{name}, sheet"} if EVIL in sent else set()
+    own_values = {"woocommerce": {"unfulfilled-order-alert"}, "shopify": {"high-risk-order-hold"}}
+    assert actual == TOLD | own_values[platform]
     await store.close()
 
 
@@ -103,19 +103,19 @@ async def test_stock_is_that_of_all_active_locations(clock: FakeClock) -> None:
     [first] = store.fake.owned(variant["item"])
     first["available"] = -1
     for name, is_active, count in (("Shop", True, 7), ("Closed", False, 9)):
-        place = store.fake.add_location(name, active=is_active)
-        store.fake.add_level(store.fake.rows[variant["item"]], place, count)
+        location = store.fake.add_location(name, active=is_active)
+        store.fake.add_level(store.fake.rows[variant["item"]], location, count)
     low = await store.stage("low-stock-alert", threshold=6).run(mode=Mode.TEST)
-    assert [each["stock"] for each in low.result["variants"]] == [6]
+    assert [each_variant["stock"] for each_variant in low.result["variants"]] == [6]
     table = await store.stage("stock-report-across-stores", threshold=6).run(mode=Mode.TEST)
     assert card_lines(table.proposals[0])[1].endswith(": 6")
     for threshold, messages in ((5, []), (6, ["Stock 6. Channels: Online Store."])):
         hidden = await store.stage("hide-out-of-stock-products", threshold=threshold).run(mode=Mode.TEST)
-        assert [each.message for each in hidden.proposals] == messages
+        assert [proposal.message for proposal in hidden.proposals] == messages
     pot |= {"tags": ["auto-hidden"], "publications": []}
     for threshold, messages in ((7, []), (6, ["Stock 6. Channels: Online Store."])):
-        shown = await store.stage("show-back-in-stock-products", threshold=threshold).run(mode=Mode.TEST)
-        assert [each.message for each in shown.proposals] == messages
+        ran = await store.stage("show-back-in-stock-products", threshold=threshold).run(mode=Mode.TEST)
+        assert [each_proposal.message for each_proposal in ran.proposals] == messages
     await store.close()
 
 

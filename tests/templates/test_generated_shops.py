@@ -22,10 +22,12 @@ _STOCK = st.one_of(st.none(), st.integers(-3, 12))
 
 @st.composite
 def _products(draw: st.DrawFn) -> list[Any]:
-    made = []
+    created_items = []
     for number in range(1, draw(st.integers(0, 5)) + 1):
         count = draw(st.integers(0, 3))
-        names = [str(number)] if count == 0 else [f"{number}/{own}" for own in range(1, count + 1)]
+        names = (
+            [str(number)] if count == 0 else [f"{number}/{own_value}" for own_value in range(1, count + 1)]
+        )
         variants = []
         for name in names:
             regular, sale = draw(_PRICES), draw(_PRICES)
@@ -46,10 +48,10 @@ def _products(draw: st.DrawFn) -> list[Any]:
             )
         tags = draw(st.sampled_from([(), ("tea",), ("auto-hidden",), ("Auto-Hidden", "tea")]))
         visible = draw(st.booleans())
-        made.append(
+        created_items.append(
             product(*variants, tags=tags, visible=visible, visibility="catalog" if visible else "hidden")
         )
-    return made
+    return created_items
 
 
 _CELLS = st.one_of(
@@ -117,15 +119,15 @@ def test_only_sold_out_products_are_hidden_and_stay_so(
 
     docs/design/templates.md#e7-negative-stock.
     """
-    before = {each.id: each for each in products}
+    before = {product.id: product for product in products}
     inputs = {"threshold": threshold, "limit": limit}
     stage = Stage(hide_out_of_stock_products.TEMPLATE, inputs, shop=Shop(list(products)))
     ran = _settled(stage, limit)
     for proposal in ran.proposals:
         was = before[str(proposal.object.id)]
         assert was.visible
-        assert all(each.tracked and not each.backorders_allowed for each in was.variants)
-        assert sum(max(each.stock, 0) for each in was.variants) <= threshold
+        assert all(variant.tracked and not variant.backorders_allowed for variant in was.variants)
+        assert sum(max(each_variant.stock, 0) for each_variant in was.variants) <= threshold
         now = stage.shop.of(was.id)
         assert not now.visible
         assert "auto-hidden" in [tag.casefold() for tag in now.tags]

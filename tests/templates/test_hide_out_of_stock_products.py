@@ -34,7 +34,7 @@ async def test_a_sold_out_product_is_hidden_and_marked_in_one_change() -> None:
     [proposal] = ran.proposals
     assert proposal.action.value == "unpublish"
     assert (proposal.object.type, proposal.object.id, proposal.message) == ("product", "7", "Stock 0.")
-    assert [(each.label, each.before, each.after) for each in proposal.fields] == [
+    assert [(field.label, field.before, field.after) for field in proposal.fields] == [
         ("Visible", True, False),
         ("Tags", ["tea"], ["auto-hidden", "tea"]),
     ]
@@ -66,7 +66,7 @@ async def test_a_second_run_proposes_nothing() -> None:
 async def test_the_level_itself_is_sold_out_and_one_above_is_not() -> None:
     """See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
     stage = _stage(product(variant("1", stock=3)), product(variant("2", stock=4)), threshold=3)
-    assert [each.object.id for each in (await stage.run()).proposals] == ["1"]
+    assert [proposal.object.id for proposal in (await stage.run()).proposals] == ["1"]
 
 
 async def test_the_stock_is_the_sum_over_the_variants() -> None:
@@ -77,7 +77,7 @@ async def test_the_stock_is_the_sum_over_the_variants() -> None:
     keeps = product(variant("1/1", stock=2), variant("1/2", stock=-5))
     hides = product(variant("2/1", stock=0), variant("2/2", stock=-5))
     ran = await _stage(keeps, hides).run()
-    assert [each.object.id for each in ran.proposals] == ["2"]
+    assert [proposal.object.id for proposal in ran.proposals] == ["2"]
     assert ran.result["products"][0]["stock"] == 0
 
 
@@ -87,15 +87,17 @@ async def test_an_untracked_or_back_orderable_variant_keeps_its_product_visible(
     docs/design/templates.md#e8-untracked-stock.
     """
     odd = (variant("1/2", stock=None, tracked=False), variant("1/2", stock=0, backorders_allowed=True))
-    for each in odd:
-        assert (await _stage(product(variant("1/1", stock=0), each)).run()).proposals == []
+    for each_variant in odd:
+        assert (await _stage(product(variant("1/1", stock=0), each_variant)).run()).proposals == []
 
 
 async def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
     """See docs/design/templates.md#e9-variants."""
     shared = {"stock_target": "1", "stock_managed_by_parent": True, "stock": 2}
-    one = product(variant("1/1", **shared), variant("1/2", **shared))
-    assert (await _stage(one, threshold=2).run()).result["products"] == [{"label": "Tea 1", "stock": 2}]
+    each_product = product(variant("1/1", **shared), variant("1/2", **shared))
+    assert (await _stage(each_product, threshold=2).run()).result["products"] == [
+        {"label": "Tea 1", "stock": 2}
+    ]
 
 
 async def test_kinds_without_stock_of_their_own_are_left_out() -> None:
@@ -194,7 +196,7 @@ async def test_a_half_done_product_shown_by_a_person_is_forgotten() -> None:
 async def test_a_product_that_cannot_be_marked_is_not_hidden() -> None:
     """Both or neither. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
     ran = await _stage(_out("1", tags=("odd, tag",)), _out("2")).run()
-    assert [each.object.id for each in ran.proposals] == ["2"]
+    assert [proposal.object.id for proposal in ran.proposals] == ["2"]
     assert "Tea 1" in str(ran.messages[1])
     assert ran.result["sold_out"] == 2
 
@@ -230,7 +232,7 @@ async def test_an_event_looks_at_its_own_product_alone() -> None:
     """See docs/design/templates.md#rules."""
     stage = _stage(_out("1"), product(variant("2/1", stock=0), variant("2/2", stock=0)))
     ran = await stage.run(event=StoreEvent("inventory_levels/update", "variation", "1", "2"))
-    assert [each.object.id for each in ran.proposals] == ["2"]
+    assert [proposal.object.id for proposal in ran.proposals] == ["2"]
     assert stage.shop.reads == ["product", "tags"]
 
 
@@ -311,4 +313,4 @@ async def test_a_product_stays_on_the_channels_that_are_not_named(twin: Twin) ->
 async def test_only_the_products_wanted_are_hidden() -> None:
     """See docs/design/templates.md#shared-definitions."""
     stage = _stage(_out("1", tags=("keep",)), _out("2"), products={"tags_none": ["KEEP"]})
-    assert [each.object.id for each in (await stage.run()).proposals] == ["2"]
+    assert [proposal.object.id for proposal in (await stage.run()).proposals] == ["2"]

@@ -46,16 +46,16 @@ async def test_risky_orders_are_held_and_tagged_once(both: Both) -> None:
     market = Market(Twin("shopify", both))
     market.place(*(sale for sale, _ in SALES))
     inputs = {"min_total": "100", "billing_shipping_differ": True, "teams": both.teams()}
-    made = await market.set_up("high-risk-order-hold", **inputs)
-    tried = await market.run(made, Mode.TEST)
+    automation = await market.set_up("high-risk-order-hold", **inputs)
+    tried = await market.run(automation, Mode.TEST)
     assert (list(tried.changes), market.twin.writes(), both.posted()) == (list(HELD), 0, [])
-    came = await market.run(made)
+    came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert came.changes == {
         number: {"Fulfilment": ("open", "on_hold"), "Tags": ([], ["fraud-review"])} for number in HELD
     }
     assert came.beside == {number: f"Total 640.00 EUR. Reasons: {why}." for number, why in HELD.items()}
-    parts = [both.store.rows[each]["status"] for each in market.row("A1")["fulfillmentOrders"]]
+    parts = [both.store.rows[order]["status"] for order in market.row("A1")["fulfillmentOrders"]]
     assert (parts, market.tags("A1")) == (["ON_HOLD"], ["fraud-review"])
     assert came.result == {
         "checked": 6,
@@ -67,7 +67,7 @@ async def test_risky_orders_are_held_and_tagged_once(both: Both) -> None:
     }
     [message] = both.posted()
     assert message["text"].startswith("2 risky orders held at The shopify")
-    again = await market.run(made)
+    again = await market.run(automation)
     assert (again.changes, again.result["already_held"], len(both.posted())) == ({}, 2, 1)
 
 
@@ -84,14 +84,14 @@ async def test_all_open_parts_of_an_order_are_held_in_one_change() -> None:
     See docs/design/templates-catalogue.md#high-risk-order-hold.
     """
     states = ("open", "scheduled", "closed", "on_hold", "in_progress")
-    parts = tuple(FulfilmentOrder(str(at), state) for at, state in enumerate(states))
+    parts = tuple(FulfilmentOrder(str(index), state) for index, state in enumerate(states))
     [proposal] = (await _holding(replace(_RISKY, fulfilment_orders=parts)).run()).proposals
     assert [(part.operation, part.target) for part in proposal.parts] == [
         ("fulfillment.hold", "0"),
         ("fulfillment.hold", "1"),
         ("order.set_tags", "1"),
     ]
-    assert [(each.field, each.before, each.after) for each in proposal.fields] == [
+    assert [(field.field, field.before, field.after) for field in proposal.fields] == [
         ("fulfilment", "open, scheduled", "on_hold"),
         ("tags", [], ["fraud-review"]),
     ]
@@ -154,16 +154,16 @@ async def test_an_order_not_assessed_yet_is_looked_at_again_for_a_day() -> None:
     See docs/design/templates-catalogue.md#high-risk-order-hold.
     """
     pending = replace(_RISKY, risk=Risk.PENDING, created_at=ago(23), modified_at=ago(23))
-    at = _holding(pending)
-    await at.run(mode=Mode.TEST)
-    assert at.memory.kept == {}
-    first = await at.run()
+    stage = _holding(pending)
+    await stage.run(mode=Mode.TEST)
+    assert stage.memory.kept == {}
+    first = await stage.run()
     assert (first.result["not_assessed"], first.result["checked"]) == (0, 1)
-    at.shop = Orders([pending, replace(pending, id="2")])
-    assert (await at.run()).result["checked"] == 1  # not changed since, and read all the same
-    at.shop = Orders([replace(pending, risk=Risk.HIGH)])
-    assert ids(await at.run()) == ["1"]
-    assert (await at.run()).result["checked"] == 0
+    stage.shop = Orders([pending, replace(pending, id="2")])
+    assert (await stage.run()).result["checked"] == 1  # not changed since, and read all the same
+    stage.shop = Orders([replace(pending, risk=Risk.HIGH)])
+    assert ids(await stage.run()) == ["1"]
+    assert (await stage.run()).result["checked"] == 0
     late = _holding(replace(pending, created_at=ago(24), modified_at=ago(1)))
     assert (await late.run()).result["not_assessed"] == 1
     assert not [key for key in late.memory.kept if key[0] == "not_assessed"]
@@ -174,12 +174,12 @@ async def test_an_event_reads_its_order_and_those_that_wait_for_their_assessment
 
     See docs/design/templates-catalogue.md#high-risk-order-hold.
     """
-    at = _holding(replace(_RISKY, risk=Risk.PENDING), replace(_RISKY, id="2"), replace(_RISKY, id="3"))
-    await at.run(event=StoreEvent("orders/create", "order", "1"))
-    at.shop.orders[0] = _RISKY
-    ran = await at.run(event=StoreEvent("orders/create", "order", "2"))
+    stage = _holding(replace(_RISKY, risk=Risk.PENDING), replace(_RISKY, id="2"), replace(_RISKY, id="3"))
+    await stage.run(event=StoreEvent("orders/create", "order", "1"))
+    stage.shop.orders[0] = _RISKY
+    ran = await stage.run(event=StoreEvent("orders/create", "order", "2"))
     assert sorted(map(str, ids(ran))) == ["1", "2"]
-    assert not [key for key in at.memory.kept if key[0] == "orders_read"]
+    assert not [key for key in stage.memory.kept if key[0] == "orders_read"]
 
 
 async def test_the_message_names_only_what_was_held() -> None:
@@ -196,7 +196,7 @@ async def test_the_message_names_only_what_was_held() -> None:
     ]
     for outcome in (Outcome.CONFLICT, Outcome.FAILED):
         none = await _holding(_RISKY, teams=teams).run(outcome=outcome)
-        assert [each.action.value for each in none.proposals] == ["hold"]
+        assert [proposal.action.value for proposal in none.proposals] == ["hold"]
 
 
 async def test_what_failed_is_looked_at_again() -> None:
@@ -204,15 +204,15 @@ async def test_what_failed_is_looked_at_again() -> None:
 
     See docs/design/templates-catalogue.md#high-risk-order-hold.
     """
-    at = _holding(_RISKY)
-    await at.run(outcome=Outcome.FAILED)
-    assert at.memory.kept == {}
-    assert len((await at.run()).proposals) == 1
-    assert [key[0] for key in at.memory.kept] == ["orders_read"]
+    stage = _holding(_RISKY)
+    await stage.run(outcome=Outcome.FAILED)
+    assert stage.memory.kept == {}
+    assert len((await stage.run()).proposals) == 1
+    assert [key[0] for key in stage.memory.kept] == ["orders_read"]
 
 
 async def test_too_many_changes_are_not_proposed() -> None:
     """See docs/design/templates.md#e11-over-the-limit."""
-    orders = [replace(_RISKY, id=str(at)) for at in range(3)]
+    orders = [replace(_RISKY, id=str(index)) for index in range(3)]
     assert len((await _holding(*orders, limit=3).run()).proposals) == 3
     assert isinstance((await _holding(*orders, limit=2).run()).failed, TooManyChanges)

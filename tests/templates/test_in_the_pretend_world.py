@@ -49,9 +49,9 @@ class World:
 @pytest.fixture
 async def world(clock: FakeClock) -> AsyncIterator[World]:
     """A fresh pretend world."""
-    made = World(clock)
-    yield made
-    await made.outside.outbound.aclose()
+    new_world = World(clock)
+    yield new_world
+    await new_world.outside.outbound.aclose()
 
 
 def _hide(world: World, **inputs: Any) -> Stage:
@@ -70,7 +70,7 @@ async def test_sold_out_products_are_hidden_marked_and_then_left_alone(world: Wo
     assert sold_out
     ran = await stage.run(approve=False)
     assert world.written == []
-    assert {each.object.id for each in ran.proposals} >= sold_out
+    assert {proposal.object.id for proposal in ran.proposals} >= sold_out
     states = await world.shop.apply(ran.proposals)
     assert set(states) <= {WriteState.APPLIED}
     hidden = [row for row in world.rows() if row["catalog_visibility"] == "hidden"]
@@ -90,7 +90,10 @@ async def test_an_inventory_event_reads_one_product(world: World) -> None:
         "inventory_levels/update", "variation", str(parent["variations"][0]), str(parent["id"])
     )
     ran = await _hide(world).run(event=event, approve=False)
-    assert (ran.result["checked"], [each.object.id for each in ran.proposals]) == (1, [str(parent["id"])])
+    assert (ran.result["checked"], [proposal.object.id for proposal in ran.proposals]) == (
+        1,
+        [str(parent["id"])],
+    )
 
 
 async def test_a_deleted_product_of_an_event_is_no_failure(world: World) -> None:
@@ -115,19 +118,19 @@ async def test_the_alert_lists_low_stock_and_reaches_the_channel(world: World) -
 
 
 def _prices(world: World, **inputs: Any) -> Stage:
-    given: dict[str, Any] = {
+    supplied_values: dict[str, Any] = {
         "sheet": {"integration_id": int(SHEET), "tab": "Prices"},
         "sku_column": "SKU",
         "price_column": "Price",
         "max_change_percent": 95,
         **inputs,
     }
-    return world.stage(price_update_from_spreadsheet.TEMPLATE, **given)
+    return world.stage(price_update_from_spreadsheet.TEMPLATE, **supplied_values)
 
 
 def _write_sheet(world: World, rows: list[list[Any]]) -> None:
     tab = world.outside.world.state.google.books[world.sheet.secrets.plain["spreadsheet_id"]].tab("Prices")
-    tab.cells = {(at, column): cell for at, row in enumerate(rows) for column, cell in enumerate(row)}
+    tab.cells = {(index, column): cell for index, row in enumerate(rows) for column, cell in enumerate(row)}
 
 
 async def test_prices_of_the_sheet_are_set_and_then_left_alone(world: World) -> None:
@@ -154,16 +157,16 @@ async def test_prices_of_the_sheet_are_set_and_then_left_alone(world: World) -> 
     ran = await stage.run(approve=False)
     assert ran.failed is None
     assert world.written == []
-    assert {each.object.id for each in ran.proposals} == {
+    assert {proposal.object.id for proposal in ran.proposals} == {
         str(simple["id"]),
         f"{parent['id']}/{variation['id']}",
     }
     assert (ran.result["rows"], ran.result["matched"], ran.result["not_found"]) == (5, 2, 1)
-    refused = [(each["row"], each["code"]) for each in ran.result["refused_rows"]]
+    refused = [(each_row["row"], each_row["code"]) for each_row in ran.result["refused_rows"]]
     assert refused == [(6, "sku_missing"), (7, "sku_case_differs")]
-    wanted = f"{float(simple['regular_price']) + 1:.2f}"
+    expected = f"{float(simple['regular_price']) + 1:.2f}"
     assert set(await world.shop.apply(ran.proposals)) == {WriteState.APPLIED}
-    assert world.outside.world.state.shop.products[simple["id"]]["regular_price"] == wanted
+    assert world.outside.world.state.shop.products[simple["id"]]["regular_price"] == expected
     assert (await stage.run(approve=False)).proposals == []
 
 
@@ -172,7 +175,7 @@ async def test_the_seeded_sheet_gives_ten_prices(world: World) -> None:
     ran = await _prices(world, max_change_percent=30).run(approve=False)
     result = ran.result
     assert (len(ran.proposals), result["unchanged"], result["not_found"]) == (10, 8, 1)
-    assert [each["code"] for each in result["refused_rows"]] == ["price_empty"]
+    assert [row["code"] for row in result["refused_rows"]] == ["price_empty"]
 
 
 async def test_a_tab_that_was_renamed_fails_the_run(world: World) -> None:
@@ -195,10 +198,10 @@ async def test_a_later_page_that_cannot_be_read_ends_the_run(world: World) -> No
     """A half list is never decided on. See docs/design/templates.md#e10-pages."""
     world.outside.world.load_products(150)
     fault = {"kind": "status", "method": "GET", "path": "/wp-json/wc/v3/products", "status": 507, "skip": 1}
-    made = world.outside.world.state.faults.make(fault)
+    injected_fault = world.outside.world.state.faults.make(fault)
     with pytest.raises(CallError):
         await _hide(world).run(approve=False)
-    assert (made.hits, world.written) == (1, [])
+    assert (injected_fault.hits, world.written) == (1, [])
 
 
 async def test_what_changed_meanwhile_is_not_what_was_asked_about(world: World) -> None:

@@ -33,8 +33,8 @@ async def _connected(service: Service, kind: str) -> int:
 
     async def act(tx: Tx) -> int:
         number = await connections.new_integration_id(tx, org)
-        made = connection(kind, IntegrationId(number), org=OrgId(org), facts=FACTS.get(kind, {}))
-        await connections.insert(tx, org, made, subject=str(number))
+        new_connection = connection(kind, IntegrationId(number), org=OrgId(org), facts=FACTS.get(kind, {}))
+        await connections.insert(tx, org, new_connection, subject=str(number))
         return int(number)
 
     return await service.write(act, org=org)
@@ -66,7 +66,7 @@ async def test_answered_inputs_can_be_sent_back(service: Service) -> None:
         )
         for kind in ("woocommerce", "shopify")
     }
-    known: dict[str, Any] = {
+    known_by_name: dict[str, Any] = {
         "sheet": {"integration_id": number["spreadsheet"]},
         "place": {"spreadsheet_id": "1AbC", "tab": "Prices"},
         "teams": {"integration_id": number["teams"]},
@@ -77,20 +77,20 @@ async def test_answered_inputs_can_be_sent_back(service: Service) -> None:
     for template in ALL:
         body = {"template_id": template.template_id, "name": template.template_id, "schedule": MANUAL}
         for home in _homes(template, number):
-            sale_of = {number[kind]: made["id"] for kind, made in started.items()}
-            made = Inputs(
-                template, {**known, "sale_automation_id": sale_of.get(home.get("integration_id", 0))}
+            sale_of = {number[kind]: created["id"] for kind, created in started.items()}
+            new_inputs = Inputs(
+                template, {**known_by_name, "sale_automation_id": sale_of.get(home.get("integration_id", 0))}
             )
-            for each in (made.fewest(), made.fullest()):
-                answers = [await _sent_back(owner, {**body, **home, "inputs": inputs}) for inputs in each]
+            for item in (new_inputs.fewest(), new_inputs.fullest()):
+                answers = [await _sent_back(owner, {**body, **home, "inputs": inputs}) for inputs in item]
                 assert any(answers), (template.template_id, home)
 
 
 async def _created(owner: Caller, body: dict[str, Any]) -> dict[str, Any]:
     heard = await owner.post(PATH, body)
     assert heard.status == 201, (body, heard.body)
-    made: dict[str, Any] = heard.data["automation"]
-    return made
+    new_automation: dict[str, Any] = heard.data["automation"]
+    return new_automation
 
 
 async def _sent_back(owner: Caller, body: dict[str, Any]) -> bool:
@@ -98,9 +98,12 @@ async def _sent_back(owner: Caller, body: dict[str, Any]) -> bool:
     heard = await owner.post(PATH, body)
     if heard.status == 422:
         return False
-    made = heard.data["automation"]
-    heard = await owner.patch(f"{PATH}/{made['id']}", {"version": made["version"], "inputs": made["inputs"]})
-    assert heard.status == 200, (made, heard.body)
-    assert heard.data["automation"]["version"] == made["version"], (made, heard.data)
-    assert heard.data["automation"]["inputs"] == made["inputs"]
+    new_automation = heard.data["automation"]
+    heard = await owner.patch(
+        f"{PATH}/{new_automation['id']}",
+        {"version": new_automation["version"], "inputs": new_automation["inputs"]},
+    )
+    assert heard.status == 200, (new_automation, heard.body)
+    assert heard.data["automation"]["version"] == new_automation["version"], (new_automation, heard.data)
+    assert heard.data["automation"]["inputs"] == new_automation["inputs"]
     return True

@@ -17,8 +17,8 @@ from tests.templates.stage import TEAMS, Shop, Stage, card_lines, product, varia
 
 
 def _stage(*products: Any, **inputs: Any) -> Stage:
-    given = {"threshold": 5, "teams": {"integration_id": int(TEAMS)}, **inputs}
-    return Stage(TEMPLATE, given, shop=Shop(list(products)))
+    supplied_values = {"threshold": 5, "teams": {"integration_id": int(TEAMS)}, **inputs}
+    return Stage(TEMPLATE, supplied_values, shop=Shop(list(products)))
 
 
 def _stock(stage: Stage, **levels: int) -> None:
@@ -72,7 +72,7 @@ async def test_on_each_platform_what_is_low_is_told_once(twin: Twin) -> None:
     again = await twin.run(automation)
     assert (again.result["low"], again.result["new"], len(posted())) == (2, 0, 1)
     twin.set_stock("Teapot", 4)
-    assert [each["sku"] for each in (await twin.run(automation)).result["variants"]] == ["POT-1"]
+    assert [variant["sku"] for variant in (await twin.run(automation)).result["variants"]] == ["POT-1"]
     assert (len(posted()), len(twin.both.written())) == (2, written + 2)
 
 
@@ -139,7 +139,7 @@ async def test_only_the_new_one_is_told() -> None:
     ran = await stage.run()
     assert (ran.result["low"], ran.result["new"]) == (2, 1)
     assert card_lines(ran.proposals[0])[1] == "At or under 5. 1 more was told before."
-    assert [each["label"] for each in ran.result["variants"]] == ["Tea 2 (TEA-1)"]
+    assert [variant["label"] for variant in ran.result["variants"]] == ["Tea 2 (TEA-1)"]
 
 
 async def test_a_variant_that_came_back_and_fell_again_is_new() -> None:
@@ -208,7 +208,7 @@ async def test_two_variants_with_one_sku_are_two_lines() -> None:
     and docs/design/templates.md#e3-duplicate-skus.
     """
     ran = await _stage(product(variant("7/1", "A", stock=1), variant("7/2", "A", stock=2))).run()
-    assert [each["stock"] for each in ran.result["variants"]] == [1, 2]
+    assert [each_variant["stock"] for each_variant in ran.result["variants"]] == [1, 2]
 
 
 async def test_untracked_and_back_orderable_are_counted_apart() -> None:

@@ -51,10 +51,12 @@ async def test_orders_are_appended_each_once(market: Market) -> None:
     market.place(*(sale for sale, _ in SALES))
     _add_tab(market, "Orders")
     columns = ["number", "items", "total", "status", "customer"]
-    made = await market.set_up("order-export-to-spreadsheet", sheet=both.sheet("Orders"), columns=columns)
-    tried = await market.run(made, Mode.TEST)
+    automation = await market.set_up(
+        "order-export-to-spreadsheet", sheet=both.sheet("Orders"), columns=columns
+    )
+    tried = await market.run(automation, Mode.TEST)
     assert (tried.result["appended"], both.cells("Orders")) == (3, [])
-    came = await market.run(made)
+    came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert both.cells("Orders") == [
         ["Order id", "Number", "Items", "Total", "Status", "Customer"],
@@ -64,10 +66,10 @@ async def test_orders_are_appended_each_once(market: Market) -> None:
     ]
     assert came.result == {"read": 3, "already_there": 0, "appended": 3, "rows": 3, "first_row": 2}
     market.pay("A3")
-    again = await market.run(made)
+    again = await market.run(automation)
     assert again.result["appended"] == 1
     assert [row[1] for row in both.cells("Orders")[1:]] == ["A1", "A2", "=A6", "A3"]
-    assert (await market.run(made)).result["rows"] == 0
+    assert (await market.run(automation)).result["rows"] == 0
 
 
 async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: Both) -> None:
@@ -79,16 +81,16 @@ async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: Both) -> 
     market.clear()
     market.place(Sale("B1", payment="paid"))
     _add_tab(market, "Orders")
-    made = await market.set_up("order-export-to-spreadsheet", sheet=both.sheet("Orders"))
+    automation = await market.set_up("order-export-to-spreadsheet", sheet=both.sheet("Orders"))
     refusal = {"error": {"code": 400, "message": "You are trying to edit a protected cell or object."}}
     both.shop.fault("status", "POST", "**:append", status=400, body=refusal, count=1)
-    came = await market.run(made)
+    came = await market.run(automation)
     assert came.run.status is RunStatus.FAILED
     [failed] = [step for step in await both.shop.steps(came.run) if step["status"] == "failed"]
     assert failed["code"] == "sheet_not_writable"
     assert failed["message"].startswith("Orders: 2 rows not written: The spreadsheet is protected there")
     both.shop.fault("drop_after", "POST", "**:append", count=1)
-    came = await market.run(made)
+    came = await market.run(automation)
     assert (came.run.status, came.result["appended"]) == (RunStatus.SUCCEEDED, 1)
     assert [row[1] for row in both.cells("Orders")] == ["Number", "B1"]
 
@@ -106,12 +108,14 @@ class Log:
         """As a spreadsheet's reader."""
         if params.tab not in (None, "Log"):
             raise RemoteNotFound
-        kept = [SheetRow(at, tuple(_cell(cell) for cell in row)) for at, row in enumerate(self.rows, 1)]
+        sheet_rows = [
+            SheetRow(index, tuple(_cell(cell) for cell in row)) for index, row in enumerate(self.rows, 1)
+        ]
         if params.area == "1:1":
-            kept = kept[:1]
+            sheet_rows = sheet_rows[:1]
         if params.area == "A:A":
-            kept = [SheetRow(row.number, row.cells[:1]) for row in kept]
-        yield RecordPage((SheetTable("1AbC", "Log", tuple(kept)),))
+            sheet_rows = [SheetRow(row.number, row.cells[:1]) for row in sheet_rows]
+        yield RecordPage((SheetTable("1AbC", "Log", tuple(sheet_rows)),))
 
 
 def _cell(value: Any) -> Any:
@@ -122,10 +126,10 @@ class Stage(OrderStage):
     """With a spreadsheet that can be written to."""
 
     def _context(self, *given: Any) -> StepContext:
-        at = super()._context(*given)
+        context = super()._context(*given)
         changes = {op.name: op for op in (APPEND, WRITE)}
         sheet = AccountAccess(connection("spreadsheet", SHEET), self.sheet, changes)
-        return replace(at, accounts={SHEET: sheet})
+        return replace(context, accounts={SHEET: sheet})
 
 
 def _exporting(*orders: Any, rows: list[list[Any]] | None = None, **inputs: Any) -> Stage:
@@ -144,7 +148,7 @@ _PAID = order("1", paid=True, payment=Payment.PAID)
 
 def _sent(ran: Any) -> list[list[Any]]:
     """Every row appended, numbers as text."""
-    rows = [row for each in ran.proposals for row in each.parts[0].arguments["rows"]]
+    rows = [row for proposal in ran.proposals for row in proposal.parts[0].arguments["rows"]]
     return [[cell["number"] if isinstance(cell, dict) else cell for cell in row] for row in rows]
 
 
@@ -203,9 +207,9 @@ async def test_a_tab_of_something_else_is_not_written_to(rows: list[list[Any]], 
 
 async def test_a_tab_that_is_gone_fails_the_run() -> None:
     """See docs/design/templates.md#rules."""
-    at = _exporting(_PAID)
-    at.inputs["sheet"] = {"integration_id": int(SHEET), "tab": "Gone"}
-    ran = await at.run()
+    stage = _exporting(_PAID)
+    stage.inputs["sheet"] = {"integration_id": int(SHEET), "tab": "Gone"}
+    ran = await stage.run()
     assert ran.failed is not None
     assert ran.failed.code == "tab_missing"
 
@@ -215,11 +219,19 @@ async def test_rows_go_five_hundred_at_a_time_with_an_orders_lines_together() ->
 
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
-    lines = tuple(line(f"S{at}", id=f"l{at}") for at in range(3))
-    many = [replace(_PAID, id=str(at), lines=tuple(replace(one, id=f"{at}-{one.id}") for one in lines))
-            for at in range(334)]  # fmt: skip
+    lines = tuple(line(f"S{index}", id=f"l{index}") for index in range(3))
+    many = [
+        replace(
+            _PAID,
+            id=str(position),
+            lines=tuple(replace(order_line, id=f"{position}-{order_line.id}") for order_line in lines),
+        )
+        for position in range(334)
+    ]
     ran = await _exporting(*many, rows=[["Order id", "Line id"]], line_items=True).run()
-    appended = [each.parts[0] for each in ran.proposals if each.parts[0].operation == "sheet.append_rows"]
+    appended = [
+        proposal.parts[0] for proposal in ran.proposals if proposal.parts[0].operation == "sheet.append_rows"
+    ]
     assert [len(part.arguments["rows"]) for part in appended] == [498, 498, 6]
     assert all(part.after is not None for part in appended)
     assert (ran.result["appended"], ran.result["rows"]) == (334, 1002)
@@ -230,14 +242,14 @@ async def test_the_first_run_reads_all_orders_and_later_ones_what_changed() -> N
 
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
-    at = _exporting(replace(_PAID, modified_at=ago(9000)))
-    assert (await at.run()).result["appended"] == 1
-    at.now = NOW + timedelta(hours=1)
-    at.shop = Orders([replace(_PAID, id="2", modified_at=ago(1))])
-    assert (await at.run()).result["read"] == 0
-    assert at.shop.asks[-1].modified_after == NOW - timedelta(minutes=10)
-    at.inputs["statuses"] = ["pending", "paid"]
-    assert (await at.run()).result["read"] == 1
+    stage = _exporting(replace(_PAID, modified_at=ago(9000)))
+    assert (await stage.run()).result["appended"] == 1
+    stage.now = NOW + timedelta(hours=1)
+    stage.shop = Orders([replace(_PAID, id="2", modified_at=ago(1))])
+    assert (await stage.run()).result["read"] == 0
+    assert stage.shop.asks[-1].modified_after == NOW - timedelta(minutes=10)
+    stage.inputs["statuses"] = ["pending", "paid"]
+    assert (await stage.run()).result["read"] == 1
 
 
 async def test_more_than_ten_thousand_rows_are_appended_by_several_runs() -> None:
@@ -246,22 +258,22 @@ async def test_more_than_ten_thousand_rows_are_appended_by_several_runs() -> Non
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
     orders = [replace(_PAID, id=str(number)) for number in range(10_003)]
-    at = _exporting(*orders, columns=["number"])
-    first = await at.run()
+    stage = _exporting(*orders, columns=["number"])
+    first = await stage.run()
     assert (first.result["rows"], first.messages[0]) == (10_000, "3 orders left for the next run.")
-    at.sheet.rows = [["Order id", "Number"], *([str(number), "#1"] for number in range(10_000))]
-    second = await at.run()
+    stage.sheet.rows = [["Order id", "Number"], *([str(number), "#1"] for number in range(10_000))]
+    second = await stage.run()
     assert [row[0] for row in _sent(second)] == ["10000", "10001", "10002"]
     assert second.result == {
         "read": 10_003, "already_there": 10_000, "appended": 3, "rows": 3, "first_row": 10_002,
     }  # fmt: skip
-    third = await at.run()
-    assert (third.result["read"], at.shop.asks[-1].modified_after) == (0, NOW - timedelta(minutes=10))
+    third = await stage.run()
+    assert (third.result["read"], stage.shop.asks[-1].modified_after) == (0, NOW - timedelta(minutes=10))
 
 
 @pytest.mark.parametrize(("placed", "day"), [(22, "2026-11-20"), (23, "2026-11-21")])
 async def test_dates_are_local_days(placed: int, day: str) -> None:
     """In Berlin a day begins at 23 UTC in winter. See docs/design/templates.md#e16-days-and-windows."""
-    made = replace(_PAID, created_at=datetime(2026, 11, 20, placed, tzinfo=NOW.tzinfo))
-    ran = await _exporting(made, columns=["date"]).run()
+    order = replace(_PAID, created_at=datetime(2026, 11, 20, placed, tzinfo=NOW.tzinfo))
+    ran = await _exporting(order, columns=["date"]).run()
     assert _sent(ran)[1] == ["1", day]

@@ -24,7 +24,7 @@ def test_the_page_tells_all_of_a_template(template: Template) -> None:
     assert example is not None
     assert json.loads(example[1]) == facts.example_result
     for row in facts.changes:
-        assert all(each.label in section for each in row.fields)
+        assert all(change_field.label in section for change_field in row.fields)
 
 
 def test_the_page_begins_with_a_row_for_each() -> None:

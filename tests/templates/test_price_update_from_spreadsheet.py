@@ -18,14 +18,14 @@ _HEAD = ["SKU", "Price", "Was"]
 
 
 def _stage(rows: list[list[Any]], *products: Any, **inputs: Any) -> Stage:
-    given = {
+    supplied_values = {
         "sheet": {"integration_id": int(SHEET)},
         "sku_column": "SKU",
         "price_column": "Price",
         **inputs,
     }
     held = products or (product(variant("7", "A")),)
-    return Stage(TEMPLATE, given, shop=Shop(list(held)), sheet=Sheet([_HEAD, *rows]))
+    return Stage(TEMPLATE, supplied_values, shop=Shop(list(held)), sheet=Sheet([_HEAD, *rows]))
 
 
 async def _refusal(rows: list[list[Any]], *products: Any, **inputs: Any) -> tuple[Any, ...]:
@@ -65,7 +65,7 @@ async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: Twin)
     twin.stock(*_GOODS)
     tab = twin.shop.world.state.google.books["sheet-prices"].tab("Prices")
     rows = [_HEAD, *_ROWS]
-    tab.cells = {(at, column): cell for at, row in enumerate(rows) for column, cell in enumerate(row)}
+    tab.cells = {(index, column): cell for index, row in enumerate(rows) for column, cell in enumerate(row)}
     inputs = {
         "sheet": twin.both.sheet("Prices"),
         "sku_column": "SKU",
@@ -142,7 +142,7 @@ async def test_a_sku_that_is_not_in_the_store_is_counted_and_the_others_go_on() 
 async def test_a_sku_of_the_store_that_is_not_in_the_sheet_is_left_alone() -> None:
     """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     ran = await _stage([["A", 11]], product(variant("7", "A")), product(variant("8", "B"))).run()
-    assert [each.object.id for each in ran.proposals] == ["7"]
+    assert [proposal.object.id for proposal in ran.proposals] == ["7"]
 
 
 async def test_an_empty_price_leaves_the_row_alone() -> None:
@@ -210,7 +210,7 @@ async def test_a_sku_twice_with_different_values_is_refused_every_time(other: An
     """Never the first one. See docs/design/templates.md#e3-duplicate-skus."""
     ran = await _stage([["A", 11], ["A", other]]).run()
     assert ran.proposals == []
-    assert [(each["row"], each["code"]) for each in ran.result["refused_rows"]] == [
+    assert [(row["row"], row["code"]) for row in ran.result["refused_rows"]] == [
         (2, "sku_repeated"),
         (3, "sku_repeated"),
     ]
@@ -224,16 +224,16 @@ async def test_a_number_cell_of_a_sku_is_its_digits() -> None:
 
 async def test_a_change_at_the_most_allowed_passes_and_one_cent_more_does_not() -> None:
     """Up and down. See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
-    for at, past in ((13, 13.01), (7, 6.99)):
-        assert len((await _stage([["A", at]]).run()).proposals) == 1
+    for index, past in ((13, 13.01), (7, 6.99)):
+        assert len((await _stage([["A", index]]).run()).proposals) == 1
         assert await _refusal([["A", past]]) == (2, "A", "change_too_large")
 
 
 @pytest.mark.parametrize("before", [None, "0", "0.00", "abc"])
 async def test_a_variant_without_a_price_may_get_any_with_a_warning(before: str | None) -> None:
     """Present price 0 or none. See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
-    one = product(variant("7", "A", price=before, regular_price=before or ""))
-    [proposal] = (await _stage([["A", 900]], one).run()).proposals
+    each_product = product(variant("7", "A", price=before, regular_price=before or ""))
+    [proposal] = (await _stage([["A", 900]], each_product).run()).proposals
     assert str(proposal.message).startswith("Warning")
 
 
@@ -265,7 +265,7 @@ async def test_compare_at_goes_to_the_platforms_own_fields() -> None:
     """
     [proposal] = (await _stage([["A", 9, 12]], compare_at_column="Was").run()).proposals
     assert proposal.parts[0].arguments == {"regular_price": "12.00", "sale_price": "9.00"}
-    assert [(each.label, each.before, each.after) for each in proposal.fields] == [
+    assert [(field.label, field.before, field.after) for field in proposal.fields] == [
         ("Price", "10.00", "9.00"),
         ("Compare-at price", None, "12.00"),
     ]
@@ -306,7 +306,7 @@ async def test_a_price_has_the_decimals_of_the_stores_currency() -> None:
 async def test_variations_are_the_unit() -> None:
     """See docs/design/templates.md#e9-variants."""
     ran = await _stage([["B", 11]], product(variant("7/1", "A"), variant("7/2", "B"))).run()
-    assert [each.object.id for each in ran.proposals] == ["7/2"]
+    assert [proposal.object.id for proposal in ran.proposals] == ["7/2"]
 
 
 async def test_every_page_is_read_before_anything_is_compared() -> None:

@@ -20,10 +20,12 @@ TAB = "Report"
 
 def _tab(both: Both, rows: list[list[Any]] | None = None) -> FakeTab:
     """A new tab of the connected spreadsheet."""
-    made = FakeTab(77, TAB)
-    made.cells = {(at, column): cell for at, row in enumerate(rows or []) for column, cell in enumerate(row)}
-    both.shop.world.state.google.books["sheet-prices"].tabs.append(made)
-    return made
+    fake_tab = FakeTab(77, TAB)
+    fake_tab.cells = {
+        (index, column): cell for index, row in enumerate(rows or []) for column, cell in enumerate(row)
+    }
+    both.shop.world.state.google.books["sheet-prices"].tabs.append(fake_tab)
+    return fake_tab
 
 
 def _row(twin: Twin, title: str) -> dict[str, Any]:
@@ -42,20 +44,22 @@ def _describe(twin: Twin, title: str, *, text: str, image: str | None, data: lis
         row["featuredMedia"] = None if image is None else {
             "__typename": "MediaImage", "alt": image, "preview": preview,
         }  # fmt: skip
-        for variant, own in zip(twin.fake.owned(row["id"]), data, strict=True):
-            variant["barcode"] = own.get("barcode")
-            weight = {"value": float(own.get("weight", 0)), "unit": "KILOGRAMS"}
+        for variant, own_values in zip(twin.fake.owned(row["id"]), data, strict=True):
+            variant["barcode"] = own_values.get("barcode")
+            weight = {"value": float(own_values.get("weight", 0)), "unit": "KILOGRAMS"}
             item = twin.fake.rows[variant["item"]]
             item["measurement"] = {"id": "m", "weight": weight}
-            item["requiresShipping"] = own.get("ships", True)
+            item["requiresShipping"] = own_values.get("ships", True)
         return
     row["description"] = text
     row["images"] = [] if image is None else [{"id": 1, "src": "https://cdn.example/1.jpg", "alt": image}]
     woo = twin.shop.world.state.shop
-    for variant, own in zip([woo.variations[one] for one in row["variations"]] or [row], data, strict=True):
-        variant["global_unique_id"] = own.get("barcode", "")
-        variant["weight"] = own.get("weight", "")
-        variant["virtual"] = not own.get("ships", True)
+    for variant, own_values in zip(
+        [woo.variations[variation] for variation in row["variations"]] or [row], data, strict=True
+    ):
+        variant["global_unique_id"] = own_values.get("barcode", "")
+        variant["weight"] = own_values.get("weight", "")
+        variant["virtual"] = not own_values.get("ships", True)
 
 
 CHECKS = ["image", "image_alt", "description", "sku", "barcode", "weight", "type"]
@@ -93,8 +97,8 @@ async def test_gaps_are_listed_alike_on_both_platforms(twin: Twin) -> None:
     _furnish(twin)
     _tab(twin.both)
     inputs = {"checks": CHECKS, "sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
-    made = await twin.set_up("missing-product-data-audit", inputs)
-    tried = await twin.run(made, Mode.TEST)
+    automation = await twin.set_up("missing-product-data-audit", inputs)
+    tried = await twin.run(automation, Mode.TEST)
     expected = {
         "checked": 4,
         "with_gaps": 2,
@@ -110,7 +114,7 @@ async def test_gaps_are_listed_alike_on_both_platforms(twin: Twin) -> None:
         "products": [{"label": label, "missing": missing} for label, missing in GAPS],
     }
     assert (tried.result, twin.both.written()) == (expected, [])
-    assert (await twin.run(made)).result == expected
+    assert (await twin.run(automation)).result == expected
     header, *rows = twin.both.cells(TAB)
     assert (header, [row[:2] for row in rows]) == (["Product", "Missing", "Link"], GAPS)
     [message] = twin.both.posted()
@@ -130,15 +134,15 @@ async def test_a_list_takes_the_place_of_the_one_before(twin: Twin) -> None:
     _furnish(twin)
     _tab(twin.both)
     inputs = {"checks": ["image"], "sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
-    made = await twin.set_up("missing-product-data-audit", inputs)
-    await twin.run(made)
+    automation = await twin.set_up("missing-product-data-audit", inputs)
+    await twin.run(automation)
     assert len(twin.both.cells(TAB)) == 2
     before = len(twin.both.written())
-    again = await twin.both.run(made)
+    again = await twin.both.run(automation)
     assert "The sheet already contains this list." in str(again.summary)
-    assert [each["service"] for each in twin.both.written()[before:]] == ["teams"]
+    assert [record["service"] for record in twin.both.written()[before:]] == ["teams"]
     _describe(twin, "Bare", text="x", image="x", data=[{}])
-    await twin.run(made)
+    await twin.run(automation)
     assert twin.both.cells(TAB) == [["Product", "Missing", "Link"], ["Nothing is missing."]]
     assert lines_of(twin.both.posted()[-1])[0].startswith("Nothing is missing from the 4 products")
 
@@ -152,8 +156,8 @@ async def test_a_tab_that_holds_something_else_is_left_alone(both: Both) -> None
     tab = _tab(both, [["Product", "Price"], ["Cup", "1.00"]])
     before = dict(tab.cells)
     inputs = {"checks": ["image"], "sheet": both.sheet(TAB), "teams": both.teams()}
-    made = await both.set_up("missing-product-data-audit", inputs, on="woocommerce")
-    run = await both.run(made)
+    automation = await both.set_up("missing-product-data-audit", inputs, on="woocommerce")
+    run = await both.run(automation)
     steps = await both.shop.steps(run)
     assert (run.status, run.code, steps[-1]["code"]) == (RunStatus.FAILED, "step_failed", "wrong_header")
     assert (tab.cells, both.written()) == (before, [])
@@ -172,14 +176,14 @@ async def test_a_list_longer_than_the_tab_is_written_whole(both: Both) -> None:
     tab = _tab(both)
     tab.rows = 40
     inputs = {"checks": ["image"], "sheet": both.sheet(TAB)}
-    made = await both.set_up("missing-product-data-audit", inputs, on="woocommerce")
-    run = await both.run(made)
+    automation = await both.set_up("missing-product-data-audit", inputs, on="woocommerce")
+    run = await both.run(automation)
     assert (run.status, len(both.cells(TAB))) == (RunStatus.SUCCEEDED, 61)
     assert both.cells(TAB)[1][0] == "Product 00001 (P-00001)"
     assert both.cells(TAB)[60][:2] == ["Product 00060", "image"]
     for row in list(shop.products.values())[5:]:
         row["images"] = [{"id": 1, "src": "https://cdn.example/1.jpg", "alt": ""}]
-    await both.run(made)
+    await both.run(automation)
     assert len(both.cells(TAB)) == 6
 
 
@@ -238,8 +242,8 @@ async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twi
     _doubles(twin)
     _tab(twin.both)
     inputs = {"sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
-    made = await twin.set_up("duplicate-sku-check", inputs)
-    tried = await twin.run(made, Mode.TEST)
+    automation = await twin.set_up("duplicate-sku-check", inputs)
+    tried = await twin.run(automation, Mode.TEST)
     expected = {
         "checked": 6,
         "duplicates": 1,
@@ -247,7 +251,7 @@ async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twi
         "groups": [{"field": "sku", "value": "A-1", "count": 3}],
     }
     assert (tried.result, twin.both.written()) == (expected, [])
-    assert (await twin.run(made)).result == expected
+    assert (await twin.run(automation)).result == expected
     note = "differing in blanks before or after and in capitals"
     assert twin.both.cells(TAB) == [
         ["Field", "Value", "Times", "Used by", "Note"],

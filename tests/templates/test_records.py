@@ -164,8 +164,8 @@ def test_defaults_are_filled_in_but_for_what_is_required() -> None:
 def test_defaults_inside_a_given_object_are_filled_in_and_an_absent_one_stays_absent() -> None:
     """`products` absent means all published ones. See docs/design/templates.md#rules."""
     assert "products" not in ALERT.check_inputs(_ALERT).inputs
-    given = ALERT.check_inputs({**_ALERT, "products": {"tags_any": ["tea"]}}).inputs["products"]
-    assert given == {"tags_any": ["tea"], "tags_none": [], "vendors": [], "types": []}
+    supplied = ALERT.check_inputs({**_ALERT, "products": {"tags_any": ["tea"]}}).inputs["products"]
+    assert supplied == {"tags_any": ["tea"], "tags_none": [], "vendors": [], "types": []}
 
 
 def test_filling_in_never_touches_what_was_sent_or_the_defaults() -> None:
@@ -263,8 +263,8 @@ def test_one_of_several_inputs_that_must_be_given_is_named_on_the_inputs() -> No
 
 def _world(**changed: Any) -> SetupContext:
     kinds = (("spreadsheet", SHEET), ("teams", TEAMS), ("woocommerce", SHOP))
-    found = {number: connection(kind, number, **changed.get(kind, {})) for kind, number in kinds}
-    return SetupContext(changed.get("store", found[SHOP]), found)
+    results = {number: connection(kind, number, **changed.get(kind, {})) for kind, number in kinds}
+    return SetupContext(changed.get("store", results[SHOP]), results)
 
 
 def _faults(template: Template, inputs: dict[str, Any], world: SetupContext) -> dict[str, Any]:
@@ -364,5 +364,5 @@ def test_readiness_names_what_is_missing_and_nothing_else(
     template: Template, connected: dict[str, int], ready: bool, missing: tuple[str, ...]
 ) -> None:
     """The store it runs on is not counted in `missing`. See docs/design/api/connections.md#templates."""
-    found = template.readiness(connected)
-    assert (found.ready, found.missing) == (ready, missing)
+    readiness = template.readiness(connected)
+    assert (readiness.ready, readiness.missing) == (ready, missing)

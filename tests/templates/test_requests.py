@@ -27,10 +27,10 @@ def expected(count: int) -> dict[str, tuple[int | None, int | None]]:
     # Of marked products the variations are asked for page by page.
     marked_pages = [min(count // 10 - start, 100) for start in range(0, count // 10, 100)]
     woo = ceil(count / 100) + ceil(count // 10 * 3 / 100)
-    woo_marked = sum(1 + ceil(each * 3 / 100) for each in marked_pages)
+    woo_marked = sum(1 + ceil(page * 3 / 100) for page in marked_pages)
     # Of products that are named, the variations are asked for page by page as well.
     named_pages = [min(count - start, 100) // 10 for start in range(0, count, 100)]
-    woo_named = sum(1 + ceil(each * 3 / 100) for each in named_pages)
+    woo_named = sum(1 + ceil(each_page * 3 / 100) for each_page in named_pages)
     # Of 28 products a page, each with one more request for the variants of the page; or 100 variants a
     # page: every fifth has three. One more asks how many there are: above 5,000 a bulk operation reads them,
     # which is started and looked at twice.
@@ -74,9 +74,9 @@ def expected(count: int) -> dict[str, tuple[int | None, int | None]]:
 
 def test_every_template_that_reads_a_store_is_counted() -> None:
     """On every platform it runs on; those that run on nothing read stores of both."""
-    wanted = expected(1)
-    assert wanted.keys() == INPUTS.keys() == BY_ID.keys() - {"spreadsheet-to-teams-digest"}
-    for name, counts in wanted.items():
+    expected_value = expected(1)
+    assert expected_value.keys() == INPUTS.keys() == BY_ID.keys() - {"spreadsheet-to-teams-digest"}
+    for name, counts in expected_value.items():
         named = BY_ID[name].facts.platforms or PLATFORMS
         assert [one for one, count in zip(PLATFORMS, counts, strict=True) if count is not None] == sorted(
             named
@@ -91,21 +91,23 @@ async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeCloc
     """
     store = FullStore(platform, clock, PRODUCTS[platform])
     await store.fill()
-    wanted, found = _of(platform, PRODUCTS[platform]), {}
-    for name in wanted:
+    expected_value, collected = _of(platform, PRODUCTS[platform]), {}
+    for name in expected_value:
         before = len(store.asked())
         await clock.advance(60)  # no run waits for what another has asked
         ran = await clock.through(store.stage(name).run(mode=Mode.TEST))  # a large store restores its points
-        asked = store.asked()[before:]
+        requests = store.asked()[before:]
         # Of a shop of 5,000 more may have to change than the limit: all is read by then.
         failed = None if isinstance(ran.failed, TooManyChanges) else ran.failed
         assert (name, failed, store.written()) == (name, None, 0)
         once = [
-            each for each in asked if "bulkOperationRun" in each or "gid://shopify/BulkOperation" not in each
+            each
+            for each in requests
+            if "bulkOperationRun" in each or "gid://shopify/BulkOperation" not in each
         ]
         assert name == "sync-stock-between-stores" or len(set(once)) == len(once), name
-        found[name] = len(asked)
-    assert found == wanted
+        collected[name] = len(requests)
+    assert collected == expected_value
     await store.close()
 
 
@@ -129,5 +131,5 @@ async def test_a_list_that_cannot_be_read_to_its_end_is_never_decided_on(
 
 
 def _of(platform: str, count: int) -> dict[str, int]:
-    found = {name: both[PLATFORMS.index(platform)] for name, both in expected(count).items()}
-    return {name: number for name, number in found.items() if number is not None}
+    results = {name: both[PLATFORMS.index(platform)] for name, both in expected(count).items()}
+    return {name: number for name, number in results.items() if number is not None}

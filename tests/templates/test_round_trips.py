@@ -98,9 +98,9 @@ async def test_what_a_template_changed_is_put_back_to_the_last_field(
             await both.run(sale)
         if name == "show-back-in-stock-products":
             await restocked(both, platform)
-        made = await both.set_up(name, inputs_of(both, name, platform, sale), on=platform)
+        automation = await both.set_up(name, inputs_of(both, name, platform, sale), on=platform)
         before = snapshot(both)
-        run = await both.run(made)
+        run = await both.run(automation)
         changes = await both.shop.changes(run)
         if not changes:
             continue

@@ -25,8 +25,8 @@ def _sold(old: str = "10.00", new: str = "5.00", *, of: str = "1", run: str = "r
 
 def _stage(*products: Any, sold: dict[str, Any], **inputs: Any) -> Stage:
     stage = Stage(TEMPLATE, {"sale_automation_id": SALE_ID, **inputs}, shop=Shop(list(products)))
-    kept = {("sale", f"11:{number}"): value for number, value in sold.items()}
-    stage.memory.others[SALE_ID] = Remembered({**kept, ("sale", "12:1"): _sold()})
+    stored = {("sale", f"11:{number}"): value for number, value in sold.items()}
+    stage.memory.others[SALE_ID] = Remembered({**stored, ("sale", "12:1"): _sold()})
     return stage
 
 
@@ -132,13 +132,13 @@ async def test_a_product_with_one_variant_changed_by_hand_keeps_its_tag() -> Non
     """
     two = product(_on_sale("1/1"), variant("1/2", price="6.00"), tags=("sale",))
     ran = await _stage(two, sold={"1/1": _sold(), "1/2": _sold()}).run()
-    assert [each.object.type for each in ran.proposals] == ["variant"]
+    assert [proposal.object.type for proposal in ran.proposals] == ["variant"]
 
 
 async def test_a_price_put_back_by_hand_is_a_change_by_hand() -> None:
     """The price is no longer the sale's. See docs/design/templates-catalogue.md#sale-end."""
-    one = product(variant("1", price="10.00"), tags=("sale",))
-    ran = await _stage(one, sold={"1": _sold()}).run()
+    each_product = product(variant("1", price="10.00"), tags=("sale",))
+    ran = await _stage(each_product, sold={"1": _sold()}).run()
     assert (ran.proposals, ran.result["changed_since"]) == ([], 1)
 
 
@@ -151,14 +151,17 @@ async def test_a_tag_that_failed_is_taken_off_by_the_next_run() -> None:
     await stage.run(only=["variant.set_price"])
     assert stage.shop.of("1").tags == ("sale",)
     again = await stage.run()
-    assert ([each.object.type for each in again.proposals], again.result["changed_since"]) == (["product"], 0)
+    assert ([proposal.object.type for proposal in again.proposals], again.result["changed_since"]) == (
+        ["product"],
+        0,
+    )
     assert (await stage.run()).proposals == []
 
 
 async def test_prices_and_tags_count_towards_the_limit() -> None:
     """See docs/design/templates.md#e11-over-the-limit."""
-    one = product(_on_sale(), tags=("sale",))
-    assert len((await _stage(one, sold={"1": _sold()}, limit=2).run()).proposals) == 2
-    ran = await _stage(one, sold={"1": _sold()}, limit=1).run()
+    each_product = product(_on_sale(), tags=("sale",))
+    assert len((await _stage(each_product, sold={"1": _sold()}, limit=2).run()).proposals) == 2
+    ran = await _stage(each_product, sold={"1": _sold()}, limit=1).run()
     assert ran.failed is not None
     assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])

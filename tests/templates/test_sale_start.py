@@ -66,8 +66,8 @@ async def test_on_each_platform_a_sale_begins_once(twin: Twin) -> None:
             }
         ],
     }
-    told = (came.run.summary or {})["text"]
-    assert str(told).startswith("3 of 3 prices changed. 2 of 2 products tagged. 2 were on sale already.")
+    actual = (came.run.summary or {})["text"]
+    assert str(actual).startswith("3 of 3 prices changed. 2 of 2 products tagged. 2 were on sale already.")
     assert twin.variants("Mug")["MUG-S"][:2] == ("3.99", "4.99")
     again = await twin.run(automation)
     assert (again.changes, again.result["already_on_sale"]) == ([], 5)
@@ -145,11 +145,11 @@ async def test_what_was_applied_is_remembered_with_both_prices() -> None:
     await stage.run(mode=Mode.TEST)
     assert stage.memory.kept == {}
     await stage.run()
-    kept = {
+    stored = {
         key: (value["old"], value["compare_at"], value["new"])
         for (_, key), value in stage.memory.kept.items()
     }
-    assert kept == {"11:1": ("10.00", None, "8.00"), "11:2/1": ("5.00", None, "4.00")}
+    assert stored == {"11:1": ("10.00", None, "8.00"), "11:2/1": ("5.00", None, "4.00")}
     assert {space for space, _ in stage.memory.kept} == {SALE}
 
 
@@ -168,7 +168,7 @@ async def test_a_product_whose_tag_failed_is_tagged_by_the_next_run_and_not_mark
     stage = _stage(product(variant("1")), set_compare_at=False)
     await stage.run(only=["variant.set_price"])
     again = await stage.run()
-    assert [[part.operation for part in each.parts] for each in again.proposals] == [
+    assert [[part.operation for part in proposal.parts] for proposal in again.proposals] == [
         ["product_tag.create", "product.set_tags"]
     ]
     assert stage.shop.of("1").variants[0].price == "8.00"

@@ -74,10 +74,10 @@ async def test_yesterday_is_told_alike_on_both_platforms(both: Both, platform: s
     See docs/design/templates-catalogue.md#daily-sales-summary.
     """
     _furnish(both)
-    made = await both.set_up("daily-sales-summary", {"teams": both.teams()}, on=platform)
-    tried = await both.run(made, Mode.TEST)
+    automation = await both.set_up("daily-sales-summary", {"teams": both.teams()}, on=platform)
+    tried = await both.run(automation, Mode.TEST)
     assert (tried.status, tried.result, both.written()) == (RunStatus.SUCCEEDED, EXPECTED, [])
-    run = await both.run(made)
+    run = await both.run(automation)
     assert (run.status, run.result) == (RunStatus.SUCCEEDED, EXPECTED)
     [message] = both.posted()
     assert lines_of(message)[2:] == [
@@ -120,10 +120,10 @@ async def test_stores_are_told_in_their_order_and_added_up(
     _furnish(both)
     inputs = {"teams": both.teams(), "currency": "USD", "rates": {"EUR": "1.15005"}}
     reads = ("shopify", "woocommerce")
-    made = await both.set_up("sales-summary-across-stores", inputs, reads=reads, timezone=ZONE)
-    assert (await both.run(made, Mode.TEST)).status is RunStatus.SUCCEEDED
+    automation = await both.set_up("sales-summary-across-stores", inputs, reads=reads, timezone=ZONE)
+    assert (await both.run(automation, Mode.TEST)).status is RunStatus.SUCCEEDED
     assert both.written() == []
-    run = await both.run(made)
+    run = await both.run(automation)
     figures = {"orders": 3, "sales": "59.50", "refunds": "7.25", "currency": "EUR"}
     labels = ["The shopify", "The woocommerce"]
     # 119.00 at 1.15005 is 136.85595.
@@ -155,9 +155,9 @@ async def test_a_store_that_cannot_be_read_fails_the_run_by_name(both: Both) -> 
     """
     inputs = {"teams": both.teams(), "currency": "EUR"}
     reads = ("woocommerce", "shopify")
-    made = await both.set_up("sales-summary-across-stores", inputs, reads=reads, timezone=ZONE)
+    automation = await both.set_up("sales-summary-across-stores", inputs, reads=reads, timezone=ZONE)
     both.store.fault("status", status=500, count=1000)
-    run = await both.shop.until_settled(await both.shop.run_now(made), minutes=200)
+    run = await both.shop.until_settled(await both.shop.run_now(automation), minutes=200)
     assert run.status is RunStatus.FAILED
     assert str(run.message).startswith("The shopify could not be read.")
     assert both.posted() == []
@@ -174,8 +174,8 @@ async def test_a_currency_is_worth_itself(both: Both) -> None:
         await both.set_up("sales-summary-across-stores", inputs, reads=reads)
     assert list(refused.value.errors) == ["inputs.rates"]
     same = {**inputs, "rates": {"EUR": "1.0"}}
-    made = await both.set_up("sales-summary-across-stores", same, reads=reads)
-    assert made.inputs["rates"] == {"EUR": "1.0"}
+    automation = await both.set_up("sales-summary-across-stores", same, reads=reads)
+    assert automation.inputs["rates"] == {"EUR": "1.0"}
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-05-01", 24)])
@@ -208,7 +208,7 @@ def test_sums_of_other_currencies_stand_apart() -> None:
         Decimal(2),
         {"USD": 1},
     )
-    assert [each.sales for each in sums.lines] == [Decimal(5)]
+    assert [sold_line.sales for sold_line in sums.lines] == [Decimal(5)]
 
 
 def test_variants_are_added_up_under_their_product() -> None:
@@ -223,8 +223,8 @@ def test_variants_are_added_up_under_their_product() -> None:
         SoldLine("8", "Older hat", 1, Decimal(1)),
         SoldLine(None, "Gift", 3, Decimal(2)),
     ]
-    found: Any = best(lines, {"7": "Shirt", "8": None}, 3)
-    assert [(each.title, each.quantity, each.sales) for each in found] == [
+    found_best: Any = best(lines, {"7": "Shirt", "8": None}, 3)
+    assert [(item.title, item.quantity, item.sales) for item in found_best] == [
         ("Shirt", 3, Decimal(30)),
         ("Old hat", 1, Decimal(25)),
         ("Gift", 3, Decimal(2)),

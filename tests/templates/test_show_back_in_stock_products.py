@@ -103,25 +103,27 @@ async def test_without_a_remembered_visibility_it_becomes_visible() -> None:
 async def test_the_level_itself_is_enough(stock: int, shown: list[str]) -> None:
     """See docs/design/templates-catalogue.md#show-back-in-stock-products."""
     ran = await _stage(_hidden(stock=stock), threshold=3).run()
-    assert [each.object.id for each in ran.proposals] == shown
+    assert [proposal.object.id for proposal in ran.proposals] == shown
 
 
 async def test_the_stock_is_the_sum_and_a_negative_one_counts_as_zero() -> None:
     """See docs/design/templates.md#e7-negative-stock and docs/design/templates.md#e9-variants."""
-    one = product(variant("1/1", stock=2), variant("1/2", stock=-9), tags=("auto-hidden",), visible=False)
-    assert len((await _stage(one, threshold=2).run()).proposals) == 1
+    each_product = product(
+        variant("1/1", stock=2), variant("1/2", stock=-9), tags=("auto-hidden",), visible=False
+    )
+    assert len((await _stage(each_product, threshold=2).run()).proposals) == 1
 
 
 async def test_an_event_looks_at_its_own_product_alone() -> None:
     """See docs/design/templates.md#rules."""
     stage = _stage(_hidden("1"), _hidden("2"))
     ran = await stage.run(event=StoreEvent("inventory_levels/update", "product", "2"))
-    assert ([each.object.id for each in ran.proposals], stage.shop.reads[0]) == (["2"], "product")
+    assert ([proposal.object.id for proposal in ran.proposals], stage.shop.reads[0]) == (["2"], "product")
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
     """See docs/design/templates.md#e11-over-the-limit."""
-    many = [_hidden(str(each)) for each in range(1, 4)]
+    many = [_hidden(str(number)) for number in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
     ran = await _stage(*many, limit=2).run()
     assert ran.failed is not None

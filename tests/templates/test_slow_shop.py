@@ -41,12 +41,12 @@ async def test_every_template_ends_on_a_slow_shop(clock: FakeClock, slow: Slowne
 
 async def test_an_approved_write_starts_within_ten_seconds_while_ten_runs_read(clock: FakeClock) -> None:
     """Counted from the moment it is ready to go to its arrival at the shop."""
-    place = outside(clock)
-    shop = place.connection("woocommerce")
-    place.world.load_products(600)
-    first = next(row["id"] for row in place.world.state.shop.products.values() if row["type"] == "simple")
+    platform = outside(clock)
+    shop = platform.connection("woocommerce")
+    platform.world.load_products(600)
+    first = next(row["id"] for row in platform.world.state.shop.products.values() if row["type"] == "simple")
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=(str(first),)))
-    place.world.state.slow = SLOW
+    platform.world.state.slow = SLOW
     read = partial(shop.all, PRODUCTS, ProductsQuery())
     runs = [asyncio.create_task(read()) for _ in range(10)]
     for number in range(5):
@@ -55,13 +55,13 @@ async def test_an_approved_write_starts_within_ten_seconds_while_ten_runs_read(c
         [changed] = shop.plan(
             "variant.set_price", SetPrice(product.variants[0], f"{50 + number}.00")
         ).proposals
-        begun, before = clock.now(), place.world.state.ledger.writes_total
+        begun, before = clock.now(), platform.world.state.ledger.writes_total
         sending = asyncio.create_task(shop.send(changed.parts))
-        while place.world.state.ledger.writes_total == before:
+        while platform.world.state.ledger.writes_total == before:
             assert clock.now() - begun <= timedelta(seconds=10)
             await clock.advance(0.5)
         await clock.advance(SLOW.min_s)
-        assert [each.state for each in await sending] == [WriteState.APPLIED]
+        assert [outcome.state for outcome in await sending] == [WriteState.APPLIED]
     for run in runs:
         run.cancel()
     await asyncio.gather(*runs, return_exceptions=True)

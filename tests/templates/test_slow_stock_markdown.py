@@ -120,16 +120,16 @@ class Selling(Shop):
 
     async def _orders(self, ask: Any) -> AsyncIterator[RecordPage[Order]]:
         self.reads.append(f"orders since {ask.created_after.isoformat()}")
-        late = [each for each in self.orders if each.created_at and each.created_at > ask.created_after]
+        late = [order for order in self.orders if order.created_at and order.created_at > ask.created_after]
         yield RecordPage((*late, *late))
 
 
 def _stage(*variants: Any, sold: Any = (), **inputs: Any) -> Stage:
-    made = [product(replace(each, created_at=NOW - timedelta(days=300))) for each in variants]
-    shop = Selling(made)
+    products = [product(replace(variant, created_at=NOW - timedelta(days=300))) for variant in variants]
+    shop = Selling(products)
     shop.orders = list(sold)
-    given = {"no_sale_days": 30, "percent": 20, "floor": "none", **inputs}
-    return Stage(TEMPLATE, given, shop=shop)
+    supplied_values = {"no_sale_days": 30, "percent": 20, "floor": "none", **inputs}
+    return Stage(TEMPLATE, supplied_values, shop=shop)
 
 
 def _order(days: float, number: str = "1", **changed: Any) -> Order:
@@ -163,7 +163,7 @@ async def test_a_sale_within_the_days_is_a_sale(order: Order, is_slow: bool) -> 
 async def test_too_little_stock_and_what_is_new_are_left_alone() -> None:
     """Exactly that much is enough. See docs/design/templates-catalogue.md#slow-stock-markdown."""
     stage = _stage(variant("1", stock=4), variant("2", stock=5), variant("3", stock=-2), min_stock=5)
-    assert [each.object.id for each in (await stage.run()).proposals] == ["2"]
+    assert [proposal.object.id for proposal in (await stage.run()).proposals] == ["2"]
 
 
 async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_often_as_allowed() -> None:
@@ -195,7 +195,7 @@ async def test_a_price_that_was_raised_above_the_one_before_the_first_markdown_b
     now = stage.shop.of("1")
     stage.shop.products[0] = replace(now, variants=(replace(now.variants[0], **raised),))
     [proposal] = (await stage.run()).proposals
-    assert [(each.before, each.after) for each in proposal.fields] == [("30.00", "24.00"), (None, "30.00")]
+    assert [(field.before, field.after) for field in proposal.fields] == [("30.00", "24.00"), (None, "30.00")]
 
 
 async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
@@ -218,13 +218,13 @@ async def test_what_was_declined_is_not_remembered_and_not_told() -> None:
     """The message names only applied prices. See docs/design/templates-catalogue.md#slow-stock-markdown."""
     stage = _stage(variant("1"), teams={"integration_id": 13})
     ran = await stage.run(outcome=Outcome.DECLINED)
-    assert [each.object.type for each in ran.proposals] == ["variant"]
+    assert [proposal.object.type for proposal in ran.proposals] == ["variant"]
     assert [space for space, _ in stage.memory.kept] == ["orders_read"]
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
     """See docs/design/templates.md#e11-over-the-limit."""
-    many = [variant(str(each)) for each in range(1, 4)]
+    many = [variant(str(number)) for number in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
     ran = await _stage(*many, limit=2).run()
     assert ran.failed is not None

@@ -34,9 +34,9 @@ ROWS: list[list[Any]] = [
 
 def _stage(rows: list[list[Any]], column: str, op: str, value: str | None = None, **more: Any) -> Stage:
     where = {"column": column, "op": op} | ({} if value is None else {"value": value})
-    given = {"where": where, "columns": ["Order"], "teams": {"integration_id": int(TEAMS)}, **more}
+    supplied_values = {"where": where, "columns": ["Order"], "teams": {"integration_id": int(TEAMS)}, **more}
     sheet = Sheet([[*HEAD], *(list(row) for row in rows)])
-    return Stage(TEMPLATE, given, sheet=sheet, reads=(IntegrationId(int(SHEET)),))
+    return Stage(TEMPLATE, supplied_values, sheet=sheet, reads=(IntegrationId(int(SHEET)),))
 
 
 def _told(ran: Ran) -> list[str]:
@@ -141,9 +141,9 @@ async def test_a_sheet_that_is_not_as_named_fails_the_run(rows: list[list[Any]],
 async def test_fifty_rows_are_shown_and_the_others_counted(count: int, lines: int) -> None:
     """At fifty, and one more. See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest."""
     ran = await _stage([[f"A-{n}", "x"] for n in range(count)], "Status", "eq", "x").run()
-    told = card_lines(ran.proposals[0])
-    assert (ran.result["matched"], ran.result["shown"], len(told)) == (count, 50, lines)
-    assert ("and 1 more" in told[1]) is (count == 51)
+    actual = card_lines(ran.proposals[0])
+    assert (ran.result["matched"], ran.result["shown"], len(actual)) == (count, 50, lines)
+    assert ("and 1 more" in actual[1]) is (count == 51)
 
 
 async def test_cells_that_hold_nothing_are_left_out_of_the_message() -> None:
@@ -162,7 +162,7 @@ async def test_a_digest_goes_from_sheet_to_channel(
     both: Both = await open_both(database_url, clock, tmp_path)
     tab = FakeTab(77, "Orders")
     lines = [[*HEAD], ["A-1", "late", "=1+1"], ["A-2", "done", 2]]
-    tab.cells = {(at, column): cell for at, row in enumerate(lines) for column, cell in enumerate(row)}
+    tab.cells = {(index, column): cell for index, row in enumerate(lines) for column, cell in enumerate(row)}
     both.shop.world.state.google.books["sheet-prices"].tabs.append(tab)
     inputs: dict[str, Any] = {
         "place": {"tab": "Orders"},
@@ -171,16 +171,16 @@ async def test_a_digest_goes_from_sheet_to_channel(
         "columns": ["Order", "Left"],
         "teams": both.teams(),
     }
-    made = await both.set_up("spreadsheet-to-teams-digest", inputs, reads=["spreadsheet"])
+    automation = await both.set_up("spreadsheet-to-teams-digest", inputs, reads=["spreadsheet"])
     nothing = {"rows": 2, "matched": 0, "shown": 0, "refused": 0}
-    assert (await both.run(made)).result == nothing
+    assert (await both.run(automation)).result == nothing
     tab.cells[1, 1] = "sent"
     changed = {**nothing, "matched": 1, "shown": 1}
-    assert ((await both.run(made, Mode.TEST)).result, both.written()) == (changed, [])
-    run = await both.run(made)
+    assert ((await both.run(automation, Mode.TEST)).result, both.written()) == (changed, [])
+    run = await both.run(automation)
     assert (run.status, run.result) == (RunStatus.SUCCEEDED, changed)
     assert lines_of(both.posted()[0]) == ["1 row of The spreadsheet", "Row 2: Order: A-1, Left: =1+1"]
-    assert ((await both.run(made)).result, len(both.posted())) == (nothing, 1)
+    assert ((await both.run(automation)).result, len(both.posted())) == (nothing, 1)
     await both.shop.service.close()
 
 
@@ -207,14 +207,14 @@ async def test_another_sheet_to_read_is_held_to_the_spreadsheet_that_is_named(bo
         "columns": ["Order"],
         "teams": both.teams(),
     }
-    made = await both.set_up("spreadsheet-to-teams-digest", inputs, reads=["spreadsheet"])
+    automation = await both.set_up("spreadsheet-to-teams-digest", inputs, reads=["spreadsheet"])
     account = both.shop.world.described()["spreadsheet"]["service_account"]
     log = await both.shop.connect("spreadsheet", {"service_account": account, "spreadsheet_id": "sheet-log"})
     reads = (AutomationConnection(log.integration_id, "spreadsheet"),)
     rules = both.shop.service.worker_context.automation_rules
 
-    async def change(given: dict[str, Any] | None) -> None:
-        ask = UpdateCommand(made.id, made.version, connections=reads, inputs=given)
+    async def change(supplied_values: dict[str, Any] | None) -> None:
+        ask = UpdateCommand(automation.id, automation.version, connections=reads, inputs=supplied_values)
         await both.shop.write(partial(update, actor=both.shop.owner, command=ask, rules=rules))
 
     with pytest.raises(ValidationFailed) as refused:

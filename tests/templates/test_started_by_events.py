@@ -51,30 +51,30 @@ class Heard:
             trigger=RequestedTrigger(TriggerKind.EVENT, (topic,)),
         )
         rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
-        made = (
+        new_automation = (
             await self.shop.write(partial(setup.create, actor=owner, command=ask, rules=rules))
         ).automation
-        wish = StateCommand(made.id)
+        wish = StateCommand(new_automation.id)
         await self.shop.write(partial(lifecycle.resume, actor=owner, command=wish, rules=rules))
         await self.shop.drain()
-        now = await self.shop.read(partial(automations.get, org=owner.org, automation=made.id))
+        now = await self.shop.read(partial(automations.get, org=owner.org, automation=new_automation.id))
         assert isinstance(now.trigger, EventTrigger)
         assert now.trigger.listening is Listening.YES, now.trigger
-        return made
+        return new_automation
 
     async def sold(self, title: str, sku: str, left: int) -> None:
         """Somebody buys; what that causes is delivered."""
         if self.twin.platform == "shopify":
             fake = self.twin.fake
-            [item] = [each["item"] for each in fake.of("ProductVariant") if each["sku"] == sku]
+            [item] = [record["item"] for record in fake.of("ProductVariant") if record["sku"] == sku]
             for level in fake.owned(item):
                 fake.touch(level, available=left)
                 assert await fake.tell("INVENTORY_LEVELS_UPDATE", level) == [200]
         else:
             row = self.twin.row(title)
             rows = self.shop.world.state.shop.variations
-            own = [each for each in row["variations"] if rows[each]["sku"] == sku]
-            path = f"/products/{row['id']}" + (f"/variations/{own[0]}" if own else "")
+            own_variations = [variation for variation in row["variations"] if rows[variation]["sku"] == sku]
+            path = f"/products/{row['id']}" + (f"/variations/{own_variations[0]}" if own_variations else "")
             keys = self.shop.world.described()["woocommerce"]
             auth = (keys["consumer_key"], keys["consumer_secret"])
             async with httpx.AsyncClient(transport=self.shop.world.transport(), auth=auth) as client:
@@ -119,12 +119,12 @@ async def test_a_sale_hides_the_product_it_sold_out_and_no_other(heard: Heard) -
     """
     twin = heard.twin
     twin.stock(*_GOODS)
-    made = await heard.automation("hide-out-of-stock-products")
+    automation = await heard.automation("hide-out-of-stock-products")
     await heard.sold("Mug", "MUG-L", 2)
-    [first] = await heard.runs(made)
+    [first] = await heard.runs(automation)
     assert (first.status, first.result and first.result["checked"]) == (RunStatus.SUCCEEDED, 1)
     await heard.sold("Mug", "MUG-L", 0)
-    [_, second] = await heard.runs(made)
+    [_, second] = await heard.runs(automation)
     assert (second.status, second.event and second.event.topic) == (RunStatus.WAITING_APPROVAL, TOPIC)
     await twin.shop.approve(second)
     await heard.settled()
@@ -144,7 +144,7 @@ async def test_a_sale_hides_the_product_it_sold_out_and_no_other(heard: Heard) -
         ["auto-hidden"],
         True,
     )
-    assert len(await heard.runs(made)) == 2
+    assert len(await heard.runs(automation)) == 2
 
 
 async def test_a_sale_is_told_to_the_channel_once(heard: Heard) -> None:
@@ -154,12 +154,12 @@ async def test_a_sale_is_told_to_the_channel_once(heard: Heard) -> None:
     """
     twin = heard.twin
     twin.stock(*_GOODS)
-    made = await heard.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
-    for left in (3, 2, 1):
-        await heard.sold("Mug", "MUG-L", left)
-    told = [lines_of(message)[-1] for message in twin.both.posted()]
-    assert told == ["Mug, L (MUG-L): 2 left"]
-    assert {run.status for run in await heard.runs(made)} == {RunStatus.SUCCEEDED}
+    automation = await heard.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
+    for remaining in (3, 2, 1):
+        await heard.sold("Mug", "MUG-L", remaining)
+    actual = [lines_of(message)[-1] for message in twin.both.posted()]
+    assert actual == ["Mug, L (MUG-L): 2 left"]
+    assert {run.status for run in await heard.runs(automation)} == {RunStatus.SUCCEEDED}
 
 
 async def test_an_app_taken_off_its_store_is_found_out_within_minutes(heard: Heard) -> None:
@@ -168,12 +168,12 @@ async def test_an_app_taken_off_its_store_is_found_out_within_minutes(heard: Hea
     if twin.platform != "shopify":
         pytest.skip("a WooCommerce shop does not tell that a key was taken away")
     await heard.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
-    own = shop.connections["shopify"].integration_id
+    integration = shop.connections["shopify"].integration_id
 
     async def state() -> ConnectionState:
-        found = await shop.read(partial(connections.get, org=shop.owner.org, integration=own))
-        assert found is not None
-        return found.state
+        connection = await shop.read(partial(connections.get, org=shop.owner.org, integration=integration))
+        assert connection is not None
+        return connection.state
 
     twin.fake.app.installed = False
     twin.fake.tokens.clear()

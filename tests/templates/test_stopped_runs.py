@@ -36,16 +36,18 @@ def stopped(
 
 def texts(record: RunTotals) -> list[str]:
     """What it says for each way to stop."""
-    found = [str(record.summary(status, "by_person", "Because.")["text"]) for status in STOPS]
-    assert found[1].startswith("Because. ")
-    return found
+    collected = [str(record.summary(status, "by_person", "Because.")["text"]) for status in STOPS]
+    assert collected[1].startswith("Because. ")
+    return collected
 
 
-@pytest.mark.parametrize("template", ALL, ids=lambda one: one.template_id)
+@pytest.mark.parametrize("template", ALL, ids=lambda item: item.template_id)
 def test_a_run_that_did_not_decide_claims_nothing(template: Template) -> None:
     """Whichever of its reads it was at: the step is named, and nothing else is told."""
     names = [step.name for step in template.plan.steps]
-    deciding = next(number for number, one in enumerate(template.plan.steps) if one.kind is StepKind.DECIDE)
+    deciding = next(
+        number for number, each_step in enumerate(template.plan.steps) if each_step.kind is StepKind.DECIDE
+    )
     kinds = {step.kind for step in template.plan.steps}
     for ended in range(deciding + 1):
         for mode in Mode:
@@ -82,19 +84,19 @@ async def test_a_run_that_decided_tells_what_it_found_and_what_was_made(
 
 def _assert_told(template: Template, inputs: dict[str, Any], ran: Ran) -> None:
     steps = template.plan.steps
-    acting = next(one for one in steps if one.kind in (StepKind.CHANGE, StepKind.SEND))
-    before = {one.name: ran.outputs[one.name] for one in steps[: steps.index(acting)]}
+    acting = next(step for step in steps if step.kind in (StepKind.CHANGE, StepKind.SEND))
+    before = {each_step.name: ran.outputs[each_step.name] for each_step in steps[: steps.index(acting)]}
     for text in texts(stopped(template, inputs, before)):
         assert not any(words in text for words in ALL_IS_WELL), text
     proposed = len(ran.proposals)
     if acting.kind is StepKind.SEND or not proposed:
         return
     after = {**before, acting.name: ran.outputs[acting.name]}
-    for made in (0, proposed // 2, proposed):
-        outcomes = [Outcome.APPLIED] * made + [Outcome.CANCELLED] * (proposed - made)
+    for created in (0, proposed // 2, proposed):
+        outcomes = [Outcome.APPLIED] * created + [Outcome.CANCELLED] * (proposed - created)
         record = stopped(template, inputs, after, outcomes={acting.name: outcomes})
         counts = record.counts()
-        assert (counts.applied, counts.proposed) == (made, proposed)
+        assert (counts.applied, counts.proposed) == (created, proposed)
         for text in texts(record):
-            found = re.findall(r", (\d+) cancelled\b", text)
-            assert sum(map(int, found)) == proposed - made, text
+            findall = re.findall(r", (\d+) cancelled\b", text)
+            assert sum(map(int, findall)) == proposed - created, text

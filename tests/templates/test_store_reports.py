@@ -61,10 +61,10 @@ async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: Both) -> 
     """
     _furnish(both)
     inputs = {"threshold": 3, "sheet": both.sheet(TAB), "teams": both.teams()}
-    made = await both.set_up("stock-report-across-stores", inputs, reads=READS)
+    automation = await both.set_up("stock-report-across-stores", inputs, reads=READS)
     expected = {"stores": 2, "skus": 7, "low": 2, "only_in_one": 4, "ambiguous": 1}
-    assert ((await both.run(made, Mode.TEST)).result, both.written()) == (expected, [])
-    run = await both.run(made)
+    assert ((await both.run(automation, Mode.TEST)).result, both.written()) == (expected, [])
+    run = await both.run(automation)
     assert (run.status, run.result) == (RunStatus.SUCCEEDED, expected)
     assert both.cells(TAB) == [
         ["SKU", "Product", "Stock: The woocommerce", "Stock: The shopify", "Note"],
@@ -90,12 +90,12 @@ async def test_another_order_of_stores_is_another_table_in_the_same_tab(both: Bo
     """
     _furnish(both)
     inputs = {"threshold": 3, "low_only": True, "sheet": both.sheet(TAB)}
-    made = await both.set_up("stock-report-across-stores", inputs, reads=READS)
-    await both.run(made)
+    automation = await both.set_up("stock-report-across-stores", inputs, reads=READS)
+    await both.run(automation)
     assert [row[0] for row in both.cells(TAB)] == ["SKU", "CUP", "LOW"]
     renamed = "UPDATE connections SET name = 'Outlet' WHERE org_id = :org AND kind = 'shopify'"
     assert await both.shop.tamper(renamed) == 1
-    assert (await both.run(made)).status is RunStatus.SUCCEEDED
+    assert (await both.run(automation)).status is RunStatus.SUCCEEDED
     assert both.cells(TAB)[0][3] == "Stock: Outlet"
     turned = await both.set_up("stock-report-across-stores", inputs, reads=tuple(reversed(READS)))
     foreign = await both.run(turned)
@@ -109,7 +109,7 @@ async def test_prices_are_compared_within_a_currency(both: Both) -> None:
     """
     _furnish(both)
     inputs = {"sheet": both.sheet(TAB), "teams": both.teams()}
-    made = await both.set_up("price-difference-report", inputs, reads=READS)
+    automation = await both.set_up("price-difference-report", inputs, reads=READS)
     row = {"key": "CUP", "lowest": "8.00", "highest": "8.20", "currency": "EUR"}
     expected = {
         "stores": 2,
@@ -119,10 +119,10 @@ async def test_prices_are_compared_within_a_currency(both: Both) -> None:
         "ambiguous": 0,
         "rows": [row],
     }
-    assert ((await both.run(made, Mode.TEST)).result, both.written()) == (expected, [])
-    assert (await both.run(made)).result == expected
+    assert ((await both.run(automation, Mode.TEST)).result, both.written()) == (expected, [])
+    assert (await both.run(automation)).result == expected
     assert both.cells(TAB)[1:] == [["CUP", "Cup", "EUR", 8, 8.2, "+2.5 %", 8, 8.2]]
-    assert len(await both.shop.changes(await both.run(made))) == 1  # the list stands already
+    assert len(await both.shop.changes(await both.run(automation))) == 1  # the list stands already
     assert lines_of(both.posted()[0]) == ["1 SKU has different prices", "CUP, Cup: 8.00 to 8.20 EUR (+2.5 %)"]
     wide = {"tolerance": 2.5, "sheet": both.sheet(TAB), "teams": both.teams()}
     same = await both.run(await both.set_up("price-difference-report", wide, reads=READS))
@@ -139,8 +139,8 @@ async def test_a_store_that_cannot_be_read_is_named_and_nothing_is_written(both:
     _furnish(both)
     both.shop.fault("status", "GET", "/wp-json/**", status=403, count=100)
     for name in ("stock-report-across-stores", "price-difference-report"):
-        made = await both.set_up(name, {"sheet": both.sheet(TAB)}, reads=READS)
-        run = await both.run(made)
+        automation = await both.set_up(name, {"sheet": both.sheet(TAB)}, reads=READS)
+        run = await both.run(automation)
         assert (run.status, both.cells(TAB), both.written()) == (RunStatus.FAILED, [], [])
         assert str(run.message).startswith("The woocommerce could not be read.")
 
@@ -154,8 +154,8 @@ def _beside(template: Template, first: list[Any], second: list[Any], **inputs: A
         number: AccountAccess(connection("woocommerce", number), Shop(products), {})
         for number, products in ((SHOP, first), (OTHER, second))
     }
-    given = {"teams": {"integration_id": int(TEAMS)}, **inputs}
-    return Stage(template, given, accounts=access, reads=(SHOP, OTHER))
+    supplied_values = {"teams": {"integration_id": int(TEAMS)}, **inputs}
+    return Stage(template, supplied_values, accounts=access, reads=(SHOP, OTHER))
 
 
 async def _compared(first: list[Any], second: list[Any], **inputs: Any) -> Ran:

@@ -39,9 +39,9 @@ class Feed:
     def inputs(self, **more: Any) -> dict[str, Any]:
         """Stock and price from the file."""
         number = int(self.twin.shop.connections["cloud_s3"].integration_id)
-        given = {"integration_id": number, "path": PATH, "delimiter": ";"}
+        supplied_values = {"integration_id": number, "path": PATH, "delimiter": ";"}
         named = {"sku_column": "Artikel", "stock_column": "Bestand", "price_column": "Preis"}
-        return {"file": given, **named, **more}
+        return {"file": supplied_values, **named, **more}
 
     async def set_up(self, **more: Any) -> Any:
         """The automation."""
@@ -52,7 +52,7 @@ class Feed:
         came = await self.twin.run(automation)
         assert came.run.status is RunStatus.FAILED
         assert came.changes == []
-        return next(each["code"] for each in await self.twin.shop.steps(came.run) if each["code"])
+        return next(step["code"] for step in await self.twin.shop.steps(came.run) if step["code"])
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ async def test_on_each_platform_the_file_sets_stock_and_prices_in_one_change(fee
     assert str(came.messages[0]).startswith("tea.csv of 2026-")
     assert str(came.messages[0]).endswith(" UTC, row 2.")
     result = dict(came.result)
-    refused = [(each["row"], each["key"], each["code"]) for each in result.pop("refused_rows")]
+    refused = [(item["row"], item["key"], item["code"]) for item in result.pop("refused_rows")]
     assert refused == [
         (4, "mug-l", "sku_case_differs"),
         (5, "VASE-1", "untracked"),
@@ -129,7 +129,7 @@ async def test_what_the_file_no_longer_names_is_set_to_zero_where_that_is_asked(
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
     twin = feed.twin
-    twin.stock(*(Goods(f"P{each}", Item(f"P-{each}", stock=each)) for each in range(1, 6)), _GOODS[3])
+    twin.stock(*(Goods(f"P{number}", Item(f"P-{number}", stock=number)) for number in range(1, 6)), _GOODS[3])
     full = "Artikel;Bestand\n" + "".join(f"P-{each};{each}\n" for each in range(1, 6))
     feed.put(full)
     inputs = {**feed.inputs(missing="set_zero")}
@@ -187,9 +187,9 @@ async def test_a_location_has_to_be_named_only_when_stock_is_written(feed: Feed)
 def _joined(*rows: tuple[str, str, str], **changed: Any) -> JoinedRows[VariantUpdate]:
     about = {"currency": "EUR", "number_format": "auto", "with_stock": True, "with_price": True, "markup": 0}
     skus = Skus([variant("1", "A", stock=1), variant("2", "B"), variant("3", "B"), variant("4", "C")])
-    made = [FeedRow(at, *cells) for at, cells in enumerate(rows, start=2)]
+    feed_rows = [FeedRow(index, *cells) for index, cells in enumerate(rows, start=2)]
     rules = FeedRules(**{**about, **changed})
-    return join_rows(made, skus, values_of=rules.values, update_of=rules.update)
+    return join_rows(feed_rows, skus, values_of=rules.values, update_of=rules.update)
 
 
 @pytest.mark.parametrize(
@@ -216,23 +216,26 @@ def test_a_row_that_cannot_be_used_is_refused_with_its_code(row: tuple[str, str,
 
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
-    found = _joined(row, ("C", "1", "3"))
-    assert ([each.code for each in found.refused], len(found.updates)) == ([code], 1)
+    joined = _joined(row, ("C", "1", "3"))
+    assert ([each_refused_row.code for each_refused_row in joined.refused], len(joined.updates)) == (
+        [code],
+        1,
+    )
 
 
 def test_a_negative_stock_is_read_as_zero_with_a_note() -> None:
     """See docs/design/templates-catalogue.md#supplier-feed-import
     and docs/design/templates.md#e7-negative-stock.
     """
-    [wanted] = _joined(("A", "-4", "3")).updates
-    assert (wanted.stock, wanted.note) == (0, "-4 in the file, read as 0.")
+    [expected] = _joined(("A", "-4", "3")).updates
+    assert (expected.stock, expected.note) == (0, "-4 in the file, read as 0.")
 
 
 def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
     """See docs/design/templates.md#e3-duplicate-skus."""
     assert len(_joined(("A", "1", "3"), (" A", "1.0", "3,00")).updates) == 1
-    found = _joined(("A", "1", "3"), ("A", "2", "3"))
-    assert [(each.row, each.code) for each in found.refused] == [
+    joined = _joined(("A", "1", "3"), ("A", "2", "3"))
+    assert [(each_refused_row.row, each_refused_row.code) for each_refused_row in joined.refused] == [
         (2, "sku_repeated"),
         (3, "sku_repeated"),
     ]

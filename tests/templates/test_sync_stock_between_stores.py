@@ -68,7 +68,7 @@ async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin:
     assert (came.changes, set(came.outcomes)) == (expected, {"applied"})
     assert came.messages == ["Source stock 9.", "Source stock 0."]
     result = dict(came.result)
-    refused = [(each["key"], each["code"]) for each in result.pop("refused_rows")]
+    refused = [(item["key"], item["code"]) for item in result.pop("refused_rows")]
     assert sorted(refused) == [
         ("BOWL-1", "sku_case_differs"),
         ("CUP-1", "untracked"),
@@ -93,14 +93,14 @@ async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
     twin.stock(_TARGET[0])
-    many = [Goods(f"Pot {each}", Item(f"P-{each}")) for each in range(4)]
+    many = [Goods(f"Pot {number}", Item(f"P-{number}")) for number in range(4)]
     _fill_source(twin, *many)
     automation = await twin.set_up(NAME, _inputs(twin))
     assert (await twin.run(automation)).run.status is RunStatus.SUCCEEDED
-    for left, fails in ((many[:1], True), (many[:2], False), ([], True)):
-        _fill_source(twin, *left)
+    for remaining, fails in ((many[:1], True), (many[:2], False), ([], True)):
+        _fill_source(twin, *remaining)
         run = (await twin.run(automation)).run
-        codes = [each["code"] for each in await twin.shop.steps(run)]
+        codes = [step["code"] for step in await twin.shop.steps(run)]
         assert codes[:1] == (["source_too_small"] if fails else [None])
 
 
@@ -132,7 +132,7 @@ async def test_with_several_locations_one_has_to_be_named(twin: Twin) -> None:
     _fill_source(twin, _SOURCE[0])
     came = await twin.run(await twin.set_up(NAME, _inputs(twin, location="Harbour")))
     assert came.changes == [("Teapot (POT-1)", {"Stock": (2, 9)})]
-    assert [each["available"] for each in twin.fake.owned(item["id"])] == [5, 9]
+    assert [record["available"] for record in twin.fake.owned(item["id"])] == [5, 9]
 
 
 # --- pairs
@@ -140,25 +140,25 @@ async def test_with_several_locations_one_has_to_be_named(twin: Twin) -> None:
 
 def _pair(target: Any, source: Any, *, buffer: int = 0, only_lower: bool = False, **more: Any) -> PairedStock:
     rules = PairRules("sku", buffer, only_lower)
-    return pair(target, [SourceRow.of(each, "sku") for each in source], rules, **more)
+    return pair(target, [SourceRow.of(item, "sku") for item in source], rules, **more)
 
 
-def _codes(found: PairedStock) -> list[tuple[Any, Any]]:
-    return [(each.key, each.code) for each in found.refused]
+def _codes(outcome: PairedStock) -> list[tuple[Any, Any]]:
+    return [(each_refused_row.key, each_refused_row.code) for each_refused_row in outcome.refused]
 
 
 def test_a_sku_that_stands_twice_in_either_store_is_refused() -> None:
     """No variant is changed, and never the first one. See docs/design/templates.md#e3-duplicate-skus."""
     two = [variant("1", "A", stock=1), variant("2", "A", stock=1)]
     other = [variant("9", "A", stock=7)]
-    for found in (_pair(two, other), _pair(other, two)):
-        assert (found.commands, _codes(found)) == ([], [("A", "sku_ambiguous")])
+    for found_paired_stock in (_pair(two, other), _pair(other, two)):
+        assert (found_paired_stock.commands, _codes(found_paired_stock)) == ([], [("A", "sku_ambiguous")])
 
 
 def test_outer_blanks_and_forms_of_letters_do_not_tell_skus_apart() -> None:
     """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
-    found = _pair([variant("1", "T\u00e9 1", stock=1)], [variant("9", "\u00a0Te\u0301 1 ", stock=7)])
-    assert [each.quantity for each in found.commands] == [7]
+    pair = _pair([variant("1", "T\u00e9 1", stock=1)], [variant("9", "\u00a0Te\u0301 1 ", stock=7)])
+    assert [command.quantity for command in pair.commands] == [7]
 
 
 def test_two_that_differ_in_case_alone_are_no_near_match() -> None:
@@ -166,8 +166,8 @@ def test_two_that_differ_in_case_alone_are_no_near_match() -> None:
 
     See docs/design/templates.md#e1-comparing-skus-and-barcodes.
     """
-    found = _pair([variant("1", "AB")], [variant("8", "ab"), variant("9", "aB")])
-    assert (found.refused, found.not_in_source) == ([], 1)
+    pair = _pair([variant("1", "AB")], [variant("8", "ab"), variant("9", "aB")])
+    assert (pair.refused, pair.not_in_source) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_the_new_number_is_the_sources_less_the_buffer(
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
     target, rows = [variant("1", "A", stock=present)], [variant("9", "A", stock=source)]
-    found = _pair(target, rows, buffer=buffer, only_lower=only_lower)
-    assert [each.quantity for each in found.commands] == ([] if wanted is None else [wanted])
-    assert found.unchanged == (wanted is None)
+    pair = _pair(target, rows, buffer=buffer, only_lower=only_lower)
+    assert [command.quantity for command in pair.commands] == ([] if wanted is None else [wanted])
+    assert pair.unchanged == (wanted is None)
 
 
 def test_what_can_be_back_ordered_has_no_number() -> None:
@@ -205,9 +205,9 @@ def test_what_can_be_back_ordered_has_no_number() -> None:
 def test_a_shared_number_that_would_get_two_values_is_refused() -> None:
     """One stock shared by its variations is written once. See docs/design/templates.md#e9-variants."""
     shared = {"stock_target": "3", "stock_managed_by_parent": True, "stock": 4}
-    asks = [SetStock(variant(f"3/{at}", **shared), at) for at in (1, 2)]
+    asks = [SetStock(variant(f"3/{location}", **shared), location) for location in (1, 2)]
     planned = SET_STOCK.plan(asks, integration_id=IntegrationId(1))
-    assert ([each.code for each in planned.problems], planned.proposals) == (["stock_shared"] * 2, ())
+    assert ([problem.code for problem in planned.problems], planned.proposals) == (["stock_shared"] * 2, ())
 
 
 async def test_an_event_sets_only_the_variant_it_names(twin: Twin) -> None:
@@ -219,7 +219,7 @@ async def test_an_event_sets_only_the_variant_it_names(twin: Twin) -> None:
     twin.stock(*_TARGET)
     stage = await twin.stage(TEMPLATE, _inputs(twin))
     ran = await stage.run(event=twin.stock_event("Teapot", "POT-1"), approve=False)
-    assert [each.object.label for each in ran.proposals] == ["Teapot (POT-1)"]
+    assert [proposal.object.label for proposal in ran.proposals] == ["Teapot (POT-1)"]
     assert (ran.result["source_variants"], ran.result["not_in_source"]) == (1, 0)
     assert stage.memory.kept == {}
     for title, sku in (("Only here", "HERE-1"), ("No SKU", "")):
@@ -228,10 +228,15 @@ async def test_an_event_sets_only_the_variant_it_names(twin: Twin) -> None:
     if twin.platform == "shopify":  # the other platform has every SKU once
         twin.stock(*_TARGET, Goods("Copy", Item("POT-1", stock=1)))
         ran = await stage.run(event=twin.stock_event("Teapot", "POT-1"), approve=False)
-        assert [each["code"] for each in ran.result["refused_rows"]] == ["sku_ambiguous"]
+        assert [row["code"] for row in ran.result["refused_rows"]] == ["sku_ambiguous"]
 
 
 def test_it_is_ready_once_there_are_two_stores() -> None:
     """The store it runs on is not the one it reads. See docs/design/api/connections.md#templates."""
-    found = [TEMPLATE.readiness(each) for each in ({"shopify": 1}, {"shopify": 1, "woocommerce": 1})]
-    assert [(each.ready, each.missing) for each in found] == [(False, ("store",)), (True, ())]
+    readinesses = [
+        TEMPLATE.readiness(record) for record in ({"shopify": 1}, {"shopify": 1, "woocommerce": 1})
+    ]
+    assert [(readiness.ready, readiness.missing) for readiness in readinesses] == [
+        (False, ("store",)),
+        (True, ()),
+    ]

@@ -58,10 +58,10 @@ async def test_customers_have_the_tag_of_the_highest_tier_they_reached(market: M
         market.people(name, tags=before)
         market.place(*(replace(sale, buyer=name) for sale in sales))
     market.place(Sale("X1", _spent("900.00"), payment="paid"))  # a guest
-    made = await market.set_up("tag-customers-by-spend", tiers=TIERS, window_days=30)
-    tried = await market.run(made, Mode.TEST)
+    automation = await market.set_up("tag-customers-by-spend", tiers=TIERS, window_days=30)
+    tried = await market.run(automation, Mode.TEST)
     assert (set(tried.changes), market.twin.writes()) == (CHANGED, 0)
-    came = await market.run(made)
+    came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert {name: market.tags(name) for name, *_ in PEOPLE} == {name: after for name, _, _, after in PEOPLE}
     assert came.changes["Ada"] == {"Tags": (["silver", "wholesale"], ["gold", "wholesale"])}
@@ -72,7 +72,7 @@ async def test_customers_have_the_tag_of_the_highest_tier_they_reached(market: M
         "unchanged": 3,
         "by_tier": [{"tag": "silver", "customers": 2}, {"tag": "gold", "customers": 2}],
     }
-    assert (await market.run(made)).changes == {}
+    assert (await market.run(automation)).changes == {}
 
 
 @dataclass
@@ -86,8 +86,8 @@ class Shop(Orders):
         """As a store's reader: customers come twice. See docs/design/templates.md#e10-pages."""
         self.ops.append(op.name)
         if op.name in ("customers", "customer"):
-            wanted = getattr(params, "id", None)
-            yield RecordPage(tuple(each for each in self.people if wanted in (None, each.id)))
+            expected = getattr(params, "id", None)
+            yield RecordPage(tuple(customer for customer in self.people if expected in (None, customer.id)))
             yield RecordPage(tuple(self.people[:1]))
         else:
             async for page in super().read(op, params):
@@ -123,9 +123,9 @@ async def test_the_platforms_own_total_is_used_where_it_gives_one() -> None:
     See docs/design/templates-catalogue.md#tag-customers-by-spend and docs/design/templates.md#e13-currencies.
     """
     people = [_customer("1", "250.00"), _customer("2", "99.99")]
-    at = _tagging(people, [])
-    ran = await at.run()
-    assert (ids(ran), ran.result["checked"], at.shop.ops) == (["1"], 2, ["customers"])
+    stage = _tagging(people, [])
+    ran = await stage.run()
+    assert (ids(ran), ran.result["checked"], stage.shop.ops) == (["1"], 2, ["customers"])
     foreign = _tagging([_customer("1", "900.00", currency="USD")], [_paid("5", "1", "100.00")])
     assert (await foreign.run()).result["by_tier"][0] == {"tag": "silver", "customers": 1}
     assert foreign.shop.ops == ["customers", "orders"]
@@ -146,8 +146,8 @@ async def test_what_does_not_count_as_spend(changed: dict[str, Any]) -> None:
 
     See docs/design/templates-catalogue.md#tag-customers-by-spend and docs/design/templates.md#e13-currencies.
     """
-    at = _tagging([_customer("1")], [_paid("5", "1", "120.00", **changed)])
-    assert ids(await at.run()) == []
+    stage = _tagging([_customer("1")], [_paid("5", "1", "120.00", **changed)])
+    assert ids(await stage.run()) == []
 
 
 async def test_the_window_begins_with_a_local_day() -> None:
@@ -157,19 +157,19 @@ async def test_the_window_begins_with_a_local_day() -> None:
     """
     start = datetime(2026, 10, 20, 22, 0, tzinfo=UTC)
     before = start - timedelta(seconds=1)
-    for placed, found in ((start, ["1"]), (before, [])):
-        at = _tagging([_customer("1")], [_paid("5", "1", "120.00", created_at=placed)], window_days=30)
-        assert ids(await at.run()) == found
+    for placed, collected in ((start, ["1"]), (before, [])):
+        stage = _tagging([_customer("1")], [_paid("5", "1", "120.00", created_at=placed)], window_days=30)
+        assert ids(await stage.run()) == collected
 
 
 async def test_an_event_looks_at_the_customer_of_its_order_alone() -> None:
     """`orders/paid`; a guest order has no customer. See docs/design/templates.md#rules."""
     people = [_customer("1", "300.00"), _customer("2", "300.00")]
-    at = _tagging(people, [_paid("5", "2", "20.00"), _paid("6", None, "900.00")])
-    ran = await at.run(event=StoreEvent("orders/paid", "order", "5"))
+    stage = _tagging(people, [_paid("5", "2", "20.00"), _paid("6", None, "900.00")])
+    ran = await stage.run(event=StoreEvent("orders/paid", "order", "5"))
     assert (ids(ran), ran.result["checked"]) == (["2"], 1)
     for number in ("6", "7"):
-        none = await at.run(event=StoreEvent("orders/paid", "order", number))
+        none = await stage.run(event=StoreEvent("orders/paid", "order", number))
         assert (none.failed, none.result["checked"]) == (None, 0)
 
 

@@ -36,10 +36,12 @@ async def test_orders_that_match_every_rule_are_tagged_once(market: Market) -> N
     """
     market.place(*(sale for sale, _ in SALES))
     market.edit("A1", tags=("gift",))
-    made = await market.set_up("tag-orders-by-rule", tag=TAG, min_total="250.00", countries=["DE", "AT"])
-    tried = await market.run(made, Mode.TEST)
+    automation = await market.set_up(
+        "tag-orders-by-rule", tag=TAG, min_total="250.00", countries=["DE", "AT"]
+    )
+    tried = await market.run(automation, Mode.TEST)
     assert (set(tried.changes), market.twin.writes()) == (set(MATCHING), 0)
-    came = await market.run(made)
+    came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert came.changes["A1"] == {"Tags": (["gift"], [TAG, "gift"])}
     assert came.beside == {number: f"Order {number}: {rule}." for number, rule in MATCHING.items()}
@@ -51,7 +53,7 @@ async def test_orders_that_match_every_rule_are_tagged_once(market: Market) -> N
         "untagged": 0,
         "orders": [{"number": number, "added": True, "rule": rule} for number, rule in MATCHING.items()],
     }
-    assert (await market.run(made)).changes == {}
+    assert (await market.run(automation)).changes == {}
     assert list(await market.twin.refused("tag-orders-by-rule", {"tag": TAG})) == ["inputs"]
 
 
@@ -81,22 +83,22 @@ async def test_only_orders_changed_since_the_last_run_that_succeeded_are_read() 
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule.
     """
-    at = _tagging(order("1", modified_at=ago(23)), order("2", modified_at=ago(25)), min_total="1")
-    at.now = NOW + timedelta(hours=2)
-    assert ids(await at.run()) == ["1"]
-    at.shop = Orders([order("3", modified_at=ago(-1.9)), order("4", modified_at=ago(-1.7))])
-    at.now = NOW + timedelta(hours=3)
-    assert ids(await at.run(mode=Mode.TEST)) == ["3"]
-    assert at.shop.asks[-1].modified_after == NOW + timedelta(hours=1, minutes=50)
+    stage = _tagging(order("1", modified_at=ago(23)), order("2", modified_at=ago(25)), min_total="1")
+    stage.now = NOW + timedelta(hours=2)
+    assert ids(await stage.run()) == ["1"]
+    stage.shop = Orders([order("3", modified_at=ago(-1.9)), order("4", modified_at=ago(-1.7))])
+    stage.now = NOW + timedelta(hours=3)
+    assert ids(await stage.run(mode=Mode.TEST)) == ["3"]
+    assert stage.shop.asks[-1].modified_after == NOW + timedelta(hours=1, minutes=50)
 
 
 async def test_a_run_for_an_event_reads_its_order_alone_and_moves_no_window() -> None:
     """An order deleted by then is no failure. See docs/design/templates.md#rules."""
-    at = _tagging(order("1"), order("2"), min_total="1")
-    ran = await at.run(event=StoreEvent("orders/create", "order", "2"))
+    stage = _tagging(order("1"), order("2"), min_total="1")
+    ran = await stage.run(event=StoreEvent("orders/create", "order", "2"))
     assert (ids(ran), ran.result["checked"]) == (["2"], 1)
-    assert not [key for key in at.memory.kept if key[0] == "orders_read"]
-    gone = await at.run(event=StoreEvent("orders/create", "order", "9"))
+    assert not [key for key in stage.memory.kept if key[0] == "orders_read"]
+    gone = await stage.run(event=StoreEvent("orders/create", "order", "9"))
     assert (gone.failed, gone.proposals, gone.result["checked"]) == (None, [], 0)
 
 
@@ -106,17 +108,17 @@ async def test_the_tag_is_taken_off_orders_this_automation_tagged() -> None:
     See docs/design/templates-catalogue.md#tag-orders-by-rule.
     """
     big, small = order("1", total="260.00"), order("2", tags=(TAG,))
-    at = _tagging(big, small, min_total="250", remove_when_not=True)
-    await at.run(mode=Mode.TEST)
-    assert at.memory.kept == {}
-    assert ids(await at.run()) == ["1"]
-    at.shop = Orders([replace(big, tags=(TAG, "gift"), total="20.00", modified_at=NOW), small])
-    ran = await at.run()
+    stage = _tagging(big, small, min_total="250", remove_when_not=True)
+    await stage.run(mode=Mode.TEST)
+    assert stage.memory.kept == {}
+    assert ids(await stage.run()) == ["1"]
+    stage.shop = Orders([replace(big, tags=(TAG, "gift"), total="20.00", modified_at=NOW), small])
+    ran = await stage.run()
     [proposal] = ran.proposals
     assert (proposal.fields[0].before, proposal.fields[0].after) == ([TAG, "gift"], ["gift"])
     assert ran.result["orders"] == [{"number": "#1", "added": False, "rule": "no longer matches"}]
     assert (ran.result["tagged"], ran.result["untagged"]) == (0, 1)
-    assert not [key for key in at.memory.kept if key[0] == "tagged"]
+    assert not [key for key in stage.memory.kept if key[0] == "tagged"]
 
 
 async def test_with_other_rules_orders_tagged_before_are_judged_anew() -> None:
@@ -125,12 +127,12 @@ async def test_with_other_rules_orders_tagged_before_are_judged_anew() -> None:
     See docs/design/templates-catalogue.md#tag-orders-by-rule.
     """
     old = order("1", total="260.00")
-    at = _tagging(old, min_total="250", remove_when_not=True)
-    await at.run()
-    at.shop = Orders([replace(old, tags=(TAG,), modified_at=ago(100))])
-    assert ids(await at.run()) == []
-    at.inputs["min_total"] = "300"
-    assert ids(await at.run()) == ["1"]
+    stage = _tagging(old, min_total="250", remove_when_not=True)
+    await stage.run()
+    stage.shop = Orders([replace(old, tags=(TAG,), modified_at=ago(100))])
+    assert ids(await stage.run()) == []
+    stage.inputs["min_total"] = "300"
+    assert ids(await stage.run()) == ["1"]
 
 
 async def test_too_many_changes_are_not_proposed() -> None:

@@ -66,12 +66,12 @@ async def test_what_woocommerce_does_not_tell_is_refused_there(twin: Twin, when:
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
-    given = {"tag": "odd", **when}
+    supplied_values = {"tag": "odd", **when}
     if twin.platform == "woocommerce":
-        assert list(await twin.refused("tag-products-by-rule", given)) == ["inputs.when"]
+        assert list(await twin.refused("tag-products-by-rule", supplied_values)) == ["inputs.when"]
         return
     twin.stock(*_GOODS)
-    came = await twin.run(await twin.set_up("tag-products-by-rule", given))
+    came = await twin.run(await twin.set_up("tag-products-by-rule", supplied_values))
     assert came.changes == [(_BOWL, {"Tags": (["picked"], ["odd", "picked"])})]
     words = "Vendor: LAB." if when["when"] == "vendor" else "A variant has no cost price."
     assert came.messages == [words]
@@ -109,8 +109,8 @@ def test_a_field_of_another_rule_is_refused_on_its_own_path(inputs: dict[str, An
 @pytest.mark.parametrize(("hours", "is_new"), [(48, True), (49, False)])
 async def test_new_ends_with_the_last_of_its_days(hours: int, is_new: bool) -> None:
     """See docs/design/templates-catalogue.md#tag-products-by-rule."""
-    one = product(variant("1"), created_at=NOW - timedelta(hours=hours))
-    assert len((await _stage(one, when="new", days=2).run()).proposals) == is_new
+    each_product = product(variant("1"), created_at=NOW - timedelta(hours=hours))
+    assert len((await _stage(each_product, when="new", days=2).run()).proposals) == is_new
 
 
 async def test_kinds_that_are_left_out_are_not_tagged() -> None:
@@ -133,22 +133,22 @@ async def test_an_event_looks_at_its_own_product_alone() -> None:
     """Trigger"; a product that is gone by then matches nothing. See docs/design/templates.md#rules."""
     stage = _stage(*(product(variant(each), type="Tea") for each in "12"), when="type", types=["Tea"])
     ran = await stage.run(event=StoreEvent("products/update", "product", "2"))
-    assert [each.object.id for each in ran.proposals] == ["2"]
+    assert [proposal.object.id for proposal in ran.proposals] == ["2"]
     gone = await stage.run(event=StoreEvent("products/update", "product", "9"))
     assert (gone.failed, gone.result["checked"]) == (None, 0)
 
 
 async def test_a_product_that_cannot_be_tagged_is_named_and_left() -> None:
     """Refused ones never stop the others. See docs/design/templates.md#data-rules."""
-    made = [product(variant(each), type="Tea", tags=tags) for each, tags in (("1", ("a, b",)), ("2", ()))]
-    ran = await _stage(*made, when="type", types=["Tea"]).run()
-    assert [each.object.id for each in ran.proposals] == ["2"]
+    products = [product(variant(each), type="Tea", tags=tags) for each, tags in (("1", ("a, b",)), ("2", ()))]
+    ran = await _stage(*products, when="type", types=["Tea"]).run()
+    assert [proposal.object.id for proposal in ran.proposals] == ["2"]
     assert "Tea 1" in str(ran.messages[1])
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
     """See docs/design/templates.md#e11-over-the-limit."""
-    many = [product(variant(str(each)), type="Tea") for each in range(1, 4)]
+    many = [product(variant(str(number)), type="Tea") for number in range(1, 4)]
     assert len((await _stage(*many, when="type", types=["Tea"], limit=3).run()).proposals) == 3
     ran = await _stage(*many, when="type", types=["Tea"], limit=2).run()
     assert ran.failed is not None

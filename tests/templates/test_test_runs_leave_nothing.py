@@ -34,8 +34,8 @@ def prices(both: Both) -> list[list[Any]]:
     """A sheet with another price for the first products of each store."""
     woo = [(row["sku"], row["price"]) for row in both.shop.world.state.shop.products.values()]
     shopify = [(row["sku"], row["price"]) for row in both.store.of("ProductVariant")]
-    known = [(sku, price) for sku, price in (*woo[:9], *shopify[:9]) if sku and price]
-    return [["SKU", "Price"], *([sku, float(price) + 1] for sku, price in known)]
+    known_items = [(sku, price) for sku, price in (*woo[:9], *shopify[:9]) if sku and price]
+    return [["SKU", "Price"], *([sku, float(price) + 1] for sku, price in known_items)]
 
 
 def lay_out(both: Both, rows: list[list[Any]]) -> None:
@@ -47,7 +47,7 @@ def lay_out(both: Both, rows: list[list[Any]]) -> None:
 def inputs_of(both: Both, template: str, platform: str, sale: Automation) -> dict[str, Any]:
     """Inputs of a template that find something to do."""
     other = "shopify" if platform == "woocommerce" else "woocommerce"
-    known = {
+    known_by_name = {
         "teams": both.teams(),
         "sheet": both.sheet(),
         "file": {"integration_id": both.number("cloud_s3"), "path": "feed.csv"},
@@ -58,8 +58,8 @@ def inputs_of(both: Both, template: str, platform: str, sale: Automation) -> dic
     if template == "spreadsheet-to-teams-digest":
         where = {"column": "SKU", "op": "changed"}
         return {"where": where, "columns": ["SKU"], "key_column": "SKU", "teams": both.teams()}
-    wanted = {**WANTED[template]}
-    return {name: known.get(name, value) for name, value in wanted.items()}
+    expected = {**WANTED[template]}
+    return {name: known_by_name.get(name, value) for name, value in expected.items()}
 
 
 async def memory(both: Both) -> list[dict[str, Any]]:
@@ -81,11 +81,11 @@ async def came_to(both: Both, automation: Automation, mode: Mode) -> dict[str, A
     run: Run = await both.shop.until_settled(await both.shop.run_now(automation, mode))
     changes = [
         (
-            one.name,
-            one.proposal.object.label,
-            [(each.field, each.before, each.after) for each in one.proposal.fields],
+            change.name,
+            change.proposal.object.label,
+            [(field.field, field.before, field.after) for field in change.proposal.fields],
         )
-        for one in await both.shop.changes(run)
+        for change in await both.shop.changes(run)
     ]
     status, words, result = run.status, run.summary and run.summary["text"], run.result
     if status is RunStatus.WAITING_APPROVAL:
@@ -126,9 +126,9 @@ async def test_a_test_run_leaves_no_memory(
             else {"reads": ["spreadsheet"] if name == "spreadsheet-to-teams-digest" else list(PLATFORMS)}
         )
         tried, fresh = [await both.set_up(name, inputs, **on) for _ in range(2)]
-        kept = await memory(both)
+        stored_memory = await memory(both)
         first = await came_to(both, tried, Mode.TEST)
-        assert await memory(both) == kept, name
+        assert await memory(both) == stored_memory, name
         assert first["status"] is RunStatus.SUCCEEDED, (name, first)
         live = await came_to(both, tried, Mode.LIVE)
         assert live == await came_to(both, fresh, Mode.LIVE), name

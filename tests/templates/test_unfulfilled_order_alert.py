@@ -38,10 +38,10 @@ async def test_paid_orders_that_wait_are_told_the_oldest_first(market: Market) -
     """
     market.people("Ada")
     market.place(*(sale for sale, _ in SALES))
-    made = await market.set_up("unfulfilled-order-alert", teams=market.twin.both.teams(), **_INPUTS)
-    tried = await market.run(made, Mode.TEST)
+    automation = await market.set_up("unfulfilled-order-alert", teams=market.twin.both.teams(), **_INPUTS)
+    tried = await market.run(automation, Mode.TEST)
     assert (tried.result["waiting"], market.twin.both.posted()) == (2, [])
-    came = await market.run(made)
+    came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert came.result == {
         "checked": 4,
@@ -104,11 +104,11 @@ async def test_age_is_in_whole_local_days_whatever_the_clocks_do() -> None:
     See docs/design/templates-catalogue.md#unfulfilled-order-alert.
     """
     paid = datetime(2026, 10, 24, 10, 0, tzinfo=UTC)  # at noon
-    at = _alerting(replace(_PAID, paid_at=paid), older_than_days=2)
-    at.now = datetime(2026, 10, 26, 11, 0, tzinfo=UTC)  # at noon, 49 hours later
-    assert (await at.run()).result["waiting"] == 0
-    at.now = datetime(2026, 10, 26, 11, 0, 1, tzinfo=UTC)
-    assert (await at.run()).result["orders"] == [{"number": "#1", "days": 2, "total": "20.00"}]
+    stage = _alerting(replace(_PAID, paid_at=paid), older_than_days=2)
+    stage.now = datetime(2026, 10, 26, 11, 0, tzinfo=UTC)  # at noon, 49 hours later
+    assert (await stage.run()).result["waiting"] == 0
+    stage.now = datetime(2026, 10, 26, 11, 0, 1, tzinfo=UTC)
+    assert (await stage.run()).result["orders"] == [{"number": "#1", "days": 2, "total": "20.00"}]
 
 
 async def test_without_a_time_of_payment_age_counts_from_creation() -> None:

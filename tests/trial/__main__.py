@@ -58,19 +58,19 @@ async def trial(url: str, key: str, secret: str, authorities: str | None) -> boo
         trying.uncancel()
     finally:
         stops[0] = 1
-        left = await _put_back(shop, things, before)
+        remaining = await _put_back(shop, things, before)
         if receiver is not None:
             await receiver.stop()
         await shop.raw.aclose()
         await shop.outbound.aclose()
-    for line in left:
+    for line in remaining:
         print(f"LEFT IN THE SHOP: {line}")
     good = sum(held is True for _, held, _ in table.rows)
     print(
         f"{good} of {len(table.rows)} held; "
-        + ("not all could be put back" if left else "the shop is as it was found")
+        + ("not all could be put back" if remaining else "the shop is as it was found")
     )
-    return not left and all(held is not False for _, held, _ in table.rows) and good > 1
+    return not remaining and all(held is not False for _, held, _ in table.rows) and good > 1
 
 
 def _stop(trying: "asyncio.Task[object]", stops: list[int]) -> None:
@@ -85,17 +85,17 @@ def _stop(trying: "asyncio.Task[object]", stops: list[int]) -> None:
 async def _put_back(shop: Shop, things: Things, before: dict[str, int]) -> list[str]:
     """Removes webhooks and things by their mark; what could not be, or is not as before, in words."""
     print("Putting the shop back", flush=True)
-    left: list[str] = []
+    remaining: list[str] = []
     try:
         await _remove_webhooks(shop, things)
     except _TROUBLE as error:
-        left.append(f"webhooks to {things.webhook_address}: {error}")
-    left += await things.remove()
+        remaining.append(f"webhooks to {things.webhook_address}: {error}")
+    remaining += await things.remove()
     try:
         after = await counts(shop)
     except _TROUBLE as error:
-        return [*left, f"how much there is could not be read: {error}"]
-    return left + [
+        return [*remaining, f"how much there is could not be read: {error}"]
+    return remaining + [
         f"{name}: {after[name]} where there were {count}"
         for name, count in before.items()
         if after[name] != count

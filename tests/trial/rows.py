@@ -103,28 +103,28 @@ def held(condition: bool, words: str) -> None:
 
 async def reads(shop: Shop, things: Things, table: Table) -> None:
     """Every read of the connector, over the shop's own objects and those of the trial."""
-    made = things.made
-    path = f"{made['parent']}/{made['variation S']}"
+    created = things.made
+    path = f"{created['parent']}/{created['variation S']}"
     skus, long_ago = (f"{things.mark}-1", f"{things.mark}-S"), shop.clock.now().replace(year=2001, day=1)
     asks: list[tuple[str, Any, Any, bool]] = [
         ("products", PRODUCTS, ProductsQuery(), False),
-        ("products by id", PRODUCTS, ProductsQuery(ids=(made["product"], made["parent"])), True),
+        ("products by id", PRODUCTS, ProductsQuery(ids=(created["product"], created["parent"])), True),
         ("products by SKU, a variation's too", PRODUCTS, ProductsQuery(skus=skus), True),
         ("products changed since", PRODUCTS, ProductsQuery(modified_after=long_ago), True),
         ("products published", PRODUCTS, ProductsQuery(published_only=True), False),
-        ("product", PRODUCT, ById(made["parent"]), True),
+        ("product", PRODUCT, ById(created["parent"]), True),
         ("variants", VARIANTS, ProductsQuery(), True),
         ("variant", VARIANT, ById(path), True),
         ("tags", TAGS, NoParameters(), False),
         ("categories", CATEGORIES, NoParameters(), False),
         ("orders", ORDERS, OrdersQuery(), True),
         ("orders open, of a time", ORDERS, OrdersQuery(open_only=True, created_after=long_ago), True),
-        ("order", ORDER, ById(made["order"]), True),
-        ("refunds of an order", REFUNDS, RefundsQuery(made["order"]), False),
+        ("order", ORDER, ById(created["order"]), True),
+        ("refunds of an order", REFUNDS, RefundsQuery(created["order"]), False),
         ("customers", CUSTOMERS, CustomersQuery(), True),
-        ("customer", CUSTOMER, ById(made["customer"]), True),
+        ("customer", CUSTOMER, ById(created["customer"]), True),
         ("objects: product", OBJECTS, ObjectsQuery("product", limit=3), True),
-        ("objects: order", OBJECTS, ObjectsQuery("order", id=made["order"]), True),
+        ("objects: order", OBJECTS, ObjectsQuery("order", id=created["order"]), True),
         ("objects: customer", OBJECTS, ObjectsQuery("customer", limit=3), True),
         ("changed: product", CHANGED, ChangedQuery("product", long_ago), True),
         ("changed: order", CHANGED, ChangedQuery("order", long_ago), True),
@@ -137,12 +137,12 @@ async def reads(shop: Shop, things: Things, table: Table) -> None:
 
 
 async def _read(shop: Shop, op: Any, ask: Any, *, some: bool) -> str:
-    found = await shop.all(op, ask)
-    held(bool(found) or not some, "nothing was found")
-    ids = [str(getattr(each, "id", each.get("id") if isinstance(each, dict) else each)) for each in found]
+    collected = await shop.all(op, ask)
+    held(bool(collected) or not some, "nothing was found")
+    ids = [str(getattr(item, "id", item.get("id") if isinstance(item, dict) else item)) for item in collected]
     if op not in (CHANGED, TAGS, CATEGORIES):
         held(len(set(ids)) == len(ids), "an object came twice")
-    return f"{len(found)} read"
+    return f"{len(collected)} read"
 
 
 async def _missing(shop: Shop) -> None:
@@ -168,23 +168,27 @@ async def _product_changes(shop: Shop, things: Things, table: Table) -> None:
     async def price(compare_at: str | None) -> None:
         for name in ("product", "parent"):
             variants = (await _product(shop, things, name)).variants
-            asks = [SetPrice(each, "7.50", compare_at) for each in variants]
+            asks = [SetPrice(variant, "7.50", compare_at) for variant in variants]
             await _there_and_back(shop, "variant.set_price", asks)
 
     async def stock() -> None:
         for name in ("product", "parent"):
             variants = (await _product(shop, things, name)).variants
-            await _there_and_back(shop, "inventory.set", [SetStock(each, 4) for each in variants])
+            await _there_and_back(
+                shop, "inventory.set", [SetStock(each_variant, 4) for each_variant in variants]
+            )
 
     async def tags() -> None:
         for _ in ("made with it", "known by then"):
             now = await _product(shop, things)
-            known = {tag.name: tag.id for tag in await shop.all(TAGS, NoParameters())}
-            await _there_and_back(shop, "product.set_tags", [SetTags(now, (*now.tags, things.mark), known)])
+            known_by_name = {tag.name: tag.id for tag in await shop.all(TAGS, NoParameters())}
+            await _there_and_back(
+                shop, "product.set_tags", [SetTags(now, (*now.tags, things.mark), known_by_name)]
+            )
 
     async def visible() -> None:
-        shown = replace(await _product(shop, things), status="publish", visible=True)
-        await _there_and_back(shop, "product.set_visible", [SetVisible(shown, False)])
+        product = replace(await _product(shop, things), status="publish", visible=True)
+        await _there_and_back(shop, "product.set_visible", [SetVisible(product, False)])
 
     async def status() -> None:
         held_ = await _product(shop, things)
@@ -287,56 +291,58 @@ async def webhooks(shop: Shop, things: Things, table: Table, receiver: Receiver 
     address = f"{base}/v1/store-events/{token}"
     things.webhook_address = address  # by which all of them are found and removed, whatever happens
     native = tuple(sorted({one for spec in shop.connector.topics.values() for one in spec.native}))
-    known: dict[str, str] = {}
+    known_by_name: dict[str, str] = {}
 
-    async def keep(*wanted: str) -> list[Any]:
+    async def keep(*expected: str) -> list[Any]:
         events = shop.connector.events
         assert events is not None
-        asked = DesiredSubscriptions(address, wanted, Secret(SECRET.decode()), dict(known))
-        return await events.subscribe(shop.upkeep(), shop.secrets, asked)
+        asked_desired_subscriptions = DesiredSubscriptions(
+            address, expected, Secret(SECRET.decode()), dict(known_by_name)
+        )
+        return await events.subscribe(shop.upkeep(), shop.secrets, asked_desired_subscriptions)
 
     async def make() -> str:
         for row in await keep(*native):
             held(row.outcome is SubscriptionOutcome.ACTIVE, f"{row.native}: {row.reason}")
-            known[row.native] = row.remote_id
-        return f"{len(known)} topics"
+            known_by_name[row.native] = row.remote_id
+        return f"{len(known_by_name)} topics"
 
     async def mend() -> None:
-        await shop.call("PUT", f"webhooks/{known['order.updated']}", {"status": "disabled"})
+        await shop.call("PUT", f"webhooks/{known_by_name['order.updated']}", {"status": "disabled"})
         mended = [row.native for row in await keep(*native) if row.repaired]
         held(mended == ["order.updated"], f"mended {mended}")
 
     async def remove() -> None:
         await keep()
-        known.clear()
-        left = await shop.call("GET", "webhooks", per_page="100")
-        held(not any(row["delivery_url"] == address for row in left), "some are left")
+        known_by_name.clear()
+        remaining = await shop.call("GET", "webhooks", per_page="100")
+        held(not any(row["delivery_url"] == address for row in remaining), "some are left")
 
     await table.row("webhooks made", make)
-    if known:
+    if known_by_name:
         await table.row("webhooks switched off are mended", mend)
         if receiver is None:
             table.add("deliveries", None, "the shop cannot reach this machine")
         else:
-            await _delivered(shop, things, table, receiver, known)
+            await _delivered(shop, things, table, receiver, known_by_name)
     await table.row("webhooks removed", remove)
 
 
 async def _delivered(
-    shop: Shop, things: Things, table: Table, receiver: Receiver, known: dict[str, str]
+    shop: Shop, things: Things, table: Table, receiver: Receiver, known_by_name: dict[str, str]
 ) -> None:
     """Pings and one signed delivery; without any the shop could not reach us, which is no fault of it."""
     row = {"regular_price": "10.50"}
     await shop.call("PUT", f"products/{things.made['product']}", row)
     waited = 0.0
-    while waited < DELIVERY_WAIT_S and not any("x-wc-webhook-topic" in each[0] for each in receiver.arrived):
+    while waited < DELIVERY_WAIT_S and not any("x-wc-webhook-topic" in item[0] for item in receiver.arrived):
         await shop.clock.sleep(0.25)
         waited += 0.25
     await shop.call("PUT", f"products/{things.made['product']}", {"regular_price": "10.00"})
     if not receiver.arrived:
         table.add("deliveries", None, "none arrived: the shop cannot reach this machine")
         return
-    hooks = {number: native for native, number in known.items()}
+    hooks = {number: native for native, number in known_by_name.items()}
     verdicts = []
     events = shop.connector.events
     assert events is not None
@@ -345,10 +351,10 @@ async def _delivered(
         signed.feed(body)
         raw = RawBody(body, len(body), hashlib.sha256(body).hexdigest(), signed)
         verdicts.append(events.verify_event(headers, raw, EventSecrets(None, hooks)))
-    pings = sum(isinstance(each, PingDelivery) for each in verdicts)
-    good = sum(isinstance(each, VerifiedDelivery) for each in verdicts)
+    pings = sum(isinstance(verdict, PingDelivery) for verdict in verdicts)
+    good = sum(isinstance(each_verdict, VerifiedDelivery) for each_verdict in verdicts)
     others = [
-        type(each).__name__ for each in verdicts if not isinstance(each, PingDelivery | VerifiedDelivery)
+        type(entry).__name__ for entry in verdicts if not isinstance(entry, PingDelivery | VerifiedDelivery)
     ]
     table.add("pings", pings > 0, f"{pings} arrived")
     if good or others:

@@ -54,14 +54,14 @@ class Shop:
     async def all(self, op: ReadOp[P, I], params: P) -> list[I]:
         """The items of a read, of its first pages when there are many."""
         pages: AsyncIterator[RecordPage[I]] = self.reader().read(op, params)
-        found: list[I] = []
+        collected: list[I] = []
         count = 0
         async for page in pages:
-            found += page.items
+            collected += page.items
             count += 1
             if count == MOST_PAGES:
                 break
-        return found
+        return collected
 
     def plan(self, name: str, *asks: Any) -> PlannedChanges:
         """What an operation works out."""
@@ -162,15 +162,15 @@ class Things:
             "attributes": [attribute],
         }
         self.made["parent"] = str((await call("POST", "products", parent))["id"])
-        for size, own in (("S", {"manage_stock": True, "stock_quantity": 3}), ("M", {})):
+        for size, own_values in (("S", {"manage_stock": True, "stock_quantity": 3}), ("M", {})):
             row = {
                 "regular_price": "20.00",
                 "sku": f"{mark}-{size}",
                 "attributes": [{"name": "Size", "option": size}],
-                **own,
+                **own_values,
             }
-            made = await call("POST", f"products/{self.made['parent']}/variations", row)
-            self.made[f"variation {size}"] = str(made["id"])
+            created = await call("POST", f"products/{self.made['parent']}/variations", row)
+            self.made[f"variation {size}"] = str(created["id"])
         person = {"email": f"{mark}@example.com", "first_name": "Steward", "last_name": mark}
         self.made["customer"] = str((await call("POST", "customers", person))["id"])
         order = {
@@ -182,33 +182,33 @@ class Things:
 
     async def remove(self) -> list[str]:
         """Removes all of it for good, found by its mark whatever was noted; what is left, in words."""
-        left: list[str] = []
+        remaining: list[str] = []
         for path in ("orders", "products", "customers", "products/tags"):
             try:
                 for row in await self._found(path):
                     await self.shop.call("DELETE", f"{path}/{row['id']}", force="true")
             except (RuntimeError, httpx.HTTPError) as error:
-                left.append(f"{path} named {self.mark}: {error}")
-        return left
+                remaining.append(f"{path} named {self.mark}: {error}")
+        return remaining
 
     async def _found(self, path: str) -> list[Any]:
         """Everything of ours under `path`; those noted as made are looked at as well."""
         status = {"status": "any"} if path in ("orders", "products") else {}
         role = {"role": "all"} if path == "customers" else {}
-        found = await self.shop.call("GET", path, search=self.mark, per_page="100", **status, **role)
+        outcome = await self.shop.call("GET", path, search=self.mark, per_page="100", **status, **role)
         kinds = {"orders": ("order",), "products": ("product", "parent"), "customers": ("customer",)}
-        known = {int(self.made[kind]) for kind in kinds.get(path, ()) if kind in self.made}
-        for number in known - {row["id"] for row in found}:
+        known_items = {int(self.made[kind]) for kind in kinds.get(path, ()) if kind in self.made}
+        for number in known_items - {row["id"] for row in outcome}:
             answer = await self.shop.raw.get(f"wp-json/wc/v3/{path}/{number}")
             if answer.status_code == 200:
-                found.append(answer.json())
-        return [row for row in found if row["id"] in known or self.mark in str(row)]
+                outcome.append(answer.json())
+        return [row for row in outcome if row["id"] in known_items or self.mark in str(row)]
 
 
 async def counts(shop: Shop) -> dict[str, int]:
     """How many there are of what the trial touches, by the shop's own totals."""
-    found: dict[str, int] = {}
+    results: dict[str, int] = {}
     for path in ("products", "orders", "customers", "products/tags", "webhooks"):
         answer = await shop.raw.get(f"wp-json/wc/v3/{path}", params={"per_page": "1", "_fields": "id"})
-        found[path] = int(answer.headers.get("x-wp-total", "-1"))
-    return found
+        results[path] = int(answer.headers.get("x-wp-total", "-1"))
+    return results

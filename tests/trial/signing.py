@@ -20,11 +20,11 @@ def is_private(url: str) -> bool:
     """Whether every address of the host is private or loopback: where plain http may be chosen."""
     parts = urlsplit(url)
     try:
-        found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+        getaddrinfo = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
     except OSError:
         return False
-    addresses = [ipaddress.ip_address(str(entry[4][0])) for entry in found]
-    return bool(addresses) and all(one.is_private or one.is_loopback for one in addresses)
+    addresses = [ipaddress.ip_address(str(entry[4][0])) for entry in getaddrinfo]
+    return bool(addresses) and all(address.is_private or address.is_loopback for address in addresses)
 
 
 def forwarded(request: httpx.Request) -> None:
@@ -46,9 +46,9 @@ def oauth(key: str, secret: str, *, clock: Clock | None = None) -> Sign:
             ("oauth_signature_method", "HMAC-SHA256"),
             ("oauth_timestamp", str(int(times.now().timestamp()))),
         ]
-        made = signature(request.method, str(url.copy_with(query=None)), query, secret)
+        new_signature = signature(request.method, str(url.copy_with(query=None)), query, secret)
         request.headers.pop("authorization", None)
-        signed = urlencode([*query, ("oauth_signature", made)], quote_via=quote)
+        signed = urlencode([*query, ("oauth_signature", new_signature)], quote_via=quote)
         request.url = url.copy_with(query=signed.encode("ascii"))
 
     return sign

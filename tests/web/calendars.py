@@ -15,10 +15,10 @@ from tests.web.site import WebSite
 async def coming(web: WebSite, automation: str, **query: Any) -> list[dict[str, Any]]:
     """The automation's rows as the service answers them."""
     owner = await web.signed("owner")
-    asked = urlencode({"automation_id": automation, "limit": 500, **query})
-    answer = await owner.call("GET", f"/v1/automations/occurrences?{asked}")
-    found: list[dict[str, Any]] = answer["occurrences"]
-    return found
+    asked_urlencode = urlencode({"automation_id": automation, "limit": 500, **query})
+    answer = await owner.call("GET", f"/v1/automations/occurrences?{asked_urlencode}")
+    occurrences: list[dict[str, Any]] = answer["occurrences"]
+    return occurrences
 
 
 async def ahead(web: WebSite, automation: str) -> list[dict[str, Any]]:
@@ -35,24 +35,26 @@ async def zone_in_daytime(web: WebSite) -> str:
 
 async def in_minutes(web: WebSite, minutes: int = 30) -> dict[str, Any]:
     """A schedule whose next run is so far away, whatever the clock says."""
-    at = await time_of(web) + timedelta(minutes=minutes)
-    return {"schedule": {"cadence": "daily", "run_at": f"{at:%H:%M}"}, "timezone": "UTC"}
+    moment = await time_of(web) + timedelta(minutes=minutes)
+    return {"schedule": {"cadence": "daily", "run_at": f"{moment:%H:%M}"}, "timezone": "UTC"}
 
 
 async def same(web: WebSite, row: dict[str, Any]) -> dict[str, Any]:
     """The run of this slot as it now is."""
     slot = datetime.fromisoformat(row["slot_at"])
     around = {"from": slot - timedelta(days=2), "to": slot + timedelta(days=9)}
-    rows = await coming(web, row["automation_id"], **{name: at.isoformat() for name, at in around.items()})
-    return next(one for one in rows if one["slot_at"] == row["slot_at"])
+    rows = await coming(
+        web, row["automation_id"], **{name: moment.isoformat() for name, moment in around.items()}
+    )
+    return next(each_row for each_row in rows if each_row["slot_at"] == row["slot_at"])
 
 
-async def becomes(web: WebSite, row: dict[str, Any], **wanted: Any) -> None:
+async def becomes(web: WebSite, row: dict[str, Any], **expected: Any) -> None:
     """Waits until the run of this slot has these values: a page shows a change before it is answered."""
 
     async def look() -> bool:
         now = await same(web, row)
-        return all(now[name] == value for name, value in wanted.items())
+        return all(now[name] == value for name, value in expected.items())
 
     await eventually(look)
 
@@ -60,8 +62,10 @@ async def becomes(web: WebSite, row: dict[str, Any], **wanted: Any) -> None:
 async def whole(web: WebSite, automation: str) -> dict[str, Any]:
     """The automation as it now is."""
     owner = await web.signed("owner")
-    found: dict[str, Any] = (await owner.call("GET", f"/v1/automations/{automation}"))["automation"]
-    return found
+    found_automation: dict[str, Any] = (await owner.call("GET", f"/v1/automations/{automation}"))[
+        "automation"
+    ]
+    return found_automation
 
 
 async def time_of(web: WebSite) -> datetime:
@@ -114,16 +118,16 @@ async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0)
 
 def sent(request: Request) -> dict[str, Any]:
     """The body of a request."""
-    found: dict[str, Any] = json.loads(request.post_data or "{}")
-    return found
+    record: dict[str, Any] = json.loads(request.post_data or "{}")
+    return record
 
 
 def next_change(zone: str, after: datetime, *, gap: bool) -> datetime:
     """The local midnight of the next day whose clock jumps (`gap`) or repeats."""
-    place = ZoneInfo(zone)
-    day = after.astimezone(place).replace(hour=0, minute=0, second=0, microsecond=0)
+    location = ZoneInfo(zone)
+    day = after.astimezone(location).replace(hour=0, minute=0, second=0, microsecond=0)
     for _ in range(400):
-        following = (day.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=place)
+        following = (day.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=location)
         length = following.astimezone(UTC) - day.astimezone(UTC)
         if length != timedelta(days=1) and (length < timedelta(days=1)) is gap:
             return day

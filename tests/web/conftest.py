@@ -59,8 +59,8 @@ async def looking(browser: Browser, web: WebSite) -> AsyncIterator[Look]:
     """Opens pages as one of the cast; at the end nothing may have been reported by the browser."""
     opened: list[Seen] = []
 
-    async def at(name: str | None, **given: Any) -> Seen:
-        seen = await look(browser, web, name, **given)
+    async def at(name: str | None, **supplied: Any) -> Seen:
+        seen = await look(browser, web, name, **supplied)
         opened.append(seen)
         return seen
 

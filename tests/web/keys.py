@@ -7,25 +7,25 @@ from playwright.async_api import Locator, Page, expect
 MOST_TABS = 120
 
 
-async def tab_to(page: Page, wanted: Locator) -> None:
+async def tab_to(page: Page, expected: Locator) -> None:
     """Presses Tab until this has the focus; fails when the keyboard does not lead there."""
-    await wanted.wait_for()
+    await expected.wait_for()
     for _ in range(MOST_TABS):
-        if await wanted.evaluate("(one) => one === document.activeElement"):
+        if await expected.evaluate("(one) => one === document.activeElement"):
             return
         await page.keyboard.press("Tab")
-    raise AssertionError(f"Tab does not lead to {wanted}")
+    raise AssertionError(f"Tab does not lead to {expected}")
 
 
-async def press(page: Page, wanted: Locator, key: str = "Enter") -> None:
+async def press(page: Page, expected: Locator, key: str = "Enter") -> None:
     """Goes there by Tab and presses the key."""
-    await tab_to(page, wanted)
+    await tab_to(page, expected)
     await page.keyboard.press(key)
 
 
-async def fill(page: Page, wanted: Locator, text: str) -> None:
+async def fill(page: Page, expected: Locator, text: str) -> None:
     """Goes there by Tab and writes over what stands there."""
-    await tab_to(page, wanted)
+    await tab_to(page, expected)
     await page.keyboard.press("Control+a")
     await page.keyboard.type(text)
 
@@ -39,9 +39,9 @@ async def press_both(page: Page, first: str, second: str) -> None:
 _AWAY = "(list, label) => [...list.options].findIndex((one) => one.label === label) - list.selectedIndex"
 
 
-async def choose(page: Page, wanted: Locator, label: str) -> None:
+async def choose(page: Page, expected: Locator, label: str) -> None:
     """Goes to a list by Tab and on to this choice by arrows: what is typed letter by letter hangs on time."""
-    await expect(wanted.locator("option").filter(has_text=label)).to_have_count(1)
-    await tab_to(page, wanted)
-    while away := await wanted.evaluate(_AWAY, label):
+    await expect(expected.locator("option").filter(has_text=label)).to_have_count(1)
+    await tab_to(page, expected)
+    while away := await expected.evaluate(_AWAY, label):
         await page.keyboard.press("ArrowDown" if away > 0 else "ArrowUp")

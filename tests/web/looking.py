@@ -76,11 +76,11 @@ class Seen:
         if not await self.page.evaluate("() => 'axe' in window"):
             await self.page.evaluate(_axe())
         rules = {"runOnly": ["color-contrast"]} if colours else {}
-        asked = {"resultTypes": ["violations"], "preload": False, **rules}
-        found: dict[str, Any] = await self.page.evaluate("(asked) => axe.run(document, asked)", asked)
+        request_body = {"resultTypes": ["violations"], "preload": False, **rules}
+        record: dict[str, Any] = await self.page.evaluate("(asked) => axe.run(document, asked)", request_body)
         return [
             f"{fault['id']}: {node['html'][:160]} {node['failureSummary']}"
-            for fault in found["violations"]
+            for fault in record["violations"]
             if fault["impact"] in ("serious", "critical") or fault["id"] == "region"
             for node in fault["nodes"]
         ]
@@ -136,7 +136,7 @@ class Seen:
 
     def listen(self) -> None:
         """Collects errors, dialogs, reports of the page policy, and requests to other hosts."""
-        self.page.on("console", lambda one: one.type == "error" and self._heard("console", one.text))
+        self.page.on("console", lambda item: item.type == "error" and self._heard("console", item.text))
         self.page.on("pageerror", lambda error: self._heard("error", str(error)))
         self.page.on("request", self._asked)
         self.page.on("dialog", self._asking)
@@ -202,5 +202,5 @@ def _axe() -> str:
 @cache
 def manifest() -> dict[str, Any]:
     """What the build consists of."""
-    found: dict[str, Any] = json.loads((ROOT / "steward/static/manifest.json").read_text("utf-8"))
-    return found
+    record: dict[str, Any] = json.loads((ROOT / "steward/static/manifest.json").read_text("utf-8"))
+    return record

@@ -17,20 +17,22 @@ def _keys(web: WebSite) -> tuple[str, str]:
 
 
 async def _batch(web: WebSite, path: str, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
-    for at in range(0, len(items), AT_ONCE):
-        part = list(items[at : at + AT_ONCE])
+    created_items: list[dict[str, Any]] = []
+    for index in range(0, len(items), AT_ONCE):
+        part = list(items[index : index + AT_ONCE])
         answer = await web.site.world.post(f"{SHOP}/{path}/batch", json={"create": part}, auth=_keys(web))
         assert answer.status_code == 200, answer.text
-        made += answer.json()["create"]
-    assert all("error" not in one for one in made), [one for one in made if "error" in one][:3]
-    return made
+        created_items += answer.json()["create"]
+    assert all("error" not in record for record in created_items), [
+        entry for entry in created_items if "error" in entry
+    ][:3]
+    return created_items
 
 
 async def sold_out(web: WebSite, names: Sequence[str]) -> tuple[str, list[str]]:
     """Sold-out products of these names, all with one new tag: the tag and the products' ids."""
     tag = f"only-{next(_NUMBERS)}"
-    [kept] = await _batch(web, "products/tags", [{"name": tag}])
+    [stored] = await _batch(web, "products/tags", [{"name": tag}])
     items = [
         {
             "name": name,
@@ -38,11 +40,11 @@ async def sold_out(web: WebSite, names: Sequence[str]) -> tuple[str, list[str]]:
             "manage_stock": True,
             "stock_quantity": 0,
             "status": "publish",
-            "tags": [{"id": kept["id"]}],
+            "tags": [{"id": stored["id"]}],
         }
         for number, name in enumerate(names)
     ]
-    return tag, [str(one["id"]) for one in await _batch(web, "products", items)]
+    return tag, [str(record["id"]) for record in await _batch(web, "products", items)]
 
 
 async def hiding(web: WebSite, name: str, products: Sequence[str], **changes: Any) -> dict[str, Any]:
@@ -56,7 +58,7 @@ async def hiding(web: WebSite, name: str, products: Sequence[str], **changes: An
 async def hidden(web: WebSite) -> set[str]:
     """The ids of the products the shop no longer shows."""
     state = (await web.site.world.get("/sandbox/state")).json()
-    return {str(one["id"]) for one in state["products"] if one["catalog_visibility"] == "hidden"}
+    return {str(product["id"]) for product in state["products"] if product["catalog_visibility"] == "hidden"}
 
 
 async def sheet(web: WebSite, spreadsheet: str) -> int:
@@ -64,9 +66,9 @@ async def sheet(web: WebSite, spreadsheet: str) -> int:
     owner = await web.signed("owner")
     name = f"Sheet {spreadsheet}"
     there = (await owner.call("GET", "/app/connections?limit=200"))["connections"]
-    found: list[int] = [one["integration_id"] for one in there if one["name"] == name]
-    if found:
-        return found[0]
+    integration_ids: list[int] = [item["integration_id"] for item in there if item["name"] == name]
+    if integration_ids:
+        return integration_ids[0]
     account = web.site.sandbox.facts["spreadsheet"]["service_account"]
     settings = {"service_account": account, "spreadsheet_id": spreadsheet}
     body = {"kind": "spreadsheet", "name": name, "settings": settings}
@@ -76,21 +78,24 @@ async def sheet(web: WebSite, spreadsheet: str) -> int:
 
 async def pricing(web: WebSite, name: str) -> dict[str, Any]:
     """An automation that takes prices from the pretend sheet: ten of them differ."""
-    made = await sheet(web, "sheet-prices")
-    given = {
-        "sheet": {"integration_id": made, "tab": "Prices"},
+    new_sheet = await sheet(web, "sheet-prices")
+    supplied_values = {
+        "sheet": {"integration_id": new_sheet, "tab": "Prices"},
         "sku_column": "SKU",
         "price_column": "Price",
     }
     return await web.automation(
-        name, template_id="price-update-from-spreadsheet", inputs=given, schedule={"cadence": "manual"}
+        name,
+        template_id="price-update-from-spreadsheet",
+        inputs=supplied_values,
+        schedule={"cadence": "manual"},
     )
 
 
 async def ordered(web: WebSite) -> dict[str, str]:
     """The shop's orders: id to status."""
     state = (await web.site.world.get("/sandbox/state")).json()
-    return {str(one["id"]): one["status"] for one in state["orders"]}
+    return {str(order["id"]): order["status"] for order in state["orders"]}
 
 
 async def written(web: WebSite) -> int:

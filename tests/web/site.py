@@ -91,18 +91,18 @@ class WebSite:
             "integration_id": self.site.store,
             **changes,
         }
-        made: dict[str, Any] = (await owner.call("POST", "/v1/automations", body))["automation"]
-        return made
+        new_automation: dict[str, Any] = (await owner.call("POST", "/v1/automations", body))["automation"]
+        return new_automation
 
     async def put_away(self) -> None:
         """Archives the automations a test leaves: none of another test's becomes due or waits beside it."""
         owner = await self.signed("owner")
         path = "/v1/automations"
-        left = await owner.call("GET", f"{path}?state=draft,active,paused&limit=200")
-        for one in left["automations"]:
+        remaining = await owner.call("GET", f"{path}?state=draft,active,paused&limit=200")
+        for each_automation in remaining["automations"]:
             answer = await owner.client.post(
-                f"{path}/{one['id']}/archive",
-                json={"version": one["version"]},
+                f"{path}/{each_automation['id']}/archive",
+                json={"version": each_automation["version"]},
                 headers={"Cookie": f"steward={owner.cookie}", "X-CSRF-Token": owner.csrf},
             )
             # Anyone who is slower, this or the service, the next test's own automations are not these.
@@ -125,7 +125,7 @@ async def open_web_site(
 ) -> AsyncIterator[WebSite]:
     """The whole of it, ended afterwards."""
     database = f"sqlite:///{folder / 'steward.db'}"
-    given = {
+    supplied_values = {
         "STEWARD_TRUSTED_PROXIES": "127.0.0.0/8",
         "STEWARD_IMPORTS_KEPT": "20",  # few fill the allowance
         # However long other tests take between two of the browser's.
@@ -136,7 +136,7 @@ async def open_web_site(
         "STEWARD_OUTBOUND_TIMEOUT_SECONDS": "30",
         **settings,
     }
-    async with open_site(database, folder, private_hosts=private_hosts, **given) as site:
+    async with open_site(database, folder, private_hosts=private_hosts, **supplied_values) as site:
         web = WebSite(site)
         try:
             for name, role in ROLES.items():

@@ -21,10 +21,10 @@ from tests.web.site import WebSite
 
 async def _waiting(web: WebSite, name: str, products: int = 1) -> tuple[dict[str, Any], dict[str, Any]]:
     """An automation with a run that waits with so many changes."""
-    made = await hiding(web, name, [f"{name} {number:02}" for number in range(products)])
-    run = await web.run(made["id"], f"key {name}".replace(" ", "-"))
+    automation = await hiding(web, name, [f"{name} {number:02}" for number in range(products)])
+    run = await web.run(automation["id"], f"key {name}".replace(" ", "-"))
     assert run["status"] == "waiting_approval"
-    return made, run
+    return automation, run
 
 
 async def _opened(seen: Seen, run: dict[str, Any]) -> Page:
@@ -41,7 +41,7 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
 
     See docs/design/web.md#approvals.
     """
-    made, run = await _waiting(web, "Leave out", 40)
+    created, run = await _waiting(web, "Leave out", 40)
     seen = await looking("approver")
     page = await _opened(seen, run)
     approve = page.locator("[data-approve] button")
@@ -67,9 +67,9 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await web.site.reaches(run["id"], "succeeded")
     await expect(page.get_by_role("button", name="Run again")).to_be_visible()
-    assert await hidden(web) & set(made["ids"]) == set(made["ids"][3:])
+    assert await hidden(web) & set(created["ids"]) == set(created["ids"][3:])
     changes = await web.site.changes(run["id"])
-    assert [one["outcome"] for one in changes] == ["declined"] * 3 + ["applied"] * 37
+    assert [change["outcome"] for change in changes] == ["declined"] * 3 + ["applied"] * 37
     await page.get_by_role("link", name="Changes 40").click()
     await expect(_row(page, "Leave out 01").first).to_contain_text("Left out")
     await expect(_row(page, "Leave out 03").first).to_contain_text("Made")
@@ -77,21 +77,21 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
 
 async def test_of_two_deciders_the_second_sees_what_the_first_decided(looking: Look, web: WebSite) -> None:
     """A stale approval approves nothing and loads anew. See docs/design/web.md#approvals."""
-    made, run = await _waiting(web, "Two deciders", 2)
+    created, run = await _waiting(web, "Two deciders", 2)
     seen = await looking("approver")
     page = await _opened(seen, run)
     approve = page.locator("[data-approve] button")
     await expect(approve).to_have_text("Approve 2 changes")
-    asked = (await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}"))["approval"]
+    approval = (await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}"))["approval"]
     await web.site.call(
-        "POST", f"/v1/automations/approvals/{run['approval_id']}/reject", {"version": asked["version"]}
+        "POST", f"/v1/automations/approvals/{run['approval_id']}/reject", {"version": approval["version"]}
     )
     await approve.click()
     await expect(page.get_by_text("The changes are no longer the ones shown").first).to_be_visible()
     await expect(page.get_by_text("Rejected by The Owner")).to_be_visible()
     await expect(approve).to_have_count(0)
     await expect(_row(page, "Two deciders 00").first).to_contain_text("Left out")
-    assert not await hidden(web) & set(made["ids"])
+    assert not await hidden(web) & set(created["ids"])
 
 
 async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -> None:
@@ -99,7 +99,7 @@ async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -
 
     See docs/design/web.md#approvals.
     """
-    made, run = await _waiting(web, "Reject", 2)
+    created, run = await _waiting(web, "Reject", 2)
     seen = await looking("approver", size="phone")
     page = await _opened(seen, run)
     await expect(page.locator("[data-approve] button")).to_have_text("Approve 2 changes")
@@ -111,7 +111,7 @@ async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -
     await question.get_by_role("button", name="Reject all").click()
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await expect(page.get_by_text("Stopped", exact=True).first).to_be_visible()
-    assert not await hidden(web) & set(made["ids"])
+    assert not await hidden(web) & set(created["ids"])
 
 
 _IN_SIGHT = """() => {
@@ -131,8 +131,8 @@ async def test_a_phone_shows_eight_changes_and_approves_within_reach(looking: Lo
     See docs/design/web.md#approvals.
     """
     hostile = ["Tea\u200b with \u202e signs nobody sees " * 3, "A" * 120, "<img src=x onerror=alert(1)>"]
-    made = await hiding(web, "On a phone", [*hostile, *(f"Phone {number:02}" for number in range(20))])
-    run = await web.run(made["id"], "on-a-phone")
+    automation = await hiding(web, "On a phone", [*hostile, *(f"Phone {number:02}" for number in range(20))])
+    run = await web.run(automation["id"], "on-a-phone")
     seen = await looking("approver", size="phone")
     page = await _opened(seen, run)
     approve = page.locator("[data-approve] button")
@@ -155,7 +155,7 @@ async def test_a_phone_shows_eight_changes_and_approves_within_reach(looking: Lo
     await approve.click()
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await web.site.reaches(run["id"], "succeeded")
-    assert len(await hidden(web) & set(made["ids"])) == 22
+    assert len(await hidden(web) & set(automation["ids"])) == 22
 
 
 async def test_prices_are_summed_up_and_narrowed_by_their_plot(looking: Look, web: WebSite) -> None:
@@ -163,8 +163,8 @@ async def test_prices_are_summed_up_and_narrowed_by_their_plot(looking: Look, we
 
     See docs/design/web.md#approvals.
     """
-    made = await pricing(web, "Prices on desk")
-    run = await web.run(made["id"], "prices-on-desk")
+    new_pricing = await pricing(web, "Prices on desk")
+    run = await web.run(new_pricing["id"], "prices-on-desk")
     seen = await looking("approver")
     page = await _opened(seen, run)
     await expect(page.get_by_text("6 down, 4 up, median −5 %, largest −20 %")).to_be_visible()
@@ -196,12 +196,12 @@ async def test_a_member_sees_everything_and_is_told_whom_to_ask(looking: Look, w
     assert (await web.site.run(run["id"]))["status"] == "waiting_approval"
 
 
-def _ends(web: WebSite, approval: str, at: datetime) -> None:
+def _ends(web: WebSite, approval: str, moment: datetime) -> None:
     """Lets an approval end then, as if it had been asked for so much earlier."""
     file = web.site.env["STEWARD_DATABASE_URL"].removeprefix("sqlite:///")
     with sqlite3.connect(file, timeout=30) as database:
-        kept = database.execute("SELECT expires_at FROM approvals WHERE id = ?", (approval,)).fetchone()[0]
-        moved = wire_time(at) if isinstance(kept, str) else int(at.timestamp() * 1000)
+        stored = database.execute("SELECT expires_at FROM approvals WHERE id = ?", (approval,)).fetchone()[0]
+        moved = wire_time(moment) if isinstance(stored, str) else int(moment.timestamp() * 1000)
         # The run waits exactly as long.
         for table, key in (("approvals", "id"), ("runs", "approval_id")):
             database.execute(f"UPDATE {table} SET expires_at = ? WHERE {key} = ?", (moved, approval))
@@ -212,7 +212,7 @@ async def test_an_approval_that_runs_out_while_it_is_open_is_counted_and_told(
     looking: Look, web: WebSite
 ) -> None:
     """A live count in the last hour; then nothing can be decided. See docs/design/web.md#approvals."""
-    made, run = await _waiting(web, "Runs out")
+    created, run = await _waiting(web, "Runs out")
     _ends(web, run["approval_id"], CLOCK.now() + timedelta(minutes=50))
     seen = await looking("approver")
     await seen.page.clock.install()
@@ -225,7 +225,7 @@ async def test_an_approval_that_runs_out_while_it_is_open_is_counted_and_told(
     await page.clock.fast_forward(15_000)
     await expect(page.get_by_text("Nobody decided in time; nothing was changed.")).to_be_visible()
     await expect(page.locator("[data-approve] button")).to_have_count(0)
-    assert not await hidden(web) & set(made["ids"])
+    assert not await hidden(web) & set(created["ids"])
 
 
 async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
@@ -235,12 +235,12 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
 
     See docs/design/web.md#approvals.
     """
-    made = await hiding(web, "Queue one", ["Queue one a", "Queue one b"])
+    automation = await hiding(web, "Queue one", ["Queue one a", "Queue one b"])
     other = await hiding(web, "Queue two", ["Queue two a"])
-    runs = [await web.run(one["id"], f"queue-{at}") for at, one in enumerate((made, other))]
+    runs = [await web.run(record["id"], f"queue-{index}") for index, record in enumerate((automation, other))]
     seen = await looking("approver")
     page = seen.page
-    await seen.open(f"/approvals?automation={made['id']}")
+    await seen.open(f"/approvals?automation={automation['id']}")
     row = page.get_by_role("table", name="Waiting").get_by_role("row").filter(has_text="Queue one")
     await expect(row).to_contain_text("2 to hide")
     await expect(row).to_contain_text("3 days left")
@@ -249,12 +249,12 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     # What other tests left waiting is put aside; these two are what is decided here.
     approvals = (await web.site.call("GET", "/v1/automations/approvals?limit=200"))["approvals"]
     mine = {run["approval_id"] for run in runs}
-    for one in approvals:
-        if one["id"] not in mine:
-            path = f"/v1/automations/approvals/{one['id']}/reject"
-            await web.site.call("POST", path, {"version": one["version"]})
+    for approval in approvals:
+        if approval["id"] not in mine:
+            path = f"/v1/automations/approvals/{approval['id']}/reject"
+            await web.site.call("POST", path, {"version": approval["version"]})
     sent: list[Any] = []
-    page.on("request", lambda one: one.method == "POST" and sent.append((one.url, one.post_data)))
+    page.on("request", lambda item: item.method == "POST" and sent.append((item.url, item.post_data)))
     await seen.open("/approvals/review")
     await expect(page.locator("[data-approve] button")).to_have_text("Approve 3 changes")
     await expect(page.get_by_role("rowheader").filter(has_text="Queue two")).to_contain_text("1 change")
@@ -268,9 +268,9 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     assert [url.split("/")[-2] for url, _ in sent] == [run["approval_id"] for run in runs]
     assert all(json.loads(body)["change_hash"] for _, body in sent)
     await web.site.reaches(runs[1]["id"], "succeeded")
-    assert await hidden(web) & {*made["ids"], *other["ids"]} == set(other["ids"])
+    assert await hidden(web) & {*automation["ids"], *other["ids"]} == set(other["ids"])
     # What was decided stands below what waits, with who decided.
-    third = await web.run(made["id"], "queue-third")
+    third = await web.run(automation["id"], "queue-third")
     await seen.open("/approvals?decided=1")
     tables = page.get_by_role("table")
     await expect(tables.first.get_by_role("row").filter(has_text="Queue one")).to_have_count(1)
@@ -281,7 +281,7 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     assert await seen.judged("approvals") == []
     assert await cut_off(seen) == []
     # All that wait can be rejected at once, too.
-    await seen.open(f"/approvals/review?automation={made['id']}")
+    await seen.open(f"/approvals/review?automation={automation['id']}")
     await expect(page.locator("[data-approve] button")).to_have_text("Approve 2 changes")
     await page.get_by_role("button", name="Reject all").click()
     question = page.get_by_role("dialog", name="Reject all 2 changes?")

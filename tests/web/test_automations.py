@@ -43,7 +43,7 @@ async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Loo
 
     See docs/design/web.md#tests and docs/design/web.md#schedule-editor.
     """
-    made = await web.automation("To schedule", timezone="Europe/Berlin")
+    automation = await web.automation("To schedule", timezone="Europe/Berlin")
     owner = await web.signed("owner")
     soon = await time_of(web) + timedelta(days=2)
     gap, fold = (next_change("Europe/Berlin", soon, gap=gap) for gap in (True, False))
@@ -61,16 +61,16 @@ async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Loo
     seen = await looking("member", zone="America/New_York")
     page = seen.page
     heard: list[Response] = []
-    page.on("response", lambda one: heard.append(one) if one.url.endswith(PREVIEW) else None)
-    await seen.open(f"/automations/{made['id']}/schedule")
+    page.on("response", lambda item: heard.append(item) if item.url.endswith(PREVIEW) else None)
+    await seen.open(f"/automations/{automation['id']}/schedule")
     for schedule, note in cases:
-        told = await owner.call("POST", PREVIEW, {"schedule": schedule, "timezone": "Europe/Berlin"})
+        actual = await owner.call("POST", PREVIEW, {"schedule": schedule, "timezone": "Europe/Berlin"})
         await _choose(page, schedule)
-        await expect(page.get_by_text(told["words"], exact=True)).to_be_visible()
+        await expect(page.get_by_text(actual["words"], exact=True)).to_be_visible()
         runs = page.get_by_role("list", name="Next runs")
         # What the page was answered: an hour may have ended since the same was asked above.
         answered = (await heard[-1].json())["data"]
-        assert answered["words"] == told["words"]
+        assert answered["words"] == actual["words"]
         assert await runs.locator("time").evaluate_all("(all) => all.map((one) => one.dateTime)") == [
             run["slot_at"] for run in answered["next"]
         ]
@@ -84,11 +84,11 @@ async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: 
 
     See docs/design/web.md#tests and docs/design/web.md#schedule-editor.
     """
-    made = await web.automation("To refuse", timezone="Europe/Berlin")
+    automation = await web.automation("To refuse", timezone="Europe/Berlin")
     past = (await time_of(web) - timedelta(days=3)).astimezone(ZoneInfo("Europe/Berlin"))
     seen = await looking("member")
     page = seen.page
-    await seen.open(f"/automations/{made['id']}/schedule")
+    await seen.open(f"/automations/{automation['id']}/schedule")
     await page.get_by_text("Every day at 06:00 (Europe/Berlin)").wait_for()
     await _choose(page, {"cadence": "once", "run_at": "06:00", "date": f"{past:%Y-%m-%d}"})
     date = page.get_by_label("Date", exact=True)
@@ -96,7 +96,7 @@ async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: 
     await expect(page.get_by_text("These were the runs before")).to_be_visible()
     await page.get_by_role("button", name="Save changes").click()
     await expect(page.get_by_text("One field needs another value.")).to_be_visible()
-    assert (await whole(web, made["id"]))["version"] == 1
+    assert (await whole(web, automation["id"]))["version"] == 1
     await _choose(page, {"cadence": "daily", "run_at": "06:00"})
     zone = page.get_by_label("Zone")
     await zone.fill("Kiritimati")
@@ -105,7 +105,7 @@ async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: 
     await expect(page.get_by_text("The clock time stays: 06:00, now in Kiritimati.")).to_be_visible()
     await page.get_by_role("button", name="Save changes").click()
     await expect(page.get_by_role("group", name="Changes")).to_be_hidden()
-    now = await whole(web, made["id"])
+    now = await whole(web, automation["id"])
     assert (now["timezone"], now["schedule"]["run_at"]) == ("Pacific/Kiritimati", "06:00")
 
 
@@ -114,32 +114,32 @@ async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> 
 
     See docs/design/web.md#tests.
     """
-    made = await web.automation("Changed by two")
-    path = f"/v1/automations/{made['id']}"
+    automation = await web.automation("Changed by two")
+    path = f"/v1/automations/{automation['id']}"
     owner = await web.signed("owner")
     seen = await looking("member")
     page = seen.page
-    await seen.open(f"/automations/{made['id']}/schedule")
+    await seen.open(f"/automations/{automation['id']}/schedule")
     await page.get_by_label("Time", exact=True).fill("08:40")
-    theirs = {**made["schedule"], "run_at": "10:10"}
+    theirs = {**automation["schedule"], "run_at": "10:10"}
     await owner.call("PATCH", path, {"version": 1, "name": "Changed by one", "schedule": theirs})
     await page.get_by_role("button", name="Save changes").click()
-    asked = page.get_by_role("dialog", name="Changed by somebody else in the meantime")
-    mine = asked.get_by_role("row", name="Schedule")
+    question = page.get_by_role("dialog", name="Changed by somebody else in the meantime")
+    mine = question.get_by_role("row", name="Schedule")
     await expect(mine).to_contain_text("Every day at 08:40")
     await expect(mine).to_contain_text("Every day at 10:10")
-    await expect(asked.get_by_role("row", name="Name")).to_contain_text("Changed by one")
-    await asked.get_by_role("button", name="Put mine on top").click()
-    await expect(asked).to_be_hidden()
-    now = await whole(web, made["id"])
+    await expect(question.get_by_role("row", name="Name")).to_contain_text("Changed by one")
+    await question.get_by_role("button", name="Put mine on top").click()
+    await expect(question).to_be_hidden()
+    now = await whole(web, automation["id"])
     assert (now["version"], now["name"], now["schedule"]["run_at"]) == (3, "Changed by one", "08:40")
 
     await page.get_by_label("Time", exact=True).fill("09:50")
     await owner.call("PATCH", path, {"version": 3, "schedule": {**theirs, "run_at": "11:11"}})
     await page.get_by_role("button", name="Save changes").click()
-    await asked.get_by_role("button", name="Keep theirs").click()
+    await question.get_by_role("button", name="Keep theirs").click()
     await expect(page.get_by_label("Time", exact=True)).to_have_value("11:11")
-    assert (await whole(web, made["id"]))["version"] == 4
+    assert (await whole(web, automation["id"]))["version"] == 4
     await page.get_by_role("link", name="Versions").click()
     history = page.get_by_role("list", name="What was changed")
     await expect(history).to_contain_text("Every day at 10:10 →becomes Every day at 08:40")
@@ -151,10 +151,10 @@ async def test_an_automation_goes_through_its_states(looking: Look, web: WebSite
 
     See docs/design/web.md#automation.
     """
-    made = await web.automation("Through its states", schedule={"cadence": "daily", "run_at": "06:00"})
+    automation = await web.automation("Through its states", schedule={"cadence": "daily", "run_at": "06:00"})
     seen = await looking("member")
     page = seen.page
-    await seen.open(f"/automations/{made['id']}")
+    await seen.open(f"/automations/{automation['id']}")
     await page.get_by_role("button", name="Pause automation").click()
     await expect(page.get_by_text("Paused: it has no coming runs.")).to_be_visible()
     await page.get_by_role("button", name="Undo").click()
@@ -172,7 +172,7 @@ async def test_an_automation_goes_through_its_states(looking: Look, web: WebSite
     await question.get_by_role("button", name="Archive automation").click()
     await page.get_by_role("button", name="Restore automation").click()
     await expect(page.get_by_role("button", name="Resume automation")).to_be_visible()
-    assert (await whole(web, made["id"]))["state"] == "paused"
+    assert (await whole(web, automation["id"]))["state"] == "paused"
     await page.get_by_role("button", name="Run as test").click()
     await expect(page.get_by_text("TEST: changes nothing")).to_be_visible()
 
@@ -182,7 +182,7 @@ async def test_the_list_is_searched_filtered_and_acted_on(looking: Look, web: We
 
     See docs/design/web.md#automations-list.
     """
-    kept = await web.automation("Needle <b>in</b> hay", schedule={"cadence": "every_6_hours"})
+    stored_automation = await web.automation("Needle <b>in</b> hay", schedule={"cadence": "every_6_hours"})
     gone = await web.automation("Needle put away")
     owner = await web.signed("owner")
     await owner.call("POST", f"/v1/automations/{gone['id']}/archive", {})
@@ -201,7 +201,7 @@ async def test_the_list_is_searched_filtered_and_acted_on(looking: Look, web: We
     await page.keyboard.press("m")
     await page.get_by_role("button", name="Pause", exact=True).press("Enter")
     await expect(rows).to_contain_text("Paused")
-    assert (await whole(web, kept["id"]))["state"] == "paused"
+    assert (await whole(web, stored_automation["id"]))["state"] == "paused"
     await page.get_by_label("State").select_option("archived")
     await expect(rows).to_contain_text("Needle put away")
     await page.get_by_label("State").select_option("draft")

@@ -40,15 +40,15 @@ async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebS
 
     See docs/design/web.md#tests.
     """
-    made = await web.automation("To drag", timezone="America/New_York", schedule=WEEKLY)
-    row = (await ahead(web, made["id"]))[0]
+    automation = await web.automation("To drag", timezone="America/New_York", schedule=WEEKLY)
+    row = (await ahead(web, automation["id"]))[0]
     day = local(row["run_at"], "Europe/Berlin").date()
     seen = await looking("member")
     page = seen.page
-    await seen.open(f"/calendar?view=month&date={day}&automation={made['id']}")
+    await seen.open(f"/calendar?view=month&date={day}&automation={automation['id']}")
     chip = page.locator(f"[data-run='{key_of(row)}']")
     moves: list[Request] = []
-    page.on("request", lambda one: moves.append(one) if one.url.endswith("/move") else None)
+    page.on("request", lambda item: moves.append(item) if item.url.endswith("/move") else None)
 
     # It shows that it can be dragged, and where it would go: at its time in New York, on the viewer's clock.
     await expect(chip).to_have_css("cursor", "grab")
@@ -75,7 +75,7 @@ async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebS
     await expect(page.get_by_role("region", name="Notes").get_by_text("To drag moved to")).to_be_visible()
     await expect(chip).to_have_attribute("data-day", str(day + timedelta(days=1)))
     then = await same(web, row)
-    before, after = (local(one["run_at"], "America/New_York") for one in (row, then))
+    before, after = (local(record["run_at"], "America/New_York") for record in (row, then))
     assert after.replace(tzinfo=None) - before.replace(tzinfo=None) == timedelta(days=1)
     assert then["moved_from"] == row["run_at"]
     body = sent(moves[0])
@@ -93,12 +93,12 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     See docs/design/web.md#tests.
     """
     schedule = {**WEEKLY, "run_at": "02:30"}
-    made = await web.automation("To shift", timezone="America/New_York", schedule=schedule)
-    row = (await ahead(web, made["id"]))[0]
+    automation = await web.automation("To shift", timezone="America/New_York", schedule=schedule)
+    row = (await ahead(web, automation["id"]))[0]
     day = local(row["run_at"], "Europe/Berlin").date()
     seen = await looking("member")
     page = seen.page
-    await seen.open(f"/calendar?view=week&date={day}&automation={made['id']}")
+    await seen.open(f"/calendar?view=week&date={day}&automation={automation['id']}")
     chip = page.locator(f"[data-run='{key_of(row)}']")
     # Half an hour is tall enough for the words of its run (docs/design/web.md#accessibility).
     tall = """(run) => {
@@ -112,8 +112,8 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     await drag(page, chip, down=2 * half_hour)
     dialog = page.get_by_role("dialog", name="To shift")
     await dialog.get_by_label("This and later").check()
-    told = local(row["run_at"], "America/New_York") + timedelta(hours=1)
-    rule = f"every Wednesday at {told:%H:%M}"
+    actual = local(row["run_at"], "America/New_York") + timedelta(hours=1)
+    rule = f"every Wednesday at {actual:%H:%M}"
     await expect(dialog).to_contain_text(f"Later runs: {rule}, New York; earlier ones stay.")
     async with page.expect_request("**/move") as asked:
         await dialog.get_by_role("button", name="Move this and later").click()
@@ -121,10 +121,10 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     note = page.get_by_role("region", name="Notes").get_by_text("later runs with it: Every Wednesday")
     await expect(note).to_contain_text("Before: Every Wednesday at 02:30.")
     await expect(page.get_by_role("button", name="Undo")).to_be_hidden()
-    now = await whole(web, made["id"])
-    assert now["schedule"]["run_at"] == f"{told:%H:%M}"
-    runs = [datetime.fromisoformat(one["run_at"]) for one in await coming(web, made["id"])]
-    assert told in runs
+    now = await whole(web, automation["id"])
+    assert now["schedule"]["run_at"] == f"{actual:%H:%M}"
+    runs = [datetime.fromisoformat(record["run_at"]) for record in await coming(web, automation["id"])]
+    assert actual in runs
 
 
 async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look, web: WebSite) -> None:
@@ -132,12 +132,12 @@ async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look,
 
     See docs/design/web.md#tests.
     """
-    made = await web.automation("By keys", schedule={"cadence": "daily", "run_at": "11:00"})
-    rows = await ahead(web, made["id"])
+    automation = await web.automation("By keys", schedule={"cadence": "daily", "run_at": "11:00"})
+    rows = await ahead(web, automation["id"])
     day = local(rows[1]["run_at"], "Europe/Berlin").date()
     seen = await looking("member")
     page = seen.page
-    await seen.open(f"/calendar?view=week&date={day}&automation={made['id']}")
+    await seen.open(f"/calendar?view=week&date={day}&automation={automation['id']}")
     await page.locator("[data-run]").first.wait_for()
     await page.get_by_role("heading", name="Calendar").focus()
     await page.keyboard.press("ArrowRight")
@@ -185,11 +185,11 @@ async def test_a_phone_opens_the_list_and_moves_by_the_dialog(looking: Look, web
 
     See docs/design/web.md#small-screens and docs/design/web.md#tests.
     """
-    made = await web.automation("On a phone", schedule={"cadence": "daily", "run_at": "10:00"})
-    rows = await ahead(web, made["id"])
+    automation = await web.automation("On a phone", schedule={"cadence": "daily", "run_at": "10:00"})
+    rows = await ahead(web, automation["id"])
     seen = await looking("member", size="phone")
     page = seen.page
-    await seen.open(f"/calendar?automation={made['id']}")
+    await seen.open(f"/calendar?automation={automation['id']}")
     await expect(page.get_by_role("button", name="List")).to_have_attribute("aria-pressed", "true")
     link = page.locator(f"[data-run='{key_of(rows[1])}']")
     await link.tap()
@@ -219,18 +219,18 @@ async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
     seen = await looking("member", zone=viewer)
     now = await time_of(web)
     for gap in (True, False):
-        place, at, day = next(
-            (place, at, day)
-            for place, at in PLACES
-            if (day := next_change(place, now + timedelta(days=8), gap=gap)) < now + timedelta(days=350)
+        location, timestamp, day = next(
+            (path, at, day)
+            for path, at in PLACES
+            if (day := next_change(path, now + timedelta(days=8), gap=gap)) < now + timedelta(days=350)
         )
-        schedule = {"cadence": "daily", "run_at": at}
-        made = await web.automation(f"{place} from {viewer}", timezone=place, schedule=schedule)
-        spread = timedelta(minutes=(await whole(web, made["id"]))["spread_minutes"])
-        hour, minute = map(int, at.split(":"))
+        schedule = {"cadence": "daily", "run_at": timestamp}
+        automation = await web.automation(f"{location} from {viewer}", timezone=location, schedule=schedule)
+        spread = timedelta(minutes=(await whole(web, automation["id"]))["spread_minutes"])
+        hour, minute = map(int, timestamp.split(":"))
         runs = [
             (day.replace(tzinfo=None) + timedelta(days=by, hours=hour, minutes=minute))
-            .replace(tzinfo=ZoneInfo(place), fold=0)
+            .replace(tzinfo=ZoneInfo(location), fold=0)
             .astimezone(UTC)
             + spread
             for by in range(-9, 10)
@@ -238,27 +238,27 @@ async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
         shown_on = day.astimezone(ZoneInfo(viewer)).date()
         monday = shown_on - timedelta(days=shown_on.weekday())
         there = [run.astimezone(ZoneInfo(viewer)) for run in runs]
-        expected = [f"{one:%Y-%m-%d %H:%M}" for one in there if 0 <= (one.date() - monday).days < 7]
-        await seen.open(f"/calendar?view=week&date={shown_on}&automation={made['id']}")
+        expected = [f"{item:%Y-%m-%d %H:%M}" for item in there if 0 <= (item.date() - monday).days < 7]
+        await seen.open(f"/calendar?view=week&date={shown_on}&automation={automation['id']}")
         chips = seen.page.locator("[data-run]")
         await expect(chips).to_have_count(len(expected))
-        found = await chips.evaluate_all(
+        outcome = await chips.evaluate_all(
             "(all) => all.map((one) => one.dataset.day + ' ' + one.querySelector('time').textContent)"
         )
-        assert sorted(found) == expected
-        city = place.partition("/")[2]
+        assert sorted(outcome) == expected
+        city = location.partition("/")[2]
         await expect(chips.first).to_have_attribute("aria-label", re.compile(f"in {city}"))
 
 
 async def test_a_run_is_skipped_and_taken_back_but_not_far_ahead(looking: Look, web: WebSite) -> None:
     """Skip, un-skip by the list; a projected run says why not. See docs/design/web.md#tests."""
-    made = await web.automation("To leave", schedule={"cadence": "daily", "run_at": "12:00"})
-    near = (await ahead(web, made["id"]))[0]
-    rows = await coming(web, made["id"], to=(await time_of(web) + timedelta(days=40)).isoformat())
+    automation = await web.automation("To leave", schedule={"cadence": "daily", "run_at": "12:00"})
+    near = (await ahead(web, automation["id"]))[0]
+    rows = await coming(web, automation["id"], to=(await time_of(web) + timedelta(days=40)).isoformat())
     far = next(row for row in rows if row["projected"])
     seen = await looking("member")
     page = seen.page
-    await seen.open(f"/calendar?view=list&automation={made['id']}")
+    await seen.open(f"/calendar?view=list&automation={automation['id']}")
     line = page.locator("[data-row]").filter(has=page.locator(f"[data-run='{key_of(near)}']"))
     await line.get_by_role("button", name="Skip").click()
     await expect(line).to_contain_text("Skipped by a person")
@@ -267,7 +267,7 @@ async def test_a_run_is_skipped_and_taken_back_but_not_far_ahead(looking: Look, 
     await expect(line.get_by_role("button", name="Skip")).to_be_visible()
     await becomes(web, near, state="pending")
     day = local(far["run_at"], "Europe/Berlin").date()
-    await seen.open(f"/calendar?view=list&date={day}&automation={made['id']}&run={key_of(far)}")
+    await seen.open(f"/calendar?view=list&date={day}&automation={automation['id']}&run={key_of(far)}")
     dialog = page.get_by_role("dialog", name="To leave")
     await expect(dialog).to_contain_text("Expected")
     skip = dialog.get_by_role("button", name="Skip this run")
@@ -279,15 +279,17 @@ async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, 
 
     See docs/design/web.md#tests and docs/design/web.md#rules-for-every-screen.
     """
-    made = await web.automation("Queued meanwhile", schedule={"cadence": "daily", "run_at": "12:00"})
-    row = (await ahead(web, made["id"]))[0]
+    automation = await web.automation("Queued meanwhile", schedule={"cadence": "daily", "run_at": "12:00"})
+    row = (await ahead(web, automation["id"]))[0]
     # Soon, and what the page will have read is how the move left it.
     read = [await moved(web, row, await time_of(web) + timedelta(seconds=5))]
     assert read[0]["state"] == "pending"
 
     async def queued() -> bool:
         past = (await time_of(web) - timedelta(hours=1)).isoformat()
-        return any(one["state"] == "queued" for one in await coming(web, made["id"], **{"from": past}))
+        return any(
+            record["state"] == "queued" for record in await coming(web, automation["id"], **{"from": past})
+        )
 
     await eventually(queued)
     seen = await looking("member")
@@ -305,7 +307,7 @@ async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, 
 
     await page.route("**/v1/automations/occurrences?*", answer)
     day = local(read[0]["run_at"], "Europe/Berlin").date()
-    await seen.open(f"/calendar?view=list&date={day}&automation={made['id']}")
+    await seen.open(f"/calendar?view=list&date={day}&automation={automation['id']}")
     line = page.locator("[data-row]").filter(has=page.locator(f"[data-run='{key_of(row)}']"))
     await line.get_by_role("button", name="Skip").click()
     await expect(page.locator(".problem")).to_be_visible()
@@ -315,20 +317,20 @@ async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, 
 
 async def test_a_move_of_somebody_else_is_asked_about(looking: Look, web: WebSite) -> None:
     """What is mine, what is current, and mine on top. See docs/design/web.md#rules-for-every-screen."""
-    made = await web.automation("Moved by two", schedule={"cadence": "daily", "run_at": "13:00"})
-    row = (await ahead(web, made["id"]))[1]
+    automation = await web.automation("Moved by two", schedule={"cadence": "daily", "run_at": "13:00"})
+    row = (await ahead(web, automation["id"]))[1]
     seen = await looking("member")
     page = seen.page
-    await seen.open(f"/calendar?view=list&automation={made['id']}&run={key_of(row)}")
+    await seen.open(f"/calendar?view=list&automation={automation['id']}&run={key_of(row)}")
     dialog = page.get_by_role("dialog", name="Moved by two")
     await dialog.get_by_label("Time").fill("14:00")
     theirs = datetime.fromisoformat(row["run_at"]) + timedelta(hours=3)
     await moved(web, row, theirs)
     await dialog.get_by_role("button", name="Move this run").click()
-    asked = page.get_by_role("dialog", name="Changed by somebody else in the meantime")
-    await expect(asked).to_contain_text(f"{theirs.astimezone(ZoneInfo('Europe/Berlin')):%H:%M}")
-    await asked.get_by_role("button", name="Put mine on top").click()
-    await expect(asked).to_be_hidden()
+    question = page.get_by_role("dialog", name="Changed by somebody else in the meantime")
+    await expect(question).to_contain_text(f"{theirs.astimezone(ZoneInfo('Europe/Berlin')):%H:%M}")
+    await question.get_by_role("button", name="Put mine on top").click()
+    await expect(question).to_be_hidden()
     await becomes(web, row, version=2)
     now = await same(web, row)
     assert local(now["run_at"], "Europe/Berlin").strftime("%H:%M") == "14:00"

@@ -14,12 +14,12 @@ from tests.web.site import WebSite
 async def test_arrows_walk_the_month_and_carry_a_run_to_another_day(looking: Look, web: WebSite) -> None:
     """Days and weeks by arrows, also into the next month; a carried run asks as a dropped one does."""
     schedule = {"cadence": "weekly", "run_at": "10:00", "day_of_week": 3}
-    made = await web.automation("Carried", schedule=schedule)
-    row = (await ahead(web, made["id"]))[0]
+    automation = await web.automation("Carried", schedule=schedule)
+    row = (await ahead(web, automation["id"]))[0]
     day = local(row["run_at"], "Europe/Berlin").date()
     seen = await looking("member")
     page = seen.page
-    await seen.open(f"/calendar?view=month&date={day}&automation={made['id']}")
+    await seen.open(f"/calendar?view=month&date={day}&automation={automation['id']}")
     chip = page.locator(f"[data-run='{key_of(row)}']")
     await expect(chip).to_be_visible()
     await page.get_by_role("heading", name="Calendar").focus()
@@ -80,7 +80,7 @@ async def test_a_calendar_that_is_read_anew_keeps_chips_focus_and_scroll(
     row = (await ahead(web, automations[0]["id"]))[1]
     day = local(row["run_at"], "Europe/Berlin").date()
     rows = await ahead(web, automations[1]["id"])
-    beside = next(one for one in rows if local(one["run_at"], "Europe/Berlin").date() == day)
+    beside = next(each_row for each_row in rows if local(each_row["run_at"], "Europe/Berlin").date() == day)
     seen = await looking("member")
     page = seen.page
     await page.clock.install(time=await time_of(web))

@@ -62,9 +62,9 @@ async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_li
 
 async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSite) -> None:
     """D14: dots a day, the chosen day's runs beneath, a week of three days from today; nothing is cut off."""
-    made = await web.automation("On the phone", schedule={"cadence": "daily", "run_at": "23:55"})
+    automation = await web.automation("On the phone", schedule={"cadence": "daily", "run_at": "23:55"})
     await web.automation("Hourly too", schedule={"cadence": "hourly"})
-    await web.run(made["id"], "on-the-phone")
+    await web.run(automation["id"], "on-the-phone")
     zone = await zone_in_daytime(web)
     today = local((await time_of(web)).isoformat(), zone).date()
     seen = await looking("member", size="phone", zone=zone)
@@ -74,17 +74,17 @@ async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSi
     await expect(pressed).to_have_attribute("data-day", str(today))
     await expect(pressed).to_have_accessible_name(re.compile(r"1 waiting for approval"))
     await expect(page.get_by_role("heading", name=re.compile("^Today, "))).to_be_visible()
-    own = page.get_by_role("listitem").filter(has_text="On the phone").filter(has_text="by hand")
-    await expect(own).to_be_visible()
+    own_value = page.get_by_role("listitem").filter(has_text="On the phone").filter(has_text="by hand")
+    await expect(own_value).to_be_visible()
     other = page.locator(f"button[data-day='{today + timedelta(days=1)}']")
     if await other.count():
         await other.tap()
         await expect(other).to_have_attribute("aria-pressed", "true")
-        await expect(own).to_be_hidden()
+        await expect(own_value).to_be_hidden()
     faults = await seen.judged("calendar-month-phone")
 
     await page.set_viewport_size({"width": 390, "height": 844})
-    await seen.open(f"/calendar?view=week&automation={made['id']}")
+    await seen.open(f"/calendar?view=week&automation={automation['id']}")
     heads = page.locator(".ec-header time")
     await expect(heads).to_have_count(3)
     await expect(heads.first).to_have_attribute("datetime", str(today))

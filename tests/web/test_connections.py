@@ -71,7 +71,7 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
 
     teams = int(page.url.rsplit("/", 1)[1])
     inputs = {"threshold": 1, "teams": {"integration_id": teams}}
-    made = await web.automation("Alert of the ops", template_id="low-stock-alert", inputs=inputs)
+    automation = await web.automation("Alert of the ops", template_id="low-stock-alert", inputs=inputs)
     await page.reload()
     await expect(page.get_by_role("list").get_by_text("Alert of the ops")).to_be_visible()
     await page.get_by_role("button", name="Rename").click()
@@ -79,12 +79,12 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
     await page.get_by_role("button", name="Rename connection").click()
     await expect(page.get_by_role("heading", name="Shop floor", level=1)).to_be_visible()
     await page.get_by_role("button", name="Disconnect", exact=True).click()
-    asked = page.get_by_role("dialog", name="Disconnect Shop floor?")
-    await expect(asked).to_contain_text("1 automation will be paused")
-    await expect(asked).to_contain_text("Alert of the ops")
-    await asked.get_by_role("button", name="Disconnect and erase its keys").click()
+    dialog = page.get_by_role("dialog", name="Disconnect Shop floor?")
+    await expect(dialog).to_contain_text("1 automation will be paused")
+    await expect(dialog).to_contain_text("Alert of the ops")
+    await dialog.get_by_role("button", name="Disconnect and erase its keys").click()
     await expect(page.get_by_text("Disconnected", exact=True)).to_be_visible()
-    after = (await owner.call("GET", f"/v1/automations/{made['id']}"))["automation"]
+    after = (await owner.call("GET", f"/v1/automations/{automation['id']}"))["automation"]
     assert (after["state"], after["paused_by"]) == ("paused", "system")
 
     assert not await heard.holds(secret.rpartition("sig=")[2])

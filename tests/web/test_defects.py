@@ -15,9 +15,9 @@ NO_SUCH = "0" * 25 + "1"
 
 async def test_a_mended_failure_goes_and_one_under_check_is_named(looking: Look, web: WebSite) -> None:
     """D2, D3 and D21: one row an automation, and no "Every connection works" beside a refused key."""
-    made = await hiding(web, "Refused key", ["Refused a"], schedule={"cadence": "hourly"})
+    automation = await hiding(web, "Refused key", ["Refused a"], schedule={"cadence": "hourly"})
     await web.site.fault(method="GET", path="/wp-json/**", kind="status", status=401, count=1, body={})
-    failed = await web.run(made["id"], "refused-key")
+    failed = await web.run(automation["id"], "refused-key")
     assert failed["status"] == "failed", failed
     seen = await looking("owner")
     page = seen.page
@@ -45,14 +45,14 @@ async def test_a_mended_failure_goes_and_one_under_check_is_named(looking: Look,
     await expect(page.get_by_text("Every connection works")).to_have_count(0)
     coming = page.get_by_role("table", name="Next runs").get_by_role("row").filter(has_text="Refused key")
     await expect(coming).to_have_count(1)
-    mended = await web.run(made["id"], "mended")
+    mended = await web.run(automation["id"], "mended")
     await page.unroute_all(behavior="wait")
     await page.reload()
     await expect(page.get_by_role("table", name="Approvals waiting")).to_contain_text("Refused key")
     await expect(row).to_have_count(0)
     path = f"/v1/automations/approvals/{mended['approval_id']}"
-    asked = (await web.site.call("GET", path))["approval"]
-    body = {"version": asked["version"], "change_hash": asked["change_hash"], "except": []}
+    approval = (await web.site.call("GET", path))["approval"]
+    body = {"version": approval["version"], "change_hash": approval["change_hash"], "except": []}
     await web.site.call("POST", f"{path}/approve", body)
     await web.site.reaches(mended["id"], "succeeded")
     await page.reload()
@@ -63,8 +63,8 @@ async def test_a_mended_failure_goes_and_one_under_check_is_named(looking: Look,
 
 async def test_decided_approvals_stand_below_and_name_who_decided(looking: Look, web: WebSite) -> None:
     """D10, and the columns of what waits."""
-    made = await hiding(web, "Waits above", ["Above a"])
-    await web.run(made["id"], "waits-above")
+    automation = await hiding(web, "Waits above", ["Above a"])
+    await web.run(automation["id"], "waits-above")
     other = await hiding(web, "Decided below", ["Below a"])
     run = await web.run(other["id"], "decided-below")
     approver = await web.signed("approver")
@@ -122,8 +122,8 @@ _WRAPPED = """() => [...document.querySelectorAll('main td')].flatMap((cell) => 
 
 async def test_short_words_of_a_table_stay_on_one_line(looking: Look, web: WebSite) -> None:
     """D11: lengths and stores do not wrap, so that rows do not grow."""
-    made = await web.automation("Wraps nothing", **await in_minutes(web))
-    await web.run(made["id"], "wraps-nothing", mode="test")
+    automation = await web.automation("Wraps nothing", **await in_minutes(web))
+    await web.run(automation["id"], "wraps-nothing", mode="test")
     seen = await looking("member")
     page = seen.page
     for path, table, words in (

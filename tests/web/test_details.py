@@ -9,7 +9,7 @@ from tests.web.site import WebSite
 
 async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -> None:
     """D9 and D22: the run now dialog, the region of notes; choosing several, a copy."""
-    made = await web.automation("To detail", **await in_minutes(web))
+    automation = await web.automation("To detail", **await in_minutes(web))
     seen = await looking("owner")
     page = seen.page
     await seen.open("/automations")
@@ -30,8 +30,8 @@ async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -
     await expect(page.get_by_role("heading", name="To detail (copy)")).to_be_visible()
     owner = await web.signed("owner")
     copies = (await owner.call("GET", "/v1/automations?q=To%20detail%20(copy)"))["automations"]
-    assert [(one["template_id"], one["schedule"]) for one in copies] == [
-        (made["template_id"], made["schedule"])
+    assert [(item["template_id"], item["schedule"]) for item in copies] == [
+        (automation["template_id"], automation["schedule"])
     ]
 
 
@@ -88,12 +88,12 @@ async def test_a_wrong_password_is_heard_as_it_is_shown(looking: Look) -> None:
 
 async def test_a_strip_on_a_phone_begins_where_its_line_does(looking: Look, web: WebSite) -> None:
     """One run of thirty is not drawn at the end of the room for all of them."""
-    made = await web.automation("Ran once")
-    await web.run(made["id"], "ran-once")
+    automation = await web.automation("Ran once")
+    await web.run(automation["id"], "ran-once")
     seen = await looking("member", size="phone")
     await seen.open("/automations")
     row = seen.page.get_by_role("row").filter(has_text="Ran once")
-    left = "(one) => one.getBoundingClientRect().left"
-    strip = await row.locator("svg.strip g").first.evaluate(left)
-    name = await row.get_by_role("link", name="Ran once").first.evaluate(left)
+    remaining = "(one) => one.getBoundingClientRect().left"
+    strip = await row.locator("svg.strip g").first.evaluate(remaining)
+    name = await row.get_by_role("link", name="Ran once").first.evaluate(remaining)
     assert abs(strip - name) < 6

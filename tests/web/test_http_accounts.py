@@ -60,8 +60,8 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
 
     sign_in = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
     ask = node("Ask", "httpRequest", 4.2, {"url": f"https://{host}/orders", **sign_in, "options": {}})
-    kept = await kept_import(web, chain(ask, name=f"Asks {size}"), f"Asks {size}")
-    await seen.open(f"/imports/{kept['id']}?view=run")
+    stored = await kept_import(web, chain(ask, name=f"Asks {size}"), f"Asks {size}")
+    await seen.open(f"/imports/{stored['id']}?view=run")
     bound = page.get_by_role("list", name="Steps that need a connection")
     await expect(bound.get_by_text(f"for {host}", exact=False)).to_be_visible()
     await expect(bound.get_by_label("Connection of Ask")).to_have_value(str(account))
@@ -69,9 +69,12 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
     await page.get_by_role("button", name="Make automation").click()
     await page.wait_for_url("**/automations/*")
     made_id = page.url.rsplit("/", 1)[1]
-    made = (await owner.call("GET", f"/v1/automations/{made_id}"))["automation"]
-    assert (made["accounts"], made["bindings"]) == ({"Ask": {"integration_id": account}}, {})
-    assert made["readiness"] == {"ready": True, "missing": [], "unconfigured": [], "unbound": []}
+    new_automation = (await owner.call("GET", f"/v1/automations/{made_id}"))["automation"]
+    assert (new_automation["accounts"], new_automation["bindings"]) == (
+        {"Ask": {"integration_id": account}},
+        {},
+    )
+    assert new_automation["readiness"] == {"ready": True, "missing": [], "unconfigured": [], "unbound": []}
 
     await seen.open(f"/automations/{made_id}/steps")
     await page.get_by_label("Connection of Ask").select_option(str(another))

@@ -52,7 +52,7 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     owner = await web.signed("owner")
     await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
     member = await web.signed("member")
-    kept = (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"]
+    imports = (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"]
     seen = await looking("member")
     page = seen.page
     await seen.open("/imports/new")
@@ -62,7 +62,7 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
         page.get_by_text("1 step would change the store; 2 steps would send something.")
     ).to_be_visible()
     await expect(page.get_by_label("n8n")).to_be_checked()
-    assert (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"] == kept
+    assert (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"] == imports
     # The graph is fetched by itself; what is chosen in it is chosen in the list, and the other way round.
     drawn = page.locator(".svelte-flow__node")
     await expect(drawn).to_have_count(5)
@@ -94,15 +94,14 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     await expect(runs.get_by_text("Sends", exact=True)).to_have_count(2)
     await page.get_by_role("button", name="Make automation").click()
     await page.wait_for_url("**/automations/*")
-    made = (await web.site.call("GET", f"/v1/automations/{page.url.rsplit('/', 1)[1]}"))["automation"]
-    assert (made["kind"], made["name"], made["send_mode"]) == ("workflow", "Morning rows", "send")
-    assert (made["schedule"]["cadence"], made["schedule"]["run_at"]) == ("daily", "08:30")
-    assert made["integration_id"] == web.site.store
-    assert made["readiness"]["ready"] is True
-    assert made["bindings"] == {
-        "Log": {"integration_id": account, "kind": "spreadsheet", "target": None},
-        "Copy": {"integration_id": account, "kind": "spreadsheet", "target": None},
-    }
+    automation = (await web.site.call("GET", f"/v1/automations/{page.url.rsplit('/', 1)[1]}"))["automation"]
+    assert (automation["kind"], automation["name"]) == ("workflow", "Morning rows")
+    assert automation["send_mode"] == "send"
+    assert (automation["schedule"]["cadence"], automation["schedule"]["run_at"]) == ("daily", "08:30")
+    assert automation["integration_id"] == web.site.store
+    assert automation["readiness"]["ready"] is True
+    account_of_step = {"integration_id": account, "kind": "spreadsheet", "target": None}
+    assert automation["bindings"] == {"Log": account_of_step, "Copy": account_of_step}
 
 
 async def test_what_cannot_run_says_which_step_and_why_and_stays_off(looking: Look, web: WebSite) -> None:
@@ -186,33 +185,33 @@ async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: 
     See docs/design/web.md#imports and docs/design/imports-verdict.md#verdict.
     """
     member = await web.signed("member")
-    shown = {}
+    displayed = {}
     for name, step in (("Tagged", http(2)), ("Fetched", task(2, FLOW + "fetch::orders", query=""))):
         sent = {"source": "store_flow", "name": name, "content": flow(began(), step)}
-        shown[name] = (await member.call("POST", IMPORTS, sent))["import"]
+        displayed[name] = (await member.call("POST", IMPORTS, sent))["import"]
     seen = await looking("member")
     stores = seen.page.get_by_role("list", name="On your stores")
-    await seen.open(f"/imports/{shown['Tagged']['id']}")
+    await seen.open(f"/imports/{displayed['Tagged']['id']}")
     await expect(stores.get_by_text("it can run").first).to_be_visible()
-    await seen.open(f"/imports/{shown['Fetched']['id']}")
+    await seen.open(f"/imports/{displayed['Fetched']['id']}")
     await expect(stores.get_by_text("no counterpart in WooCommerce").first).to_be_visible()
     # D4: the verdict is that of the organization's own stores; nothing is made for one that lacks a step.
     await expect(
         seen.page.get_by_text("Can run on a Shopify store; not on The shop (1 step)")
     ).to_be_visible()
     # The step is marked as well; the list judges by no store.
-    await seen.open(f"/imports/{shown['Fetched']['id']}?view=steps")
+    await seen.open(f"/imports/{displayed['Fetched']['id']}?view=steps")
     steps = seen.page.get_by_role("main")
     await expect(steps.get_by_text("Cannot run").first).to_be_visible()
     await seen.open("/imports")
     row = seen.page.get_by_role("row").filter(has_text="Fetched")
     await expect(row.get_by_text("Can run on a Shopify store")).to_be_visible()
-    await seen.open(f"/imports/{shown['Fetched']['id']}?view=run")
+    await seen.open(f"/imports/{displayed['Fetched']['id']}?view=run")
     # The only store there is chooses itself.
     make = seen.page.get_by_role("button", name="Make automation")
     await expect(make).to_have_accessible_description(re.compile("no counterpart for 1 step"))
-    for made in shown.values():
-        await member.call("DELETE", f"{IMPORTS}/{made['id']}")
+    for created in displayed.values():
+        await member.call("DELETE", f"{IMPORTS}/{created['id']}")
     # So is one that is not kept yet.
     await seen.open("/imports/new")
     await _drop(seen.page, flow(began(), task(2, FLOW + "fetch::orders", query="")))
@@ -231,8 +230,8 @@ async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_g
     allowed = (await member.call("GET", "/v1/automations/status"))["limits"]["imports_allowed"]
     there = (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"]
     plain = [
-        await kept_import(web, chain(node(f"N{at}", "noOp", 1, {})), f"Kept {at}")
-        for at in range(allowed - len(there))
+        await kept_import(web, chain(node(f"N{index}", "noOp", 1, {})), f"Kept {index}")
+        for index in range(allowed - len(there))
     ]
     await seen.open("/imports/new")
     await _drop(page, json.dumps(chain(code("Large", "x" * (2 * 1024 * 1024)))))
@@ -254,8 +253,8 @@ async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_g
     await page.get_by_role("button", name="Keep this import").click()
     await expect(page.get_by_role("heading", name="One more")).to_be_visible()
     last = page.url.rsplit("/", 1)[1]
-    for one in [*plain[1:], {"id": last}]:
-        await member.call("DELETE", f"{IMPORTS}/{one['id']}")
+    for record in [*plain[1:], {"id": last}]:
+        await member.call("DELETE", f"{IMPORTS}/{record['id']}")
 
 
 async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite) -> None:
@@ -266,12 +265,12 @@ async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite) ->
     export = morning("Looked at")
     export["nodes"].append(node("Told by chat", "fluxCapacitor", 2, {}))
     export["connections"]["Copy"] = {"main": [[{"node": "Told by chat", "type": "main", "index": 0}]]}
-    made = await kept_import(web, export, "Looked at")
+    created = await kept_import(web, export, "Looked at")
     seen = await looking("member")
     faults: list[str] = []
     for view, drawn in (("report", 0), ("steps&step=Log", 6), ("run", 0)):
         await seen.page.set_viewport_size({"width": 1280, "height": 800})
-        await seen.open(f"/imports/{made['id']}?view={view}")
+        await seen.open(f"/imports/{created['id']}?view={view}")
         await expect(seen.page.locator(".svelte-flow__node")).to_have_count(drawn)
         await seen.settled()
         faults += await seen.judged(f"import-{view.partition('&')[0]}")

@@ -16,17 +16,17 @@ ASKED = {"older_than_hours": 1, "statuses": ["pending", "on_hold"]}
 async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSite) -> None:
     """A wrong number sends nothing; a lost answer keeps what was typed. See docs/design/web.md#approvals."""
     schedule = {"cadence": "manual"}
-    made = await web.automation(
+    automation = await web.automation(
         "Cancel unpaid", template_id="cancel-unpaid-orders", inputs=ASKED, schedule=schedule
     )
-    run = await web.run(made["id"], "cancel-unpaid")
+    run = await web.run(automation["id"], "cancel-unpaid")
     changes = await web.site.changes(run["id"])
     number = len(changes)
     assert number > 2, "the pretend shop has hardly an unpaid order"
     seen = await looking("approver")
     page = seen.page
     sent: list[str] = []
-    page.on("request", lambda one: sent.append(one.url) if one.method == "POST" else None)
+    page.on("request", lambda item: sent.append(item.url) if item.method == "POST" else None)
     await seen.open(f"/approvals/{run['approval_id']}")
     approve = page.locator("[data-approve] button")
     await expect(approve).to_have_text(f"Approve {number} changes")
@@ -38,17 +38,17 @@ async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSi
     await page.keyboard.press("Space")
     await expect(approve).to_have_text(f"Approve {number - 1} changes")
     await press(page, approve)
-    asked = page.get_by_role("dialog", name=f"{number - 1} changes cannot be undone")
-    field = asked.get_by_label("How many cannot be undone")
+    dialog = page.get_by_role("dialog", name=f"{number - 1} changes cannot be undone")
+    field = dialog.get_by_label("How many cannot be undone")
     await expect(field).to_be_focused()
     assert await seen.audit() == []
     for wrong in (str(number), "0", f"{number - 1}0"):
         await page.keyboard.press("Control+a")
         await page.keyboard.type(wrong)
         await page.keyboard.press("Enter")
-        await expect(asked.get_by_role("button", name="Approve")).to_have_attribute("aria-disabled", "true")
+        await expect(dialog.get_by_role("button", name="Approve")).to_have_attribute("aria-disabled", "true")
     await page.keyboard.press("Escape")
-    await expect(asked).to_be_hidden()
+    await expect(dialog).to_be_hidden()
     await expect(approve).to_be_focused()
     assert sent == []
     assert (await web.site.run(run["id"]))["status"] == "waiting_approval"
@@ -62,7 +62,7 @@ async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSi
 
     await page.route("**/approve", lose)
     await page.keyboard.press("Enter")
-    await expect(asked.get_by_text("The service cannot be reached.")).to_be_visible()
+    await expect(dialog.get_by_text("The service cannot be reached.")).to_be_visible()
     await expect(field).to_have_value(str(number - 1))
     await page.unroute("**/approve")
     await tab_to(page, field)
@@ -71,4 +71,5 @@ async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSi
     await web.site.reaches(run["id"], "succeeded")
     assert len(sent) == 2
     there = await ordered(web)
-    assert [there[one["object"]["id"]] == "cancelled" for one in changes] == [False] + [True] * (number - 1)
+    is_cancelled = [there[change["object"]["id"]] == "cancelled" for change in changes]
+    assert is_cancelled == [False] + [True] * (number - 1)

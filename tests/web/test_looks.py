@@ -94,8 +94,8 @@ async def _looked_at(web: WebSite) -> dict[str, Any]:
     await web.automation("Looked at each hour", schedule={"cadence": "hourly"})
     daily = {"cadence": "daily", "run_at": "05:00"}
     await web.automation("Looked at elsewhere", schedule=daily, timezone="America/New_York")
-    made = await web.automation("Looked at")
-    return await web.run(made["id"], f"look-{made['id']}")
+    automation = await web.automation("Looked at")
+    return await web.run(automation["id"], f"look-{automation['id']}")
 
 
 async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite) -> None:

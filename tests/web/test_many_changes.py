@@ -52,11 +52,11 @@ async def test_thousands_of_changes_are_searched_left_out_and_sent_as_shown(
 
     See docs/design/web.md#approvals.
     """
-    made = await hiding(many, "Many", [f"Product {number:04}" for number in range(MANY)])
-    run = await many.run(made["id"], "many")
-    asked = (await many.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}"))["approval"]
+    automation = await hiding(many, "Many", [f"Product {number:04}" for number in range(MANY)])
+    run = await many.run(automation["id"], "many")
+    approval = (await many.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}"))["approval"]
     changes = await many.site.changes(run["id"])
-    assert len(changes) == asked["counts"]["total"] == MANY
+    assert len(changes) == approval["counts"]["total"] == MANY
     page = seen.page
     released = asyncio.Event()
 
@@ -92,11 +92,11 @@ async def test_thousands_of_changes_are_searched_left_out_and_sent_as_shown(
     await expect(page).to_have_url(f"{many.origin}/approvals/{run['approval_id']}?only=left")
     await expect(approve).to_have_text(f"Approve {MANY - 10:,} changes")
     body = await _sent(page)
-    left = [one["id"] for one in changes if one["object"]["label"].startswith(LAST_TEN)]
+    remaining = [change["id"] for change in changes if change["object"]["label"].startswith(LAST_TEN)]
     assert body == {
-        "version": asked["version"],
-        "change_hash": asked["change_hash"],
-        "except": left,
+        "version": approval["version"],
+        "change_hash": approval["change_hash"],
+        "except": remaining,
         "comment": None,
     }
     # Nothing is lost by a lost answer.
@@ -125,10 +125,10 @@ async def test_a_hostile_store_is_shown_as_text_with_marks(seen: Seen, many: Web
     """
     assert len(TEXTS) == 60
     name = "<img src=x onerror=alert(1)>\u202eevil"
-    made = await hiding(many, name, [*TEXTS, LONG])
-    run = await many.run(made["id"], "hostile")
+    automation = await hiding(many, name, [*TEXTS, LONG])
+    run = await many.run(automation["id"], "hostile")
     assert run["status"] == "waiting_approval", run["message"]
-    test = await many.run(made["id"], "hostile-test", mode="test")
+    test = await many.run(automation["id"], "hostile-test", mode="test")
     page = seen.page
     for path in ("/", "/approvals", "/runs", f"/runs/{run['id']}", f"/runs/{test['id']}?tab=result"):
         await seen.open(path)
@@ -138,11 +138,13 @@ async def test_a_hostile_store_is_shown_as_text_with_marks(seen: Seen, many: Web
         await seen.open(path)
         region = page.get_by_role("region", name="Changes")
         await expect(region.locator("[data-at]")).to_have_count(61)
-        shown = await region.locator("[data-at]").evaluate_all("(all) => all.map((row) => row.textContent)")
+        displayed = await region.locator("[data-at]").evaluate_all(
+            "(all) => all.map((row) => row.textContent)"
+        )
         for text in TEXTS:
             sign = next((one for one in UNSEEN if one in text), None)
-            wanted = text if sign is None else text.replace(sign, f"◌[{UNSEEN[sign]}]")
-            assert any(wanted in row for row in shown), (path, wanted)
+            expected = text if sign is None else text.replace(sign, f"◌[{UNSEEN[sign]}]")
+            assert any(expected in row for row in displayed), (path, expected)
     await seen.open(f"/approvals/{run['approval_id']}")
     await expect(page.locator("[data-approve] button")).to_have_text("Approve 61 changes")
     async with page.expect_download() as saved:
@@ -163,8 +165,8 @@ async def test_a_hostile_store_is_shown_as_text_with_marks(seen: Seen, many: Web
 
 async def test_who_started_a_run_does_not_decide_on_it(browser: Browser, many: WebSite) -> None:
     """Told in plain words; what was chosen stays. See docs/design/web.md#approvals."""
-    made = await hiding(many, "Own run", ["Own a", "Own b"])
-    run = await many.run(made["id"], "own-run")
+    automation = await hiding(many, "Own run", ["Own a", "Own b"])
+    run = await many.run(automation["id"], "own-run")
     seen = await look(browser, many, "owner")
     page = seen.page
     await seen.open(f"/approvals/{run['approval_id']}")

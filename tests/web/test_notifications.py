@@ -166,16 +166,16 @@ def _in_database(web: WebSite, sql: str) -> None:
 async def _ask_again(web: WebSite, name: str) -> None:
     """Another automation asks for approval."""
     _in_database(web, "UPDATE messages SET sent_at = sent_at - 3600000")  # the window has passed
-    made = await web.automation(name)
-    run = await web.run(made["id"], made["id"])
+    automation = await web.automation(name)
+    run = await web.run(automation["id"], automation["id"])
     assert run["status"] == "waiting_approval"
 
 
 async def _end_digests(browser: Browser, web: WebSite, script: MailScript) -> None:
     """The address in a digest: opening it changes nothing, its button and a mail program's one click do."""
     approver = await web.signed("approver")
-    path, wanted = "/app/notification-preferences", {"email": {"approvals": "digest"}}
-    await approver.call("PATCH", path, wanted)
+    path, expected = "/app/notification-preferences", {"email": {"approvals": "digest"}}
+    await approver.call("PATCH", path, expected)
     await _ask_again(web, "Asks in a digest")
 
     async def is_collected() -> bool:
@@ -201,7 +201,7 @@ async def _end_digests(browser: Browser, web: WebSite, script: MailScript) -> No
     await button.click()
     await expect(nobody.page.get_by_text("You get no more digests.")).to_be_visible()
     assert await choice() == "off"
-    await approver.call("PATCH", path, wanted)
+    await approver.call("PATCH", path, expected)
     async with httpx.AsyncClient() as program:  # RFC 8058: no cookie, no redirect, one form field
         answer = await program.post(address, data={"List-Unsubscribe": "One-Click"})
     assert (answer.status_code, await choice()) == (200, "off")
@@ -224,9 +224,9 @@ async def _see_that_mail_is_down(seen: Seen, web: WebSite, script: MailScript) -
 
     await eventually(has_waited)
     await seen.open("/")
-    told = seen.page.get_by_role("status").filter(has_text="E-mail is not going out since")
-    await expect(told).to_contain_text("Nothing is lost")
-    await expect(told).to_contain_text("steward doctor")
+    actual = seen.page.get_by_role("status").filter(has_text="E-mail is not going out since")
+    await expect(actual).to_contain_text("Nothing is lost")
+    await expect(actual).to_contain_text("steward doctor")
     assert await seen.judged("mail-is-down") == []
     member = await (await web.signed("member")).call("GET", "/app/inbox")
     assert member["mail_down_since"] is None  # told to owners, who can see to it
@@ -254,9 +254,9 @@ async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Brow
             seen = await look(browser, web, "owner")
             await seen.open("/")
             assert await _run_by_hand(seen.page, "Told by mail") <= 6
-            asked = await _arrived(script, "owner@shop.example", "asks for approval")
+            received_mail = await _arrived(script, "owner@shop.example", "asks for approval")
             await _arrived(script, "approver@shop.example", "asks for approval")
-            await _follow_mail(seen, asked)
+            await _follow_mail(seen, received_mail)
             await seen.open("/account/notifications")
             await expect(seen.page.get_by_text("Everything by e-mail at once.")).to_be_visible()
             await seen.page.get_by_role("button", name="Send me a test mail").click()

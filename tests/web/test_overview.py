@@ -12,8 +12,8 @@ from tests.web.site import WebSite
 
 async def test_what_waits_is_told_with_its_changes_and_expiry(looking: Look, web: WebSite) -> None:
     """Approvals waiting, per automation. See docs/design/web.md#overview."""
-    made = await web.automation("Hide <b>what</b> is gone")
-    run = await web.run(made["id"], "overview-waits")
+    automation = await web.automation("Hide <b>what</b> is gone")
+    run = await web.run(automation["id"], "overview-waits")
     assert run["status"] == "waiting_approval"
     seen = await looking("member", zone="America/New_York")
     await seen.open("/")
@@ -69,20 +69,20 @@ async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSit
 
     See docs/design/web.md#rules-for-every-screen.
     """
-    made = await web.automation("To skip", **await in_minutes(web))
-    [row, *_] = await coming(web, made["id"])
+    automation = await web.automation("To skip", **await in_minutes(web))
+    [row, *_] = await coming(web, automation["id"])
     seen = await looking("member")
     await seen.open("/")
     rows = seen.page.get_by_role("table", name="Next runs").get_by_role("row").filter(has_text="To skip")
-    at = rows.locator("time").first
-    before = await at.get_attribute("datetime")
+    times = rows.locator("time").first
+    before = await times.get_attribute("datetime")
     assert before is not None
     await rows.get_by_role("button", name="Skip the next run of To skip").click()
     await becomes(web, row, state="skipped")
     # The row shows the run after it, or goes when none follows within a day.
     await expect(rows.locator(f"time[datetime='{before}']")).to_have_count(0)
     await seen.page.get_by_role("button", name="Undo").click()
-    await expect(at).to_have_attribute("datetime", before)
+    await expect(times).to_have_attribute("datetime", before)
     await becomes(web, row, state="pending")
 
 
@@ -106,11 +106,11 @@ async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite
     # Above them stand what other tests left to mend: the keys walk through all rows.
     await expect(page.get_by_role("table", name="Next runs").locator("[data-row]")).to_have_count(2)
     await seen.settled()
-    here = """(at) => [...document.querySelectorAll('main [data-row]')]
+    current = """(at) => [...document.querySelectorAll('main [data-row]')]
         .findIndex((row) => row.matches(':focus-within')) === at"""
-    for key, at in (("j", 0), ("j", 1), ("k", 0)):
+    for key, index in (("j", 0), ("j", 1), ("k", 0)):
         await page.keyboard.press(key)
-        await page.wait_for_function(here, arg=at)
+        await page.wait_for_function(current, arg=index)
 
 
 async def test_a_service_that_goes_away_is_told_and_asked_again(looking: Look, web: WebSite) -> None:

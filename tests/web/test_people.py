@@ -86,8 +86,8 @@ async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: 
     await guest.page.get_by_role("button", name="Save the organisation").click()
     await expect(guest.page.get_by_text("The organisation is saved").first).to_be_visible()
     owner = await web.signed("owner")
-    found = (await owner.call("GET", "/app/organization"))["organization"]
-    assert found["send_without_approval"] is False
+    organization = (await owner.call("GET", "/app/organization"))["organization"]
+    assert organization["send_without_approval"] is False
     await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
 
     await page.get_by_role("button", name="Change A Guest").click()
@@ -105,13 +105,13 @@ async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: 
 
 async def _id(web: WebSite, email: str) -> int:
     people = (await (await web.signed("owner")).call("GET", "/app/people"))["people"]
-    found: int = next(one["id"] for one in people if one["email"] == email)
-    return found
+    person: int = next(each_person["id"] for each_person in people if each_person["email"] == email)
+    return person
 
 
 async def test_the_page_of_an_invitation_tells_nothing_of_an_account(looking: Look, web: WebSite) -> None:
     """Anyone who holds the link sees the same page and words, whether or not the address has an account."""
-    shown = []
+    displayed = []
     for email in ("stranger@example.com", "unheard-of@example.com"):
         invited = await (await web.signed("owner")).call(
             "POST", "/app/people", {"email": email, "role": "member"}
@@ -128,8 +128,8 @@ async def test_the_page_of_an_invitation_tells_nothing_of_an_account(looking: Lo
         await expect(page.get_by_text("This is not the password of an account")).to_be_visible()
         await expect(page.get_by_role("button", name="Accept and sign in")).to_be_enabled()
         texts.append(await page.get_by_role("main").inner_text())
-        shown.append(texts)
-    assert shown[0] == shown[1]
+        displayed.append(texts)
+    assert displayed[0] == displayed[1]
 
 
 async def test_switching_leaves_no_record_of_the_other_organisation(looking: Look, web: WebSite) -> None:

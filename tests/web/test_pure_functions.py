@@ -33,12 +33,12 @@ DECIDED_EACH_YEAR = {"Africa/Casablanca", "Africa/El_Aaiun"}
 
 def _changes(zone: ZoneInfo) -> Iterator[tuple[datetime, timedelta]]:
     """Each change of the zone's offset, to the minute, and by how much."""
-    at = FIRST
-    before = at.astimezone(zone).utcoffset()
-    while at < LAST:
-        after = (at + DAY).astimezone(zone).utcoffset()
+    moment = FIRST
+    before = moment.astimezone(zone).utcoffset()
+    while moment < LAST:
+        after = (moment + DAY).astimezone(zone).utcoffset()
         if before is not None and after is not None and after != before:
-            low, high = at, at + DAY
+            low, high = moment, moment + DAY
             while high - low > timedelta(minutes=1):
                 middle = low + (high - low) / 2
                 middle -= timedelta(seconds=middle.second, microseconds=middle.microsecond)
@@ -48,13 +48,13 @@ def _changes(zone: ZoneInfo) -> Iterator[tuple[datetime, timedelta]]:
                 else:
                     high = middle
             yield high, after - before
-        before, at = after, at + DAY
+        before, moment = after, moment + DAY
 
 
 def _cases(name: str) -> Iterator[Case]:
     zone = ZoneInfo(name)
-    for at, by in _changes(zone):
-        wall = (at - abs(by) / 2).astimezone(zone).replace(tzinfo=None)
+    for moment, by in _changes(zone):
+        wall = (moment - abs(by) / 2).astimezone(zone).replace(tzinfo=None)
         for moved in (-abs(by), timedelta(0), abs(by)):
             yield _case(name, zone, wall + moved)
 
@@ -105,13 +105,15 @@ def _of_the_case_files() -> dict[str, Any]:
     return {"TEMPLATES": case_data("templates.json"), "SCHEDULES": worded(), "MOVES": moved_on()}
 
 
-def _assert_vitest_passes(folder: Path, files: Sequence[str], given: Mapping[str, Any]) -> None:
+def _assert_vitest_passes(folder: Path, files: Sequence[str], supplied_values: Mapping[str, Any]) -> None:
     env = dict(os.environ)
-    for name, cases in given.items():
+    for name, cases in supplied_values.items():
         file = cases if isinstance(cases, Path) else folder / f"{name}.json"
         if file is not cases:
             file.write_text(json.dumps(cases))
         env[name] = str(file)
     command = ["node_modules/.bin/vitest", "run", *files]
-    told = subprocess.run(command, cwd=ROOT / "web", env=env, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout + told.stderr
+    completed = subprocess.run(
+        command, cwd=ROOT / "web", env=env, capture_output=True, text=True, check=False
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr

@@ -33,18 +33,18 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
 
     See docs/design/web.md#run and docs/design/web.md#rules-for-every-screen.
     """
-    made = await hiding(web, "Listed", ["Listed a"])
-    test = await web.run(made["id"], "listed", mode="test")
+    automation = await hiding(web, "Listed", ["Listed a"])
+    test = await web.run(automation["id"], "listed", mode="test")
     seen = await looking("member")
     page = seen.page
-    await seen.open(f"/runs?automation={made['id']}")
+    await seen.open(f"/runs?automation={automation['id']}")
     row = page.get_by_role("table", name="Runs").get_by_role("row").filter(has_text="Listed")
     await expect(row).to_have_count(1)
     await expect(row).to_contain_text("TEST")
     await expect(row).to_contain_text(test["summary"]["text"])
     await page.get_by_label("Live or test").select_option("live")
     await expect(page.get_by_text("No run matches the filters.")).to_be_visible()
-    await expect(page).to_have_url(f"{web.origin}/runs?automation={made['id']}&mode=live")
+    await expect(page).to_have_url(f"{web.origin}/runs?automation={automation['id']}&mode=live")
     await page.reload()
     await page.get_by_role("button", name="Show all").last.click()
     # What happened on that day at that hour, on the viewer's clock, as an address and as a file.
@@ -81,10 +81,10 @@ async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebS
 
     See docs/design/web.md#run.
     """
-    made = await hiding(web, "Told apart", [f"Told {number}" for number in range(4)])
-    run = await web.run(made["id"], "told-apart")
+    automation = await hiding(web, "Told apart", [f"Told {number}" for number in range(4)])
+    run = await web.run(automation["id"], "told-apart")
     path = f"/v1/automations/approvals/{run['approval_id']}"
-    asked = (await web.site.call("GET", path))["approval"]
+    approval = (await web.site.call("GET", path))["approval"]
     changes = await web.site.changes(run["id"])
     keys = web.site.sandbox.facts["woocommerce"]
     product = changes[1]["object"]["id"]
@@ -94,10 +94,14 @@ async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebS
         auth=(keys["consumer_key"], keys["consumer_secret"]),
     )
     assert changed.status_code == 200, changed.text
-    body = {"version": asked["version"], "change_hash": asked["change_hash"], "except": [changes[0]["id"]]}
+    body = {
+        "version": approval["version"],
+        "change_hash": approval["change_hash"],
+        "except": [changes[0]["id"]],
+    }
     await web.site.call("POST", f"{path}/approve", body)
     await web.site.reaches(run["id"], "succeeded", "failed")
-    test = await web.run(made["id"], "told-apart-test", mode="test")
+    test = await web.run(automation["id"], "told-apart-test", mode="test")
     seen = await looking("approver")
     page = seen.page
     await seen.open(f"/runs/{run['id']}?tab=changes")
@@ -111,7 +115,7 @@ async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebS
     steps = page.get_by_role("list", name="Steps")
     await expect(steps).to_contain_text("Asked for approval")
     await expect(steps).not_to_contain_text("Waits for approval")
-    again = await web.run(made["id"], "told-apart-again", mode="test")
+    again = await web.run(automation["id"], "told-apart-again", mode="test")
     await seen.open(f"/runs/{again['id']}?tab=compare")
     await expect(page.get_by_role("link", name="the run of")).to_have_attribute("href", f"/runs/{test['id']}")
     await expect(page.get_by_role("table", name="Counts of both runs")).to_contain_text("the same")
@@ -123,8 +127,8 @@ async def test_no_outcome_is_cut_off_at_the_widths_of_a_desk(looking: Look, web:
 
     See docs/design/web.md#accessibility.
     """
-    made = await hiding(web, "Every outcome", [f"Outcome of {outcome}" for outcome in Outcome])
-    run = await web.run(made["id"], "every-outcome", mode="test")
+    automation = await hiding(web, "Every outcome", [f"Outcome of {outcome}" for outcome in Outcome])
+    run = await web.run(automation["id"], "every-outcome", mode="test")
     seen = await looking("member")
     page = seen.page
 
@@ -166,10 +170,10 @@ async def test_a_failed_run_says_why_and_what_to_do(looking: Look, web: WebSite)
 
     See docs/design/web.md#run.
     """
-    made = await hiding(web, "Fails", ["Fails a"])
+    automation = await hiding(web, "Fails", ["Fails a"])
     words = {"code": "wp_die", "message": "There has been a critical error."}
     await web.site.fault(method="GET", path="/wp-json/**", kind="status", status=501, count=1, body=words)
-    run = await web.run(made["id"], "fails")
+    run = await web.run(automation["id"], "fails")
     assert run["status"] == "failed"
     seen = await looking("owner")
     page = seen.page
@@ -192,8 +196,8 @@ async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: Web
 
     See docs/design/web.md#run.
     """
-    made = await hiding(web, "Lost answer", ["Lost a"])
-    run = await web.run(made["id"], "lost-answer", mode="test")
+    automation = await hiding(web, "Lost answer", ["Lost a"])
+    run = await web.run(automation["id"], "lost-answer", mode="test")
     seen = await looking("member")
     page = seen.page
     await page.clock.install()
@@ -221,15 +225,17 @@ async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: Web
     await expect(page.get_by_text("Trying again in")).to_be_hidden()
     await question.get_by_role("button", name="Run it live").click()
     await expect(page.get_by_role("main").get_by_text("LIVE", exact=True)).to_be_visible()
-    runs = (await web.site.call("GET", f"/v1/automations/runs?automation_id={made['id']}&mode=live"))["runs"]
+    runs = (await web.site.call("GET", f"/v1/automations/runs?automation_id={automation['id']}&mode=live"))[
+        "runs"
+    ]
     assert (lost, len(runs)) == ([201], 1)
     await expect(page).to_have_url(re.compile(f"/runs/{runs[0]['id']}$"))
 
 
 async def test_cancelling_says_what_stays(looking: Look, web: WebSite) -> None:
     """See docs/design/web.md#run."""
-    made = await hiding(web, "To cancel", ["Cancel a"])
-    run = await web.run(made["id"], "to-cancel")
+    automation = await hiding(web, "To cancel", ["Cancel a"])
+    run = await web.run(automation["id"], "to-cancel")
     seen = await looking("member")
     page = seen.page
     await seen.open(f"/runs/{run['id']}")
@@ -282,37 +288,37 @@ async def test_a_thousand_steps_come_each_once_in_order_and_not_in_a_hidden_tab(
     looking: Look, web: WebSite
 ) -> None:
     """Polled by the highest seq seen; stops at the end and in a hidden tab. See docs/design/web.md#run."""
-    made = await hiding(web, "Followed", ["Followed a"])
-    run = await web.run(made["id"], "followed")
+    automation = await hiding(web, "Followed", ["Followed a"])
+    run = await web.run(automation["id"], "followed")
     log = _Log(web, run)
     log.write(4, 600, rounds=False)
     seen = await looking("member")
     page = seen.page
-    asked: list[str] = []
+    request: list[str] = []
     answered: list[str] = []
-    page.on("request", lambda one: asked.extend(_after_seq(one)))
-    page.on("requestfinished", lambda one: answered.extend(_after_seq(one)))
-    page.on("requestfailed", lambda one: answered.extend(_after_seq(one)))
+    page.on("request", lambda item: request.extend(_after_seq(item)))
+    page.on("requestfinished", lambda entry: answered.extend(_after_seq(entry)))
+    page.on("requestfailed", lambda element: answered.extend(_after_seq(element)))
 
     async def is_quiet() -> bool:
         await page.evaluate("() => fetch('/app/session')")
-        return len(asked) == len(answered)
+        return len(request) == len(answered)
 
     await seen.open(f"/runs/{run['id']}")
     steps = page.locator("main [data-seq]")
     await expect(steps).to_have_count(600)
-    assert asked[:3] == ["0", "200", "400"]
+    assert request[:3] == ["0", "200", "400"]
     # While it is hidden nothing is asked; on return at once.
     await page.evaluate(HIDE_TAB, True)
     await eventually(is_quiet)
     log.write(601, 1000, rounds=True)
-    before = len(asked)
+    before = len(request)
     await page.evaluate("() => fetch('/app/session')")
-    assert len(asked) == before
+    assert len(request) == before
     await page.evaluate(HIDE_TAB, False)
     await expect(page.get_by_text("400 rounds, 400 steps")).to_be_attached()
     await expect(page.get_by_role("button", name="400 new steps")).to_be_visible()
-    assert asked[before : before + 2] == ["600", "800"]
+    assert request[before : before + 2] == ["600", "800"]
     # It scrolls to the end and goes away; only then does nothing move under the pointer any more.
     await page.get_by_role("button", name="400 new steps").click()
     await expect(page.get_by_role("button", name="400 new steps")).to_have_count(0)
@@ -325,8 +331,8 @@ async def test_a_thousand_steps_come_each_once_in_order_and_not_in_a_hidden_tab(
     await page.evaluate(HIDE_TAB, False)
     await expect(page.get_by_role("button", name="Run again")).to_be_visible()
     await eventually(is_quiet)
-    ended = len(asked)
+    ended = len(request)
     for _ in range(3):
         await page.evaluate(HIDE_TAB, False)
         await page.evaluate("() => fetch('/app/session')")
-    assert len(asked) == ended
+    assert len(request) == ended

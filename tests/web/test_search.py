@@ -17,8 +17,8 @@ async def test_everything_is_found_by_typing_and_opened_with_the_keyboard(
 
     See docs/design/web.md#search and docs/design/web.md#keyboard.
     """
-    made = await hiding(web, "Searched <b>for</b> quinces", ["Quince jelly (QUI-7)"])
-    run = await web.run(made["id"], "searched-quinces")
+    automation = await hiding(web, "Searched <b>for</b> quinces", ["Quince jelly (QUI-7)"])
+    run = await web.run(automation["id"], "searched-quinces")
     seen = await looking("member")
     page = seen.page
     await seen.open("/automations")

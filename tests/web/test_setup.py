@@ -70,8 +70,12 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, we
     assert await written(web) == writes
 
     stranger = await web.signed("stranger")
-    [made] = (await stranger.call("GET", "/v1/automations"))["automations"]
-    assert (made["name"], made["inputs"]["threshold"], made["created_via"]) == ("Hide what is gone", 2, "ui")
+    [created] = (await stranger.call("GET", "/v1/automations"))["automations"]
+    assert (created["name"], created["inputs"]["threshold"], created["created_via"]) == (
+        "Hide what is gone",
+        2,
+        "ui",
+    )
     await seen.open("/automations/new")
     await expect(page.get_by_role("heading", name="New automation")).to_be_visible()
     await expect(page.get_by_text("Begun and not created")).to_have_count(0)
@@ -114,19 +118,19 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
     seen = await looking("owner")
     page = seen.page
     await seen.open("/automations/new")
-    for one in offered:
-        await _draft(seen, one, store=web.site.store if one["platforms"] else None)
-        path = f"/automations/new/{one['template_id']}/what"
+    for item in offered:
+        await _draft(seen, item, store=web.site.store if item["platforms"] else None)
+        path = f"/automations/new/{item['template_id']}/what"
         await page.evaluate(
             "(path) => { history.pushState({}, '', path); dispatchEvent(new PopStateEvent('popstate')) }",
             path,
         )
-        await expect(page.get_by_role("heading", name=f"New: {one['name']}")).to_be_visible()
+        await expect(page.get_by_role("heading", name=f"New: {item['name']}")).to_be_visible()
         await expect(page.get_by_role("heading", name=INPUTS)).to_be_visible()
         await expect(page.locator("main .sentence")).to_be_visible()
         await seen.settled()
-        shown = await page.locator("main .form .form").locator("input, select, textarea").count()
-        assert shown >= len(one["inputs_schema"].get("required", [])), one["template_id"]
+        count = await page.locator("main .form .form").locator("input, select, textarea").count()
+        assert count >= len(item["inputs_schema"].get("required", [])), item["template_id"]
         assert await page.get_by_text("This is not JSON").count() == 0
         await page.get_by_role("button", name="Next").last.click()
         counted = page.get_by_role("alert").filter(has_text="to correct")
@@ -139,17 +143,17 @@ async def test_what_only_the_service_knows_lands_at_its_field(looking: Look, web
     See docs/design/web.md#rules-for-every-screen.
     """
     owner = await web.signed("owner")
-    made = await sheet(web, "sheet-prices")
-    found = await owner.call("GET", "/v1/automations/templates/price-update-from-spreadsheet")
+    new_sheet = await sheet(web, "sheet-prices")
+    record = await owner.call("GET", "/v1/automations/templates/price-update-from-spreadsheet")
     seen = await looking("owner")
     page = seen.page
     await seen.open("/automations/new")
     inputs = {
-        "sheet": {"integration_id": made, "spreadsheet_id": "another"},
+        "sheet": {"integration_id": new_sheet, "spreadsheet_id": "another"},
         "sku_column": "SKU",
         "price_column": "Cost",
     }
-    await _draft(seen, found["template"], store=web.site.store, inputs=inputs)
+    await _draft(seen, record["template"], store=web.site.store, inputs=inputs)
     await seen.open("/automations/new/price-update-from-spreadsheet/when")
     await page.get_by_label("How often").select_option(label="Once")
     await page.get_by_role("button", name="Create", exact=True).click()
@@ -165,6 +169,6 @@ async def test_what_only_the_service_knows_lands_at_its_field(looking: Look, web
     await expect(page.get_by_label("How often")).to_have_value("once")
     await page.get_by_role("button", name="Create", exact=True).click()
     await expect(page).to_have_url(re.compile(r"/automations/[0-9A-Z]{26}$"))
-    [kept] = (await owner.call("GET", "/v1/automations?q=Prices%20from"))["automations"]
-    assert kept["inputs"]["sheet"] == {"integration_id": made, "spreadsheet_id": None, "tab": "Prices"}
-    assert (kept["schedule"]["cadence"], kept["inputs"]["price_column"]) == ("once", "Price")
+    [stored] = (await owner.call("GET", "/v1/automations?q=Prices%20from"))["automations"]
+    assert stored["inputs"]["sheet"] == {"integration_id": new_sheet, "spreadsheet_id": None, "tab": "Prices"}
+    assert (stored["schedule"]["cadence"], stored["inputs"]["price_column"]) == ("once", "Price")

@@ -97,12 +97,12 @@ async def test_forms_are_sound_on_a_phone(looking: Look, web: WebSite) -> None:
 
     See docs/design/web.md#accessibility.
     """
-    made = await web.automation("Form on a phone")
+    automation = await web.automation("Form on a phone")
     seen = await looking("owner", size="phone")
     await seen.page.emulate_media(reduced_motion="reduce")
     faults: list[str] = []
     for path in FORMS:
-        await seen.open(path.format(automation=made["id"], store=web.site.store))
+        await seen.open(path.format(automation=automation["id"], store=web.site.store))
         await seen.settled()
         if "calendar" in path:
             await seen.page.locator("[data-run]").last.tap()

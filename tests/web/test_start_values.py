@@ -38,11 +38,11 @@ async def _automation(web: WebSite, name: str, trigger: str, script: str, **para
     """Makes an automation of a workflow that begins with this trigger and shows what it was given."""
     export = chain(code("Show", script), name=name)
     export["nodes"][0] |= {"type": f"n8n-nodes-base.{trigger}", "parameters": parameters}
-    kept = await kept_import(web, export, name)
+    stored = await kept_import(web, export, name)
     member = await web.signed("member")
     body = {"name": name, "schedule": {"cadence": "manual"}}
-    made = await member.call("POST", f"{IMPORTS}/{kept['id']}/automations", body)
-    return str(made["automation"]["id"])
+    created = await member.call("POST", f"{IMPORTS}/{stored['id']}/automations", body)
+    return str(created["automation"]["id"])
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])

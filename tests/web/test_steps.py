@@ -16,15 +16,17 @@ from tests.web.workflows import IMPORTS, kept_import, logged, morning
 
 async def _made(web: WebSite, export: object, name: str, store: int | None = None) -> str:
     """An automation of the export with nothing bound."""
-    kept = await kept_import(web, export, name)
+    stored = await kept_import(web, export, name)
     member = await web.signed("member")
     body = {"name": name, "schedule": {"cadence": "manual"}}
-    given = body if store is None else {**body, "integration_id": store}
-    made = (await member.call("POST", f"{IMPORTS}/{kept['id']}/automations", given))["automation"]
+    supplied_values = body if store is None else {**body, "integration_id": store}
+    new_automation = (await member.call("POST", f"{IMPORTS}/{stored['id']}/automations", supplied_values))[
+        "automation"
+    ]
     # The automation has its own copy of the steps.
-    await member.call("DELETE", f"{IMPORTS}/{kept['id']}")
-    found: str = made["id"]
-    return found
+    await member.call("DELETE", f"{IMPORTS}/{stored['id']}")
+    outcome: str = new_automation["id"]
+    return outcome
 
 
 async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_aside(
@@ -83,14 +85,14 @@ async def test_an_approval_says_how_many_steps_may_follow(looking: Look, web: We
     """
     account = await sheet(web, "sheet-prices")
     automation = await _made(web, logged("Followed"), "Followed")
-    made = await whole(web, automation)
+    new_whole = await whole(web, automation)
     binding = {"integration_id": account, "kind": "spreadsheet", "target": None}
-    change = {"version": made["version"], "bindings": {"Log": binding, "Copy": binding}}
+    change = {"version": new_whole["version"], "bindings": {"Log": binding, "Copy": binding}}
     await (await web.signed("member")).call("PATCH", f"/v1/automations/{automation}", change)
     run = await web.run(automation, "followed-by-hand")
     assert run["status"] == "waiting_approval", run["message"]
-    asked = await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}")
-    assert asked["approval"]["follows"] == {"steps": 1, "may_ask_again": True}
+    request_body = await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}")
+    assert request_body["approval"]["follows"] == {"steps": 1, "may_ask_again": True}
     seen = await looking("approver")
     await seen.open(f"/approvals/{run['approval_id']}")
     await expect(seen.page.get_by_text("Then 1 more step runs; it may ask again.")).to_be_visible()

@@ -18,14 +18,14 @@ async def test_the_summary_says_what_waits_what_was_and_what_comes(looking: Look
     # Hours away, whatever the clock says.
     hour = (await time_of(web)).astimezone(ZoneInfo("Europe/Berlin")).hour
     schedule = {"cadence": "daily", "run_at": "18:15" if 3 <= hour < 15 else "06:15"}
-    made = await web.automation("Summed up", schedule=schedule, timezone="Europe/Berlin")
-    run = await web.run(made["id"], "summed-up")
+    automation = await web.automation("Summed up", schedule=schedule, timezone="Europe/Berlin")
+    run = await web.run(automation["id"], "summed-up")
     proposed = run["summary"]["counts"]["proposed"]
     assert proposed
-    rows = await ahead(web, made["id"])
+    rows = await ahead(web, automation["id"])
     seen = await looking("approver")
     page = seen.page
-    await seen.open(f"/automations/{made['id']}")
+    await seen.open(f"/automations/{automation['id']}")
     last = page.get_by_role("region", name="Last run")
     await expect(last).to_contain_text(run["summary"]["text"])
     await expect(last.get_by_role("link", name=re.compile(r"^\w{3} \d"))).to_have_attribute(
@@ -63,9 +63,9 @@ async def test_the_summary_says_what_waits_what_was_and_what_comes(looking: Look
 
 async def test_the_summary_of_an_automation_without_runs_stays_short(looking: Look, web: WebSite) -> None:
     """On a phone: no picture of nothing, and nothing wider than the screen."""
-    made = await web.automation("Never ran", schedule=DAILY)
+    automation = await web.automation("Never ran", schedule=DAILY)
     seen = await looking("member", size="phone")
-    await seen.open(f"/automations/{made['id']}")
+    await seen.open(f"/automations/{automation['id']}")
     await expect(seen.page.get_by_text("It has not run yet. A test run changes nothing.")).to_be_visible()
     await expect(seen.page.get_by_role("heading", name="Recent runs")).to_be_hidden()
     assert await seen.layout_faults((360, 390)) == []

@@ -9,8 +9,8 @@ from tests.web.site import WebSite
 
 async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, web: WebSite) -> None:
     """The dialog counts what can be put back; the undo waits; afterwards both runs lead to each other."""
-    made = await hiding(web, "To undo", ["Undone a", "Undone b"])
-    run = await web.run(made["id"], "to-undo")
+    automation = await hiding(web, "To undo", ["Undone a", "Undone b"])
+    run = await web.run(automation["id"], "to-undo")
     before = await hidden(web)
     seen = await looking("approver")
     page = seen.page
@@ -22,15 +22,15 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, 
     assert len(await hidden(web)) == len(before) + 2
 
     await page.get_by_role("button", name="Undo…").click()
-    asked = page.get_by_role("dialog", name="Undo this run?")
-    await expect(asked.get_by_text("2 changes can be put back")).to_be_visible()
+    question = page.get_by_role("dialog", name="Undo this run?")
+    await expect(question.get_by_text("2 changes can be put back")).to_be_visible()
     assert await seen.audit() == []
-    await asked.get_by_label("Choose changes").check()
-    await expect(asked.get_by_role("region", name="Changes to put back").locator("[data-at]")).to_have_count(
-        2
-    )
-    await asked.get_by_label("All 2").check()
-    await asked.get_by_role("button", name="Put back 2 changes").click()
+    await question.get_by_label("Choose changes").check()
+    await expect(
+        question.get_by_role("region", name="Changes to put back").locator("[data-at]")
+    ).to_have_count(2)
+    await question.get_by_label("All 2").check()
+    await question.get_by_role("button", name="Put back 2 changes").click()
     await expect(page.get_by_role("heading", name="Undo of To undo")).to_be_visible()
     await page.get_by_role("button", name="Review 2 changes").click()
     await page.locator("[data-approve] button").click()
@@ -45,8 +45,8 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, 
 
 async def test_a_run_is_undone_with_one_hand_on_a_phone(looking: Look, web: WebSite) -> None:
     """Each page of the way fits 390 pixels: the first approval, the choice, the review, what was put back."""
-    made = await hiding(web, "Undone on a phone", ["Phone a", "Phone b", "Phone c"])
-    run = await web.run(made["id"], "undone-on-a-phone")
+    automation = await hiding(web, "Undone on a phone", ["Phone a", "Phone b", "Phone c"])
+    run = await web.run(automation["id"], "undone-on-a-phone")
     seen = await looking("approver", size="phone")
     page = seen.page
     await seen.open(f"/approvals/{run['approval_id']}")
@@ -57,13 +57,13 @@ async def test_a_run_is_undone_with_one_hand_on_a_phone(looking: Look, web: WebS
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await web.site.reaches(run["id"], "succeeded")
     await page.get_by_role("button", name="Undo…").click()
-    asked = page.get_by_role("dialog", name="Undo this run?")
-    await asked.get_by_label("Choose changes").check()
-    rows = asked.get_by_role("region", name="Changes to put back").locator("[data-at]")
+    dialog = page.get_by_role("dialog", name="Undo this run?")
+    await dialog.get_by_label("Choose changes").check()
+    rows = dialog.get_by_role("region", name="Changes to put back").locator("[data-at]")
     await expect(rows).to_have_count(3)
     await rows.first.get_by_role("checkbox").uncheck()
     faults += await seen.judged("undo-dialog")
-    await asked.get_by_role("button", name="Put back 2 changes").click()
+    await dialog.get_by_role("button", name="Put back 2 changes").click()
     await expect(page.get_by_role("heading", name="Undo of Undone on a phone")).to_be_visible()
     await page.get_by_role("button", name="Review 2 changes").click()
     await expect(page.locator("[data-approve] button")).to_be_visible()

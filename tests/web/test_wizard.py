@@ -48,8 +48,8 @@ async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, 
     await expect(page.get_by_role("main").get_by_text("TEST: changes nothing")).to_be_visible()
     await expect(page.get_by_role("main").get_by_text("Done").first).to_be_visible()
     owner = await web.signed("owner")
-    [made] = (await owner.call("GET", "/v1/automations?q=Made%20by%20keys"))["automations"]
-    assert (made["inputs"]["tag"], made["schedule"]["cadence"], made["state"]) == (
+    [created] = (await owner.call("GET", "/v1/automations?q=Made%20by%20keys"))["automations"]
+    assert (created["inputs"]["tag"], created["schedule"]["cadence"], created["state"]) == (
         "by keys",
         "weekly",
         "active",
@@ -90,8 +90,8 @@ async def test_what_the_store_sends_starts_it_once_it_is_switched_on(looking: Lo
     owner = await web.signed("owner")
 
     async def heard() -> bool:
-        found = (await owner.call("GET", f"/v1/automations/{automation}"))["automation"]
-        listening: bool = found["trigger"]["listening"] == "yes"
+        found_automation = (await owner.call("GET", f"/v1/automations/{automation}"))["automation"]
+        listening: bool = found_automation["trigger"]["listening"] == "yes"
         return listening
 
     await eventually(heard)

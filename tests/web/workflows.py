@@ -11,32 +11,32 @@ EACH_MORNING = {"rule": {"interval": [{"field": "days", "triggerAtHour": 8, "tri
 
 def appended(name: str, tab: str) -> dict[str, Any]:
     """Adds what comes as a row."""
-    asked = {
+    request_body = {
         "operation": "append",
         "documentId": {"__rl": True, "mode": "id", "value": "sheet-prices"},
         "sheetName": {"__rl": True, "mode": "name", "value": tab},
         "columns": {"mappingMode": "autoMapInputData", "value": {}, "schema": [], "matchingColumns": []},
         "options": {},
     }
-    return node(name, "googleSheets", 4.5, asked)
+    return node(name, "googleSheets", 4.5, request_body)
 
 
 def morning(name: str) -> dict[str, Any]:
     """Each morning: a choice, one way to the store, the other to two tabs of a spreadsheet."""
-    begin = node("Morning", "scheduleTrigger", 1.2, EACH_MORNING)
+    start = node("Morning", "scheduleTrigger", 1.2, EACH_MORNING)
     equal = {
         "leftValue": "={{ $json.id }}",
         "rightValue": 1,
         "operator": {"type": "number", "operation": "equals"},
     }
     rules = {"conditions": [equal], "combinator": "and", "options": {"version": 2}}
-    asked = node("Is it the first", "if", 2.2, {"conditions": rules, "options": {}})
+    asked_node = node("Is it the first", "if", 2.2, {"conditions": rules, "options": {}})
     log, copy = appended("Log", "Prices"), appended("Copy", "Prices")
     first = code("Make items", "return [{json: {id: 1}}]")
-    nodes = [begin, first, asked, {**drafted(), "position": [0, 0]}, {**log, "position": [0, 200]}, copy]
-    joined = {**wires([begin, first, asked]), **wires([log, copy])}
+    nodes = [start, first, asked_node, {**drafted(), "position": [0, 0]}, {**log, "position": [0, 200]}, copy]
+    joined = {**wires([start, first, asked_node]), **wires([log, copy])}
     to = [[{"node": to, "type": "main", "index": 0}] for to in ("Draft", "Log")]
-    joined[asked["name"]] = {"main": to}
+    joined[asked_node["name"]] = {"main": to}
     return {"name": name, "nodes": nodes, "connections": joined, "settings": {}}
 
 
@@ -44,8 +44,8 @@ async def kept_import(web: WebSite, export: Any, name: str) -> dict[str, Any]:
     """The export kept by a member."""
     member = await web.signed("member")
     body = {"source": "workflow_tool", "name": name, "content": export}
-    made: dict[str, Any] = (await member.call("POST", IMPORTS, body))["import"]
-    return made
+    created: dict[str, Any] = (await member.call("POST", IMPORTS, body))["import"]
+    return created
 
 
 def logged(name: str) -> dict[str, Any]:

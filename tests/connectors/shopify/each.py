@@ -92,9 +92,9 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
     products = await read_all(reader, PRODUCTS, ProductsQuery())
     variants = await read_all(reader, VARIANTS, ProductsQuery(location=location))
     customers = await read_all(reader, CUSTOMERS, CustomersQuery())
-    draft, other = [await _draft(store, reader, at) for at in (0, 1)]
-    made: list[Order] = (await read_all(reader, ORDERS, OrdersQuery()))[-10:]
-    released, renamed, labelled, tagged, noted, cancelled, closed, held, captured, refunded = made
+    draft, other = [await _draft(store, reader, position) for position in (0, 1)]
+    orders: list[Order] = (await read_all(reader, ORDERS, OrdersQuery()))[-10:]
+    released, renamed, labelled, tagged, noted, cancelled, closed, held, captured, refunded = orders
     assert captured.payment is Payment.AUTHORIZED
     paid = number(store.rows[f"gid://shopify/Order/{refunded.id}"]["transactions"][0])
     refund = CreateRefund(
@@ -106,7 +106,7 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
     [order] = await read_all(reader, FIELDS, FieldsQuery("Order", renamed.id))
     [person] = await read_all(reader, FIELDS, FieldsQuery("Customer", customers[0].id))
     sending = store.rows[f"gid://shopify/FulfillmentOrder/{released.fulfilment_orders[0].id}"]
-    [hold] = [each["id"].rpartition("/")[2] for each in holds_of(sending)]
+    [hold] = [record["id"].rpartition("/")[2] for record in holds_of(sending)]
     asks: dict[str, Any] = {
         "variant.set_price": SetPrice(variants[0], "12.34", compare_at="20.00"),
         "inventory.set": SetStock(variants[-1], (variants[-1].stock or 0) + 7),
@@ -138,17 +138,17 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
         "customer.set_fields": SetObjectFields(person, {"firstName": "Ada", "taxExempt": True}),
     }
     changes = Shopify(version="2026-10", url=None, read_s=20.0).writes
-    found: dict[str, Proposal] = {}
+    results: dict[str, Proposal] = {}
     for name, ask in asks.items():
         planned = changes[name].plan([ask], integration_id=whose)
         assert planned.problems == (), planned.problems
-        [found[name]] = planned.proposals
-    assert set(found) == set(OPERATIONS) == set(changes) - ONLY_UNDONE
-    return found
+        [results[name]] = planned.proposals
+    assert set(results) == set(OPERATIONS) == set(changes) - ONLY_UNDONE
+    return results
 
 
-async def _draft(store: ShopifyFake, reader: Reader, at: int) -> DraftOrder:
-    ask = ById(str(number(store.of("DraftOrder")[at])))
-    [found] = await read_all(reader, DRAFT_ORDER, ask)
-    assert isinstance(found, DraftOrder)
-    return found
+async def _draft(store: ShopifyFake, reader: Reader, index: int) -> DraftOrder:
+    ask = ById(str(number(store.of("DraftOrder")[index])))
+    [outcome] = await read_all(reader, DRAFT_ORDER, ask)
+    assert isinstance(outcome, DraftOrder)
+    return outcome

@@ -56,10 +56,10 @@ class Stand:
 
     def refurnish(self) -> None:
         """Another store in the place of the one before, under the same domain and keys."""
-        made = ShopifyFake(now=self.shop.clock.now)
-        made.seed(products=8, orders=2, customers=2)
-        furnish(made)
-        self.stores[:] = [made]
+        new_shopify_fake = ShopifyFake(now=self.shop.clock.now)
+        new_shopify_fake.seed(products=8, orders=2, customers=2)
+        furnish(new_shopify_fake)
+        self.stores[:] = [new_shopify_fake]
         self.listen()
 
     def listen(self) -> None:
@@ -108,9 +108,9 @@ class Stand:
         wrong += [f"{item} was written {times} times" for item, times in touched.items() if times > 1]
         changes = await self.shop.changes(run)
         wrong += [
-            f"{one.proposal.parts[0].operation} is told as {one.outcome}: {one.message}"
-            for one in changes
-            if one.outcome is not Outcome.APPLIED
+            f"{change.proposal.parts[0].operation} is told as {change.outcome}: {change.message}"
+            for change in changes
+            if change.outcome is not Outcome.APPLIED
         ]
         if (run.status, run.code) != (RunStatus.SUCCEEDED, None):
             wrong.append(f"the run ended {run.status} {run.code}: {run.message}")
@@ -131,21 +131,23 @@ async def stand(
     steps: Sequence[Proposing] = (one_of_each,),
 ) -> Stand:
     """A service whose store is connected, and which offers the template below."""
-    made = Stand(await open_shop(database_url, clock, folder))
-    monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template(made, steps)])
-    made.refurnish()
-    await made.shop.restart()
-    await made.shop.connect("shopify", made.store.settings())
-    return made
+    created = Stand(await open_shop(database_url, clock, folder))
+    monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template(created, steps)])
+    created.refurnish()
+    await created.shop.restart()
+    await created.shop.connect("shopify", created.store.settings())
+    return created
 
 
 def _template(stand_: Stand, steps: Sequence[Proposing]) -> Template:
-    async def propose(at: StepContext, proposing: Proposing) -> StepResult:
-        assert at.store is not None
-        found = await proposing(stand_.store, at.store.reader, at.store.connection.integration_id)
-        return StepResult({}, proposals=tuple(found.values()))
+    async def propose(context: StepContext, proposing: Proposing) -> StepResult:
+        assert context.store is not None
+        found_proposing = await proposing(
+            stand_.store, context.store.reader, context.store.connection.integration_id
+        )
+        return StepResult({}, proposals=tuple(found_proposing.values()))
 
-    by_name = {f"change_{number}": partial(propose, proposing=each) for number, each in enumerate(steps)}
+    by_name = {f"change_{number}": partial(propose, proposing=item) for number, item in enumerate(steps)}
     facts = TemplateFacts(
         template_id=CHANGE,
         template_version=1,

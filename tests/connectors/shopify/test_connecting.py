@@ -100,22 +100,22 @@ def test_the_served_schema_takes_the_domains_the_service_takes(written: str) -> 
     """
     connector = Shopify(version="2026-10", url=None, read_s=20.0)
     schema: Any = connector.facts.settings_schema
-    given = {**FIXED, "shop_domain": written}
+    supplied_values = {**FIXED, "shop_domain": written}
     Draft202012Validator.check_schema(schema)
-    if Draft202012Validator(schema).is_valid(given):
-        settings = connector.settings(given)
+    if Draft202012Validator(schema).is_valid(supplied_values):
+        settings = connector.settings(supplied_values)
         assert settings.subject == settings.domain == settings.plain["shop_domain"] == written.strip().lower()
     else:
         with pytest.raises(BadSettings):
-            connector.settings(given)
+            connector.settings(supplied_values)
 
 
 async def test_a_check_tells_rights_places_zone_and_currency(bench: Bench) -> None:
     """See docs/design/connectors.md#interface."""
     health = await bench.check()
     assert (health.ok, health.name, health.zone, health.currency) == (True, "Teapots", "Europe/Berlin", "EUR")
-    assert [place.name for place in health.channels] == ["Online Store", "Point of Sale"]
-    assert [(place.name, place.active) for place in health.locations] == [("Warehouse", True)]
+    assert [location.name for location in health.channels] == ["Online Store", "Point of Sale"]
+    assert [(position.name, position.active) for position in health.locations] == [("Warehouse", True)]
     assert health.missing_rights == ()
     assert health.warnings == ()
     assert bench.store.writes() == []
@@ -201,9 +201,9 @@ async def test_no_secret_is_in_any_line(bench: Bench) -> None:
         await bench.clock.advance(10)
     health = await task
     token = next(iter(bench.store.tokens))
-    told = "".join(bench.lines) + str(health.error) + str(health.error.platform_text)
-    assert bench.store.app.client_secret not in told
-    assert token not in told
+    actual = "".join(bench.lines) + str(health.error) + str(health.error.platform_text)
+    assert bench.store.app.client_secret not in actual
+    assert token not in actual
 
 
 async def test_calls_wait_for_the_points_they_need(bench: Bench) -> None:

@@ -39,10 +39,10 @@ async def here(
     monkeypatch: pytest.MonkeyPatch, database_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
     """The service beside the store, once on each engine."""
-    made = await stand(monkeypatch, database_url, clock, tmp_path)
-    yield made
+    created = await stand(monkeypatch, database_url, clock, tmp_path)
+    yield created
     watch(None)
-    await made.shop.service.close()
+    await created.shop.service.close()
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ async def on_sqlite(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
     """The same on SQLite alone, for what does not depend on the engine."""
-    made = await stand(monkeypatch, sqlite_url, clock, tmp_path)
-    yield made
+    created = await stand(monkeypatch, sqlite_url, clock, tmp_path)
+    yield created
     watch(None)
-    await made.shop.service.close()
+    await created.shop.service.close()
 
 
 async def test_every_change_is_made_once_wherever_the_process_dies(here: Stand) -> None:
@@ -65,7 +65,7 @@ async def test_every_change_is_made_once_wherever_the_process_dies(here: Stand) 
     assert await here.judge(run) == []
     assert len(here.store.applied()) == len(OPERATIONS)
     names = ("before_intent", "after_intent", "after_call", "after_outcome")
-    visits = [at for at, point in enumerate(dry.visited) if point in names]
+    visits = [index for index, point in enumerate(dry.visited) if point in names]
     drawn = sorted(random.Random(SEED).sample(visits, DRAWN[here.shop.engine.dialect]))
     for visit in drawn:
         run = await here.play(killer := Killer([visit]))
@@ -114,12 +114,17 @@ async def test_after_the_window_of_a_key_the_value_is_read_back(here: Stand) -> 
     await here.shop.approve(run)
     here.store.fault("drop_after", "SetStock")
     await here.shop.drain()
-    asked = len(here.store.writes())
+    request = len(here.store.writes())
     await here.shop.clock.advance(21 * 3600)
     ended = await here.shop.until_settled(run)
     assert here.store.keys.repeated == 0
-    assert len([each for each in here.store.writes()[asked:] if "idempotent" in each["body"]["query"]]) == 0
-    outcomes = {one.proposal.parts[0].operation: one.outcome for one in await here.shop.changes(ended)}
+    assert (
+        len([record for record in here.store.writes()[request:] if "idempotent" in record["body"]["query"]])
+        == 0
+    )
+    outcomes = {
+        change.proposal.parts[0].operation: change.outcome for change in await here.shop.changes(ended)
+    }
     assert outcomes["inventory.set"] == "applied"
 
 

@@ -44,7 +44,9 @@ def wrong(version: str, document: Document) -> list[GraphQLError]:
 def test_every_document_is_valid_in_every_version(version: str) -> None:
     """See docs/design/connectors.md#tests."""
     against = {
-        each.name: [error.message for error in errors] for each in ALL if (errors := wrong(version, each))
+        document.name: [error.message for error in errors]
+        for document in ALL
+        if (errors := wrong(version, document))
     }
     assert set(against) == (NOT_IN_2025_10 if version == "2025-10" else set()), against
 
@@ -56,14 +58,14 @@ def test_the_versions_spoken_are_shipped_and_an_older_one_is_refused() -> None:
         Shopify(version="2025-10", url=None, read_s=20.0)
 
 
-@pytest.mark.parametrize("document", ALL, ids=lambda each: each.name)
+@pytest.mark.parametrize("document", ALL, ids=lambda item: item.name)
 def test_no_document_costs_more_than_it_says_and_none_more_than_one_query_may(document: Document) -> None:
     """One query at most 1,000 points. See docs/design/connectors.md#shopify."""
     if document.max_cost == 0:  # run as a bulk operation, which is not counted so
         assert document.name.startswith("Bulk")
         return
-    asked = cost.requested(schema_of("2026-10"), parse(document.text), LARGEST.get(document.name, {}))
-    assert asked <= document.max_cost <= cost.MAX_QUERY_COST
+    requested = cost.requested(schema_of("2026-10"), parse(document.text), LARGEST.get(document.name, {}))
+    assert requested <= document.max_cost <= cost.MAX_QUERY_COST
 
 
 def test_every_topic_is_one_of_the_platforms_own() -> None:
@@ -72,8 +74,8 @@ def test_every_topic_is_one_of_the_platforms_own() -> None:
     See docs/design/connectors.md#topics and docs/design/api/automations.md#trigger.
     """
     for version in ("2026-01", "2026-10"):
-        known = set(schema_of(version).type_map["WebhookSubscriptionTopic"].values)
-        assert set(SUBSCRIBABLE_TOPICS) <= known
+        known_items = set(schema_of(version).type_map["WebhookSubscriptionTopic"].values)
+        assert set(SUBSCRIBABLE_TOPICS) <= known_items
     assert {native for spec in TOPICS.values() for native in spec.native} == set(TOPIC_SOURCES)
     assert all(native_of(_header_of(native)) == native for native in SUBSCRIBABLE_TOPICS)
 
@@ -96,7 +98,7 @@ class _Needs(Visitor):
         while hasattr(kind, "of_type"):
             kind = kind.of_type
         names = [(parent.name, node.name.value), (getattr(kind, "name", ""), None)]
-        self.found += [scopes[each] for each in names if each in scopes]
+        self.found += [scopes[name] for name in names if name in scopes]
 
 
 def test_the_rights_asked_for_are_those_the_schema_names() -> None:
@@ -108,19 +110,21 @@ def test_the_rights_asked_for_are_those_the_schema_names() -> None:
         visit(parse(document.text), TypeInfoVisitor(info, visitor))
         needed += visitor.found
     held = set(RIGHTS)
-    assert [each for each in needed if not each & held] == []
+    assert [item for item in needed if not item & held] == []
     # Each is needed by a document, or it is the reading or tagging of what is written.
     by_tags = {"write_draft_orders"}
-    unused = {each for each in held if not any(each in one for one in needed)}
+    unused = {each for each in held if not any(each in entry for entry in needed)}
     assert unused <= by_tags | {"read_locations"}
 
 
 def test_a_document_that_writes_is_none_that_reads() -> None:
     """See docs/design/connectors.md#test-mode."""
     registered = DocumentRegistry("/x", ALL, read_only_mutations=READ_ONLY_MUTATIONS)
-    assert {each.name for each in ALL if registered.only_reads(each)} == {each.name for each in READS}
-    assert {each.operation_type for each in WRITES} == {"mutation"}
-    assert {each.name for each in READS if each.operation_type == "mutation"} == {"StartBulk"}
+    assert {document.name for document in ALL if registered.only_reads(document)} == {
+        each_document.name for each_document in READS
+    }
+    assert {item.operation_type for item in WRITES} == {"mutation"}
+    assert {entry.name for entry in READS if entry.operation_type == "mutation"} == {"StartBulk"}
 
 
 @pytest.mark.parametrize(

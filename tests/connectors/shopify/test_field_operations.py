@@ -43,11 +43,11 @@ async def test_a_field_takes_only_what_fits(bench: Bench, name: str, good: Any, 
     [pot] = await bench.all(FIELDS, FieldsQuery("Product", product.id))
     for value in bad:
         planned = bench.plan("product.set_fields", SetObjectFields(pot, {name: value}))
-        assert [each.field for each in planned.problems] == [name], value
+        assert [problem.field for problem in planned.problems] == [name], value
         assert planned.proposals == ()
     if good is not None:
         [proposal] = bench.plan("product.set_fields", SetObjectFields(pot, {name: good})).proposals
-        assert [each.field for each in proposal.fields] == [name]
+        assert [field.field for field in proposal.fields] == [name]
         assert proposal.parts[0].before == {name: pot.values[name]}
 
 
@@ -58,12 +58,14 @@ async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
     """
     row = bench.store.of("Customer")[0]
     [person] = await bench.all(FIELDS, FieldsQuery("Customer", str(number(row))))
-    asked = SetObjectFields(person, {"firstName": row["firstName"], "taxExempt": None})
-    assert bench.plan("customer.set_fields", asked).unchanged == (person.id,)
+    asked_set_object_fields = SetObjectFields(person, {"firstName": row["firstName"], "taxExempt": None})
+    assert bench.plan("customer.set_fields", asked_set_object_fields).unchanged == (person.id,)
     first = bench.store.of("Order")[0]
     [order] = await bench.all(FIELDS, FieldsQuery("Order", str(number(first))))
-    asked = SetObjectFields(order, {"email": "Buyer@shop.example", "phone": None, "poNumber": ""})
-    assert bench.plan("order.set_fields", asked).unchanged == (order.id,)
+    asked_set_object_fields = SetObjectFields(
+        order, {"email": "Buyer@shop.example", "phone": None, "poNumber": ""}
+    )
+    assert bench.plan("order.set_fields", asked_set_object_fields).unchanged == (order.id,)
     for values in ({"email": "no address"}, {"phone": "030 123"}, {"note": "x"}, {"email": "a@b@c.d"}):
         assert len(bench.plan("order.set_fields", SetObjectFields(order, values)).problems) == 1, values
     [read] = await bench.all(ORDER, ById(order.id))
@@ -72,7 +74,7 @@ async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
     bench.store.make("UrlRedirect", path="/a", target="/b")
     [there] = await bench.all(REDIRECT, RedirectQuery("/a"))
     assert bench.plan("redirect.set", SetRedirect(there, "/b")).unchanged == ("/a",)
-    assert [each.code for each in bench.plan("redirect.set", SetRedirect(there, "b c")).problems] == [
+    assert [problem.code for problem in bench.plan("redirect.set", SetRedirect(there, "b c")).problems] == [
         "not_a_target"
     ]
     assert await bench.all(REDIRECT, RedirectQuery("/none")) == []
@@ -101,8 +103,8 @@ async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
     ask = MetafieldQuery("Product", str(number(row)), "custom", "care")
     assert await bench.all(METAFIELD, ask) == []
     bench.store.make("Metafield", owner=row["id"], namespace="custom", key="care", type="text", value="Dry")
-    [found] = await bench.all(METAFIELD, ask)
-    assert (found.value, found.type, bool(found.digest)) == ("Dry", "text", True)
+    [metafield] = await bench.all(METAFIELD, ask)
+    assert (metafield.value, metafield.type, bool(metafield.digest)) == ("Dry", "text", True)
     for kind in ("Product", "Order"):
         with pytest.raises(RemoteNotFound):
             await bench.all(METAFIELD, MetafieldQuery(kind, "7", "custom", "care"))
@@ -115,10 +117,10 @@ async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: 
     row = bench.store.add_order(bench.store.of("ProductVariant")[:1])
     sending = bench.store.rows[row["fulfillmentOrders"][0]]
     sending.update(status="ON_HOLD", holds=["first"])
-    shown = tuple(each["id"].rpartition("/")[2] for each in holds_of(sending))
+    displayed = tuple(record["id"].rpartition("/")[2] for record in holds_of(sending))
     [order] = await bench.all(ORDER, ById(str(number(row))))
     [proposal] = bench.plan(
-        "fulfillment.release", ReleaseFulfilment(order, order.fulfilment_orders[0], shown)
+        "fulfillment.release", ReleaseFulfilment(order, order.fulfilment_orders[0], displayed)
     ).proposals
     operation, [part] = bench.connector.writes["fulfillment.release"], proposal.parts
     sending["holds"].append("risk")
@@ -136,7 +138,7 @@ async def test_a_reserved_payment_that_ran_out_is_not_told_as_taken(bench: Bench
     row = bench.store.add_order(bench.store.of("ProductVariant")[:1], payment="AUTHORIZED")
     [order] = await bench.all(ORDER, ById(str(number(row))))
     [proposal] = bench.plan("order.capture", CapturePayment(order)).proposals
-    assert [(each.field, each.after) for each in proposal.fields] == [
+    assert [(field.field, field.after) for field in proposal.fields] == [
         ("payment", "paid"),
         ("captured", order.authorizations[0].amount),
     ]

@@ -42,14 +42,14 @@ def walked(chance: random.Random, root: str) -> str:
     table, kind, names = schema_table(), {**OBJECTS, **FETCHED}[root], [root]
     for _ in range(chance.randint(1, 5)):
         name = chance.choice(table.names(kind))
-        found = table.field(kind, name)
-        assert found is not None
-        if found.shape is Shape.METAFIELD:
+        field = table.field(kind, name)
+        assert field is not None
+        if field.shape is Shape.METAFIELD:
             continue
         names.append(name)
-        if found.shape in (Shape.LEAF, Shape.LEAVES):
+        if field.shape in (Shape.LEAF, Shape.LEAVES):
             break
-        kind = found.type
+        kind = field.type
     return ".".join(names)
 
 
@@ -63,17 +63,19 @@ def test_every_query_is_valid_in_every_version_and_within_what_one_may_cost() ->
     dear = 0
     for root in (*OBJECTS, *FETCHED) * 2:
         paths = [walked(chance, root) for _ in range(chance.randint(1, 6))]
-        made = compile_read(root, paths)
-        text = parse(made.query)
+        compiled = compile_read(root, paths)
+        text = parse(compiled.query)
         for version in VERSIONS:
-            assert [each.message for each in validate(schema_of(version), text)] == [], (paths, made.query)
-        asked = cost.requested(schema_of("2026-10"), text, {})
-        assert asked <= made.cost
-        if made.problems:
+            assert [
+                each_graph_qlerror.message for each_graph_qlerror in validate(schema_of(version), text)
+            ] == [], (paths, compiled.query)
+        requested = cost.requested(schema_of("2026-10"), text, {})
+        assert requested <= compiled.cost
+        if compiled.problems:
             dear += 1
         else:
-            assert made.cost <= MAX_QUERY_COST
-            assert compile_document(recipe_of(root, paths)).max_cost == made.cost
+            assert compiled.cost <= MAX_QUERY_COST
+            assert compile_document(recipe_of(root, paths)).max_cost == compiled.cost
     assert dear < 5
 
 
@@ -88,18 +90,18 @@ def test_what_cannot_be_read_is_told_path_by_path() -> None:
         "order." + ".".join(["customer", "lastOrder"] * 7),
         "order.tags} } mutation { x",
     )
-    made = compile_read("order", paths, [TIER])
-    assert {path for path, _ in made.problems} == {paths[1], paths[2], paths[3], paths[4], *paths[8:]}
-    assert made.lists == ("order.lineItems", "order.metafields")
-    assert made.types["order.name"] == made.types["order.customer.loyaltyTier.value"] == "String"
-    assert "mutation" not in made.query
-    assert '"' not in made.query
-    kept = recipe_of("order", ["order.customer.loyaltyTier.value"], [TIER, TIER])
-    assert set(variables_of(kept).values()) == {"custom", "tier"}
+    compiled = compile_read("order", paths, [TIER])
+    assert {path for path, _ in compiled.problems} == {paths[1], paths[2], paths[3], paths[4], *paths[8:]}
+    assert compiled.lists == ("order.lineItems", "order.metafields")
+    assert compiled.types["order.name"] == compiled.types["order.customer.loyaltyTier.value"] == "String"
+    assert "mutation" not in compiled.query
+    assert '"' not in compiled.query
+    recipe = recipe_of("order", ["order.customer.loyaltyTier.value"], [TIER, TIER])
+    assert set(variables_of(recipe).values()) == {"custom", "tier"}
     assert [path for path, _ in compile_read("checkout", ["checkout.id"]).problems] == ["checkout.id"]
     with pytest.raises(ValueError, match="bogus"):
         compile_document(recipe_of("order", ["order.bogus"]))
-    many = [f"order.x{at}" for at in range(1_001)]
+    many = [f"order.x{index}" for index in range(1_001)]
     assert len(compile_read("order", many).problems) == 1
     assert len(compile_read("order", many[1:]).problems) == 1_000
 
@@ -126,12 +128,14 @@ async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
     )
     ask = FlowObjectQuery("order", str(number(order)), paths, (TIER,))
     before = len(store.documents)
-    [found] = await bench.all(FLOW_OBJECT, ask)
-    assert found["note"] == "soon"
-    assert found["customer"]["loyaltyTier"]["value"] == "gold"
-    assert [each["title"] for each in found["lineItems"]] == [each["title"] for each in order["lineItems"]]
-    assert found["lineItems"][0]["product"]["tags"] == ["presale"]
-    assert found["refunds"] == []
+    [results] = await bench.all(FLOW_OBJECT, ask)
+    assert results["note"] == "soon"
+    assert results["customer"]["loyaltyTier"]["value"] == "gold"
+    assert [item["title"] for item in results["lineItems"]] == [
+        each_item["title"] for each_item in order["lineItems"]
+    ]
+    assert results["lineItems"][0]["product"]["tags"] == ["presale"]
+    assert results["refunds"] == []
     assert set(store.documents[before:]) == {"FlowObject", "FlowMore"}
     assert store.writes() == []
     with pytest.raises(RemoteNotFound):
@@ -147,12 +151,12 @@ async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounde
 
     See docs/design/imports-shopify-flow.md#reading-objects and docs/design/connectors.md#shopify.
     """
-    many = bench.store.add_product("Many", options=tuple(f"Size {at}" for at in range(251)))
-    few = bench.store.add_product("Few", options=tuple(f"Size {at}" for at in range(250)))
+    many = bench.store.add_product("Many", options=tuple(f"Size {index}" for index in range(251)))
+    few = bench.store.add_product("Few", options=tuple(f"Size {position}" for position in range(250)))
     for row, length in ((many, 250), (few, 250)):
         ask = FlowObjectQuery("product", str(number(row)), ("product.variants.title", "product.variants.id"))
-        [found] = await bench.all(FLOW_OBJECT, ask)
-        assert len(found["variants"]) == length
+        [results] = await bench.all(FLOW_OBJECT, ask)
+        assert len(results["variants"]) == length
     monkeypatch.setattr(flow_reads, "MAX_CALLS", 0)
     paths = ("product.variants.title", "product.collections.products.variants.sku")
     with pytest.raises(ResponseTooLarge):
@@ -161,13 +165,17 @@ async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounde
 
 async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench) -> None:
     """Get data by query, sort and maximum; at most 100. See docs/design/imports-shopify-flow.md#tasks."""
-    for at in range(110):
-        bench.store.add_product(f"More {at:03}", tags=["fresh"])
+    for index in range(110):
+        bench.store.add_product(f"More {index:03}", tags=["fresh"])
     paths = ("products.title", "products.variants.sku")
-    found = await bench.all(FLOW_OBJECTS, FlowObjectsQuery("products", paths, "tag:fresh", "TITLE desc", 105))
-    assert [each["title"] for each in found] == [f"More {at:03}" for at in range(109, 9, -1)]
+    collected = await bench.all(
+        FLOW_OBJECTS, FlowObjectsQuery("products", paths, "tag:fresh", "TITLE desc", 105)
+    )
+    assert [record["title"] for record in collected] == [
+        f"More {position:03}" for position in range(109, 9, -1)
+    ]
     some = await bench.all(FLOW_OBJECTS, FlowObjectsQuery("products", paths, "tag:fresh", "title", 3))
-    assert [each["title"] for each in some] == ["More 000", "More 001", "More 002"]
+    assert [entry["title"] for entry in some] == ["More 000", "More 001", "More 002"]
     with pytest.raises(Invalid):
         await bench.all(FLOW_OBJECTS, FlowObjectsQuery("products", paths, "", "price"))
     assert [sort_of("orders", text) for text in ("", "created_at:desc", "UPDATED_AT_ASC", "x", "id up")] == [

@@ -53,13 +53,15 @@ async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> N
 
     See docs/design/connectors.md#common-records and docs/design/templates.md#e9-variants.
     """
-    many = bench.store.add_product("Many", options=tuple(f"Size {at}" for at in range(130)), sku="M")
-    for at in range(15):
-        bench.store.add_channel(f"Channel {at}")
+    many = bench.store.add_product(
+        "Many", options=tuple(f"Size {position}" for position in range(130)), sku="M"
+    )
+    for index in range(15):
+        bench.store.add_channel(f"Channel {index}")
     many["publications"] = [row["id"] for row in bench.store.of("Publication")]
     pages = await bench.pages(PRODUCTS, ProductsQuery())
-    products = [each for page in pages for each in page.items]
-    assert [int(each.id) for each in products] == sorted(int(each.id) for each in products)
+    products = [product for page in pages for product in page.items]
+    assert [int(item.id) for item in products] == sorted(int(each_product.id) for each_product in products)
     assert len(products) == 11
     assert (len(products[-1].variants), len(products[-1].channels)) == (130, 17)
     assert products[-1].kind == "variable"
@@ -115,7 +117,7 @@ async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(benc
     [whole] = await bench.all(VARIANTS, ask)
     [at_second] = await bench.all(VARIANTS, ProductsQuery(ids=ask.ids, location=str(number(second))))
     assert (whole.stock, at_second.stock) == (10, 6)
-    assert [each.code for each in bench.plan("inventory.set", SetStock(whole, 3)).problems] == [
+    assert [problem.code for problem in bench.plan("inventory.set", SetStock(whole, 3)).problems] == [
         "location_needed"
     ]
     assert bench.plan("inventory.set", SetStock(at_second, 3)).problems == ()
@@ -124,7 +126,9 @@ async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(benc
         VARIANTS, ProductsQuery(ids=(str(number(untracked)),), location=str(number(second)))
     )
     assert (free.stock, free.tracked) == (None, False)
-    assert [each.code for each in bench.plan("inventory.set", SetStock(free, 3)).problems] == ["not_tracked"]
+    assert [
+        each_problem.code for each_problem in bench.plan("inventory.set", SetStock(free, 3)).problems
+    ] == ["not_tracked"]
     [by_item] = await bench.all(PRODUCT, ById(f"item:{whole.item_id}"))
     assert by_item.id == str(number(product))
 
@@ -133,8 +137,8 @@ async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(benc
 async def test_a_sku_is_searched_as_it_is(bench: Bench, sku: str) -> None:
     """Search languages go through one quoting function. See docs/design/connectors.md#rules."""
     bench.store.add_product("Odd", sku=sku)
-    found = await bench.all(VARIANTS, ProductsQuery(skus=(sku, "none such")))
-    assert [each.sku for each in found] == [sku]
+    variants = await bench.all(VARIANTS, ProductsQuery(skus=(sku, "none such")))
+    assert [variant.sku for variant in variants] == [sku]
     assert quoted("it's") == "'it\\'s'"
 
 
@@ -145,7 +149,7 @@ async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Benc
     variants = bench.store.of("ProductVariant")
     held = bench.store.add_order(variants[:12], payment="AUTHORIZED", risk="HIGH")
     done = bench.store.add_order(variants[:1], payment="PAID", fulfilment="FULFILLED", risk=None)
-    orders = {each.id: each for each in await bench.all(ORDERS, OrdersQuery())}
+    orders = {each_order.id: each_order for each_order in await bench.all(ORDERS, OrdersQuery())}
     risky, sent = orders[str(number(held))], orders[str(number(done))]
     assert len(risky.lines) == 12
     assert (risky.payment, risky.risk, risky.risk_reasons) == (
@@ -153,15 +157,15 @@ async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Benc
         Risk.HIGH,
         ("The countries differ",),
     )
-    assert [each.status for each in risky.fulfilment_orders] == ["open"]
+    assert [fulfilment_order.status for fulfilment_order in risky.fulfilment_orders] == ["open"]
     assert len(risky.authorizations) == 1
     assert (sent.paid, sent.fulfilled, sent.risk) == (True, True, Risk.PENDING)
     assert sent.paid_at is not None
     assert await bench.all(REFUNDS, RefundsQuery(sent.id)) == []
-    [one] = await bench.all(ORDER, ById(sent.id))
-    assert one == sent
+    [order] = await bench.all(ORDER, ById(sent.id))
+    assert order == sent
     since = bench.clock.now() - timedelta(hours=30)
-    assert {each.id for each in await bench.all(ORDERS, OrdersQuery(created_after=since))} < set(orders)
+    assert {item.id for item in await bench.all(ORDERS, OrdersQuery(created_after=since))} < set(orders)
     assert await bench.all(ORDERS, OrdersQuery(statuses=("cancelled",))) == []
     with pytest.raises(RemoteNotFound):
         await bench.all(VARIANT, ById("1/1"))
@@ -184,7 +188,7 @@ async def test_a_bad_price_is_refused_before_it_is_sent(
     """Values; 2.1 plan. See docs/design/connectors.md#operations."""
     [variant, *_] = await bench.all(VARIANTS, ProductsQuery())
     planned = bench.plan("variant.set_price", SetPrice(variant, price, compare_at=compare))
-    assert [each.code for each in planned.problems] == [code]
+    assert [problem.code for problem in planned.problems] == [code]
     assert planned.proposals == ()
 
 
@@ -204,27 +208,27 @@ async def test_an_answer_that_is_none_is_broken(bench: Bench, body: Any) -> None
         await bench.all(VARIANTS, ProductsQuery())
 
 
-async def upkeep(bench: Bench, *natives: str, **known: str) -> list[Any]:
+async def upkeep(bench: Bench, *natives: str, **known_value: str) -> list[Any]:
     """Subscriptions as they are to be."""
     http = bench.outbound.management_client(ORG, NUMBER, bench.connector.endpoint(bench.secrets))
-    wanted = DesiredSubscriptions(ADDRESS, natives, Secret("unused-secret"), known)
+    expected = DesiredSubscriptions(ADDRESS, natives, Secret("unused-secret"), known_value)
     events = bench.connector.events
     assert events is not None
-    return await events.subscribe(http, bench.secrets, wanted)
+    return await events.subscribe(http, bench.secrets, expected)
 
 
 async def test_subscriptions_are_made_once_mended_and_removed(bench: Bench) -> None:
     """Found by address, compared, made, removed. See docs/design/events.md#subscriptions."""
-    made = await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE")
-    assert {each.outcome for each in made} == {SubscriptionOutcome.ACTIVE}
-    known = {each.native: each.remote_id for each in made}
-    assert await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE", **known) == made
+    new_upkeep = await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE")
+    assert {item.outcome for item in new_upkeep} == {SubscriptionOutcome.ACTIVE}
+    known_by_name = {entry.native: entry.remote_id for entry in new_upkeep}
+    assert await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE", **known_by_name) == new_upkeep
     assert len(bench.store.of("WebhookSubscription")) == 2
-    del bench.store.rows[known["ORDERS_PAID"]]
-    bench.store.rows[known["PRODUCTS_UPDATE"]]["includeFields"] = []
-    again = await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE", **known)
-    assert [each.repaired for each in again] == [True, True]
-    assert bench.store.rows[known["PRODUCTS_UPDATE"]]["includeFields"]
+    del bench.store.rows[known_by_name["ORDERS_PAID"]]
+    bench.store.rows[known_by_name["PRODUCTS_UPDATE"]]["includeFields"] = []
+    again = await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE", **known_by_name)
+    assert [element.repaired for element in again] == [True, True]
+    assert bench.store.rows[known_by_name["PRODUCTS_UPDATE"]]["includeFields"]
     bench.store.make(
         "WebhookSubscription",
         topic="ORDERS_PAID",
@@ -280,10 +284,10 @@ async def test_what_was_not_delivered_is_read_and_its_topics_worked_out(bench: B
     [event] = await bench.all(CHANGED, ChangedQuery("order", begun))
     assert (event.native, event.object_id) == ("ORDERS_CREATE", str(number(order)))
     events = ShopifyDeliveries()
-    found = events.derive(event, None, since=begun)
-    assert found.topics == ("orders/create", "orders/updated", "orders/paid")
-    assert found.seen == {"paid": True, "fulfilled": False, "cancelled": False}
-    assert events.derive(event, found.seen, since=begun).topics == ("orders/create", "orders/updated")
+    derive = events.derive(event, None, since=begun)
+    assert derive.topics == ("orders/create", "orders/updated", "orders/paid")
+    assert derive.seen == {"paid": True, "fulfilled": False, "cancelled": False}
+    assert events.derive(event, derive.seen, since=begun).topics == ("orders/create", "orders/updated")
     old = datetime(2020, 1, 1, tzinfo=UTC)
     assert "orders/paid" not in events.derive(event, None, since=None).topics
     assert len(await bench.all(CHANGED, ChangedQuery("product", old))) == 10

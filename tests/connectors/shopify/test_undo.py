@@ -53,10 +53,10 @@ async def here(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
     """The service beside the store."""
-    made = await stand(monkeypatch, sqlite_url, clock, tmp_path)
-    yield made
+    created = await stand(monkeypatch, sqlite_url, clock, tmp_path)
+    yield created
     watch(None)
-    await made.shop.service.close()
+    await created.shop.service.close()
 
 
 def _tables(store: ShopifyFake, targets: Collection[str]) -> dict[str, Any]:
@@ -75,8 +75,8 @@ def _tables(store: ShopifyFake, targets: Collection[str]) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """A value without times; an empty text is none."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items() if name not in _UNLIKE}
-    return [_plain(each) for each in value] if isinstance(value, list) else value or None
+        return {name: _plain(item) for name, item in value.items() if name not in _UNLIKE}
+    return [_plain(entry) for entry in value] if isinstance(value, list) else value or None
 
 
 async def test_what_was_changed_in_a_store_is_put_back_and_done_again(here: Stand) -> None:
@@ -84,20 +84,22 @@ async def test_what_was_changed_in_a_store_is_put_back_and_done_again(here: Stan
     run = await here.play(Killer())
     assert run.status is RunStatus.SUCCEEDED
     shop = here.shop
-    made = {each.id: each for each in await shop.changes(run)}
-    undoable = [each for each in made.values() if each.undoable]
+    created = {change.id: change for change in await shop.changes(run)}
+    undoable = [each_change for each_change in created.values() if each_change.undoable]
     targets = {
-        number for each in undoable for number in re.findall(r"\d+", str(each.proposal.parts[0].target))
+        number for item in undoable for number in re.findall(r"\d+", str(item.proposal.parts[0].target))
     }
     before = ShopifyFake(now=here.shop.clock.now)
     before.seed(products=8, orders=2, customers=2)
     furnish(before)
     after = _tables(here.store, targets)
-    never = {each.proposal.parts[0].operation for each in made.values() if not each.undoable}
+    never = {entry.proposal.parts[0].operation for entry in created.values() if not entry.undoable}
     assert never == _NEVER
     undo_run = await undone(shop, run)
     changes = await shop.changes(undo_run)
-    assert {each.proposal.undo_of for each in changes} == {each.id for each in made.values() if each.undoable}
+    assert {element.proposal.undo_of for element in changes} == {
+        each.id for each in created.values() if each.undoable
+    }
     wrong = [
         (each.proposal.parts, each.outcome, each.message)
         for each in changes
@@ -155,38 +157,40 @@ def _planned(whose: IntegrationId, *commands: Any) -> dict[str, Proposal]:
         SetPublished: "product.set_published",
     }
     writes = Shopify(version="2026-10", url=None, read_s=20.0).writes
-    found = {}
+    collected = {}
     for number, command in enumerate(commands):
         planned = writes[operations[type(command)]].plan([command], integration_id=whose)
         assert planned.problems == (), planned.problems
-        [found[f"{number}"]] = planned.proposals
-    return found
+        [collected[f"{number}"]] = planned.proposals
+    return collected
 
 
 async def test_values_that_a_run_set_twice_are_put_back_to_the_first(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """Also what has to be looked up, what was made and then changed, and values that parts share in part."""
-    here = await stand(monkeypatch, sqlite_url, clock, tmp_path, (_first_values, _next_values))
-    run = await here.play(Killer())
+    current = await stand(monkeypatch, sqlite_url, clock, tmp_path, (_first_values, _next_values))
+    run = await current.play(Killer())
     assert run.status is RunStatus.SUCCEEDED, run
-    made = {each.id: each for each in await here.shop.changes(run)}
-    assert (len(made), {each.outcome for each in made.values()}) == (9, {Outcome.APPLIED})
-    before = ShopifyFake(now=here.shop.clock.now)
+    created = {change.id: change for change in await current.shop.changes(run)}
+    assert (len(created), {each_change.outcome for each_change in created.values()}) == (9, {Outcome.APPLIED})
+    before = ShopifyFake(now=current.shop.clock.now)
     before.seed(products=8, orders=2, customers=2)
     furnish(before)
     targets = {row["id"].rpartition("/")[2] for row in before.of("Product")}
-    after = _tables(here.store, targets)
-    undo_run = await undone(here.shop, run)
-    left = [each for each in await here.shop.changes(undo_run) if each.outcome is not Outcome.APPLIED]
-    assert left == []
-    assert _tables(here.store, targets) == _tables(before, targets)
-    redo_run = await undone(here.shop, undo_run)
-    redone = _tables(here.store, targets)
+    after = _tables(current.store, targets)
+    undo_run = await undone(current.shop, run)
+    remaining = [item for item in await current.shop.changes(undo_run) if item.outcome is not Outcome.APPLIED]
+    assert remaining == []
+    assert _tables(current.store, targets) == _tables(before, targets)
+    redo_run = await undone(current.shop, undo_run)
+    redone = _tables(current.store, targets)
     assert {name for name in after if redone[name] != after[name]} == {"redirect /old-pot"}
-    left = [each for each in await here.shop.changes(redo_run) if each.outcome is not Outcome.APPLIED]
-    assert [(each.outcome, each.proposal.parts[0].target) for each in left] == [
+    remaining = [
+        entry for entry in await current.shop.changes(redo_run) if entry.outcome is not Outcome.APPLIED
+    ]
+    assert [(element.outcome, element.proposal.parts[0].target) for element in remaining] == [
         (Outcome.CONFLICT, "/old-pot")
     ]
     assert redone["redirect /old-pot"]["target"] == "/products/pot-1"
-    await here.shop.service.close()
+    await current.shop.service.close()

@@ -40,7 +40,7 @@ def once(store: ShopifyFake) -> None:
     """No key was applied twice, and no field of an object written twice."""
     keys = Counter(entry["idempotency_key"] for entry in store.applied())
     touched = Counter((item["id"], *item["fields"]) for entry in store.applied() for item in entry["objects"])
-    assert [each for each, times in (keys + touched).items() if times > 1] == []
+    assert [element for element, times in (keys + touched).items() if times > 1] == []
 
 
 async def test_every_change_is_done_once_and_told_so(bench: Bench) -> None:
@@ -176,15 +176,17 @@ async def test_another_echo_is_no_success(bench: Bench) -> None:
 
 async def test_prices_of_a_product_go_together_and_fail_alone(bench: Bench) -> None:
     """Variants of one product, at most 250; 2.1 Batches. See docs/design/connectors.md#operations."""
-    product = bench.store.add_product("Many", price="5.00", options=tuple(f"Size {at}" for at in range(252)))
-    own = [each for each in await bench.all(VARIANTS, ProductsQuery(ids=(str(number(product)),)))]
-    planned = bench.plan("variant.set_price", *[SetPrice(each, "6.00") for each in own])
+    product = bench.store.add_product(
+        "Many", price="5.00", options=tuple(f"Size {index}" for index in range(252))
+    )
+    variants = [variant for variant in await bench.all(VARIANTS, ProductsQuery(ids=(str(number(product)),)))]
+    planned = bench.plan("variant.set_price", *[SetPrice(each_variant, "6.00") for each_variant in variants])
     parts = [part for proposal in planned.proposals for part in proposal.parts]
     first, second = bench.connector.writes["variant.set_price"].group(parts)
     assert (len(first), len(second)) == (250, 2)
     del bench.store.rows[f"gid://shopify/ProductVariant/{second[0].target}"]
     outcomes = await bench.send(bench.batch(second))
-    assert [each.state for each in outcomes] == [CONFLICT, APPLIED]
+    assert [outcome.state for outcome in outcomes] == [CONFLICT, APPLIED]
     assert len(bench.store.writes()) == 1
 
 
@@ -193,8 +195,8 @@ async def test_stock_is_swapped_only_for_the_number_that_was_seen(bench: Bench) 
 
     See docs/design/connectors.md#operations.
     """
-    seen = [each for each in await stocked(bench) if each.stock][:3]
-    planned = bench.plan("inventory.set", *[SetStock(each, 99) for each in seen])
+    seen = [variant for variant in await stocked(bench) if variant.stock][:3]
+    planned = bench.plan("inventory.set", *[SetStock(each_variant, 99) for each_variant in seen])
     parts = [part for proposal in planned.proposals for part in proposal.parts]
     level = next(
         row
@@ -203,10 +205,10 @@ async def test_stock_is_swapped_only_for_the_number_that_was_seen(bench: Bench) 
     )
     level["available"] = 3
     outcomes = await bench.send(bench.batch(parts))
-    assert [each.state for each in outcomes] == [NOT_SENT, CONFLICT, NOT_SENT]
+    assert [outcome.state for outcome in outcomes] == [NOT_SENT, CONFLICT, NOT_SENT]
     assert bench.store.applied() == []
     rest = await bench.send(bench.batch([parts[0], parts[2]]))
-    assert [each.state for each in rest] == [APPLIED, APPLIED]
+    assert [each_outcome.state for each_outcome in rest] == [APPLIED, APPLIED]
     assert level["available"] == 3
 
 
@@ -215,7 +217,7 @@ async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock)
 
     See docs/design/connectors.md#errors and docs/design/connectors.md#operations.
     """
-    [variant, other] = [each for each in await stocked(bench) if each.stock][:2]
+    [variant, other] = [each_variant for each_variant in await stocked(bench) if each_variant.stock][:2]
     [part] = bench.plan("inventory.set", SetStock(variant, 50)).proposals[0].parts
     [second] = bench.plan("inventory.set", SetStock(other, 51)).proposals[0].parts
     batch = bench.batch([part])
@@ -223,11 +225,11 @@ async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock)
     [busy] = await bench.send(batch)
     assert (busy.state, busy.wait_s) == (NOT_SENT, 2.0)
     bench.store.keys.under_way.clear()
-    assert [each.state for each in await bench.send(batch)] == [APPLIED]
+    assert [outcome.state for outcome in await bench.send(batch)] == [APPLIED]
     misused = Batch((second,), batch.effect_keys, batch.key)
     [defect] = await bench.send(misused)
     assert (defect.state, defect.error) == (UNKNOWN, ErrorKind.BROKEN)
-    assert [each.state for each in await bench.send(batch)] == [APPLIED]
+    assert [each_outcome.state for each_outcome in await bench.send(batch)] == [APPLIED]
     await clock.advance(timedelta(hours=25).total_seconds())
     [late] = await bench.send(batch)
     assert (
@@ -243,12 +245,14 @@ async def test_tags_are_added_and_taken_off_in_two_parts(bench: Bench) -> None:
     """
     product = bench.store.of("Product")[0]
     product["tags"] = ["Old", "Kept"]
-    [read] = [each for each in await bench.all_products() if each.id == str(number(product))]
+    [read] = [
+        each_product for each_product in await bench.all_products() if each_product.id == str(number(product))
+    ]
     assert bench.plan("product.set_tags", SetTags(read, ("OLD", "kept"))).unchanged == (read.id,)
     [proposal] = bench.plan("product.set_tags", SetTags(read, ("kept", "New"))).proposals
     assert [dict(part.arguments) for part in proposal.parts] == [{"add": ["New"]}, {"remove": ["Old"]}]
     for part in proposal.parts:
-        assert [each.state for each in await bench.send(bench.batch([part]))] == [APPLIED]
+        assert [outcome.state for outcome in await bench.send(bench.batch([part]))] == [APPLIED]
     assert sorted(product["tags"]) == ["Kept", "New"]
 
 
@@ -258,15 +262,15 @@ async def test_what_is_gone_is_a_conflict(bench: Bench) -> None:
         if name in ("redirect.create", "refund.create", "order.capture", "order.cancel"):
             continue
         [part, *_] = proposal.parts
-        kept = dict(bench.store.rows)
-        for row in kept.values():
+        stored = dict(bench.store.rows)
+        for row in stored.values():
             if row["__typename"] != "Location":
                 del bench.store.rows[row["id"]]
         [outcome] = await bench.send(bench.batch([part]))
         assert outcome.state in (CONFLICT, REFUSED), (name, outcome)
         [now] = await bench.reader().current([part])
         assert now.is_gone, name
-        for key, row in kept.items():
+        for key, row in stored.items():
             bench.store.rows[key] = row
     assert bench.store.applied() == []
 

@@ -13,8 +13,10 @@ _right = reconcile.open_ledger
 
 async def _open_ledger(tx: Any, org: Any, run: Any) -> OpenLedger:
     ledger = await _right(tx, org, run)
-    found = [replace(one, settle_after=min(one.settle_after, ledger.now)) for one in ledger.effects]
-    return replace(ledger, effects=found)
+    effects = [
+        replace(effect, settle_after=min(effect.settle_after, ledger.now)) for effect in ledger.effects
+    ]
+    return replace(ledger, effects=effects)
 
 
 def install(patch: pytest.MonkeyPatch) -> None:

@@ -145,8 +145,8 @@ async def test_an_answer_of_one_mebibyte_is_handed_on_and_no_larger_one(
 ) -> None:
     """A larger one fails its item in plain words, and the request still counts as made."""
     orders.answer = lambda request, number: httpx.Response(200, text="x" * size)
-    one = code("Three", "return [{json: {n: 1}}]")
-    run = await ended(shop, chain(one, posted(), node("After", "noOp", 1, {})))
+    record = code("Three", "return [{json: {n: 1}}]")
+    run = await ended(shop, chain(record, posted(), node("After", "noOp", 1, {})))
     assert [change.outcome for change in await shop.changes(run)] == [Outcome.APPLIED]
     if fits:
         assert run.status is RunStatus.SUCCEEDED, run
@@ -229,5 +229,5 @@ async def test_a_changed_object_is_handed_on_as_the_store_answered_it(shop: Shop
     assert [item["status"] for item in items] == ["draft", "draft"]
     assert all(item["date_modified_gmt"] and item["permalink"] for item in items)
     assert {item["id"] for item in items} == {
-        int(one.proposal.object.id or 0) for one in await shop.changes(run)
+        int(change.proposal.object.id or 0) for change in await shop.changes(run)
     }

@@ -78,13 +78,13 @@ async def test_a_kill_between_a_send_and_its_checkpoint_neither_repeats_nor_lose
     """At the first and last visit of each point; the answers are read as they were given."""
     points = await visited(shop, orders, monkeypatch, send_mode)
     last = {point: number for number, point in enumerate(points)}
-    found = {}
+    collected = {}
     for number in sorted({*(points.index(point) for point in BETWEEN), *(last[point] for point in BETWEEN)}):
         run = await play(shop, "answers", killer := Killer([number]))
         assert len(killer.kills) == 1
         if wrong := await judged(shop, orders, run, killer.kills):
-            found[(number, *killer.kills)] = wrong
-    assert found == {}
+            collected[(number, *killer.kills)] = wrong
+    assert collected == {}
 
 
 @MODES
@@ -94,12 +94,12 @@ async def test_random_kills_neither_repeat_nor_lose(
     """One or two kills anywhere; `CRASH_ANSWERS` says how many are drawn."""
     count = len(await visited(shop, orders, monkeypatch, send_mode))
     draw = random.Random(f"{SEED} {send_mode} {shop.engine.dialect}")
-    found = {}
+    collected = {}
     drawn = 0
     while drawn < KILLS:
-        at = [draw.randrange(count)] + ([draw.randrange(count // 2)] if draw.random() < 0.5 else [])
-        run = await play(shop, "answers", killer := Killer(at))
+        points = [draw.randrange(count)] + ([draw.randrange(count // 2)] if draw.random() < 0.5 else [])
+        run = await play(shop, "answers", killer := Killer(points))
         drawn += len(killer.kills)
         if wrong := await judged(shop, orders, run, killer.kills):
-            found[(*at, *killer.kills)] = wrong
-    assert found == {}
+            collected[(*points, *killer.kills)] = wrong
+    assert collected == {}

@@ -18,7 +18,7 @@ def three() -> dict[str, Any]:
 
 def posted(name: str = "Post", body: str = '={"n": {{ $json.n }}}', **more: Any) -> dict[str, Any]:
     """Sends each item to the address; `options` and node settings may be given."""
-    asked = {
+    request_body = {
         "method": "POST",
         "url": f"{ADDRESS}/orders",
         "sendBody": True,
@@ -26,7 +26,7 @@ def posted(name: str = "Post", body: str = '={"n": {{ $json.n }}}', **more: Any)
         "jsonBody": body,
         "options": more.pop("options", {}),
     }
-    return node(name, "httpRequest", 4.2, asked, **more)
+    return node(name, "httpRequest", 4.2, request_body, **more)
 
 
 def numbered(name: str = "Read") -> dict[str, Any]:
@@ -41,7 +41,7 @@ def numbered(name: str = "Read") -> dict[str, Any]:
 async def handed_on(shop: Shop, run: Run, name: str, output: int = 0) -> list[Mapping[str, Any]]:
     """Returns the items that a step's last execution handed on at an output."""
     values = await shop.read(partial(step_values.values, org=shop.owner.org, run=run.id))
-    [value] = [one for one in values if one.name == name]
+    [value] = [each_step_value for each_step_value in values if each_step_value.name == name]
     assert isinstance(value.output, dict)
     out = value.output["out"]
     return [item[0] for item in out[output]] if output < len(out) else []

@@ -44,8 +44,8 @@ def workflow_of(kind: str, version: float, parameters: Mapping[str, Any], **sett
 
 def errors_of(kind: str, version: float, parameters: Mapping[str, Any]) -> list[Finding]:
     """What importing the step finds that keeps it from running."""
-    found = read_value(workflow_of(kind, version, parameters)).findings
-    return [one for one in found if one.level is FindingLevel.ERROR]
+    findings = read_value(workflow_of(kind, version, parameters)).findings
+    return [finding for finding in findings if finding.level is FindingLevel.ERROR]
 
 
 async def outputs_of(
@@ -64,7 +64,7 @@ async def outputs_in(
 ) -> list[list[Any]] | str:
     """The fields of the items at each output of the step in a workflow, or the words it failed with."""
     outputs = await _run_in(workflow, trigger_items(items), run=run)
-    return outputs if isinstance(outputs, str) else [[item.json for item in one] for one in outputs]
+    return outputs if isinstance(outputs, str) else [[item.json for item in output] for output in outputs]
 
 
 async def items_of(

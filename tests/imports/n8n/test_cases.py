@@ -16,8 +16,8 @@ async def test_every_recorded_case_is_equal_but_those_accepted() -> None:
     paths = cases_of(case_data("n8n_cases"))
     children = shared_sandbox()
     verdicts = [await run_case(json.loads(path.read_text("utf-8")), children) for path in paths]
-    differing = {one.name: one.differences for one in verdicts if one.differences}
-    assert {name: told for name, told in differing.items() if name not in ACCEPTED} == {}
+    differing = {verdict.name: verdict.differences for verdict in verdicts if verdict.differences}
+    assert {name: actual for name, actual in differing.items() if name not in ACCEPTED} == {}
     assert len(verdicts) > 0
 
 

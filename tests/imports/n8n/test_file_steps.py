@@ -70,9 +70,9 @@ def items(*rows: Mapping[str, Any]) -> Items:
 
 async def content_of(*rows: Mapping[str, Any], **parameters: Any) -> bytes:
     """The content of the file that is made of items."""
-    made = await converted(items(*rows), **parameters)
-    assert not isinstance(made, str), made
-    return made[1]
+    created_items = await converted(items(*rows), **parameters)
+    assert not isinstance(created_items, str), created_items
+    return created_items[1]
 
 
 @pytest.mark.parametrize("operation", ["csv", "html", "xlsx", "ods"])
@@ -97,17 +97,19 @@ async def test_what_was_written_is_read_again(operation: str) -> None:
 async def test_a_file_has_a_name_and_a_type(operation: str, name: str, mime_type: str) -> None:
     """Those of its format, unless the options name it."""
     for options, file_name in (({}, name), ({"fileName": "mine.x"}, "mine.x")):
-        made = await converted(items(ROWS[0]), operation=operation, sourceProperty="sku", options=options)
-        assert not isinstance(made, str), made
-        assert (made[0].file_name, made[0].mime_type) == (file_name, mime_type)
-        assert made[0].size == len(made[1])
+        created_items = await converted(
+            items(ROWS[0]), operation=operation, sourceProperty="sku", options=options
+        )
+        assert not isinstance(created_items, str), created_items
+        assert (created_items[0].file_name, created_items[0].mime_type) == (file_name, mime_type)
+        assert created_items[0].size == len(created_items[1])
 
 
 async def test_json_is_written_for_all_items_or_for_each() -> None:
     """One list, or a file an item; indented where asked for."""
     assert await content_of(*ROWS, operation="toJson") == json.dumps(ROWS, separators=(",", ":")).encode()
-    each = await content_of(ROWS[1], operation="toJson", mode="each", options={"format": True})
-    assert each == b'{\n  "sku": "TEA-2",\n  "stock": 3\n}'
+    each_content_of = await content_of(ROWS[1], operation="toJson", mode="each", options={"format": True})
+    assert each_content_of == b'{\n  "sku": "TEA-2",\n  "stock": 3\n}'
 
 
 @pytest.mark.parametrize(
@@ -122,8 +124,10 @@ async def test_json_is_written_for_all_items_or_for_each() -> None:
 )
 async def test_a_field_is_written_as_text(value: Any, options: dict[str, Any], content: bytes) -> None:
     """In its encoding; objects as JSON."""
-    made = await content_of({"a": {"b": value}}, operation="toText", sourceProperty="a.b", options=options)
-    assert made == content
+    new_content_of = await content_of(
+        {"a": {"b": value}}, operation="toText", sourceProperty="a.b", options=options
+    )
+    assert new_content_of == content
 
 
 async def test_base64_becomes_a_file_and_a_file_base64() -> None:
@@ -133,8 +137,8 @@ async def test_base64_becomes_a_file_and_a_file_base64() -> None:
         assert await content_of({"a": text}, operation="toBinary", sourceProperty="a") == raw
     [fields] = await extracted(raw, "tea.bin", operation="binaryToPropery", destinationKey="text")
     assert base64.b64decode(fields["text"]) == raw
-    made = await converted(items({"a": "no base64!"}), operation="toBinary", sourceProperty="a")
-    assert "not Base64" in str(made)
+    created_items = await converted(items({"a": "no base64!"}), operation="toBinary", sourceProperty="a")
+    assert "not Base64" in str(created_items)
 
 
 FORMULAS = ('=HYPERLINK("http://evil.example")', "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3+cmd|'!A0", "\t=1")
@@ -233,8 +237,8 @@ async def test_json_and_text_become_a_field() -> None:
         parameters = {"operation": "fromJson", "options": options}
         outputs = await run("extractFromFile", parameters, [item], files)
         assert not isinstance(outputs, str)
-        [made] = outputs[0]
-        assert (dict(made.json), list(made.binary)) == (fields, names)
+        [new_item] = outputs[0]
+        assert (dict(new_item.json), list(new_item.binary)) == (fields, names)
     assert await extracted(b"<a/>", operation="xml") == [{"data": "<a/>"}]
 
 
@@ -283,7 +287,7 @@ def pdf_of(text: str) -> bytes:
         places.append(len(out))
         out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
     start = len(out)
-    out += b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
+    out += b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % index for index in places)
     return out + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % start
 
 
@@ -376,20 +380,20 @@ async def test_fields_move_into_a_file_and_back() -> None:
     back = await run("moveBinaryData", {}, there[0], files)
     assert not isinstance(back, str)
     assert (back[0][0].json, dict(back[0][0].binary)) == (ROWS[0], {})
-    one = {
+    record = {
         "mode": "jsonToBinary",
         "convertAllData": False,
         "sourceKey": "sku",
         "options": {"useRawData": True, "mimeType": "text/plain", "fileName": "sku.txt"},
     }
-    moved = await run("moveBinaryData", one, items(ROWS[0]), files)
+    moved = await run("moveBinaryData", record, items(ROWS[0]), files)
     assert not isinstance(moved, str)
     assert "sku" not in moved[0][0].json
     assert await files.get(moved[0][0].binary["data"].sha256) == b"TEA-1"
     text = {"setAllData": False, "destinationKey": "a.b", "options": {"keepSource": True}}
-    kept = await run("moveBinaryData", text, moved[0], files)
-    assert not isinstance(kept, str)
-    assert (kept[0][0].json["a"], list(kept[0][0].binary)) == ({"b": "TEA-1"}, ["data"])
+    stored = await run("moveBinaryData", text, moved[0], files)
+    assert not isinstance(stored, str)
+    assert (stored[0][0].json["a"], list(stored[0][0].binary)) == ({"b": "TEA-1"}, ["data"])
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,9 @@ def fetched(*steps: Mapping[str, Any], **options: Any) -> dict[str, Any]:
 def lacking(export: Mapping[str, Any]) -> list[str]:
     """What its errors say of fields that do not come."""
     findings = read_value(export).findings
-    return [one.message for one in findings if LACKING in one.message and one.level == "error"]
+    return [
+        finding.message for finding in findings if LACKING in finding.message and finding.level == "error"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -72,8 +74,8 @@ def lacking(export: Mapping[str, Any]) -> list[str]:
 )  # fmt: skip
 def test_a_field_that_does_not_come_is_named(export: Mapping[str, Any], field: str | None) -> None:
     """The finding names the field and the step whose item lacks it."""
-    found = lacking(export)
-    assert [f"“{field}”" in message for message in found] == ([True] if field is not None else [])
+    found_lacking = lacking(export)
+    assert [f"“{field}”" in message for message in found_lacking] == ([True] if field is not None else [])
 
 
 def test_behind_a_merge_the_fields_may_be_another_steps() -> None:
@@ -99,19 +101,21 @@ def test_a_filter_of_shopify_that_is_not_carried_out_is_an_error(
 ) -> None:
     """See docs/design/imports-n8n.md#rules."""
     export = chain(node("Read", "shopify", 1, {"operation": "getAll", **parameters}))
-    errors = [one.message for one in read_value(export).findings if one.level == "error"]
+    errors = [finding.message for finding in read_value(export).findings if finding.level == "error"]
     assert [words in message for message in errors] == ([True] if words is not None else [])
 
 
 @pytest.mark.parametrize("name", ["imagesUi", "metadataUi", "dimensionsUi"])
 def test_what_an_update_sets_beside_its_fields_is_an_error(name: str) -> None:
     """See docs/design/imports-n8n.md#node-types."""
-    asked = {"operation": "update", "productId": "1", "updateFields": {"status": "draft"}}
-    step = node("Update", "wooCommerce", 1, {**asked, name: {"values": [{"key": "a", "value": "b"}]}})
-    assert [one.code for one in read_value(chain(step)).findings if one.level == "error"] == ["parameter"]
+    request_body = {"operation": "update", "productId": "1", "updateFields": {"status": "draft"}}
+    step = node("Update", "wooCommerce", 1, {**request_body, name: {"values": [{"key": "a", "value": "b"}]}})
+    assert [finding.code for finding in read_value(chain(step)).findings if finding.level == "error"] == [
+        "parameter"
+    ]
 
 
 def test_no_node_of_a_file_is_the_step_that_reads_an_events_object() -> None:
     """Its type is put into plans by runs alone. See docs/design/imports-n8n.md#safety."""
-    found = read_value(chain(node("Odd", "@store_event", 1, {}))).findings
-    assert ("error", "node_type") in [(str(one.level), one.code) for one in found]
+    findings = read_value(chain(node("Odd", "@store_event", 1, {}))).findings
+    assert ("error", "node_type") in [(str(finding.level), finding.code) for finding in findings]

@@ -127,10 +127,12 @@ def test_an_account_takes_the_place_of_a_removed_key_that_a_request_reads(
 ) -> None:
     """The import stays supported, and proposes the sign-in that puts the key where it was."""
     read = read_value(chain(keys(apiKey=SECRET, shop="one"), *steps))
-    assert [(one.step, one.level) for one in read.findings if one.code == "secret_removed"] == [
-        ("Keys", FindingLevel.NOTE)
+    assert [
+        (finding.step, finding.level) for finding in read.findings if finding.code == "secret_removed"
+    ] == [("Keys", FindingLevel.NOTE)]
+    assert [each_finding.step for each_finding in read.findings if each_finding.code == "credential"] == [
+        "Ask"
     ]
-    assert [one.step for one in read.findings if one.code == "credential"] == ["Ask"]
     [origin] = [step.origin for step in read.plan.steps if step.name == "Ask"]
     assert origin is not None
     assert origin.needs == "http_api"
@@ -196,9 +198,11 @@ def test_a_hundred_removed_secrets_are_followed_and_the_next_counts_as_used() ->
     """However many there are, reading takes no more than seconds."""
     for count, levels in ((MAX_FOLLOWED, {"note"}), (MAX_FOLLOWED + 1, {"note", "error"})):
         steps = [{**keys(apiKey=f"{SECRET}{number}"), "name": f"Keys {number}"} for number in range(count)]
-        found = [one for one in read_value(chain(*steps)).findings if one.code == "secret_removed"]
-        assert len(found) == count
-        assert {str(one.level) for one in found} == levels
+        findings = [
+            finding for finding in read_value(chain(*steps)).findings if finding.code == "secret_removed"
+        ]
+        assert len(findings) == count
+        assert {str(each_finding.level) for each_finding in findings} == levels
     long = chain(*({**keys(apiKey=f"{SECRET}{number}"), "name": f"Keys {number}"} for number in range(999)))
     began = time.process_time()
     read_value(long)

@@ -99,11 +99,11 @@ async def test_markdown_becomes_html_by_the_library_with_its_options() -> None:
     options = {"tables": True, "simpleLineBreaks": "={{ $json.s }}"}
     parameters = {"mode": "markdownToHtml", "markdown": "={{ $json.t }}", "options": options}
     items = [{"t": text, "s": text.startswith("line")} for text in texts]
-    found = await outputs_of("markdown", 1, parameters, items)
-    assert isinstance(found, list)
-    assert found[0][0]["data"] == "<ul>\n<li>a<ul>\n<li>b</li></ul></li>\n</ul>\n<p>*no*</p>"
-    assert found[0][1]["data"].startswith("<table>\n<thead>\n<tr>\n<th>a</th>")
-    assert found[0][2]["data"] == "<p>line<br />\nbreak</p>"
+    found_outputs_of = await outputs_of("markdown", 1, parameters, items)
+    assert isinstance(found_outputs_of, list)
+    assert found_outputs_of[0][0]["data"] == "<ul>\n<li>a<ul>\n<li>b</li></ul></li>\n</ul>\n<p>*no*</p>"
+    assert found_outputs_of[0][1]["data"].startswith("<table>\n<thead>\n<tr>\n<th>a</th>")
+    assert found_outputs_of[0][2]["data"] == "<p>line<br />\nbreak</p>"
 
 
 async def test_a_comparison_that_decides_is_the_last_one_made() -> None:
@@ -148,8 +148,8 @@ async def test_a_comparing_script_that_never_says_before_sorts_nothing(
 ) -> None:
     """The sort equals that of n8n. See docs/design/imports-n8n.md#node-types."""
     items = [{"n": 3}, {"n": 1}, {"n": 2}]
-    found = await outputs_of("sort", 1, {"type": "code", "code": comparing}, items)
-    assert found == [[{"n": number} for number in order]]
+    found_outputs_of = await outputs_of("sort", 1, {"type": "code", "code": comparing}, items)
+    assert found_outputs_of == [[{"n": number} for number in order]]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_a_comparing_script_that_never_says_before_sorts_nothing(
 )
 def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, parameters: Any) -> None:
     """Nothing is passed over in silence, nothing is guessed. See docs/design/imports-n8n.md#rules."""
-    assert [one.code for one in errors_of(kind, version, parameters)] == ["parameter"]
+    assert [finding.code for finding in errors_of(kind, version, parameters)] == ["parameter"]
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,12 @@ async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:
 async def test_what_an_expression_chooses_is_known_too(keep: str, kept: list[int] | None) -> None:
     """What is told by data alone fails the step. See docs/design/imports-n8n.md#rules."""
     items = [{"n": 1, "k": keep}, {"n": 2, "k": keep}]
-    found = await outputs_of("limit", 1, {"keep": "={{ $json.k }}"}, items)
-    assert "someItems" in found if kept is None else found == [[{"n": number, "k": keep} for number in kept]]
+    found_outputs_of = await outputs_of("limit", 1, {"keep": "={{ $json.k }}"}, items)
+    assert (
+        "someItems" in found_outputs_of
+        if kept is None
+        else found_outputs_of == [[{"n": number, "k": keep} for number in kept]]
+    )
 
 
 def test_what_is_known_is_none() -> None:

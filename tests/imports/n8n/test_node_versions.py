@@ -29,8 +29,10 @@ async def test_a_minor_version_that_is_not_listed_runs_with_a_warning(
     kind: str, version: float, code: str | None
 ) -> None:
     """The warning stands at versions n8n may have later and at those it never had."""
-    found = read_value(workflow_of(kind, version, {})).findings
-    assert [one.code for one in found if one.level is not FindingLevel.NOTE] == ([code] if code else [])
+    findings = read_value(workflow_of(kind, version, {})).findings
+    assert [finding.code for finding in findings if finding.level is not FindingLevel.NOTE] == (
+        [code] if code else []
+    )
     parameters = {"includeOtherFields": True} if kind == "set" else {}
     assert await outputs_of(kind, version, parameters, [{"n": 1}]) == [[{"n": 1}]]
 
@@ -46,4 +48,4 @@ def test_another_major_version_is_an_error_that_says_what_can_be_done(version: f
 
 def test_a_new_parameter_of_a_new_minor_version_is_an_error() -> None:
     """A version is only followed as far as all its settings are known."""
-    assert [one.code for one in errors_of("set", 3.6, {"newSetting": 1})] == ["parameter"]
+    assert [finding.code for finding in errors_of("set", 3.6, {"newSetting": 1})] == ["parameter"]

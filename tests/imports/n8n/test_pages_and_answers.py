@@ -15,8 +15,8 @@ ITEMS = [{"a": 1, "o": {"p": 1}}, {"a": None}]
 
 
 def _warnings(kind: str, version: float, parameters: Any) -> list[str]:
-    found = read_value(workflow_of(kind, version, parameters)).findings
-    return [one.message for one in found if one.level is FindingLevel.WARNING]
+    findings = read_value(workflow_of(kind, version, parameters)).findings
+    return [finding.message for finding in findings if finding.level is FindingLevel.WARNING]
 
 
 async def test_a_page_is_made_of_its_template() -> None:

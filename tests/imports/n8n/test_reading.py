@@ -18,17 +18,17 @@ from tests.imports.exports import calling, chain, code, drafted, listed, node, t
 
 def started_by(kind: str, parameters: dict[str, Any], version: float = 1) -> Any:
     """What a workflow with this trigger proposes to start it."""
-    begin = node("Begin", kind, version, parameters)
-    export = {"nodes": [begin, node("Then", "noOp", 1, {})], "connections": {}}
+    start = node("Begin", kind, version, parameters)
+    export = {"nodes": [start, node("Then", "noOp", 1, {})], "connections": {}}
     return shown_trigger(read_value(export).plan)
 
 
 def test_a_daily_schedule_is_proposed() -> None:
     """See docs/design/imports-n8n.md#triggers-and-schedules."""
     rule = {"rule": {"interval": [{"field": "days", "triggerAtHour": 7, "triggerAtMinute": 30}]}}
-    shown = started_by("scheduleTrigger", rule, 1.2)
-    assert shown["schedule"]["cadence"] == "daily"
-    assert shown["schedule"]["run_at"] == "07:30"
+    displayed = started_by("scheduleTrigger", rule, 1.2)
+    assert displayed["schedule"]["cadence"] == "daily"
+    assert displayed["schedule"]["run_at"] == "07:30"
 
 
 def test_a_workflow_started_by_hand_proposes_nothing() -> None:
@@ -40,8 +40,8 @@ def test_an_unknown_node_is_a_step_and_an_error() -> None:
     """See docs/design/imports-n8n.md#export-file."""
     read = read_value(chain(code("One", "return []"), node("Odd", "fluxCapacitor", 9, {"a": [1]})))
     assert [step.operation for step in read.plan.steps] == ["code", "unsupported"]
-    [found] = [one for one in read.findings if one.level == "error"]
-    assert (found.step, found.code) == ("Odd", "node_type")
+    [finding] = [each_finding for each_finding in read.findings if each_finding.level == "error"]
+    assert (finding.step, finding.code) == ("Odd", "node_type")
 
 
 def test_equal_and_long_names_are_renamed_and_said() -> None:
@@ -50,7 +50,7 @@ def test_equal_and_long_names_are_renamed_and_said() -> None:
         {"nodes": [node("A" * 300, "noOp", 1, {}), node("Go", "manualTrigger", 1, {})], "connections": {}}
     )
     assert len(read.plan.steps[0].name) <= 200
-    assert [one.code for one in read.findings if one.code == "renamed_step"] == ["renamed_step"]
+    assert [finding.code for finding in read.findings if finding.code == "renamed_step"] == ["renamed_step"]
 
 
 GET = node("Fetch", "httpRequest", 4.2, {"url": "https://a.example", "options": {}})
@@ -78,7 +78,7 @@ def test_a_called_workflow_is_what_its_steps_are(steps: list[dict[str, Any]], ki
     See docs/design/imports-n8n.md#node-types.
     """
     read = read_value(chain(calling(steps)))
-    refused = [one.step for one in read.findings if one.code == "sub_workflow_missing"]
+    refused = [finding.step for finding in read.findings if finding.code == "sub_workflow_missing"]
     assert refused == ([] if kind else ["Call"])
     assert kind is None or str(read.plan.steps[0].kind) == kind
     around = read_value(chain(calling([calling(steps)])))
@@ -102,8 +102,8 @@ def test_the_longest_chain_and_circle_are_read_at_once() -> None:
     began = time.process_time()
     assert len(read_value(export).plan.steps) == 999
     export["connections"]["N998"] = {"main": [[{"node": "N0", "type": "main", "index": 0}]]}
-    found = [one.step for one in read_value(export).findings if one.code == "cyclic"]
-    assert found == ["N0"]
+    steps = [finding.step for finding in read_value(export).findings if finding.code == "cyclic"]
+    assert steps == ["N0"]
     assert time.process_time() - began < 5
 
 
@@ -112,10 +112,10 @@ def test_no_expression_decides_whether_a_sheet_is_written() -> None:
 
     See docs/design/imports-n8n.md#node-types and docs/design/security.md#imported-workflows.
     """
-    asked = {"operation": "={{ 'append' }}", "documentId": {"value": "x"}, "sheetName": {"value": "y"}}
-    read = read_value(chain(node("Rows", "googleSheets", 4.5, asked)))
-    assert [one.step for one in read.findings if one.level == "error"] == ["Rows"]
-    fixed = read_value(chain(node("Rows", "googleSheets", 4.5, asked | {"operation": "append"})))
+    request_body = {"operation": "={{ 'append' }}", "documentId": {"value": "x"}, "sheetName": {"value": "y"}}
+    read = read_value(chain(node("Rows", "googleSheets", 4.5, request_body)))
+    assert [finding.step for finding in read.findings if finding.level == "error"] == ["Rows"]
+    fixed = read_value(chain(node("Rows", "googleSheets", 4.5, request_body | {"operation": "append"})))
     assert [str(step.kind) for step in fixed.plan.steps] == ["send"]
 
 
@@ -181,7 +181,7 @@ def test_no_key_survives_in_json_written_as_text(parameters: dict[str, Any]) -> 
     """See docs/design/imports-n8n.md#safety."""
     read = read_value(chain(node("Ask", "httpRequest", 4.2, parameters)))
     assert "s3cr3t" not in json.dumps(read.cleaned) + repr(read.plan) + repr(read.findings)
-    assert ("Ask", "secret_removed") in [(one.step, one.code) for one in read.findings]
+    assert ("Ask", "secret_removed") in [(finding.step, finding.code) for finding in read.findings]
 
 
 def test_a_text_of_blanks_is_looked_through_at_once() -> None:

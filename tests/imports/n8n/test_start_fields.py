@@ -97,6 +97,8 @@ def test_the_finding_of_a_foreign_start_names_the_fields_that_steps_read(
     values = {f"v{number}": f"={{{{ $json.body.{field} }}}}" for number, field in enumerate(fields)}
     export = chain(set_to("See", **values))
     export["nodes"][0] = {**export["nodes"][0], "type": "n8n-nodes-base.webhook"}
-    found = [one.message for one in read_value(export).findings if one.code == "foreign_trigger"]
-    assert len(found) == 1
-    assert words in found[0] if words is not None else "Its steps read" not in found[0]
+    messages = [
+        finding.message for finding in read_value(export).findings if finding.code == "foreign_trigger"
+    ]
+    assert len(messages) == 1
+    assert words in messages[0] if words is not None else "Its steps read" not in messages[0]

@@ -221,8 +221,8 @@ def test_an_ai_step_has_one_finding() -> None:
     export = connected([BEGIN, agent, model, node("Tool", "code", 99, {})], {"Begin": ["Agent"]})
     for name, kind in (("Model", "ai_languageModel"), ("Tool", "ai_tool")):
         export["connections"][name] = {kind: [[{"node": "Agent", "type": kind, "index": 0}]]}
-    found = [(finding.step, finding.code) for finding in read_value(export).findings if finding.step]
-    assert sorted(found) == [("Agent", "ai_node"), ("Model", "ai_node"), ("Tool", "ai_node")]
+    collected = [(finding.step, finding.code) for finding in read_value(export).findings if finding.step]
+    assert sorted(collected) == [("Agent", "ai_node"), ("Model", "ai_node"), ("Tool", "ai_node")]
 
 
 def test_reads_that_send_data_are_said_once_a_workflow() -> None:
@@ -231,9 +231,9 @@ def test_reads_that_send_data_are_said_once_a_workflow() -> None:
     reads = [node(f"Read {number}", "httpRequest", 4.2, url) for number in range(6)]
     export = chain(*reads)
     del export["connections"]["Read 4"]
-    found = [finding for finding in read_value(export).findings if "test run" in finding.message]
-    assert [finding.step for finding in found] == [None]
-    assert "“Read 0”, “Read 1”, “Read 2” and 2 more steps send data" in found[0].message
+    findings = [finding for finding in read_value(export).findings if "test run" in finding.message]
+    assert [finding.step for finding in findings] == [None]
+    assert "“Read 0”, “Read 1”, “Read 2” and 2 more steps send data" in findings[0].message
 
 
 _ROW = {"leftValue": "a", "rightValue": "a", "operator": {"type": "string", "operation": "equals"}}
@@ -253,5 +253,5 @@ def test_conditions_in_another_form_than_n8n_writes_are_an_error(
     kind: str, version: float, conditions: dict[str, Any], *, is_read: bool
 ) -> None:
     """What comes of them in n8n is not known. See docs/design/imports-n8n.md#conditions."""
-    found = read_value(chain(node("Which", kind, version, {"conditions": conditions}))).findings
-    assert any(one.level == "error" for one in found) is not is_read
+    findings = read_value(chain(node("Which", kind, version, {"conditions": conditions}))).findings
+    assert any(finding.level == "error" for finding in findings) is not is_read

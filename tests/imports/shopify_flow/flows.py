@@ -52,8 +52,8 @@ def code(number: Any, selection: str, script: str, schema: str = "") -> dict[str
 
 def http(number: Any, **fields: Any) -> dict[str, Any]:
     """A request."""
-    given = {"method": "POST", "url": "https://hooks.example/flow", "headers": [], "body": "{}"}
-    return task(number, FLOW + "http_request", **{**given, **fields})
+    supplied_values = {"method": "POST", "url": "https://hooks.example/flow", "headers": [], "body": "{}"}
+    return task(number, FLOW + "http_request", **{**supplied_values, **fields})
 
 
 def compared(path: str, operator: str, value: Any = "", kind: str = "String") -> dict[str, Any]:
@@ -67,9 +67,9 @@ def compared(path: str, operator: str, value: Any = "", kind: str = "String") ->
     }
 
 
-def joined(word: str, left: Any, right: Any = None) -> dict[str, Any]:
+def joined(word: str, remaining: Any, right: Any = None) -> dict[str, Any]:
     """Two comparisons, or one, under a word."""
-    return {"lhs": left, "rhs": right, "operator": word, "operation_type": "LogicalExpression"}
+    return {"lhs": remaining, "rhs": right, "operator": word, "operation_type": "LogicalExpression"}
 
 
 def listed(word: str, path: str, item: str, holds: Any) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def patched(of: str, handle: str, namespace: str, key: str) -> dict[str, Any]:
 
 def chained(steps: Sequence[Mapping[str, Any]]) -> list[Link]:
     """Each to the next, by its only port."""
-    return [(one["step_id"], "output", after["step_id"]) for one, after in itertools.pairwise(steps)]
+    return [(item["step_id"], "output", after["step_id"]) for item, after in itertools.pairwise(steps)]
 
 
 def flow(

@@ -107,10 +107,12 @@ class Standing:
             **more,
         )
         rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
-        made = (await self.shop.write(partial(run_as, actor=owner, command=ask, rules=rules))).automation
+        new_automation = (
+            await self.shop.write(partial(run_as, actor=owner, command=ask, rules=rules))
+        ).automation
         if topics:
-            await self.resumed(made)
-        return made
+            await self.resumed(new_automation)
+        return new_automation
 
     async def resumed(self, automation: Automation) -> None:
         """Resumes an automation that events start, until the store tells it of them."""

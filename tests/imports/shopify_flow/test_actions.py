@@ -24,26 +24,26 @@ REQUEST = ADMIN + "admin_api_operation"
 def furnished(store: ShopifyFake) -> dict[str, Row]:
     """An object of its own for every change below, so that none is in another's way."""
     variants = store.of("ProductVariant")[:1]
-    made = {f"product{at}": store.add_product(f"Jar {at}", stock=4) for at in range(9)}
-    made |= {f"order{at}": store.add_order(variants, tags=["old"]) for at in range(10)}
-    made |= {f"person{at}": store.add_customer(f"Bo {at}") for at in range(5)}
-    made |= {"draft0": store.add_draft("#D1"), "draft1": store.add_draft("#D2")}
-    made["draft1"]["tags"] = ["old"]
-    made["captured"] = store.add_order(variants, payment="AUTHORIZED")
+    created = {f"product{index}": store.add_product(f"Jar {index}", stock=4) for index in range(9)}
+    created |= {f"order{position}": store.add_order(variants, tags=["old"]) for position in range(10)}
+    created |= {f"person{at}": store.add_customer(f"Bo {at}") for at in range(5)}
+    created |= {"draft0": store.add_draft("#D1"), "draft1": store.add_draft("#D2")}
+    created["draft1"]["tags"] = ["old"]
+    created["captured"] = store.add_order(variants, payment="AUTHORIZED")
     for name in ("released", "freed"):
-        made[name] = store.add_order(variants)
-        store.rows[made[name]["fulfillmentOrders"][0]].update(status="ON_HOLD", holds=["other"])
-    made["order5"]["closedAt"] = made["order5"]["createdAt"]
-    made["redirect"] = store.make("UrlRedirect", path="/jar", target="/old")
-    return made
+        created[name] = store.add_order(variants)
+        store.rows[created[name]["fulfillmentOrders"][0]].update(status="ON_HOLD", holds=["other"])
+    created["order5"]["closedAt"] = created["order5"]["createdAt"]
+    created["redirect"] = store.make("UrlRedirect", path="/jar", target="/old")
+    return created
 
 
-def actions(made: dict[str, Row], store: ShopifyFake) -> list[tuple[str, dict[str, Any]]]:
+def actions(created: dict[str, Row], store: ShopifyFake) -> list[tuple[str, dict[str, Any]]]:
     """(task, fields) of every action there is."""
-    ids = {name: row["id"] for name, row in made.items()}
+    ids = {name: row["id"] for name, row in created.items()}
     [variant] = store.owned(ids["product4"])
     [stocked] = store.owned(ids["product5"])
-    online, place = store.of("Publication")[0]["id"], store.of("Location")[0]["id"]
+    online, location = store.of("Publication")[0]["id"], store.of("Location")[0]["id"]
     field = {"namespace": "custom", "key": "care", "value_type": "single_line_text_field", "value": "Wash"}
     other = {"metafield": {"namespace": "custom", "key": "care", "type": "single_line_text_field"}}
     return [
@@ -69,14 +69,14 @@ def actions(made: dict[str, Row], store: ShopifyFake) -> list[tuple[str, dict[st
         ("hold_fulfillment_order", {"order_id": ids["order7"], "reason": "OTHER"}),
         (
             "release_fulfillment_order",
-            {"fulfillment_order_id": made["released"]["fulfillmentOrders"][0]},
+            {"fulfillment_order_id": created["released"]["fulfillmentOrders"][0]},
         ),
         ("update_product_status", {"product_id": ids["product3"], "status": "DRAFT"}),
         ("hide_product", {"product_id": ids["product6"], "publication_id": online}),
         ("publish_product", {"product_id": ids["product7"], "publication_id": online}),
         (
             "set_inventory_quantity",
-            {"inventory_item_id": stocked["item"], "location_id": place, "quantity": "9"},
+            {"inventory_item_id": stocked["item"], "location_id": location, "quantity": "9"},
         ),
         (REQUEST.removeprefix(ADMIN), {"api_call": called("tagsAdd", id=ids["order8"], tags=["by request"])}),
     ]
@@ -89,8 +89,8 @@ def called(name: str, /, **arguments: Any) -> dict[str, str]:
 
 async def run_of(standing: Standing, steps: list[tuple[str, dict[str, Any]]]) -> Any:
     """The run of a flow whose steps all follow its trigger directly."""
-    made = [task(at, ADMIN + name, **fields) for at, (name, fields) in enumerate(steps, start=2)]
-    value = flow(began(), *made, links=[(1, "output", one["step_id"]) for one in made])
+    tasks = [task(index, ADMIN + name, **fields) for index, (name, fields) in enumerate(steps, start=2)]
+    value = flow(began(), *tasks, links=[(1, "output", record["step_id"]) for record in tasks])
     automation = await standing.automation(value, "orders/create")
     first = standing.store.of("Order")[0]
     return await standing.told(automation, "ORDERS_CREATE", first)
@@ -101,10 +101,10 @@ async def test_every_action_is_asked_for_at_once_and_made_once(standing: Standin
 
     See docs/design/imports-shopify-flow.md#tasks and docs/design/security.md#promises.
     """
-    made = furnished(standing.store)
-    made["product7"]["publications"] = []
-    made["product1"]["tags"] = made["person1"]["tags"] = ["Gone", "kept"]
-    steps = actions(made, standing.store)
+    objects = furnished(standing.store)
+    objects["product7"]["publications"] = []
+    objects["product1"]["tags"] = objects["person1"]["tags"] = ["Gone", "kept"]
+    steps = actions(objects, standing.store)
     registered = {name.removeprefix(ADMIN) for kind in ACTIONS for name in kind.tasks}
     same = {
         "add_product_metafield",
@@ -120,13 +120,16 @@ async def test_every_action_is_asked_for_at_once_and_made_once(standing: Standin
     assert standing.store.writes() == []
     changes = await standing.shop.changes(run)
     assert len(changes) == len(steps)
-    done = {one.proposal.parts[0].operation for one in changes}
+    done = {change.proposal.parts[0].operation for change in changes}
     unused = {"variant.set_price", "refund.create", "redirect.create"}
     whole = (".set_fields", ".set_tags")
     assert done == {name for name in OPERATIONS if name not in unused and not name.endswith(whole)}
     ended = await standing.approved(run)
-    told = {one.name: (one.outcome, one.message) for one in await standing.shop.changes(run)}
-    assert {outcome for outcome, _ in told.values()} == {Outcome.APPLIED}, told
+    actual = {
+        each_change.name: (each_change.outcome, each_change.message)
+        for each_change in await standing.shop.changes(run)
+    }
+    assert {outcome for outcome, _ in actual.values()} == {Outcome.APPLIED}, actual
     assert ended.status is RunStatus.SUCCEEDED, ended
     keys = Counter(entry["idempotency_key"] for entry in standing.store.applied())
     touched = Counter(
@@ -134,26 +137,25 @@ async def test_every_action_is_asked_for_at_once_and_made_once(standing: Standin
     )
     assert set(keys.values()) == {1}
     # Of a product's two tags each is a change of its own.
-    assert {item for item, times in touched.items() if times > 1} == {(made["product0"]["id"], "tags")}
-    assert (made["product0"]["tags"], made["product1"]["tags"]) == (["new", "newer"], ["kept"])
-    assert (made["order0"]["tags"], made["order1"]["tags"], made["draft1"]["tags"]) == (
-        ["old", "new"],
-        [],
-        [],
-    )
-    assert (made["redirect"]["target"], made["captured"]["displayFinancialStatus"]) == ("/jars", "PAID")
-    assert (made["order3"]["cancelledAt"] is None, made["order5"]["closedAt"]) == (False, None)
-    assert (made["product3"]["status"], made["product7"]["publications"] != []) == ("DRAFT", True)
+    assert {item for item, times in touched.items() if times > 1} == {(objects["product0"]["id"], "tags")}
+    assert (objects["product0"]["tags"], objects["product1"]["tags"]) == (["new", "newer"], ["kept"])
+    assert [objects[name]["tags"] for name in ("order0", "order1", "draft1")] == [["old", "new"], [], []]
+    assert objects["redirect"]["target"] == "/jars"
+    assert objects["captured"]["displayFinancialStatus"] == "PAID"
+    assert objects["order3"]["cancelledAt"] is not None
+    assert objects["order5"]["closedAt"] is None
+    assert objects["product3"]["status"] == "DRAFT"
+    assert objects["product7"]["publications"] != []
 
 
-def requests(made: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str, Any]]:
+def requests(created: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str, Any]]:
     """The arguments of every mutation on the list."""
-    ids = {name: row["id"] for name, row in made.items()}
+    ids = {name: row["id"] for name, row in created.items()}
     [variant] = store.owned(ids["product4"])
     [stocked] = store.owned(ids["product5"])
-    online, place = store.of("Publication")[0]["id"], store.of("Location")[0]["id"]
-    held, freed = (made[name]["fulfillmentOrders"][0] for name in ("order7", "freed"))
-    quantity = {"inventoryItemId": stocked["item"], "locationId": place, "quantity": 9}
+    online, location = store.of("Publication")[0]["id"], store.of("Location")[0]["id"]
+    held, freed = (created[name]["fulfillmentOrders"][0] for name in ("order7", "freed"))
+    quantity = {"inventoryItemId": stocked["item"], "locationId": location, "quantity": 9}
     field = {"ownerId": variant["id"], "namespace": "custom", "key": "care", "type": "t", "value": "Wash"}
     return {
         "tagsAdd": {"id": ids["person0"], "tags": ["new"]},
@@ -188,23 +190,30 @@ async def test_of_requests_only_changes_that_are_known_are_made(standing: Standi
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
-    made = furnished(standing.store)
-    made["product7"]["publications"] = []
-    asked = requests(made, standing.store)
-    assert set(asked) == set(MUTATIONS)
-    steps = [(REQUEST.removeprefix(ADMIN), {"api_call": called(name, **one)}) for name, one in asked.items()]
+    objects = furnished(standing.store)
+    objects["product7"]["publications"] = []
+    asked_requests = requests(objects, standing.store)
+    assert set(asked_requests) == set(MUTATIONS)
+    steps = [
+        (REQUEST.removeprefix(ADMIN), {"api_call": called(name, **record)})
+        for name, record in asked_requests.items()
+    ]
     run = await run_of(standing, steps)
     assert run.status is RunStatus.WAITING_APPROVAL, await standing.shop.steps(run)
     assert standing.store.writes() == []
     changes = await standing.shop.changes(run)
     assert len(changes) == len(steps) + 6  # what changes several things of one object asks for each
     ended = await standing.approved(run)
-    told = {one.name: (one.outcome, one.message) for one in await standing.shop.changes(run)}
-    assert {outcome for outcome, _ in told.values()} == {Outcome.APPLIED}, told
+    actual = {change.name: (change.outcome, change.message) for change in await standing.shop.changes(run)}
+    assert {outcome for outcome, _ in actual.values()} == {Outcome.APPLIED}, actual
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert (made["order0"]["note"], made["order0"]["poNumber"], made["order0"]["tags"]) == ("Seen", "7", [])
-    assert (made["person1"]["firstName"], made["person1"]["lastName"]) == ("Eve", "1")
-    assert (made["product0"]["vendor"], made["product0"]["title"]) == ("Oven", "Jar 0")
+    assert (
+        objects["order0"]["note"],
+        objects["order0"]["poNumber"],
+        objects["order0"]["tags"],
+    ) == ("Seen", "7", [])
+    assert (objects["person1"]["firstName"], objects["person1"]["lastName"]) == ("Eve", "1")
+    assert (objects["product0"]["vendor"], objects["product0"]["title"]) == ("Oven", "Jar 0")
 
 
 BLOBS: tuple[tuple[str, Any], ...] = (
@@ -227,17 +236,21 @@ def test_a_request_that_is_no_json_is_found_at_import() -> None:
     """However deep, and with a name that stands twice. See docs/design/imports-shopify-flow.md#tasks."""
     kind = FLOW_TYPES[REQUEST]
     for blob in ("[" * 5_000, "x", '{"id": "1", "tags": "a", "id": "2"}', None, 7):
-        asked = TaskDefinition("Request", REQUEST, {"api_call": {"name": "tagsAdd", "blob": blob}})
-        assert [(one.level, one.code) for one in kind.check(asked)] == [("error", "parameter")], blob
+        asked_task_definition = TaskDefinition(
+            "Request", REQUEST, {"api_call": {"name": "tagsAdd", "blob": blob}}
+        )
+        assert [(problem.level, problem.code) for problem in kind.check(asked_task_definition)] == [
+            ("error", "parameter")
+        ], blob
 
 
 @pytest.mark.parametrize(("name", "arguments"), BLOBS)
 def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, arguments: Any) -> None:
     """Else `parameter` (error). See docs/design/imports-shopify-flow.md#tasks."""
     kind = FLOW_TYPES[REQUEST]
-    asked = TaskDefinition("Request", REQUEST, {"api_call": called(name, **arguments)})
-    found = [(one.level, one.code) for one in kind.check(asked)]
-    assert set(found) == {("error", "parameter")}, found
+    asked_task_definition = TaskDefinition("Request", REQUEST, {"api_call": called(name, **arguments)})
+    collected = [(problem.level, problem.code) for problem in kind.check(asked_task_definition)]
+    assert set(collected) == {("error", "parameter")}, collected
 
 
 async def test_what_liquid_makes_of_a_request_is_judged_once_more(standing: Standing) -> None:
@@ -268,5 +281,7 @@ async def test_what_liquid_makes_of_a_request_is_judged_once_more(standing: Stan
 @pytest.mark.parametrize("name", ["refund", "restock"])
 def test_a_switch_that_is_neither_on_nor_off_is_an_error(name: str, value: str, levels: list[str]) -> None:
     """Never guessed. See docs/design/imports-n8n.md#rules."""
-    asked = TaskDefinition("Cancel", ADMIN + "cancel_order", {"order_id": "1", name: value})
-    assert [one.level for one in FLOW_TYPES[ADMIN + "cancel_order"].check(asked)] == levels
+    asked_task_definition = TaskDefinition("Cancel", ADMIN + "cancel_order", {"order_id": "1", name: value})
+    assert [
+        problem.level for problem in FLOW_TYPES[ADMIN + "cancel_order"].check(asked_task_definition)
+    ] == levels

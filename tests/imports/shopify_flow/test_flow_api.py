@@ -44,8 +44,8 @@ class _Tells:
 @pytest.fixture(autouse=True)
 def stores_tell(service: Service) -> None:
     """Stores of both platforms send the topics they have."""
-    made = {"shopify": _Tells(SHOPIFY), "woocommerce": _Tells(WOOCOMMERCE)}
-    rules = replace(service.context.automation_rules, connectors=made)
+    created = {"shopify": _Tells(SHOPIFY), "woocommerce": _Tells(WOOCOMMERCE)}
+    rules = replace(service.context.automation_rules, connectors=created)
     service.context = replace(service.context, automation_rules=rules)
     service.restart()
 
@@ -56,8 +56,8 @@ async def connected(service: Service, kind: str) -> int:
 
     async def act(tx: Any) -> int:
         number = await connections.new_integration_id(tx, org)
-        made = connection(org, number, kind, f"My {kind}", "Europe/Berlin", tx.now)
-        await connections.insert(tx, org, made, subject=str(number))
+        new_connection = connection(org, number, kind, f"My {kind}", "Europe/Berlin", tx.now)
+        await connections.insert(tx, org, new_connection, subject=str(number))
         return int(number)
 
     return await service.write(act, org=org)
@@ -90,8 +90,8 @@ async def kept(member: Member, value: Any, **more: Any) -> dict[str, Any]:
     """The import that was kept."""
     heard = await member.post(PATH, {**body(value), **more})
     assert heard.status == 201, heard.body
-    made: dict[str, Any] = heard.data["import"]
-    return made
+    created: dict[str, Any] = heard.data["import"]
+    return created
 
 
 async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service) -> None:
@@ -100,41 +100,44 @@ async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service)
     Interface statements: 4.3 imports.
     """
     member = await service.token("member")
-    made = await kept(member, PRESALE, name="Presale")
-    assert made["step_count"] == 5
-    assert made["trigger"] == {
+    created = await kept(member, PRESALE, name="Presale")
+    assert created["step_count"] == 5
+    assert created["trigger"] == {
         "kind": "event",
         "topics": ["orders/create"],
         "schedule": None,
         "timezone": None,
     }
-    assert [step["name"] for step in made["plan"]["steps"]] == [
+    assert [step["name"] for step in created["plan"]["steps"]] == [
         "Check if condition is met",
         "For each loop",
         "Check if condition is met 2",
         "Add product tags",
         "Send internal email",
     ]
-    assert [(edge["from"], edge["port"], edge["to"]) for edge in made["plan"]["edges"]] == [
+    assert [(edge["from"], edge["port"], edge["to"]) for edge in created["plan"]["edges"]] == [
         ("Check if condition is met", "true", "For each loop"),
         ("For each loop", "loop_body", "Check if condition is met 2"),
         ("Check if condition is met 2", "true", "Add product tags"),
         ("For each loop", "after", "Send internal email"),
     ]
     again = await member.post(PATH, body(PRESALE, "Another name"))
-    assert (again.status, again.data["import"]["id"]) == (200, made["id"])
+    assert (again.status, again.data["import"]["id"]) == (200, created["id"])
     of_tool = await member.get(f"{PATH}?source=workflow_tool")
     of_flow = await member.get(f"{PATH}?source=store_flow")
-    assert (of_tool.data["imports"], [one["id"] for one in of_flow.data["imports"]]) == ([], [made["id"]])
-    assert (await member.delete(f"{PATH}/{made['id']}")).status == 200
+    assert (of_tool.data["imports"], [item["id"] for item in of_flow.data["imports"]]) == (
+        [],
+        [created["id"]],
+    )
+    assert (await member.delete(f"{PATH}/{created['id']}")).status == 200
 
 
 async def test_a_schedule_is_proposed_with_its_zone(service: Service) -> None:
     """See docs/design/api/imports.md#findings."""
-    made = await kept(await service.token("member"), SCHEDULED)
-    assert made["trigger"]["kind"] == "schedule"
-    assert made["trigger"]["timezone"] == "Europe/Berlin"
-    assert made["trigger"]["schedule"]["run_at"] == "06:00"
+    created = await kept(await service.token("member"), SCHEDULED)
+    assert created["trigger"]["kind"] == "schedule"
+    assert created["trigger"]["timezone"] == "Europe/Berlin"
+    assert created["trigger"]["schedule"]["run_at"] == "06:00"
 
 
 async def test_what_is_no_flow_is_refused_naming_the_field(service: Service) -> None:
@@ -168,8 +171,8 @@ async def test_half_a_character_is_refused_and_a_whole_one_kept(service: Service
     ]
     text = json.dumps(flow(*steps))
     node = {"name": "ODD", "type": "n8n-nodes-base.noOp", "parameters": {}}
-    begin = {"name": "Begin", "type": "n8n-nodes-base.manualTrigger", "parameters": {}}
-    other = json.dumps({"nodes": [begin, node], "connections": {}})
+    start = {"name": "Begin", "type": "n8n-nodes-base.manualTrigger", "parameters": {}}
+    other = json.dumps({"nodes": [start, node], "connections": {}})
     for content, source in (
         (text.replace("ODD", "\\ud83d"), "store_flow"),
         (text.replace("TAG", "\\\\ude00"), "store_flow"),
@@ -193,24 +196,26 @@ async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Servi
         http(3, body="{{ order.name | no_such_filter }}"),
         http(4, body="{% include 'x' %}"),
     )
-    made = await kept(member, broken)
-    errors = [(one["step"], one["code"]) for one in made["issues"] if one["level"] == "error"]
+    created = await kept(member, broken)
+    errors = [(issue["step"], issue["code"]) for issue in created["issues"] if issue["level"] == "error"]
     assert {step for step, _ in errors} == {"Run code", "Send HTTP request", "Send HTTP request 2"}
-    assert {one for _, one in errors} == {"expression_feature"}
-    assert made["supported"] is False
-    refused = await member.post(f"{PATH}/{made['id']}/automations", {"name": "X", "schedule": MANUAL})
+    assert {item for _, item in errors} == {"expression_feature"}
+    assert created["supported"] is False
+    refused = await member.post(f"{PATH}/{created['id']}/automations", {"name": "X", "schedule": MANUAL})
     assert (refused.status, list(refused.errors)) == (422, ["import_id"])
     fine = await kept(member, CODED)
-    assert [one for one in fine["issues"] if one["level"] == "error"] == []
+    assert [each_issue for each_issue in fine["issues"] if each_issue["level"] == "error"] == []
 
 
 async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
     """See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows."""
     member = await service.token("member")
     value = flow(began(), http(2, headers=[["Authorization", "Token s3cr3t-value"]]))
-    made = await kept(member, value)
-    assert [one["step"] for one in made["issues"] if one["code"] == "secret_removed"] == ["Send HTTP request"]
-    assert "s3cr3t" not in json.dumps(made)
+    created = await kept(member, value)
+    assert [issue["step"] for issue in created["issues"] if issue["code"] == "secret_removed"] == [
+        "Send HTTP request"
+    ]
+    assert "s3cr3t" not in json.dumps(created)
 
     async def rows(tx: Any) -> str:
         return str(await tx.all("SELECT content, plan, report FROM imports", {}))
@@ -225,27 +230,35 @@ async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: S
     """
     member = await service.token("member")
     value = flow(began(), task(2, ADMIN + "archive_order", order_id="{{ order.id }}"))
-    made = await kept(member, value)
+    created = await kept(member, value)
     by_event = {"kind": "event", "topics": ["orders/create"]}
-    asked = {"name": "Archive", "schedule": MANUAL, "trigger": by_event}
+    request_body = {"name": "Archive", "schedule": MANUAL, "trigger": by_event}
     woo, shopify = await connected(service, "woocommerce"), await connected(service, "shopify")
-    shown = await member.post(f"{PATH}/{made['id']}/preview", {"integration_id": woo})
-    assert next(one["step"] for one in shown.data["issues"] if one["level"] == "error") == "Archive order"
+    answer = await member.post(f"{PATH}/{created['id']}/preview", {"integration_id": woo})
+    assert (
+        next(issue["step"] for issue in answer.data["issues"] if issue["level"] == "error") == "Archive order"
+    )
     for store, words in ((woo, "“Archive order”"), (None, "Choose the store")):
-        refused = await member.post(f"{PATH}/{made['id']}/automations", {**asked, "integration_id": store})
+        refused = await member.post(
+            f"{PATH}/{created['id']}/automations", {**request_body, "integration_id": store}
+        )
         assert (refused.status, list(refused.errors)) == (422, ["integration_id"])
         assert words in refused.errors["integration_id"][0]
-    shown = await member.post(f"{PATH}/{made['id']}/preview", {"integration_id": shopify})
-    assert [one for one in shown.data["issues"] if one["level"] == "error"] == []
-    heard = await member.post(f"{PATH}/{made['id']}/automations", {**asked, "integration_id": shopify})
+    answer = await member.post(f"{PATH}/{created['id']}/preview", {"integration_id": shopify})
+    assert [each_issue for each_issue in answer.data["issues"] if each_issue["level"] == "error"] == []
+    heard = await member.post(
+        f"{PATH}/{created['id']}/automations", {**request_body, "integration_id": shopify}
+    )
     assert heard.status == 201, heard.body
     assert (heard.data["automation"]["source"], heard.data["automation"]["kind"]) == (
         "store_flow",
         "workflow",
     )
     # A change of store is held to the same.
-    own = f"/v1/automations/{heard.data['automation']['id']}"
-    moved = await member.patch(own, {"version": heard.data["automation"]["version"], "integration_id": woo})
+    own_value = f"/v1/automations/{heard.data['automation']['id']}"
+    moved = await member.patch(
+        own_value, {"version": heard.data["automation"]["version"], "integration_id": woo}
+    )
     assert (moved.status, list(moved.errors)) == (422, ["integration_id"])
 
 
@@ -256,14 +269,14 @@ async def test_a_start_that_a_store_never_tells_of_is_named_in_the_preview(servi
     """
     member = await service.token("member")
     store = await connected(service, "woocommerce")
-    made = await kept(member, flow(began("draft_order_created"), http(2)))
-    shown = await member.post(f"{PATH}/{made['id']}/preview", {"integration_id": store})
-    assert [(one["step"], one["code"], one["level"]) for one in shown.data["issues"]][:1] == [
+    created = await kept(member, flow(began("draft_order_created"), http(2)))
+    answer = await member.post(f"{PATH}/{created['id']}/preview", {"integration_id": store})
+    assert [(issue["step"], issue["code"], issue["level"]) for issue in answer.data["issues"]][:1] == [
         ("Draft order created", "foreign_trigger", "warning")
     ]
-    asked = {"name": "Drafts", "schedule": MANUAL, "integration_id": store}
-    asked["trigger"] = {"kind": "event", "topics": ["draft_orders/create"]}
-    refused = await member.post(f"{PATH}/{made['id']}/automations", asked)
+    request_body = {"name": "Drafts", "schedule": MANUAL, "integration_id": store}
+    request_body["trigger"] = {"kind": "event", "topics": ["draft_orders/create"]}
+    refused = await member.post(f"{PATH}/{created['id']}/automations", request_body)
     assert (refused.status, list(refused.errors)) == (422, ["trigger.topics"])
 
 
@@ -273,9 +286,9 @@ async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(serv
     store, channel = await connected(service, "shopify"), await connected(service, "teams")
     first = await kept(member, MAIL)
     binding = {"Send internal email": {"integration_id": channel, "kind": "teams", "target": None}}
-    asked = {"name": "Mail", "schedule": MANUAL, "integration_id": store, "bindings": binding}
-    asked["trigger"] = {"kind": "event", "topics": ["orders/create"]}
-    heard = await member.post(f"{PATH}/{first['id']}/automations", asked)
+    request_body = {"name": "Mail", "schedule": MANUAL, "integration_id": store, "bindings": binding}
+    request_body["trigger"] = {"kind": "event", "topics": ["orders/create"]}
+    heard = await member.post(f"{PATH}/{first['id']}/automations", request_body)
     assert heard.status == 201, heard.body
     assert heard.data["automation"]["readiness"]["unconfigured"] == []
     edited = json.loads(json.dumps(MAIL).replace("New", "Newer"))
@@ -286,12 +299,14 @@ async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(serv
     )
     again = await kept(member, edited)
     assert again["id"] != first["id"]
-    taken = await member.post(f"{PATH}/{again['id']}/preview", {"integration_id": store, "bindings": binding})
-    assert taken.data["readiness"]["unconfigured"] == []
-    assert taken.data["sends"] == ["Send internal email", "Send HTTP request"]
-    heard = await member.post(f"{PATH}/{again['id']}/automations", asked)
+    answer = await member.post(
+        f"{PATH}/{again['id']}/preview", {"integration_id": store, "bindings": binding}
+    )
+    assert answer.data["readiness"]["unconfigured"] == []
+    assert answer.data["sends"] == ["Send internal email", "Send HTTP request"]
+    heard = await member.post(f"{PATH}/{again['id']}/automations", request_body)
     assert heard.data["automation"]["readiness"]["ready"] is True
     renamed = json.loads(json.dumps(MAIL).replace('"name": null', '"name": "Tell them"'))
     other = await kept(member, renamed)
-    refused = await member.post(f"{PATH}/{other['id']}/automations", asked)
+    refused = await member.post(f"{PATH}/{other['id']}/automations", request_body)
     assert (refused.status, list(refused.errors)) == (422, ["bindings.Send internal email"])

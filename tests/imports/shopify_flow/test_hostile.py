@@ -32,7 +32,7 @@ def test_a_key_in_a_step_of_another_shape_is_taken_out_too(given: dict[str, Any]
     """Wherever it stands, and nothing fails of it. See docs/design/imports-n8n.md#safety."""
     whole = read_value(flow(began(), {**http(2), **given}))
     assert KEY not in json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
-    assert "secret_removed" in [one.code for one in whole.findings]
+    assert "secret_removed" in [finding.code for finding in whole.findings]
 
 
 def test_a_key_beside_the_flow_is_taken_out_whatever_its_place_is_called() -> None:
@@ -41,7 +41,7 @@ def test_a_key_beside_the_flow_is_taken_out_whatever_its_place_is_called() -> No
         {**flow(began(), http(2)), "root.steps": {"a": {"password": KEY}, "9": {"token": KEY}}}
     )
     assert KEY not in json.dumps(whole.cleaned)
-    assert [one.step for one in whole.findings if one.code == "secret_removed"] == [None, None]
+    assert [finding.step for finding in whole.findings if finding.code == "secret_removed"] == [None, None]
 
 
 @pytest.mark.parametrize("depth", [150, 151, 900])

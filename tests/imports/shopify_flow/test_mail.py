@@ -53,14 +53,14 @@ async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
         vault=shop.service.worker_context.vault,
     )
     record = (await shop.write(act)).record
-    place = {"integration_id": shop.connections[kind].integration_id, "kind": kind, "target": target}
+    location = {"integration_id": shop.connections[kind].integration_id, "kind": kind, "target": target}
     if kind == "smtp":
-        number = {"integration_id": place["integration_id"]}
+        number = {"integration_id": location["integration_id"]}
         ask = CreateWorkflowCommand(record.id, "Mail", BY_HAND, accounts={"Send internal email": number})
     else:
-        ask = CreateWorkflowCommand(record.id, "Mail", BY_HAND, bindings={"Send internal email": place})
-    made = await shop.write(partial(run_as, actor=shop.owner, command=ask, rules=ctx.automation_rules))
-    return made.automation
+        ask = CreateWorkflowCommand(record.id, "Mail", BY_HAND, bindings={"Send internal email": location})
+    created = await shop.write(partial(run_as, actor=shop.owner, command=ask, rules=ctx.automation_rules))
+    return created.automation
 
 
 async def sent(shop: Shop, automation: Automation) -> None:

@@ -34,10 +34,12 @@ async def bought(standing: Standing, *lines: tuple[int, int]) -> str:
     world = standing.shop.world
     world.set_webhook_transport(httpx.ASGITransport(app=service.app))
     keys = world.described()["woocommerce"]
-    asked = {"line_items": [{"product_id": number, "quantity": quantity} for number, quantity in lines]}
+    request_body = {
+        "line_items": [{"product_id": number, "quantity": quantity} for number, quantity in lines]
+    }
     auth = (keys["consumer_key"], keys["consumer_secret"])
     async with httpx.AsyncClient(transport=world.transport(), auth=auth) as client:
-        answer = await client.post(f"{keys['url']}/wp-json/wc/v3/orders", json=asked)
+        answer = await client.post(f"{keys['url']}/wp-json/wc/v3/orders", json=request_body)
     assert answer.status_code == 201, answer.text
     await world.settle()
     await standing.shop.drain()
@@ -66,7 +68,7 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(standing:
     assert [part.operation for part in change.proposal.parts] == ["product_tag.create", "product.set_tags"]
     ended = await standing.approved(run)
     assert ended.status is RunStatus.SUCCEEDED, await shop.steps(ended)
-    assert [one.outcome for one in await shop.changes(ended)] == [Outcome.APPLIED]
+    assert [each_change.outcome for each_change in await shop.changes(ended)] == [Outcome.APPLIED]
     [product] = [item async for page in reader.read(PRODUCT, ById(str(first))) for item in page.items]
     assert "In Demand" in product.tags
     newest = FlowObjectsQuery("orders", ("orders.id", "orders.lineItems.product.id"), sort="ID desc", limit=1)
@@ -94,9 +96,9 @@ async def test_what_has_no_counterpart_is_named_with_its_step_or_its_field(stand
     plan = await plan_of(tagging)
     assert lacking(plan, "shopify") == []
     assert platforms_of(plan) == ("shopify",)
-    found = [(one.step, one.message) for one in lacking(plan, "woocommerce")]
-    assert [step for step, _ in found] == ["Add order tags", None]
-    assert "order.risk.assessments.riskLevel" in found[1][1]
+    collected = [(finding.step, finding.message) for finding in lacking(plan, "woocommerce")]
+    assert [step for step, _ in collected] == ["Add order tags", None]
+    assert "order.risk.assessments.riskLevel" in collected[1][1]
     assert set(platforms_of(await plan_of(SOLD))) == {"shopify", "woocommerce"}
 
 

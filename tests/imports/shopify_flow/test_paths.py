@@ -90,7 +90,7 @@ def test_names_are_followed_so_far_and_no_further() -> None:
     for text in (one + "{% assign a = order.more %}", one + "{{ a.x }}" * 300):
         with pytest.raises(TooManyMeanings):
             paths_of(text, ROOTS)
-    assert [found.code for found in errors(flow(began(), http(2, body=one + "{{ a.x }}" * 300)))] == [
+    assert [error.code for error in errors(flow(began(), http(2, body=one + "{{ a.x }}" * 300)))] == [
         "expression_feature"
     ]
 
@@ -99,17 +99,17 @@ def test_a_field_whose_name_is_worked_out_is_told() -> None:
     """What would silently be empty. See docs/design/imports-n8n.md#rules."""
     assert paths_of("{{ order[shop.name] }}", ROOTS).unclear == ["order"]
     value = flow(began(), http(2, body="{{ order[shop.name] }}"))
-    assert [one.code for one in errors(value)] == ["expression_feature"]
+    assert [error.code for error in errors(value)] == ["expression_feature"]
 
 
 def errors(value: Any) -> list[Any]:
     """Findings that keep a flow from running."""
-    return [one for one in read_value(value).findings if one.level is FindingLevel.ERROR]
+    return [finding for finding in read_value(value).findings if finding.level is FindingLevel.ERROR]
 
 
 def roots_of(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Paths by what they are read from."""
-    return {one.root: one.paths for one in plan.variables}
+    return {variable.root: variable.paths for variable in plan.variables}
 
 
 def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object() -> None:
@@ -136,19 +136,22 @@ def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object(
         "shop": ("shop.name",),
     }
     order = whole.plan.variables[0]
-    assert [(one.type, one.handle, one.namespace, one.key) for one in order.patched] == [
-        ("Customer", "tier", "custom", "tier")
-    ]
+    assert [
+        (each_patched.type, each_patched.handle, each_patched.namespace, each_patched.key)
+        for each_patched in order.patched
+    ] == [("Customer", "tier", "custom", "tier")]
     assert "tier: metafield(" in order.query
-    said = [(one.level, one.code) for one in whole.findings if "order.lineItems" in one.message]
-    assert said == [(FindingLevel.WARNING, "parameter")]
+    output = [
+        (finding.level, finding.code) for finding in whole.findings if "order.lineItems" in finding.message
+    ]
+    assert output == [(FindingLevel.WARNING, "parameter")]
 
 
 def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
     """See docs/design/imports-shopify-flow.md#reading-objects."""
-    found = errors(flow(began(), http(2, body="{{ order.colour }}{{ order.name }}")))
-    assert [(one.step, one.code) for one in found] == [("Send HTTP request", "parameter")]
-    assert "order.colour" in found[0].message
+    found_errors = errors(flow(began(), http(2, body="{{ order.colour }}{{ order.name }}")))
+    assert [(item.step, item.code) for item in found_errors] == [("Send HTTP request", "parameter")]
+    assert "order.colour" in found_errors[0].message
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ def test_names_that_are_not_there_are_errors(body: str, code_: str) -> None:
     """See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#environment."""
     steps = [began(), foreach(2, "order.lineItems"), http(3, body="x"), http(4, body=body)]
     links = [(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)]
-    assert [(one.step, one.code) for one in errors(flow(*steps, links=links))] == [
+    assert [(error.step, error.code) for error in errors(flow(*steps, links=links))] == [
         ("Send HTTP request 2", code_)
     ]
 
@@ -188,8 +191,8 @@ def test_a_field_that_the_types_of_an_output_do_not_name_is_an_error(path: str, 
     """
     types = "type Output { n: Int, rows: [Row!]! } type Row { sku: String }"
     script = code(2, "{ order { name } }", "export default () => ({})", types)
-    found = errors(flow(began(), script, http(3, body=f"{{{{ {path} }}}}")))
-    assert [(one.step, one.code) for one in found] == (
+    found_errors = errors(flow(began(), script, http(3, body=f"{{{{ {path} }}}}")))
+    assert [(item.step, item.code) for item in found_errors] == (
         [] if is_there else [("Send HTTP request", "expression_feature")]
     )
 
@@ -223,7 +226,7 @@ def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
         "CREATED_AT desc",
     )
     assert (whole.plan.timezone, errors(flow(*steps, links=links))) == ("Europe/Berlin", [])
-    for most, sort, refused in (
+    for limit, sort, refused in (
         ("100", "", False),
         ("101", "", True),
         ("0", "", True),
@@ -231,9 +234,9 @@ def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
         ("1", "UPDATED_AT", False),
     ):
         for names in (("maximum", "sort"), ("max", "sort_key")):
-            settings = dict(zip(names, (most, sort), strict=True))
+            settings = dict(zip(names, (limit, sort), strict=True))
             steps[1] = task(2, FLOW + "fetch::orders", query="", **settings)
-            assert bool(errors(flow(*steps, links=links))) is refused, (most, sort)
+            assert bool(errors(flow(*steps, links=links))) is refused, (limit, sort)
     steps[1] = task(2, FLOW + "fetch::orders", query="", max="7", sort_key="CREATED_AT")
     fetch = read_value(flow(*steps, links=links)).plan.step("Get order data")
     assert (fetch.config["maximum"], fetch.config["sort"]) == (7, "CREATED_AT")
@@ -247,21 +250,23 @@ def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:
     count = task(2, FLOW + "count", listpath="order.lineItems")
     script = code(3, "{ order { name } }", "export default () => ({ n: 1 })")
     wait = task(4, FLOW + "wait", "WAIT", duration="P1D")
-    said = http(5, body="{{ count }} {{ runCode.n }} {{ order.name }}")
-    found = errors(flow(began(), count, script, wait, said))
-    assert [(one.step, one.code) for one in found] == [("Send HTTP request", "expression_feature")]
-    assert "wait" in found[0].message
+    output = http(5, body="{{ count }} {{ runCode.n }} {{ order.name }}")
+    found_errors = errors(flow(began(), count, script, wait, output))
+    assert [(item.step, item.code) for item in found_errors] == [("Send HTTP request", "expression_feature")]
+    assert "wait" in found_errors[0].message
     late = flow(began(), http(5, body="{{ count }}"), {**count, "step_id": 6})
-    assert [(one.step, one.code) for one in errors(late)] == [("Send HTTP request", "expression_feature")]
+    assert [(error.step, error.code) for error in errors(late)] == [
+        ("Send HTTP request", "expression_feature")
+    ]
     assert errors(flow(began(), count, http(5, body="{{ count }}"), wait)) == []
 
 
 def warned(value: Any, words: str) -> list[str | None]:
     """Steps a warning is about."""
     return [
-        one.step
-        for one in read_value(value).findings
-        if one.level is FindingLevel.WARNING and words in one.message
+        finding.step
+        for finding in read_value(value).findings
+        if finding.level is FindingLevel.WARNING and words in finding.message
     ]
 
 
@@ -282,5 +287,5 @@ def test_a_variable_told_by_the_order_of_the_file_alone_is_said() -> None:
     """Steps are in no order. See docs/design/imports-shopify-flow.md#file."""
     counts = [task(number, FLOW + "count", listpath="order.lineItems") for number in (2, 3)]
     assert warned(flow(began(), *counts, http(4, body="{{ count }}")), "order of the file") == []
-    said = warned(flow(began(), *counts, http(4, body="{{ count }} {{ count1 }}")), "order of the file")
-    assert said == ["Count 2"]
+    output = warned(flow(began(), *counts, http(4, body="{{ count }} {{ count1 }}")), "order of the file")
+    assert output == ["Count 2"]

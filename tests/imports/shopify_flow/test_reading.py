@@ -40,19 +40,25 @@ BOTH = "{{ order.name }}"
 
 def found(value: Any, level: FindingLevel | None = None) -> list[tuple[str | None, str]]:
     """(step, code) of what reading finds."""
-    return [(one.step, one.code) for one in read_value(value).findings if level is None or one.level is level]
+    return [
+        (finding.step, finding.code)
+        for finding in read_value(value).findings
+        if level is None or finding.level is level
+    ]
 
 
 def words_of(value: Any) -> str:
     """All that is said."""
-    return " ".join(one.message for one in read_value(value).findings)
+    return " ".join(finding.message for finding in read_value(value).findings)
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
 def test_a_checksum_is_of_the_bytes_but_for_a_line_break_at_the_end(ending: str) -> None:
     """See docs/design/imports-shopify-flow.md#file."""
     text = text_of(flow(began(), http(2), name="Größe ✓"))
-    assert [one.code for one in read(content_of(text + ending)).findings if one.step is None] == []
+    assert [
+        finding.code for finding in read(content_of(text + ending)).findings if finding.step is None
+    ] == []
 
 
 @pytest.mark.parametrize("change", ["bare", "other", "object", "blank"])
@@ -67,7 +73,7 @@ def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
         "blank": text.replace(":", ": ", 1),
     }[change]
     whole = read(content_of(sent))
-    assert [(one.level, one.code) for one in whole.findings if one.step is None] == [
+    assert [(finding.level, finding.code) for finding in whole.findings if finding.step is None] == [
         (FindingLevel.WARNING, "checksum_mismatch")
     ]
     assert [step.name for step in whole.plan.steps] == ["Send HTTP request"]
@@ -79,9 +85,9 @@ def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
 )
 def test_what_is_no_flow_is_refused_in_words(value: Any) -> None:
     """Exactly one trigger, and a step. See docs/design/imports-shopify-flow.md#file."""
-    for one in (value, flow(began(), {**began(), "step_id": 2})):
+    for item in (value, flow(began(), {**began(), "step_id": 2})):
         with pytest.raises(Unreadable) as refused:
-            read_value(one)
+            read_value(item)
         assert refused.value.message.endswith(".")
 
 
@@ -123,7 +129,7 @@ def test_steps_are_named_by_label_or_own_name_and_their_variables_as_the_origin_
         "runCode",
         "sendHttpRequest",
     ]
-    assert [one.code for one in whole.findings if one.level is FindingLevel.ERROR] == []
+    assert [finding.code for finding in whole.findings if finding.level is FindingLevel.ERROR] == []
     assert plan.triggers[0].name == "Order created"
 
 
@@ -131,7 +137,9 @@ def test_all_ports_lead_on_and_others_are_errors() -> None:
     """See docs/design/imports-shopify-flow.md#file and docs/design/imports-n8n.md#plan."""
     steps = [began(), condition(2, "(order.test == true)"), foreach(3, "order.lineItems"), http(4), http(5)]
     links = [(1, "output", 2), (2, "true", 3), (3, "loop_body", 4), (3, "after", 5), (2, "false", 5)]
-    edges = {(one.source, one.port, one.target) for one in read_value(flow(*steps, links=links)).plan.edges}
+    edges = {
+        (edge.source, edge.port, edge.target) for edge in read_value(flow(*steps, links=links)).plan.edges
+    }
     assert edges == {
         ("Order created", "out:0", "Check if condition is met"),
         ("Check if condition is met", "true", "For each loop"),
@@ -140,9 +148,9 @@ def test_all_ports_lead_on_and_others_are_errors() -> None:
         ("Check if condition is met", "false", "Send HTTP request 2"),
     }
     wrong = [*links, (2, "maybe", 4), (9, "output", 4), (4, "output", 9), (4, "output", 1)]
-    said = found(flow(*steps, links=wrong))
-    assert ("Check if condition is met", "parameter") in said
-    assert said.count((None, "parameter")) == 3
+    output = found(flow(*steps, links=wrong))
+    assert ("Check if condition is met", "parameter") in output
+    assert output.count((None, "parameter")) == 3
     value = flow(*steps, links=links)
     value["root"]["links"][0]["to_port_id"] = "second"
     assert ("Check if condition is met", "parameter") in found(value, FindingLevel.ERROR)
@@ -215,24 +223,24 @@ SPELLINGS = [
 
 def _without_types(tree: Any) -> Any:
     if isinstance(tree, dict):
-        return {name: _without_types(one) for name, one in tree.items() if name != "type"}
-    return [_without_types(one) for one in tree] if isinstance(tree, list) else tree
+        return {name: _without_types(item) for name, item in tree.items() if name != "type"}
+    return [_without_types(entry) for entry in tree] if isinstance(tree, list) else tree
 
 
 @pytest.mark.parametrize(("text", "tree"), SPELLINGS)
 def test_both_spellings_of_a_condition_are_one_tree(text: str, tree: Any) -> None:
     """See docs/design/imports-shopify-flow.md#conditions."""
-    one, other = read_condition(text), read_condition(json.dumps(tree))
-    assert _without_types(one) == _without_types(other)
+    item, other = read_condition(text), read_condition(json.dumps(tree))
+    assert _without_types(item) == _without_types(other)
 
 
 @pytest.mark.parametrize("operator", [*WITH_VALUE, *UNARY])
 def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
     """The list there, whole. See docs/design/imports-shopify-flow.md#conditions."""
     value = "" if operator in UNARY else " 'x'"
-    one = read_condition(f"(order.note {operator}{value})")
-    assert one["operator"] == operator
-    assert _without_types(one) == _without_types(
+    each_condition = read_condition(f"(order.note {operator}{value})")
+    assert each_condition["operator"] == operator
+    assert _without_types(each_condition) == _without_types(
         read_condition(json.dumps(compared("order.note", operator, "x")))
     )
     assert found(flow(began(), condition(2, f"(order.note {operator}{value})")), FindingLevel.ERROR) == []
@@ -286,12 +294,14 @@ def test_a_condition_that_is_not_known_is_an_error_and_nothing_is_guessed(text: 
     """See docs/design/imports-shopify-flow.md#conditions."""
     with pytest.raises(UnreadableCondition):
         read_condition(text)
-    said = [
-        one
-        for one in read_value(flow(began(), condition(2, text))).findings
-        if one.level is FindingLevel.ERROR
+    findings = [
+        finding
+        for finding in read_value(flow(began(), condition(2, text))).findings
+        if finding.level is FindingLevel.ERROR
     ]
-    assert [(one.step, one.code) for one in said] == [("Check if condition is met", "parameter")]
+    assert [(each_finding.step, each_finding.code) for each_finding in findings] == [
+        ("Check if condition is met", "parameter")
+    ]
 
 
 def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
@@ -317,8 +327,8 @@ def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
 def test_settings_are_unwrapped_and_kept_as_templates() -> None:
     """See docs/design/imports-shopify-flow.md#file."""
     fields = {"headers": [["X-Note", BOTH]], "body": '{"a": "{{ order.name }}"}'}
-    given = {"url": {"value": "https://a.example/{{ order.name }}", "default_value": ""}}
-    [step] = read_value(flow(began(), http(2, **fields, **given))).plan.steps
+    supplied_values = {"url": {"value": "https://a.example/{{ order.name }}", "default_value": ""}}
+    [step] = read_value(flow(began(), http(2, **fields, **supplied_values))).plan.steps
     liquid = {"expr": BOTH, "lang": "liquid", "chunks": [{"liquid": BOTH}]}
     assert step.config["headers"] == [["X-Note", liquid]]
     assert step.config["body"]["expr"] == fields["body"]  # type: ignore[call-overload, index]
@@ -358,7 +368,7 @@ def test_a_value_beside_the_object_is_read_of_the_object() -> None:
         http(3, body="{{ orderRiskLevel }} {{ order.name }}"),
     ]
     whole = read_value(flow(*steps, links=[(1, "output", 2), (2, "true", 3)]))
-    assert [one for one in whole.findings if one.level is FindingLevel.ERROR] == []
+    assert [finding for finding in whole.findings if finding.level is FindingLevel.ERROR] == []
     assert whole.plan.variables[0].paths == ("order.name", "order.riskLevel")
     assert whole.plan.steps[0].config["condition"]["path"] == "order.riskLevel"  # type: ignore[call-overload, index]
     assert found(flow(began(), condition(2, tree)), FindingLevel.ERROR) == [
@@ -399,7 +409,7 @@ def test_a_metafield_is_a_field_of_its_type_alone(of: str, shown: bool) -> None:
 def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config: Any) -> None:
     """See docs/design/imports-shopify-flow.md#tasks."""
     whole = read_value(flow(began(), task(2, FLOW + "wait", "WAIT", **fields)))
-    errors = [one.code for one in whole.findings if one.level is FindingLevel.ERROR]
+    errors = [finding.code for finding in whole.findings if finding.level is FindingLevel.ERROR]
     if config is None:
         assert errors == ["parameter"]
     else:
@@ -408,14 +418,14 @@ def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config:
 
 def test_texts_are_as_long_as_they_may_be_and_no_longer() -> None:
     """See docs/design/imports-n8n.md#safety."""
-    most, liquid = 512 * 1024, 64 * 1024
-    assert found(flow(began(), http(2, body="x" * most)), FindingLevel.ERROR) == []
-    assert found(flow(began(), http(2, body="x" * (most + 1))), FindingLevel.ERROR) == [
+    limit, liquid = 512 * 1024, 64 * 1024
+    assert found(flow(began(), http(2, body="x" * limit)), FindingLevel.ERROR) == []
+    assert found(flow(began(), http(2, body="x" * (limit + 1))), FindingLevel.ERROR) == [
         ("Send HTTP request", "parameter")
     ]
-    at = BOTH + "x" * (liquid - len(BOTH))
-    assert found(flow(began(), http(2, body=at)), FindingLevel.ERROR) == []
-    assert found(flow(began(), http(2, body=at + "x")), FindingLevel.ERROR) == [
+    timestamp = BOTH + "x" * (liquid - len(BOTH))
+    assert found(flow(began(), http(2, body=timestamp)), FindingLevel.ERROR) == []
+    assert found(flow(began(), http(2, body=timestamp + "x")), FindingLevel.ERROR) == [
         ("Send HTTP request", "parameter")
     ]
 
@@ -429,11 +439,13 @@ def test_ids_of_one_store_are_pointed_out() -> None:
         links=[(1, "output", 2), (2, "true", 3)],
     )
     whole = read_value(value)
-    said = [one.step for one in whole.findings if one.code == "store_specific_value"]
-    assert said.count("Send HTTP request") == 2
-    assert "Check if condition is met" in said
+    steps = [finding.step for finding in whole.findings if finding.code == "store_specific_value"]
+    assert steps.count("Send HTTP request") == 2
+    assert "Check if condition is met" in steps
     assert all(
-        one.level is FindingLevel.WARNING for one in whole.findings if one.code == "store_specific_value"
+        each_finding.level is FindingLevel.WARNING
+        for each_finding in whole.findings
+        if each_finding.code == "store_specific_value"
     )
 
 
@@ -457,10 +469,12 @@ def test_ids_of_one_store_are_pointed_out() -> None:
 def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
     """See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows."""
     whole = read_value(flow(began(), http(2, **fields)))
-    kept = json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
-    assert "s3cr3t" not in kept
-    assert "shpat_0" not in kept
-    assert ("Send HTTP request", "secret_removed") in [(one.step, one.code) for one in whole.findings]
+    stored = json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
+    assert "s3cr3t" not in stored
+    assert "shpat_0" not in stored
+    assert ("Send HTTP request", "secret_removed") in [
+        (finding.step, finding.code) for finding in whole.findings
+    ]
 
 
 def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
@@ -468,7 +482,9 @@ def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
     address = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
     whole = read_value(flow(began(), http(2, url=address)))
     assert "abcdefghijkl" not in json.dumps(whole.cleaned) + repr(whole.plan)
-    assert [one.code for one in whole.findings if one.level is FindingLevel.ERROR] == ["credential"]
+    assert [finding.code for finding in whole.findings if finding.level is FindingLevel.ERROR] == [
+        "credential"
+    ]
 
 
 def test_a_signature_without_its_key_is_none() -> None:
@@ -477,7 +493,9 @@ def test_a_signature_without_its_key_is_none() -> None:
     See docs/design/imports-n8n.md#rules and docs/design/imports-n8n.md#safety.
     """
     whole = read_value(flow(began(), http(2, body="{{ order.id | hmac_sha256: 'a key' }}")))
-    assert [one.code for one in whole.findings if one.level is FindingLevel.ERROR] == ["credential"]
+    assert [finding.code for finding in whole.findings if finding.level is FindingLevel.ERROR] == [
+        "credential"
+    ]
 
 
 def test_what_is_no_key_stays() -> None:
@@ -489,7 +507,7 @@ def test_what_is_no_key_stays() -> None:
         http(3, **fields),
     ]
     whole = read_value(flow(*steps))
-    assert [one for one in whole.findings if one.code == "secret_removed"] == []
+    assert [finding for finding in whole.findings if finding.code == "secret_removed"] == []
     assert whole.cleaned["root"]["steps"] == steps
 
 
@@ -503,7 +521,7 @@ def test_an_internal_mail_is_sent_by_the_account_bound_to_it() -> None:
     [step] = whole.plan.steps
     assert step.origin is not None
     assert (step.kind, step.operation, step.origin.needs) == ("send", "mail.send", "teams")
-    assert [(one.level, one.code) for one in whole.findings if one.step == step.name] == [
+    assert [(finding.level, finding.code) for finding in whole.findings if finding.step == step.name] == [
         (FindingLevel.WARNING, "parameter"),
         (FindingLevel.WARNING, "credential"),
     ]

@@ -126,9 +126,11 @@ def _of(reading: ImportReading) -> Expected:
     return Expected(
         trigger=(trigger.name, trigger.topics[0]),
         steps=tuple((step.name, str(step.kind)) for step in plan.steps),
-        edges=tuple((one.source, one.port, one.target) for one in plan.edges),
-        paths=tuple(path for one in plan.variables for path in one.paths),
-        findings=tuple((one.step, str(one.level), one.code) for one in reading.report.findings),
+        edges=tuple((edge.source, edge.port, edge.target) for edge in plan.edges),
+        paths=tuple(path for variable in plan.variables for path in variable.paths),
+        findings=tuple(
+            (finding.step, str(finding.level), finding.code) for finding in reading.report.findings
+        ),
         needs=tuple(needs_of(plan)),
     )
 

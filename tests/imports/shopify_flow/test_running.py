@@ -99,9 +99,9 @@ async def test_what_follows_asks_in_a_second_round_and_not_at_all_where_it_was_d
     assert (run.status, sent(standing)) == (RunStatus.WAITING_APPROVAL, ["step 2"])
     ended = await standing.approved(run)
     assert (ended.status, sent(standing)) == (RunStatus.SUCCEEDED, ["step 2", "step 3"]), ended
-    left = [row["title"] for row in await standing.shop.steps(run) if row["code"] == "not_approved"]
-    told = [row["status"] for row in await standing.shop.steps(run) if row["code"] == "not_approved"]
-    assert (len(left), told) == (3, ["refused", "skipped", "skipped"])
+    remaining = [row["title"] for row in await standing.shop.steps(run) if row["code"] == "not_approved"]
+    status = [row["status"] for row in await standing.shop.steps(run) if row["code"] == "not_approved"]
+    assert (len(remaining), status) == (3, ["refused", "skipped", "skipped"])
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -177,14 +177,14 @@ async def test_a_killed_for_each_changes_each_thing_once(standing: Standing) -> 
         for row in (*store.of("Product"), *store.of("Order")):
             row["tags"] = []
         await shop.clock.advance(700)  # long after what the automation itself did to the order
-        known, arrived = {run.id for run in await standing.runs(automation)}, len(store.applied())
+        run_ids, arrived = {run.id for run in await standing.runs(automation)}, len(store.applied())
         standing.listen()
         assert await store.tell("ORDERS_CREATE", store.of("Order")[0]) == [200]
         with watching(shop, killer):
             for _ in range(ROUNDS):
                 with suppress(Killed):
                     await shop.drain()
-                    [run] = [run for run in await standing.runs(automation) if run.id not in known]
+                    [run] = [run for run in await standing.runs(automation) if run.id not in run_ids]
                     run = await shop.until_settled(run)
                 if killer.is_dead:
                     await bury(shop, killer)
@@ -201,7 +201,7 @@ async def test_a_killed_for_each_changes_each_thing_once(standing: Standing) -> 
         rows = [row for row in await standing.rows(run) if row[2] != "held"]
         assert killer.kills
         assert (run.status, run.code) == (RunStatus.SUCCEEDED, None), (killer.kills, run)
-        assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}, killer.kills
+        assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}, killer.kills
         assert (len(rows), len(set(rows))) == (6, 6), (killer.kills, rows)
 
 
@@ -317,7 +317,7 @@ async def test_what_is_fetched_on_a_schedule_is_gone_through(standing: Standing)
     )
     ended = await standing.approved(await standing.shop.run_now(await standing.automation(value)))
     assert ended.status is RunStatus.SUCCEEDED, (ended, await standing.shop.steps(ended))
-    [name] = [one["name"] for one in standing.store.of("Order") if one["tags"]][:1]
+    [name] = [record["name"] for record in standing.store.of("Order") if record["tags"]][:1]
     assert sent(standing) == [f"{name} odd", f"1 at {standing.shop.clock.now():%Y} in Teapots"]
 
 

@@ -18,9 +18,9 @@ async def asked_for(standing: Standing, run: Run) -> list[tuple[str, str, Any, A
     assert standing.store.applied() == []
     changes = await standing.shop.changes(run)
     return [
-        (one.proposal.object.label, field.field, field.before, field.after)
-        for one in changes
-        for field in one.proposal.fields
+        (change.proposal.object.label, field.field, field.before, field.after)
+        for change in changes
+        for field in change.proposal.fields
     ]
 
 
@@ -28,7 +28,10 @@ async def went_well(standing: Standing, run: Run) -> None:
     """All that was approved was made, each thing once."""
     ended = await standing.approved(run)
     assert ended.status is RunStatus.SUCCEEDED, (ended, await standing.shop.steps(run))
-    assert {one.outcome for one in await standing.shop.changes(run)} <= {Outcome.APPLIED, Outcome.UNCHANGED}
+    assert {change.outcome for change in await standing.shop.changes(run)} <= {
+        Outcome.APPLIED,
+        Outcome.UNCHANGED,
+    }
     keys = Counter(entry["idempotency_key"] for entry in standing.store.applied())
     assert set(keys.values()) <= {1}
 
@@ -86,7 +89,7 @@ async def test_a_risky_order_is_held_until_it_is_looked_at(standing: Standing) -
     run = await standing.told(automation, "ORDERS_UPDATED", order)
     label = f"{order['name']}, Ada Lovelace"
     assert await asked_for(standing, run) == [(label, "fulfilment", "open", "on_hold")]
-    [beside] = [one.proposal.message for one in await standing.shop.changes(run)]
+    [beside] = [change.proposal.message for change in await standing.shop.changes(run)]
     assert beside == f"Reason: high_risk_of_fraud. Look at {order['name']}"
     await went_well(standing, run)
     sending = standing.store.rows[order["fulfillmentOrders"][0]]
@@ -100,8 +103,10 @@ async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(standi
 
     See docs/design/runs.md#execution.
     """
-    for at in range(12):
-        standing.store.add_product(f"Draft {at:02}", status="DRAFT", vendor="Oven" if at % 2 else "Kiln")
+    for index in range(12):
+        standing.store.add_product(
+            f"Draft {index:02}", status="DRAFT", vendor="Oven" if index % 2 else "Kiln"
+        )
     recurrence = ["DTSTART;TZID=Europe/Berlin:20260101T060000\nRRULE:FREQ=DAILY;INTERVAL=1"]
     value = flow(
         began(FLOW + "scheduled_time", recurrence=recurrence),
@@ -126,11 +131,11 @@ async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(standi
         ],
     )
     run = await standing.shop.drained(await standing.automation(value))
-    expected = [(f"Draft {at:02}", "tags", [], ["by Oven"]) for at in (11, 9, 7, 5, 3)]
+    expected = [(f"Draft {location:02}", "tags", [], ["by Oven"]) for location in (11, 9, 7, 5, 3)]
     assert await asked_for(standing, run) == [*expected, ("/drafts", "target", None, "/10")]
     await went_well(standing, run)
     tagged = [row["title"] for row in standing.store.of("Product") if row["tags"] == ["by Oven"]]
-    assert tagged == [f"Draft {at:02}" for at in (3, 5, 7, 9, 11)]
+    assert tagged == [f"Draft {position:02}" for position in (3, 5, 7, 9, 11)]
     assert [row["target"] for row in standing.store.of("UrlRedirect")] == ["/10"]
 
 
@@ -155,8 +160,8 @@ async def test_every_element_may_put_a_tag_of_its_own_on_one_order(standing: Sta
     automation, order = await standing.automation(value, "orders/create"), order_of(standing)
     order["tags"] = ["open", "own"]
     run = await standing.told(automation, "ORDERS_CREATE", order)
-    asked = sorted((before, after) for _, _, before, after in await asked_for(standing, run))
-    assert asked == [([], [f"has {name}", "x"]) for name in ("Lid", "Mug", "Pot")] + [(["open"], [])]
+    requests = sorted((before, after) for _, _, before, after in await asked_for(standing, run))
+    assert requests == [([], [f"has {name}", "x"]) for name in ("Lid", "Mug", "Pot")] + [(["open"], [])]
     await went_well(standing, run)
     assert sorted(order["tags"]) == ["has Lid", "has Mug", "has Pot", "own", "x"]
 
@@ -227,16 +232,16 @@ async def test_both_branches_of_conditions_lead_on(standing: Standing) -> None:
         ("LOW", "AUTHORIZED"): ("order.capture", ("PAID", [], False)),
         ("LOW", "PENDING"): ("order.change_tags", ("PENDING", ["Payment-Hold"], False)),
     }
-    for (risk, payment), (operation, told) in expected.items():
+    for (risk, payment), (operation, actual) in expected.items():
         order = standing.store.add_order(variants, payment=payment, risk=risk)
-        made = len(standing.store.applied())
+        created = len(standing.store.applied())
         run = await standing.told(automation, "ORDERS_UPDATED", order)
-        assert len(standing.store.applied()) == made
+        assert len(standing.store.applied()) == created
         changes = await standing.shop.changes(run)
-        assert [part.operation for one in changes for part in one.proposal.parts] == [operation]
+        assert [part.operation for change in changes for part in change.proposal.parts] == [operation]
         await went_well(standing, run)
         seen = (order["displayFinancialStatus"], order["tags"], order["cancelledAt"] is not None)
-        assert (len(standing.store.applied()), seen) == (made + 1, told)
+        assert (len(standing.store.applied()), seen) == (created + 1, actual)
 
 
 async def test_a_test_run_shows_all_of_it_and_changes_nothing(standing: Standing) -> None:
@@ -251,7 +256,7 @@ async def test_a_test_run_shows_all_of_it_and_changes_nothing(standing: Standing
     run = await standing.tried(await standing.automation(value, "orders/create"))
     assert run.status is RunStatus.SUCCEEDED, run
     changes = await standing.shop.changes(run)
-    assert [(one.proposal.object.label, one.outcome) for one in changes][:3] == [
+    assert [(change.proposal.object.label, change.outcome) for change in changes][:3] == [
         (f"{name} ({name.upper()})", Outcome.REFUSED_TEST) for name in ("Mug", "Pot", "Lid")
     ]
     assert len(changes) == 4

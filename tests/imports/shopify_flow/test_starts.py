@@ -19,8 +19,10 @@ NEW_YORK = "DTSTART;TZID=America/New_York:20260105T083000"  # a Monday
 
 def cadence(rule: str, start: str = NEW_YORK) -> dict[str, Any] | None:
     """The cadence of a rule without what it leaves open."""
-    found = read_recurrence(f'["{start}\\nRRULE:{rule}"]').schedule
-    return None if found is None else {name: value for name, value in found.items() if value is not None}
+    schedule = read_recurrence(f'["{start}\\nRRULE:{rule}"]').schedule
+    return (
+        None if schedule is None else {name: value for name, value in schedule.items() if value is not None}
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,12 +86,12 @@ def test_a_rule_that_no_cadence_equals_is_said_with_the_nearest(rule: str) -> No
     """See docs/design/imports-n8n.md#triggers-and-schedules."""
     recurrence = [f"{NEW_YORK}\nRRULE:{rule}"]
     whole = read_value(flow(began(FLOW + "scheduled_time", recurrence=recurrence), http(2)))
-    assert [(one.step, one.code) for one in whole.findings][:1] == [
+    assert [(finding.step, finding.code) for finding in whole.findings][:1] == [
         ("Scheduled time", "schedule_not_representable")
     ]
-    shown = shown_trigger(whole.plan)
-    assert shown is not None
-    assert (shown["schedule"]["cadence"], shown["timezone"]) == ("manual", "America/New_York")
+    trigger = shown_trigger(whole.plan)
+    assert trigger is not None
+    assert (trigger["schedule"]["cadence"], trigger["timezone"]) == ("manual", "America/New_York")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_every_trigger_has_topics_the_store_sends() -> None:
 
     See docs/design/connectors.md#topics.
     """
-    assert {topic for one in TRIGGERS.values() for topic in one.topics} <= set(TOPICS)
+    assert {topic for flow_trigger in TRIGGERS.values() for topic in flow_trigger.topics} <= set(TOPICS)
 
 
 def test_triggers_become_topics_and_what_differs_is_said() -> None:
@@ -127,15 +129,17 @@ def test_triggers_become_topics_and_what_differs_is_said() -> None:
         "schedule": None,
         "timezone": None,
     }
-    assert [one.code for one in exact.findings if one.step == "Order paid"] == []
+    assert [finding.code for finding in exact.findings if finding.step == "Order paid"] == []
     wider = read_value(flow(began("product_status_updated"), condition(2, "(oldStatus == 'ACTIVE')")))
-    assert [(one.step, one.code, one.level) for one in wider.findings] == [
+    assert [
+        (each_finding.step, each_finding.code, each_finding.level) for each_finding in wider.findings
+    ] == [
         ("Product status updated", "foreign_trigger", "warning"),
         ("Check if condition is met", "parameter", "error"),
     ]
     foreign = read_value(flow(began("vendor::thing::happened"), http(2, body="{{ order.name }}")))
     assert shown_trigger(foreign.plan) is None
-    assert [(one.step, one.code) for one in foreign.findings if one.level == "error"] == [
+    assert [(item.step, item.code) for item in foreign.findings if item.level == "error"] == [
         ("Send HTTP request", "parameter")
     ]
-    assert ("Happened", "foreign_trigger") in [(one.step, one.code) for one in foreign.findings]
+    assert ("Happened", "foreign_trigger") in [(entry.step, entry.code) for entry in foreign.findings]

@@ -138,8 +138,8 @@ def _each(operator: str, path: str = "order.lines") -> dict[str, Any]:
 )
 def test_any_all_and_none_of_a_list(quantities: list[int], expected: tuple[bool, bool, bool]) -> None:
     """See docs/design/imports-shopify-flow.md#conditions."""
-    seen = FlowVariables({"order": {"lines": [{"quantity": one} for one in quantities]}})
-    assert tuple(holds(_each(one), seen, ZONE) for one in ("any", "all", "none")) == expected
+    seen = FlowVariables({"order": {"lines": [{"quantity": quantity} for quantity in quantities]}})
+    assert tuple(holds(_each(item), seen, ZONE) for item in ("any", "all", "none")) == expected
 
 
 def test_lists_within_lists_and_paths_on_both_sides() -> None:
@@ -170,13 +170,13 @@ def test_lists_within_lists_and_paths_on_both_sides() -> None:
 
 def test_what_is_not_known_matters_only_where_it_is_asked_for() -> None:
     """See docs/design/runs.md#test-runs."""
-    known = {"path": "order.total", "operator": ">", "value": "5", "type": "Int"}
+    known_by_name = {"path": "order.total", "operator": ">", "value": "5", "type": "Int"}
     not_known = {"path": "made.id", "operator": "not_nil?"}
     seen = FlowVariables({"order": {"total": 1}, "made": {"name": "x"}}, frozenset(("made.id",)))
-    assert not holds({"and": [known, not_known]}, seen, ZONE)
+    assert not holds({"and": [known_by_name, not_known]}, seen, ZONE)
     assert holds({"path": "made.name", "operator": "==", "value": "X"}, seen, ZONE)
     for tree in (
-        {"or": [known, not_known]},
+        {"or": [known_by_name, not_known]},
         {"path": "made.id.below", "operator": "nil?"},
         {"path": "made", "operator": "nil?"},
     ):

@@ -36,13 +36,15 @@ PLAN = Plan(
 
 def test_objects_are_read_after_the_trigger_and_after_each_wait_and_by_no_step_of_another_name() -> None:
     """See docs/design/imports-shopify-flow.md#reading-objects."""
-    made = with_reads(PLAN, "Began")
+    plan = with_reads(PLAN, "Began")
     reads = {
-        one.name: one for one in made.steps if one.origin is not None and one.origin.source_type == READ_TASK
+        step.name: step
+        for step in plan.steps
+        if step.origin is not None and step.origin.source_type == READ_TASK
     }
     first, again = "Read the draft order 2", "Read the draft order again"
     assert list(reads) == [first, again]
-    assert sorted((one.source, one.target) for one in made.edges) == [
+    assert sorted((edge.source, edge.target) for edge in plan.edges) == [
         ("Began", first),
         ("Get", "Wait"),
         (first, "Get"),
@@ -50,11 +52,13 @@ def test_objects_are_read_after_the_trigger_and_after_each_wait_and_by_no_step_o
         (again, "End"),
         ("Wait", again),
     ]
-    read = [(one.root, one.paths, one.patched) for one in variables_of(reads[again])]
+    read = [(variable.root, variable.paths, variable.patched) for variable in variables_of(reads[again])]
     assert read == [("draftOrder", ("draftOrder.gift",), PATCHED), ("shop", ("shop.name",), ())]
-    told = variables_of(made.step("Get"))
-    assert [(one.root, one.paths) for one in told] == [("getOrderData", ("getOrderData.id",))]
-    assert made.step("Get").config["own"] == 1
+    variables = variables_of(plan.step("Get"))
+    assert [(each_variable.root, each_variable.paths) for each_variable in variables] == [
+        ("getOrderData", ("getOrderData.id",))
+    ]
+    assert plan.step("Get").config["own"] == 1
 
 
 def test_a_flow_that_looks_at_nothing_is_left_as_it_is() -> None:

@@ -23,10 +23,15 @@ def flows(draw: st.DrawFn) -> tuple[Plan, dict[str, Outputs]]:
     steps, edges, outputs = [], [], dict[str, Outputs]()
     for number in range(count):
         name, kind = f"s{number}", draw(st.sampled_from(sorted(PORTS)))
-        place = (float(draw(st.integers(0, 2))), float(draw(st.integers(0, 2))))
+        location = (float(draw(st.integers(0, 2))), float(draw(st.integers(0, 2))))
         steps.append(
             PlanStep(
-                name, name, StepKind.DECIDE, kind, {}, StepSource(kind, 1.0, ports=PORTS[kind], place=place)
+                name,
+                name,
+                StepKind.DECIDE,
+                kind,
+                {},
+                StepSource(kind, 1.0, ports=PORTS[kind], place=location),
             )
         )
         item = Item({"value": name})
@@ -67,7 +72,7 @@ def modelled(plan: Plan, outputs: dict[str, Outputs], without: frozenset[str] = 
                 for target in targets(name, port):
                     yield from visit(target, below)
 
-    return [one for name in targets("trigger", None) for one in visit(name, ())]
+    return [item for name in targets("trigger", None) for item in visit(name, ())]
 
 
 def walked(

@@ -149,15 +149,15 @@ def test_a_path_through_lists_is_that_of_each_element(path: str, expected: JsonV
 async def test_paths_here_and_in_liquid_lead_to_the_same() -> None:
     """Conditions and lists follow a path as texts do. See docs/design/imports-shopify-flow.md#liquid."""
     keys = ("lines", "title", "tags", "customer", "name", "size", "first", "last", "none")
-    ways = [way for depth in (1, 2, 3) for way in itertools.product(keys, repeat=depth)]
+    ways = [direction for depth in (1, 2, 3) for direction in itertools.product(keys, repeat=depth)]
     paths = [".".join(("order", *way)) for way in ways]
-    told = {path: follow({"order": ORDER}, path) for path in paths}
-    shown: dict[str, str] = {}
-    for path, value in told.items():
-        if isinstance(value, list) and not any(isinstance(one, dict | list) for one in value):
-            shown[f"{{{{ {path} | join: ',' }}}}"] = ",".join(map(str, value))
+    actual = {path: follow({"order": ORDER}, path) for path in paths}
+    displayed: dict[str, str] = {}
+    for path, value in actual.items():
+        if isinstance(value, list) and not any(isinstance(item, dict | list) for item in value):
+            displayed[f"{{{{ {path} | join: ',' }}}}"] = ",".join(map(str, value))
         elif not isinstance(value, dict | list):
-            shown[f"{{{{ {path} }}}}"] = "" if value is None else str(value)
+            displayed[f"{{{{ {path} }}}}"] = "" if value is None else str(value)
     evaluator = Evaluator(shared_sandbox(), "org", "run")
-    answers = await evaluator.render([read_liquid(text) for text in shown], {"order": ORDER}, NOW)
-    assert dict(zip(shown, answers, strict=True)) == shown
+    answers = await evaluator.render([read_liquid(text) for text in displayed], {"order": ORDER}, NOW)
+    assert dict(zip(displayed, answers, strict=True)) == displayed
