@@ -283,7 +283,7 @@ def _grant(
     ctx: WriteContext, lease: Lease, effects: dict[str, IntegrationId], *, change_hash: str, begun: float
 ) -> WriteGrant:
     """Returns the permission to send for the rest of the 5 s that began before closed periods were read."""
-    left = SEND_WITHIN - timedelta(seconds=ctx.clock.monotonic() - begun)
+    remaining = SEND_WITHIN - timedelta(seconds=ctx.clock.monotonic() - begun)
     return WriteGrant(
         org=lease.org,
         run=lease.run,
@@ -291,7 +291,7 @@ def _grant(
         change_hash=change_hash,
         effects=effects,
         confirmed_until=ctx.confirmed_until,
-        send_by=ctx.clock.now() + left,
+        send_by=ctx.clock.now() + remaining,
     )
 
 
