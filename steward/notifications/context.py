@@ -13,8 +13,8 @@ from steward.notifications.channel import Channels, DeliveryOutcome
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 
-# Called in the transaction that stores the outcome of a delivery to a route.
-RecordRoute = Callable[[Tx, OrgId, RouteId, DeliveryOutcome], Awaitable[None]]
+# Called in the transaction that stores the outcome of a delivery to a route; true when that breaks the route.
+RecordRoute = Callable[[Tx, OrgId, RouteId, DeliveryOutcome], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,20 +16,20 @@ _SILENCE_TO_BREAK: Final = timedelta(days=3)
 _GONE = "The receiver says that it takes nothing any more (status 410)."
 
 
-async def record_delivery(tx: Tx, org: OrgId, route: RouteId, outcome: DeliveryOutcome) -> None:
-    """Records the outcome of a delivery to a route, in the transaction that stores that outcome.
+async def record_delivery(tx: Tx, org: OrgId, route: RouteId, outcome: DeliveryOutcome) -> bool:
+    """Records the outcome of a delivery to a route, and returns whether it breaks the route.
 
     A route is broken after a 410, after 20 permanent refusals in a row, or when deliveries have failed for
     three days. A receiver that is away for some hours does not break it, as its messages are tried again.
     """
     if outcome.result is DeliveryResult.ACCEPTED:
         await rows.record_accepted(tx, org, route)
-        return
+        return False
     count = 1 if outcome.result is DeliveryResult.REFUSED else 0
     stored = await rows.record_failure(tx, org, route, count=count)
     reason = None if stored is None else _reason(stored, outcome, tx.now)
     if stored is None or reason is None or not await rows.mark_broken(tx, org, route, reason=reason):
-        return
+        return False
     notice = Notice(
         topic=Topic.ROUTE_BROKEN,
         dedupe=f"{Topic.ROUTE_BROKEN}|{route}|{ms(tx.now)}",
@@ -38,6 +38,7 @@ async def record_delivery(tx: Tx, org: OrgId, route: RouteId, outcome: DeliveryO
         route=route,
     )
     await notices.add(tx, org, notice)
+    return True
 
 
 def _reason(route: NotificationRoute, outcome: DeliveryOutcome, now: datetime) -> str | None:

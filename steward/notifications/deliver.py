@@ -44,6 +44,16 @@ _Finished = tuple[_Leased, DeliveryOutcome | None]
 
 
 @dataclass(slots=True)
+class _Recorded:
+    """A stored attempt; `state` is the message's, or None when the attempt no longer held the message."""
+
+    leased: _Leased
+    outcome: DeliveryOutcome
+    state: MessageState | None
+    breaks_route: bool = False
+
+
+@dataclass(slots=True)
 class _Pass:
     """One pass over a channel's due messages, with the outcomes that are not stored yet."""
 
@@ -112,8 +122,8 @@ async def _attempt(current: _Pass, leased: _Leased) -> None:
         if finished := current.finished.pop(org, []):
             act = partial(_record, ctx=ctx)
             stored = await together(ctx, org, finished, act, partial(_defer_outcome, ctx))
-            for item, item_outcome, state in stored:
-                _report(ctx, item, item_outcome, state)
+            for recorded in stored:
+                _report(ctx, recorded)
 
 
 async def _defer_outcome(ctx: NotificationContext, org: OrgId, finished: _Finished, error: Exception) -> None:
@@ -275,17 +285,14 @@ def _note_channel(ctx: NotificationContext, channel: ChannelName, outcome: Deliv
 
 async def _record(
     tx: Tx, *, org: OrgId, keys: Sequence[_Finished], ctx: NotificationContext
-) -> list[tuple[_Leased, DeliveryOutcome, MessageState | None]]:
-    """Stores the outcomes of attempts and releases messages that were not tried.
-
-    Returns each outcome with the message's state, which is None when the attempt no longer held the message.
-    """
+) -> list[_Recorded]:
+    """Stores the outcomes of attempts and releases messages that were not tried."""
     accepted: list[tuple[MessageId, int, int | None]] = []
     for leased, outcome in keys:
         if outcome is not None and outcome.result is DeliveryResult.ACCEPTED:
             accepted.append((leased.message.id, leased.message.attempt, outcome.status))
     sent = await messages.end_sent(tx, org, accepted)
-    recorded: list[tuple[_Leased, DeliveryOutcome, MessageState | None]] = []
+    recorded: list[_Recorded] = []
     for leased, outcome in keys:
         message = leased.message
         if outcome is None:
@@ -295,8 +302,8 @@ async def _record(
             state = MessageState.SENT if message.id in sent else None
         else:
             state = await _record_failure(tx, leased, outcome)
-        recorded.append((leased, outcome, state))
-    await _record_receivers(tx, org, [entry for entry in recorded if entry[2] is not None], ctx)
+        recorded.append(_Recorded(leased, outcome, state))
+    await _record_receivers(tx, org, [entry for entry in recorded if entry.state is not None], ctx)
     return recorded
 
 
@@ -350,28 +357,26 @@ async def _try_later(tx: Tx, leased: _Leased, outcome: DeliveryOutcome) -> Messa
 async def _record_receivers(
     tx: Tx,
     org: OrgId,
-    recorded: Sequence[tuple[_Leased, DeliveryOutcome, MessageState | None]],
+    recorded: Sequence[_Recorded],
     ctx: NotificationContext,
 ) -> None:
     """Updates the people and routes with the outcomes of the deliveries to them."""
     reached: list[PersonId] = []
-    for leased, outcome, _ in recorded:
-        message = leased.message
+    for entry in recorded:
+        message, outcome = entry.leased.message, entry.outcome
         if message.person is not None and message.kind is not MessageKind.TRANSACTIONAL:
             if outcome.result is DeliveryResult.ACCEPTED:
                 reached.append(message.person)
             elif outcome.result is DeliveryResult.REFUSED:
                 await receivers.count_refusal(tx, org, message.person)
         if message.route is not None and ctx.record_route and message.kind is not MessageKind.TEST:
-            await ctx.record_route(tx, org, message.route, outcome)
+            entry.breaks_route = await ctx.record_route(tx, org, message.route, outcome)
     await receivers.forget_refusals(tx, org, reached)
 
 
-def _report(
-    ctx: NotificationContext, leased: _Leased, outcome: DeliveryOutcome, state: MessageState | None
-) -> None:
+def _report(ctx: NotificationContext, recorded: _Recorded) -> None:
     """Counts and logs an attempt, without any address, subject or text."""
-    message = leased.message
+    message, outcome = recorded.leased.message, recorded.outcome
     ctx.metrics.count("steward_messages_total", channel=str(message.channel), outcome=str(outcome.result))
     fields = {
         "org": message.org,
@@ -380,11 +385,16 @@ def _report(
         "kind": message.kind,
         "attempt": message.attempt,
         "status": outcome.status,
-        "state": state,
+        "state": recorded.state,
     }
+    if recorded.breaks_route:
+        ctx.log.warning("route_broken", org=message.org, route=message.route, channel=message.channel)
     if outcome.result is DeliveryResult.ACCEPTED:
-        delay = (ctx.clock.now() - leased.due_at).total_seconds()
-        ctx.metrics.observe("steward_message_delay_seconds", max(0.0, delay), bounds=_DELAY_STEPS)
+        delay = (ctx.clock.now() - recorded.leased.due_at).total_seconds()
+        channel = str(message.channel)
+        ctx.metrics.observe(
+            "steward_message_delay_seconds", max(0.0, delay), bounds=_DELAY_STEPS, channel=channel
+        )
         ctx.log.info("message_sent", **fields)
     elif outcome.result is DeliveryResult.REFUSED:
         ctx.log.warning("message_refused", reason=outcome.error, **fields)

@@ -57,13 +57,13 @@ class Metrics:
             self._series[name].remove(values)
             self._gauges[name].remove(*values)
 
-    def observe(self, name: str, value: float, *, bounds: Sequence[float] = SECONDS) -> None:
+    def observe(self, name: str, value: float, *, bounds: Sequence[float] = SECONDS, **labels: str) -> None:
         """Adds a value to a histogram, whose bounds are those of its first value."""
-        self._histogram(name, bounds).observe(value)
+        self._child(self._histogram(name, bounds, labels), name, labels).observe(value)
 
     def recorder(self, name: str, bounds: Sequence[float] = SECONDS) -> Callable[[float], None]:
         """Returns `observe` of one histogram, for what happens with every request."""
-        observe: Callable[[float], None] = self._histogram(name, bounds).observe
+        observe: Callable[[float], None] = self._histogram(name, bounds, {}).observe
         return observe
 
     def add_counter(self, name: str, counts: Mapping[tuple[int, str], int], **places: int) -> None:
@@ -83,10 +83,10 @@ class Metrics:
         """Returns every metric in the Prometheus text format."""
         return generate_latest(self._registry).decode("utf-8")
 
-    def _histogram(self, name: str, bounds: Sequence[float]) -> Histogram:
+    def _histogram(self, name: str, bounds: Sequence[float], labels: Mapping[str, str]) -> Histogram:
         histogram = self._histograms.get(name)
         if histogram is None:
-            described = _described(name, {})
+            described = _described(name, labels)
             histogram = Histogram(*described, buckets=tuple(bounds), registry=self._registry)
             self._histograms[name] = histogram
         return histogram

@@ -3,6 +3,7 @@
 `FLOOD=10000` is the number that the bar asks for; so many runs fail only where it is set.
 """
 
+import json
 import os
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -26,6 +27,8 @@ from steward.notifications import close, deliver, fan_out, routes
 from steward.notifications.routes import RouteContent
 from steward.runs import finish
 from steward.runs.finish import FinishRequest, RunEnd
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
 from tests.fake_clock import FakeClock
 from tests.notifications.office import Office, open_office
 from tests.notifications.telling import failed, join, rows_of, tell
@@ -34,6 +37,7 @@ from tests.runs.shop import HOST, Shop
 
 FLOOD = int(os.environ.get("FLOOD", "600"))
 FAILING = int(os.environ.get("FLOOD", "30"))
+CHANNELS = [str(channel) for channel in ChannelName]
 ROUTE_TOPICS = RouteFilter(topics=frozenset({Topic.RUN_FAILED}))
 
 
@@ -150,6 +154,27 @@ async def test_runs_that_fail_in_a_minute_reach_five_owners_and_three_routes(
         text = last.message.get_body(("plain",))
         assert text is not None
         assert f"{shop.service.settings.web_origin}/inbox" in text.get_content()
+
+
+async def test_a_route_that_breaks_is_logged_once_with_its_channel(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """A receiver that answers 410 breaks its route; the delay of what others accept is told by channel."""
+    async with open_office(database_url, clock, tmp_path, MailScript(), STEWARD_SLACK_HOSTS=HOST) as office:
+        shop, lines = office.shop, list[str]()
+        await _add_routes(shop)
+        shop.fault("status", "POST", "/hooks", status=410)
+        ctx = replace(office.ctx, log=Log(lines.append, clock, Register()))
+        await tell(shop, failed(0))
+        await fan_out.fan_out_due(ctx)
+        await close.close_due(ctx)
+        for channel in ctx.channels:
+            while await deliver.deliver_due(ctx, channel):
+                pass
+        [line] = [entry for entry in map(json.loads, lines) if entry["action"] == "route_broken"]
+        assert (line["level"], line["channel"]) == ("warning", "webhook")
+        delays = {name: ctx.metrics.value("steward_message_delay_seconds", channel=name) for name in CHANNELS}
+        assert {name for name, count in delays.items() if count} == {"email", "teams", "slack"}
 
 
 async def test_a_pass_hands_out_so_many_notices_that_it_stays_short(office: Office) -> None:
