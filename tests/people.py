@@ -47,8 +47,8 @@ class Heard:
     @property
     def errors(self) -> dict[str, list[str]]:
         """The faults by field of a 422."""
-        found_errors: dict[str, list[str]] = self.body["errors"]
-        return found_errors
+        listed_errors: dict[str, list[str]] = self.body["errors"]
+        return listed_errors
 
 
 @dataclass

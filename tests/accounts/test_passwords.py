@@ -38,9 +38,9 @@ class Gated(Hashing):
 @pytest.fixture
 async def hashing() -> AsyncIterator[Hashing]:
     """Cheap hashing."""
-    new_hashing = Hashing(CHEAP)
-    yield new_hashing
-    new_hashing.close()
+    cheap_hashing = Hashing(CHEAP)
+    yield cheap_hashing
+    cheap_hashing.close()
 
 
 async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: Hashing) -> None:

@@ -49,15 +49,15 @@ NOTED: list[tuple[dict[str, Any], str, list[str | None]]] = [
 async def test_clock_changes_and_short_months_are_noted(desk: Desk) -> None:
     """Clock changes and short months are noted."""
     for schedule, since, notes in NOTED:
-        found_preview = await preview(desk, schedule, timezone="Europe/Berlin", **{"from": since})
-        assert [run["note"] for run in found_preview["next"]] == notes, schedule
+        previewed = await preview(desk, schedule, timezone="Europe/Berlin", **{"from": since})
+        assert [run["note"] for run in previewed["next"]] == notes, schedule
 
 
 async def test_the_zone_is_the_stores_without_one_the_organisations(desk: Desk) -> None:
     """Copied from the store, else the organisation, else UTC."""
     daily = {"cadence": "daily", "run_at": "08:00"}
-    found_preview = await preview(desk, daily, integration_id=desk.store, timezone="Asia/Calcutta")
-    assert found_preview["timezone"] == "Asia/Calcutta"
+    previewed = await preview(desk, daily, integration_id=desk.store, timezone="Asia/Calcutta")
+    assert previewed["timezone"] == "Asia/Calcutta"
     assert (await preview(desk, daily, integration_id=desk.store))["timezone"] == "Europe/Berlin"
     assert (await preview(desk, daily, integration_id=desk.other_store))["timezone"] == "Europe/Berlin"
     heard = await desk.stranger.post(PATH, {"schedule": daily})
@@ -77,8 +77,8 @@ async def test_a_once_is_judged_by_from(desk: Desk) -> None:
     body = {"schedule": once, "timezone": "UTC", "from": "2026-05-02T08:00:00Z"}
     heard = await desk.member.post(PATH, body)
     assert (heard.status, list(heard.errors)) == (422, ["schedule.date"])
-    found_preview = await preview(desk, once, timezone="UTC", **{"from": "2026-05-02T07:59:59.999Z"})
-    assert found_preview["next"][0]["slot_at"] == "2026-05-02T08:00:00.000Z"
+    previewed = await preview(desk, once, timezone="UTC", **{"from": "2026-05-02T07:59:59.999Z"})
+    assert previewed["next"][0]["slot_at"] == "2026-05-02T08:00:00.000Z"
 
 
 async def test_without_spread_there_is_no_note_on_it(desk: Desk) -> None:

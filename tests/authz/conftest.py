@@ -12,6 +12,6 @@ from tests.fake_clock import FakeClock
 @pytest.fixture
 async def two(engine: Engine, clock: FakeClock) -> AsyncIterator[Two]:
     """The service with both organisations."""
-    new_two = await make_two(engine, clock)
-    yield new_two
-    await new_two.service.close()
+    pair = await make_two(engine, clock)
+    yield pair
+    await pair.service.close()

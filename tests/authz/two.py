@@ -150,7 +150,7 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
         private_hosts=hosts,
         transport=outside.transport(),
     )
-    new_build = build(
+    built = build(
         Options(
             private_hosts=hosts,
             read_s=10.0,
@@ -162,8 +162,8 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
     )
     templates = {template.facts.template_id: template for template in [*TEMPLATES, REPORT]}
     return {
-        "vault": Vault(MASTERS, new_build, Outbound(wire), register),
-        "automation_rules": AutomationRules(templates, new_build),
+        "vault": Vault(MASTERS, built, Outbound(wire), register),
+        "automation_rules": AutomationRules(templates, built),
     }
 
 

@@ -328,9 +328,14 @@ class TestIdempotencyKey:
 
     async def test_simultaneous_requests_make_one(self, world: World) -> None:
         """exactly one is new"""
-        new_createds = await asyncio.gather(*(self.again(world) for _ in range(4)))
-        assert len({created.automation.id for created in new_createds}) == 1
-        assert sorted(each_created.replayed for each_created in new_createds) == [False, True, True, True]
+        created_automations = await asyncio.gather(*(self.again(world) for _ in range(4)))
+        assert len({created.automation.id for created in created_automations}) == 1
+        assert sorted(each_created.replayed for each_created in created_automations) == [
+            False,
+            True,
+            True,
+            True,
+        ]
 
 
 @pytest.mark.parametrize("schedule", [DAILY, HOURLY, BY_HAND])

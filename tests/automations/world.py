@@ -213,11 +213,11 @@ class World:
 
     async def timing(self, automation: Automation) -> schedules.Timing:
         """The clockwork of the automation."""
-        found_timing = await self.write(
+        stored_timing = await self.write(
             partial(schedules.lock, org=automation.org, automation=automation.id), automation.org
         )
-        assert found_timing is not None
-        return found_timing
+        assert stored_timing is not None
+        return stored_timing
 
     async def store_row(self, automation: Automation, row: StoredSlot) -> None:
         """Stores a row as an edit of the calendar would, and what is due next."""

@@ -69,22 +69,22 @@ async def test_what_is_made_is_the_owners_alone(tmp_path: Path) -> None:
     try:
         await steward(environ, "org", "create", "--name", "Other Shop")
         await steward(environ, "backup", "--to", str(tmp_path / "copy.db"))
-        found_modes = modes(folder)
-        assert set(found_modes) >= {
+        file_modes = modes(folder)
+        assert set(file_modes) >= {
             *("steward.db", "steward.db-wal", "steward.db-shm", "steward.db.lock", "steward.db.reserve"),
             "master.keys",
         }
-        assert found_modes.pop(folder.name) == 0o700
-        assert set(found_modes.values()) == {0o600}
+        assert file_modes.pop(folder.name) == 0o700
+        assert set(file_modes.values()) == {0o600}
         assert (await checked(environ))[0]
     finally:
         await serving.stop()
     for name in ("copy.db", "copy.db.sha256"):
         assert modes(tmp_path)[name] == 0o600
     await steward(environ, "restore", "--from", str(tmp_path / "copy.db"), "--force")
-    found_modes = modes(folder)
-    assert any(name.startswith("steward.db.before-") for name in found_modes)
-    assert {mode for name, mode in found_modes.items() if name != folder.name} == {0o600}
+    file_modes = modes(folder)
+    assert any(name.startswith("steward.db.before-") for name in file_modes)
+    assert {mode for name, mode in file_modes.items() if name != folder.name} == {0o600}
 
 
 @pytest.mark.parametrize("how", ["serve", "migrate", "restore"])
@@ -115,9 +115,9 @@ async def test_a_start_closes_what_an_older_release_left_open(
         await steward(environ, "migrate")
     else:
         await steward(environ, "restore", "--from", str(tmp_path / "copy.db"), "--force")
-    found_modes = modes(folder)
-    assert found_modes.pop(folder.name) == 0o700
-    assert set(found_modes.values()) == {0o600}
+    file_modes = modes(folder)
+    assert file_modes.pop(folder.name) == 0o700
+    assert set(file_modes.values()) == {0o600}
     assert (await checked(environ))[0]
 
 
@@ -138,9 +138,9 @@ async def test_a_folder_that_is_shared_is_told_and_left(tmp_path: Path, bits: in
     (folder / "steward.db").chmod(0o644)
     assert not (await checked(environ))[0]
     await steward(environ, "org", "create", "--name", "Demo Shop")
-    found_modes = modes(folder)
-    assert found_modes.pop(folder.name) == before
-    assert set(found_modes.values()) == {0o600}
+    file_modes = modes(folder)
+    assert file_modes.pop(folder.name) == before
+    assert set(file_modes.values()) == {0o600}
     is_ok, words = await checked(environ)
     assert is_ok
     assert f"{folder}, which is shared" in words

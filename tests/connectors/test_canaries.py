@@ -114,9 +114,9 @@ async def test_no_error_tells_a_secret(world: Outside, kind: str, fault: dict[st
     See docs/design/security.md#logs-and-redaction and docs/design/connectors.md#redaction.
     """
     connection = world.connection(kind)
-    stored_canaries = canaries(connection)
-    assert stored_canaries
-    echo = " ".join(sorted(stored_canaries))[:4000]
+    planted = canaries(connection)
+    assert planted
+    echo = " ".join(sorted(planted))[:4000]
     body = {"code": "woocommerce_rest_cannot_view", "message": echo, "error": {"message": echo}}
     more = {"body": body} if fault["kind"] == "status" else {}
     if fault.get("status") == 429:
@@ -125,7 +125,7 @@ async def test_no_error_tells_a_secret(world: Outside, kind: str, fault: dict[st
     working = told(connection, world)
     output = await _through(world, working)
     everything = "\n".join([*output, *world.lines, repr(connection.secrets), repr(connection.connector)])
-    assert not [text for text in stored_canaries if text in everything]
+    assert not [text for text in planted if text in everything]
 
 
 async def _through(world: Outside, working: Any) -> list[str]:

@@ -78,7 +78,7 @@ async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_a
     """
     whole, both = furnished
     shop = whole.shop
-    stored_canaries = await canaries(shop)
+    planted = await canaries(shop)
     automations: list[Automation] = [
         await both.set_up("hide-out-of-stock-products", {}, on=store) for store in ("woocommerce", "shopify")
     ]
@@ -86,7 +86,7 @@ async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_a
     automations.append(await shop.alerting())
     waiting = [await shop.drained(automation) for automation in automations[:2]]
     assert {run.status for run in waiting} == {RunStatus.WAITING_APPROVAL}
-    failing(both, stored_canaries)
+    failing(both, planted)
     for run in waiting:
         await shop.approve(run)
     ended: list[Run] = [await shop.until_settled(run) for run in waiting]
@@ -105,8 +105,8 @@ async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_a
     assert '"run"' in logged
     assert b"hide-out-of-stock-products" in stored
     for location, text in (("log", logged), ("answers", "\n".join(answered))):
-        assert [one for one in stored_canaries if one in text] == [], location
-    assert [one for one in stored_canaries if one.encode() in stored] == []
+        assert [one for one in planted if one in text] == [], location
+    assert [one for one in planted if one.encode() in stored] == []
 
 
 def files(folder: Path) -> list[Path]:

@@ -26,11 +26,7 @@ def prices(world: Outside) -> FakeTab:
 async def proposal(sheet: Connection, name: str) -> Proposal:
     """One change of each kind."""
     [table] = await sheet.all(VALUES, ValuesQuery("Prices"))
-    [tab] = [
-        each_sheet_tab
-        for each_sheet_tab in await sheet.all(TABS, TabsQuery())
-        if each_sheet_tab.title == "Prices"
-    ]
+    [tab] = [sheet_tab for sheet_tab in await sheet.all(TABS, TabsQuery()) if sheet_tab.title == "Prices"]
     three = tuple(row.cells for row in table.rows[2:5])
     asks: dict[str, Any] = {
         "sheet.clear": ClearCells("Prices", "A3:B5", three),
@@ -63,7 +59,7 @@ async def test_a_change_is_made_once_and_read_back(sheet: Connection, world: Out
     }
     assert tab.values() == expected[name]
     if name == "sheet.add_tab":
-        assert "New" in {each_sheet_tab.title for each_sheet_tab in await sheet.all(TABS, TabsQuery())}
+        assert "New" in {sheet_tab.title for sheet_tab in await sheet.all(TABS, TabsQuery())}
 
 
 @pytest.mark.parametrize(("fault", "state", "settled"), CASES[:8], ids=[str(case[0]) for case in CASES[:8]])

@@ -72,10 +72,7 @@ async def test_many_objects_are_written_in_one_call_and_told_apart(
     [entry] = world.written()
     assert (entry["method"], entry["path"]) == ("POST", f"/wp-json/wc/v3/{resource}/batch")
     now = await shop.reader().current([first, last])
-    assert all(
-        shop.connector.writes[name].same(each_current_value.part.after, each_current_value.value)
-        for each_current_value in now
-    )
+    assert all(shop.connector.writes[name].same(current.part.after, current.value) for current in now)
 
 
 @pytest.mark.parametrize("name", CASES)

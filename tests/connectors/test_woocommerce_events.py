@@ -172,11 +172,11 @@ def test_only_refunds_that_are_newer_than_all_seen_count() -> None:
     assert walk(order(refunds=first), order(refunds=[*first, {"id": 60}]), order(refunds=[{"id": 60}])) == [
         (), ("refunds/create",), (),
     ]  # fmt: skip
-    stored_remembered = remembered(order(refunds=many))
-    assert stored_remembered is not None
-    assert len(stored_remembered["refunds"]) == 50  # type: ignore[arg-type]
-    assert walk(order(refunds=many), seen=stored_remembered) == [()]
-    assert len(json.dumps(stored_remembered)) < 2048
+    memory = remembered(order(refunds=many))
+    assert memory is not None
+    assert len(memory["refunds"]) == 50  # type: ignore[arg-type]
+    assert walk(order(refunds=many), seen=memory) == [()]
+    assert len(json.dumps(memory)) < 2048
 
 
 def product(**fields: Any) -> Event:
@@ -228,9 +228,9 @@ async def keep(shop: Connection, *native: str, known: Mapping[str, str] | None =
 async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Outside) -> None:
     """See docs/design/events.md#subscriptions."""
     held = world.world.state.shop
-    new_keep = await keep(shop, "order.updated", "product.updated")
-    known_by_name = {row.native: row.remote_id for row in new_keep}
-    assert [(row.native, row.outcome, row.repaired) for row in new_keep] == [
+    imported = await keep(shop, "order.updated", "product.updated")
+    known_by_name = {row.native: row.remote_id for row in imported}
+    assert [(row.native, row.outcome, row.repaired) for row in imported] == [
         ("order.updated", SubscriptionOutcome.ACTIVE, False),
         ("product.updated", SubscriptionOutcome.ACTIVE, False),
     ]  # fmt: skip

@@ -105,9 +105,8 @@ async def test_prices_of_simple_products_and_variations_are_set_in_one_call_each
     assert all(now[each.id] == "12.34" for each in chosen)
     current = await shop.reader().current([part for proposal in planned.proposals for part in proposal.parts])
     assert all(
-        SET_PRICE.same(each_current_value.part.after, each_current_value.value)
-        and not each_current_value.is_gone
-        for each_current_value in current
+        SET_PRICE.same(current_value.part.after, current_value.value) and not current_value.is_gone
+        for current_value in current
     )
 
 

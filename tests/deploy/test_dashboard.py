@@ -47,9 +47,9 @@ def labels_of(metric: str) -> set[str]:
 
 def test_metrics_and_labels_of_the_dashboard_exist() -> None:
     """A panel of a metric that was renamed would be empty without a word."""
-    shown_union = set().union(*map(metrics, expressions()))
-    assert shown_union <= set(DESCRIPTIONS)
-    assert set(DESCRIPTIONS) - shown_union == LEFT_OUT
+    displayed = set().union(*map(metrics, expressions()))
+    assert displayed <= set(DESCRIPTIONS)
+    assert set(DESCRIPTIONS) - displayed == LEFT_OUT
     for expression in expressions():
         used = {name.strip() for by in re.findall(r"by \(([^)]+)\)", expression) for name in by.split(",")}
         used |= set(re.findall(r"[{,]\s*([a-z_]+)(?:=~|=)", expression))

@@ -179,9 +179,9 @@ async def starts(ears: Ears, automation: dict[str, Any]) -> Counter[tuple[str, s
 @pytest.fixture
 async def fake(clock: FakeClock) -> ShopifyFake:
     """A Shopify store with something to sell."""
-    new_shopify_fake = ShopifyFake(now=clock.now)
-    new_shopify_fake.seed(products=1, orders=0, customers=0)
-    return new_shopify_fake
+    fake_store = ShopifyFake(now=clock.now)
+    fake_store.seed(products=1, orders=0, customers=0)
+    return fake_store
 
 
 @pytest.fixture

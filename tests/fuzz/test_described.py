@@ -60,17 +60,15 @@ def served(
 ) -> Iterator[Served]:
     """The furnished service, once for all examples of an engine."""
     if request.param == "sqlite":
-        new_served = Served(
-            copy_migrated_sqlite(session_folder, tmp_path_factory.mktemp("fuzz") / "steward.db")
-        )
-        yield new_served
-        new_served.close()
+        server = Served(copy_migrated_sqlite(session_folder, tmp_path_factory.mktemp("fuzz") / "steward.db"))
+        yield server
+        server.close()
         return
     clones: Clones = request.getfixturevalue("clones")
     url = clones.clone()
-    new_served = Served(url)
-    yield new_served
-    new_served.close()
+    server = Served(url)
+    yield server
+    server.close()
     clones.drop(url)
 
 

@@ -294,7 +294,7 @@ async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: S
     assert ended.status is RunStatus.SUCCEEDED, ended
     assert len(shop.applied()) == len({each_change.proposal.object.id for each_change in changes[:2]})
     history = await shop.read(partial(step_values.values, org=shop.owner.org, run=run.id))
-    [after] = [each_step_value for each_step_value in history if each_step_value.name == "After"]
+    [after] = [value for value in history if value.name == "After"]
     assert len(after.output["out"][0]) == 2
 
 

@@ -30,7 +30,7 @@ async def test_a_skipped_run_does_not_start(world: World, diary: Diary) -> None:
     await world.at("2026-05-02T08:00")
     await world.dispatch()
     rows = await world.rows(automation)
-    assert [each_stored_slot.state for each_stored_slot in rows] == [SKIPPED, QUEUED]
+    assert [slot.state for slot in rows] == [SKIPPED, QUEUED]
     assert rows[0].reason is SkipReason.BY_MERCHANT
 
 
@@ -45,7 +45,7 @@ async def test_a_skip_is_taken_back(world: World, diary: Diary) -> None:
     assert edited.automation.next_run_at == first
     await world.at("2026-05-01T08:00")
     await world.dispatch()
-    assert [each_stored_slot.state for each_stored_slot in await world.rows(automation)] == [QUEUED]
+    assert [slot.state for slot in await world.rows(automation)] == [QUEUED]
 
 
 async def test_a_moved_run_that_is_skipped_keeps_its_time(world: World, diary: Diary) -> None:

@@ -146,8 +146,8 @@ class Site:
             record = await self.run(run)
             return record if record["status"] in statuses else None
 
-        found_eventually: dict[str, Any] = await eventually(look)
-        return found_eventually
+        result: dict[str, Any] = await eventually(look)
+        return result
 
     async def changes(self, run: str) -> list[dict[str, Any]]:
         """Every change of a run."""

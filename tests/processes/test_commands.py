@@ -211,9 +211,9 @@ async def test_equal_seeds_give_equal_keys(tmp_path: Path) -> None:
 
     See docs/design/fake-platforms.md#process.
     """
-    each_running, other = [await start("sandbox", "--port", "0", "--seed", "7", env={}) for _ in range(2)]
-    assert each_running.facts["woocommerce"]["consumer_key"] == other.facts["woocommerce"]["consumer_key"]
-    assert [await each_running.stop(), await other.stop()] == [0, 0]
+    process, other = [await start("sandbox", "--port", "0", "--seed", "7", env={}) for _ in range(2)]
+    assert process.facts["woocommerce"]["consumer_key"] == other.facts["woocommerce"]["consumer_key"]
+    assert [await process.stop(), await other.stop()] == [0, 0]
 
 
 async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> None:

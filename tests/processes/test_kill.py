@@ -133,8 +133,8 @@ async def test_random_kills_under_load_lose_and_double_nothing(site: Site, site_
                     kills += 1
             await assert_written_once(site, run, approved, before)
     finally:
-        for each_running in spare:
-            await each_running.stop()
+        for process in spare:
+            await process.stop()
     # A machine at other work makes one late and never all; in `make soak` none may be.
     slowest = max if "KILLS" in os.environ else min
     assert slowest(takeovers, default=0.0) <= 1.2 * LEASE + SLACK, takeovers

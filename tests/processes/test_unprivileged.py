@@ -81,8 +81,8 @@ async def _run_script(web: httpx.AsyncClient) -> None:
         record: dict[str, object] = (await web.get(f"/v1/automations/runs/{run['id']}")).json()["data"]["run"]
         return record if record["status"] not in ("queued", "running") else None
 
-    found_eventually = await eventually(ended)
-    assert found_eventually["status"] == "succeeded", found_eventually
+    result = await eventually(ended)
+    assert result["status"] == "succeeded", result
 
 
 @pytest.mark.skipif(

@@ -199,11 +199,7 @@ async def test_a_shop_that_stays_away_is_not_waited_for_with_each_object(shop: S
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.FAILED}
     requests = [entry.request for entry in shop.world.state.ledger.entries(before, reads=True)]
-    pages = {
-        str(each_fake_request)
-        for each_fake_request in requests
-        if each_fake_request.path.endswith(("/products", "/variations"))
-    }
+    pages = {str(request) for request in requests if request.path.endswith(("/products", "/variations"))}
     assert len(pages) <= 6, pages
     assert shop.writes() == []
 

@@ -99,7 +99,7 @@ async def test_a_slot_a_person_skipped_stays_skipped(world: World) -> None:
     await world.dispatch()
     rows = await world.rows(automation)
     assert rows[0] == row
-    assert [each_stored_slot.state for each_stored_slot in rows] == [SKIPPED, QUEUED]
+    assert [entry.state for entry in rows] == [SKIPPED, QUEUED]
 
 
 @pytest.mark.parametrize(("late", "state"), [(0, QUEUED), (1, SKIPPED)])

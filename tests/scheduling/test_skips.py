@@ -27,7 +27,7 @@ def _carried(
     )
     nominal_at = key_instant(schedule.cadence, utc, key)
     skips = {at(nominal) + spread: at(nominal) for nominal in skipped}
-    found_skips_after_move = skips_after_move(
+    skips_after = skips_after_move(
         schedule,
         moved,
         utc,
@@ -38,7 +38,7 @@ def _carried(
         stored=skips | {nominal_at + spread: nominal_at} | (stored or {}),
         skipped=set(skips),
     )
-    return {old: slot.slot_at for old, slot in found_skips_after_move.items()}
+    return {old: slot.slot_at for old, slot in skips_after.items()}
 
 
 def test_a_skip_goes_from_the_kth_slot_after_the_old_time_to_the_kth_after_the_new() -> None:
@@ -108,10 +108,8 @@ def test_a_changed_schedule_keeps_skips_on_the_same_nominal_date() -> None:
     skipped = {at("2026-12-25 08:00"): "2026-12-25T08:00", at("2026-12-26 08:00"): "2026-12-26T08:00"}
 
     def kept(old: Schedule, new: Schedule, zone: str = "UTC") -> dict[datetime, datetime]:
-        found_skips_after_change = skips_after_change(
-            old, new, place(zone), spread_minutes=4, now=_NOW, skipped=skipped
-        )
-        return {at_old: slot.slot_at for at_old, slot in found_skips_after_change.items()}
+        skips = skips_after_change(old, new, place(zone), spread_minutes=4, now=_NOW, skipped=skipped)
+        return {at_old: slot.slot_at for at_old, slot in skips.items()}
 
     hourly = Schedule(Cadence.HOURLY)
     assert kept(daily("08:00"), daily("17:00")) == {
@@ -135,7 +133,7 @@ def test_a_skip_whose_slot_has_passed_takes_no_new_one() -> None:
     """
     now = at("2026-01-12 08:00")
     for slot_at, stored in ((now, 0), (now + timedelta(minutes=1), 1)):
-        found_skips_after_change = skips_after_change(
+        skips = skips_after_change(
             daily("08:00"),
             daily("17:00"),
             place("UTC"),
@@ -143,7 +141,7 @@ def test_a_skip_whose_slot_has_passed_takes_no_new_one() -> None:
             now=now,
             skipped={slot_at: "2026-01-12T08:00"},
         )
-        assert len(found_skips_after_change) == stored
+        assert len(skips) == stored
     gone = skips_after_change(
         daily("18:00"),
         daily("07:00"),

@@ -114,20 +114,20 @@ def _assert_same_slots(
 ) -> None:
     spread = timedelta(minutes=spread_minutes)
     expected = expected_slots(schedule, zone, after - spread, until - spread)
-    found_slots = list(slots(schedule, zone, spread_minutes=spread_minutes, after=after, until=until))
-    assert [(slot.nominal_at, slot.local_key) for slot in found_slots] == expected, f"{case} {schedule}"
-    assert all(slot.slot_at == slot.nominal_at + spread for slot in found_slots), case
+    listed_slots = list(slots(schedule, zone, spread_minutes=spread_minutes, after=after, until=until))
+    assert [(slot.nominal_at, slot.local_key) for slot in listed_slots] == expected, f"{case} {schedule}"
+    assert all(slot.slot_at == slot.nominal_at + spread for slot in listed_slots), case
     first = next_slots(schedule, zone, spread_minutes=spread_minutes, after=after, count=2)
-    assert first[: len(found_slots)] == found_slots[:2], case
-    for earlier, later in pairwise(found_slots):
+    assert first[: len(listed_slots)] == listed_slots[:2], case
+    for earlier, later in pairwise(listed_slots):
         assert slot_before(schedule, zone, later.nominal_at) == _unspread(earlier), f"{case} {schedule}"
         assert slot_after(schedule, zone, earlier.nominal_at) == _unspread(later), f"{case} {schedule}"
-    if found_slots:  # R15: what is not after `slots_after` does not exist
-        since = found_slots[0].nominal_at
+    if listed_slots:  # R15: what is not after `slots_after` does not exist
+        since = listed_slots[0].nominal_at
         remaining = slots(
             schedule, zone, spread_minutes=spread_minutes, after=after, until=until, slots_after=since
         )
-        assert list(remaining) == found_slots[1:], case
+        assert list(remaining) == listed_slots[1:], case
 
 
 def _unspread(slot: Slot) -> Slot:

@@ -216,13 +216,13 @@ def test_an_operation_calls_what_its_parameters_say(
 def test_a_query_of_the_file_is_the_search_and_is_not_found_in_the_trash() -> None:
     """Unless it says itself what is to be found there."""
     query = {"resource": "fileFolder", "searchMethod": "query", "queryString": "name = 'a' or name = 'b'"}
-    asked_query = call_of("googleDrive", 3, query).query
-    assert asked_query["q"] == "(name = 'a' or name = 'b') and trashed = false"
-    assert (asked_query["fields"], asked_query["pageSize"]) == ("nextPageToken, files(id, name)", "50")
+    query_values = call_of("googleDrive", 3, query).query
+    assert query_values["q"] == "(name = 'a' or name = 'b') and trashed = false"
+    assert (query_values["fields"], query_values["pageSize"]) == ("nextPageToken, files(id, name)", "50")
     own_values = {**query, "queryString": "trashed = true", "options": {"fields": ["id", "webViewLink"]}}
-    asked_query = call_of("googleDrive", 3, own_values).query
-    assert asked_query["q"] == "(trashed = true)"
-    assert asked_query["fields"] == "nextPageToken, files(id, webViewLink)"
+    query_values = call_of("googleDrive", 3, own_values).query
+    assert query_values["q"] == "(trashed = true)"
+    assert query_values["fields"] == "nextPageToken, files(id, webViewLink)"
 
 
 def test_a_deleted_file_is_answered_with_its_id() -> None:
@@ -250,8 +250,8 @@ def test_what_is_not_carried_out_is_found_at_import(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
     """Each in words that say what to do."""
-    found_findings_of = findings_of("googleDrive", version, parameters)
-    assert [each for each, message in found_findings_of if words in message] == [level]
+    all_findings = findings_of("googleDrive", version, parameters)
+    assert [each for each, message in all_findings if words in message] == [level]
 
 
 def test_a_file_is_sent_up_to_its_limit() -> None:

@@ -313,10 +313,10 @@ def test_what_a_node_does_not_carry_out_is_found(
 def test_a_webhook_in_the_file_is_replaced_by_the_account() -> None:
     """The address is removed as a secret, and the step still runs: the connection has its own."""
     address = "https://discord.com/api/webhooks/197911778886025216/" + "a1-B_" * 12
-    found_findings_of = findings_of("discord", 1, {"webhookUri": address, "text": "Hi", "options": {}})
-    assert {level for level, _ in found_findings_of} == {"note"}
-    assert any("The account you choose for this step replaces it" in words for _, words in found_findings_of)
-    assert not any("a1-B_" in words for _, words in found_findings_of)
+    all_findings = findings_of("discord", 1, {"webhookUri": address, "text": "Hi", "options": {}})
+    assert {level for level, _ in all_findings} == {"note"}
+    assert any("The account you choose for this step replaces it" in words for _, words in all_findings)
+    assert not any("a1-B_" in words for _, words in all_findings)
 
 
 def test_lists_within_answers_are_items() -> None:

@@ -283,21 +283,21 @@ def fill_woocommerce(shop: Shop, goods: Sequence[Goods]) -> None:
     woo = shop.world.state.shop
     woo.products.clear()
     woo.variations.clear()
-    for each_goods in goods:
+    for product in goods:
         row = blank.product()
         row |= {
             "id": woo.next_id("post"),
-            "name": each_goods.title,
-            "slug": each_goods.title.lower(),
-            "sku": each_goods.item.sku,
+            "name": product.title,
+            "slug": product.title.lower(),
+            "sku": product.item.sku,
         }
-        row["status"] = {"live": "publish", "draft": "draft"}[each_goods.status]
-        row["catalog_visibility"] = "hidden" if each_goods.hidden else "visible"
-        for kind, names in (("tags", each_goods.tags), ("categories", (each_goods.type,))):
+        row["status"] = {"live": "publish", "draft": "draft"}[product.status]
+        row["catalog_visibility"] = "hidden" if product.hidden else "visible"
+        for kind, names in (("tags", product.tags), ("categories", (product.type,))):
             row[kind] = [_term(woo, kind, name) for name in names]
-        woo.mark_created(row, woo.now() - timedelta(days=each_goods.age_days))
+        woo.mark_created(row, woo.now() - timedelta(days=product.age_days))
         woo.products[row["id"]] = row
-        if each_goods.sizes:
+        if product.sizes:
             row["type"], row["sku"] = "variable", ""
             size_of = {
                 "id": 0,
@@ -307,8 +307,8 @@ def fill_woocommerce(shop: Shop, goods: Sequence[Goods]) -> None:
                 "visible": True,
                 "variation": True,
             }
-            row["attributes"] = [{**size_of, "options": list(each_goods.sizes)}]
-            for size, item in each_goods.sizes.items():
+            row["attributes"] = [{**size_of, "options": list(product.sizes)}]
+            for size, item in product.sizes.items():
                 own_variation = blank.variation()
                 own_variation |= {
                     "id": woo.next_id("post"),
@@ -317,12 +317,12 @@ def fill_woocommerce(shop: Shop, goods: Sequence[Goods]) -> None:
                     "sku": item.sku,
                 }
                 own_variation["attributes"] = [{"id": 0, "name": "Size", "slug": "size", "option": size}]
-                woo.mark_created(own_variation, woo.now() - timedelta(days=each_goods.age_days))
+                woo.mark_created(own_variation, woo.now() - timedelta(days=product.age_days))
                 _of_item(woo, own_variation, item)
                 woo.variations[own_variation["id"]] = own_variation
                 row["variations"].append(own_variation["id"])
         else:
-            _of_item(woo, row, each_goods.item)
+            _of_item(woo, row, product.item)
         stock.derive(woo, row)
 
 
@@ -345,21 +345,21 @@ def fill_shopify(fake: ShopifyFake, goods: Sequence[Goods]) -> None:
     for kind in ("InventoryLevel", "InventoryItem", "ProductVariant", "Product"):
         for row in fake.of(kind):
             del fake.rows[row["id"]]
-    for each_goods in goods:
-        new_stamp = stamp(fake.now() - timedelta(days=each_goods.age_days))
+    for goods_of_shop in goods:
+        new_stamp = stamp(fake.now() - timedelta(days=goods_of_shop.age_days))
         product = fake.add_product(
-            each_goods.title,
-            options=tuple(each_goods.sizes),
-            tags=list(each_goods.tags),
-            productType=each_goods.type,
-            vendor=each_goods.vendor,
-            status={"live": "ACTIVE", "draft": "DRAFT"}[each_goods.status],
-            channels=[] if each_goods.hidden else None,
+            goods_of_shop.title,
+            options=tuple(goods_of_shop.sizes),
+            tags=list(goods_of_shop.tags),
+            productType=goods_of_shop.type,
+            vendor=goods_of_shop.vendor,
+            status={"live": "ACTIVE", "draft": "DRAFT"}[goods_of_shop.status],
+            channels=[] if goods_of_shop.hidden else None,
             createdAt=new_stamp,
             stock=0,
         )
         for row, item in zip(
-            fake.owned(product["id"]), each_goods.sizes.values() or [each_goods.item], strict=True
+            fake.owned(product["id"]), goods_of_shop.sizes.values() or [goods_of_shop.item], strict=True
         ):
             row.update(
                 price=item.price, compareAtPrice=item.compare_at, sku=item.sku or None, createdAt=new_stamp

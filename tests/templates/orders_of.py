@@ -46,11 +46,11 @@ def in_woocommerce(shop: WooShop, bought: Sequence[Bought]) -> None:
     shop.orders.clear()
     shop.refunds.clear()
     shelf = {row["name"]: number for number, row in shop.products.items()}
-    for each_bought in bought:
+    for order in bought:
         row: dict[str, Any] = blank.order()
-        row |= {"id": shop.next_id("post"), "status": STATES[each_bought.state][0], "currency": "EUR"}
+        row |= {"id": shop.next_id("post"), "status": STATES[order.state][0], "currency": "EUR"}
         row["number"] = str(row["id"])
-        for title, quantity, total in each_bought.lines:
+        for title, quantity, total in order.lines:
             if title not in shelf:
                 product = blank.product()
                 product |= {"id": shop.next_id("post"), "name": title}
@@ -59,11 +59,11 @@ def in_woocommerce(shop: WooShop, bought: Sequence[Bought]) -> None:
             line = orders.line(shop, {"product_id": shelf[title], "quantity": quantity})
             row["line_items"].append({**line, "total": total, "subtotal": total})
         orders.derive(shop, row)
-        shop.mark_created(row, each_bought.at)
-        shop.mark_modified(row, each_bought.modified)
-        if STATES[each_bought.state][1] == "PAID":
-            row["date_paid"], row["date_paid_gmt"] = shop.stamp(each_bought.at)
-        for amount, when in each_bought.refunds:
+        shop.mark_created(row, order.at)
+        shop.mark_modified(row, order.modified)
+        if STATES[order.state][1] == "PAID":
+            row["date_paid"], row["date_paid_gmt"] = shop.stamp(order.at)
+        for amount, when in order.refunds:
             local, gmt = shop.stamp(when)
             supplied_values = {
                 "id": shop.next_id("post"),
@@ -83,28 +83,28 @@ def in_woocommerce(shop: WooShop, bought: Sequence[Bought]) -> None:
 def in_shopify(store: ShopifyFake, bought: Sequence[Bought]) -> None:
     """These orders, beside whatever the store has; a product not there yet is put on the shelf."""
     shelf = {row["title"]: row for row in store.of("Product")}
-    for each_bought in bought:
+    for bought_order in bought:
         variants = []
-        for title, _, _ in each_bought.lines:
+        for title, _, _ in bought_order.lines:
             if title not in shelf:
                 shelf[title] = store.add_product(title)
             variants.append(store.owned(shelf[title]["id"])[0])
-        payment = STATES[each_bought.state][1]
+        payment = STATES[bought_order.state][1]
         order = store.add_order(
             variants,
             payment=payment,
-            fulfilment="FULFILLED" if each_bought.state == "sent" else "UNFULFILLED",
-            risk="HIGH" if each_bought.state == "risky" else "LOW",
-            totalPriceSet=store.money(each_bought.total),
+            fulfilment="FULFILLED" if bought_order.state == "sent" else "UNFULFILLED",
+            risk="HIGH" if bought_order.state == "risky" else "LOW",
+            totalPriceSet=store.money(bought_order.total),
         )
-        for line, (_, quantity, total) in zip(order["lineItems"], each_bought.lines, strict=True):
+        for line, (_, quantity, total) in zip(order["lineItems"], bought_order.lines, strict=True):
             line |= {"quantity": quantity, "discountedTotalSet": store.money(total)}
-        order["createdAt"] = order["processedAt"] = stamp(each_bought.at)
+        order["createdAt"] = order["processedAt"] = stamp(bought_order.at)
         for item in (*order["fulfillments"], *order["transactions"]):
-            item |= {key: stamp(each_bought.at) for key in ("createdAt", "processedAt") if key in item}
-        order["updatedAt"] = stamp(each_bought.modified)
-        order["cancelledAt"] = stamp(each_bought.at) if each_bought.state == "cancelled" else None
+            item |= {key: stamp(bought_order.at) for key in ("createdAt", "processedAt") if key in item}
+        order["updatedAt"] = stamp(bought_order.modified)
+        order["cancelledAt"] = stamp(bought_order.at) if bought_order.state == "cancelled" else None
         order["refunds"] = [
             store.make("Refund", createdAt=stamp(when), totalRefundedSet=store.money(amount))
-            for amount, when in each_bought.refunds
+            for amount, when in bought_order.refunds
         ]

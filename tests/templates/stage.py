@@ -326,19 +326,19 @@ class Stage:
             ran.titles.append(produced.title)
             ran.messages.append(produced.message)
             ran.counts = ran.counts.plus(produced.counts)
-            found_outcomes: list[Outcome] = []
+            all_outcomes: list[Outcome] = []
             for proposal in produced.proposals:
                 if mode is Mode.TEST:
-                    found_outcomes.append(Outcome.REFUSED_TEST)
+                    all_outcomes.append(Outcome.REFUSED_TEST)
                 elif outcome is not None or not approve:
-                    found_outcomes.append(outcome or Outcome.PROPOSED)
+                    all_outcomes.append(outcome or Outcome.PROPOSED)
                 elif step.kind is StepKind.SEND:
-                    found_outcomes.append(Outcome.APPLIED)
+                    all_outcomes.append(Outcome.APPLIED)
                 else:
-                    found_outcomes.append(self.shop.apply(proposal, only))
-            outcomes[step.name] = found_outcomes
+                    all_outcomes.append(self.shop.apply(proposal, only))
+            outcomes[step.name] = all_outcomes
             if mode is Mode.LIVE:
-                self.memory.write(produced.memory, dict(enumerate(found_outcomes)))
+                self.memory.write(produced.memory, dict(enumerate(all_outcomes)))
         ended = EndedRun(mode, checked.inputs, ran.outputs, ran.counts, outcomes)
         ran.words = self.template.finish(ended)
         assert len(ran.words.text) <= 500

@@ -176,7 +176,7 @@ def test_a_sale_that_ends_leaves_every_price_as_it_was(
 
 
 async def _ground(platform: str, goods: list[Goods], bought: list[Any]) -> Ground:
-    titled = [replace(each_goods, title=f"Cup {number}") for number, each_goods in enumerate(goods, 1)]
+    titled = [replace(product, title=f"Cup {number}") for number, product in enumerate(goods, 1)]
     return await ground(platform, titled, bought)
 
 

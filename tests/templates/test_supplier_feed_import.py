@@ -217,7 +217,7 @@ def test_a_row_that_cannot_be_used_is_refused_with_its_code(row: tuple[str, str,
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
     joined = _joined(row, ("C", "1", "3"))
-    assert ([each_refused_row.code for each_refused_row in joined.refused], len(joined.updates)) == (
+    assert ([refusal.code for refusal in joined.refused], len(joined.updates)) == (
         [code],
         1,
     )
@@ -235,7 +235,7 @@ def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
     """See docs/design/templates.md#e3-duplicate-skus."""
     assert len(_joined(("A", "1", "3"), (" A", "1.0", "3,00")).updates) == 1
     joined = _joined(("A", "1", "3"), ("A", "2", "3"))
-    assert [(each_refused_row.row, each_refused_row.code) for each_refused_row in joined.refused] == [
+    assert [(refusal.row, refusal.code) for refusal in joined.refused] == [
         (2, "sku_repeated"),
         (3, "sku_repeated"),
     ]

@@ -144,7 +144,7 @@ def _pair(target: Any, source: Any, *, buffer: int = 0, only_lower: bool = False
 
 
 def _codes(outcome: PairedStock) -> list[tuple[Any, Any]]:
-    return [(each_refused_row.key, each_refused_row.code) for each_refused_row in outcome.refused]
+    return [(refusal.key, refusal.code) for refusal in outcome.refused]
 
 
 def test_a_sku_that_stands_twice_in_either_store_is_refused() -> None:

@@ -15,8 +15,8 @@ from tests.web.site import WebSite
 async def coming(web: WebSite, automation: str, **query: Any) -> list[dict[str, Any]]:
     """The automation's rows as the service answers them."""
     owner = await web.signed("owner")
-    asked_urlencode = urlencode({"automation_id": automation, "limit": 500, **query})
-    answer = await owner.call("GET", f"/v1/automations/occurrences?{asked_urlencode}")
+    parameters = urlencode({"automation_id": automation, "limit": 500, **query})
+    answer = await owner.call("GET", f"/v1/automations/occurrences?{parameters}")
     occurrences: list[dict[str, Any]] = answer["occurrences"]
     return occurrences
 

@@ -163,8 +163,8 @@ async def test_prices_are_summed_up_and_narrowed_by_their_plot(looking: Look, we
 
     See docs/design/web.md#approvals.
     """
-    new_pricing = await pricing(web, "Prices on desk")
-    run = await web.run(new_pricing["id"], "prices-on-desk")
+    automation = await pricing(web, "Prices on desk")
+    run = await web.run(automation["id"], "prices-on-desk")
     seen = await looking("approver")
     page = await _opened(seen, run)
     await expect(page.get_by_text("6 down, 4 up, median −5 %, largest −20 %")).to_be_visible()

@@ -30,13 +30,13 @@ def morning(name: str) -> dict[str, Any]:
         "operator": {"type": "number", "operation": "equals"},
     }
     rules = {"conditions": [equal], "combinator": "and", "options": {"version": 2}}
-    asked_node = node("Is it the first", "if", 2.2, {"conditions": rules, "options": {}})
+    http_node = node("Is it the first", "if", 2.2, {"conditions": rules, "options": {}})
     log, copy = appended("Log", "Prices"), appended("Copy", "Prices")
     first = code("Make items", "return [{json: {id: 1}}]")
-    nodes = [start, first, asked_node, {**drafted(), "position": [0, 0]}, {**log, "position": [0, 200]}, copy]
-    joined = {**wires([start, first, asked_node]), **wires([log, copy])}
+    nodes = [start, first, http_node, {**drafted(), "position": [0, 0]}, {**log, "position": [0, 200]}, copy]
+    joined = {**wires([start, first, http_node]), **wires([log, copy])}
     to = [[{"node": to, "type": "main", "index": 0}] for to in ("Draft", "Log")]
-    joined[asked_node["name"]] = {"main": to}
+    joined[http_node["name"]] = {"main": to}
     return {"name": name, "nodes": nodes, "connections": joined, "settings": {}}
 
 

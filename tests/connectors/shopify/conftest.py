@@ -10,9 +10,9 @@ from tests.fakes.shopify.store import ShopifyFake
 @pytest.fixture
 def store(clock: FakeClock) -> ShopifyFake:
     """A store with 10 products, 4 orders and 3 customers."""
-    new_shopify_fake = ShopifyFake(now=clock.now)
-    new_shopify_fake.seed(products=10, orders=4, customers=3)
-    return new_shopify_fake
+    fake_store = ShopifyFake(now=clock.now)
+    fake_store.seed(products=10, orders=4, customers=3)
+    return fake_store
 
 
 @pytest.fixture

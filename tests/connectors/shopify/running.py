@@ -56,10 +56,10 @@ class Stand:
 
     def refurnish(self) -> None:
         """Another store in the place of the one before, under the same domain and keys."""
-        new_shopify_fake = ShopifyFake(now=self.shop.clock.now)
-        new_shopify_fake.seed(products=8, orders=2, customers=2)
-        furnish(new_shopify_fake)
-        self.stores[:] = [new_shopify_fake]
+        fake_store = ShopifyFake(now=self.shop.clock.now)
+        fake_store.seed(products=8, orders=2, customers=2)
+        furnish(fake_store)
+        self.stores[:] = [fake_store]
         self.listen()
 
     def listen(self) -> None:

@@ -74,8 +74,8 @@ def lacking(export: Mapping[str, Any]) -> list[str]:
 )  # fmt: skip
 def test_a_field_that_does_not_come_is_named(export: Mapping[str, Any], field: str | None) -> None:
     """The finding names the field and the step whose item lacks it."""
-    found_lacking = lacking(export)
-    assert [f"“{field}”" in message for message in found_lacking] == ([True] if field is not None else [])
+    missing = lacking(export)
+    assert [f"“{field}”" in message for message in missing] == ([True] if field is not None else [])
 
 
 def test_behind_a_merge_the_fields_may_be_another_steps() -> None:

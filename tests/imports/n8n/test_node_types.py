@@ -99,11 +99,11 @@ async def test_markdown_becomes_html_by_the_library_with_its_options() -> None:
     options = {"tables": True, "simpleLineBreaks": "={{ $json.s }}"}
     parameters = {"mode": "markdownToHtml", "markdown": "={{ $json.t }}", "options": options}
     items = [{"t": text, "s": text.startswith("line")} for text in texts]
-    found_outputs_of = await outputs_of("markdown", 1, parameters, items)
-    assert isinstance(found_outputs_of, list)
-    assert found_outputs_of[0][0]["data"] == "<ul>\n<li>a<ul>\n<li>b</li></ul></li>\n</ul>\n<p>*no*</p>"
-    assert found_outputs_of[0][1]["data"].startswith("<table>\n<thead>\n<tr>\n<th>a</th>")
-    assert found_outputs_of[0][2]["data"] == "<p>line<br />\nbreak</p>"
+    step_outputs = await outputs_of("markdown", 1, parameters, items)
+    assert isinstance(step_outputs, list)
+    assert step_outputs[0][0]["data"] == "<ul>\n<li>a<ul>\n<li>b</li></ul></li>\n</ul>\n<p>*no*</p>"
+    assert step_outputs[0][1]["data"].startswith("<table>\n<thead>\n<tr>\n<th>a</th>")
+    assert step_outputs[0][2]["data"] == "<p>line<br />\nbreak</p>"
 
 
 async def test_a_comparison_that_decides_is_the_last_one_made() -> None:
@@ -148,8 +148,8 @@ async def test_a_comparing_script_that_never_says_before_sorts_nothing(
 ) -> None:
     """The sort equals that of n8n. See docs/design/imports-n8n.md#node-types."""
     items = [{"n": 3}, {"n": 1}, {"n": 2}]
-    found_outputs_of = await outputs_of("sort", 1, {"type": "code", "code": comparing}, items)
-    assert found_outputs_of == [[{"n": number} for number in order]]
+    step_outputs = await outputs_of("sort", 1, {"type": "code", "code": comparing}, items)
+    assert step_outputs == [[{"n": number} for number in order]]
 
 
 @pytest.mark.parametrize(
@@ -222,11 +222,11 @@ async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:
 async def test_what_an_expression_chooses_is_known_too(keep: str, kept: list[int] | None) -> None:
     """What is told by data alone fails the step. See docs/design/imports-n8n.md#rules."""
     items = [{"n": 1, "k": keep}, {"n": 2, "k": keep}]
-    found_outputs_of = await outputs_of("limit", 1, {"keep": "={{ $json.k }}"}, items)
+    step_outputs = await outputs_of("limit", 1, {"keep": "={{ $json.k }}"}, items)
     assert (
-        "someItems" in found_outputs_of
+        "someItems" in step_outputs
         if kept is None
-        else found_outputs_of == [[{"n": number, "k": keep} for number in kept]]
+        else step_outputs == [[{"n": number, "k": keep} for number in kept]]
     )
 
 

@@ -236,20 +236,18 @@ def test_a_request_that_is_no_json_is_found_at_import() -> None:
     """However deep, and with a name that stands twice. See docs/design/imports-shopify-flow.md#tasks."""
     kind = FLOW_TYPES[REQUEST]
     for blob in ("[" * 5_000, "x", '{"id": "1", "tags": "a", "id": "2"}', None, 7):
-        asked_task_definition = TaskDefinition(
-            "Request", REQUEST, {"api_call": {"name": "tagsAdd", "blob": blob}}
+        task = TaskDefinition("Request", REQUEST, {"api_call": {"name": "tagsAdd", "blob": blob}})
+        assert [(problem.level, problem.code) for problem in kind.check(task)] == [("error", "parameter")], (
+            blob
         )
-        assert [(problem.level, problem.code) for problem in kind.check(asked_task_definition)] == [
-            ("error", "parameter")
-        ], blob
 
 
 @pytest.mark.parametrize(("name", "arguments"), BLOBS)
 def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, arguments: Any) -> None:
     """Else `parameter` (error). See docs/design/imports-shopify-flow.md#tasks."""
     kind = FLOW_TYPES[REQUEST]
-    asked_task_definition = TaskDefinition("Request", REQUEST, {"api_call": called(name, **arguments)})
-    collected = [(problem.level, problem.code) for problem in kind.check(asked_task_definition)]
+    task = TaskDefinition("Request", REQUEST, {"api_call": called(name, **arguments)})
+    collected = [(problem.level, problem.code) for problem in kind.check(task)]
     assert set(collected) == {("error", "parameter")}, collected
 
 
@@ -281,7 +279,5 @@ async def test_what_liquid_makes_of_a_request_is_judged_once_more(standing: Stan
 @pytest.mark.parametrize("name", ["refund", "restock"])
 def test_a_switch_that_is_neither_on_nor_off_is_an_error(name: str, value: str, levels: list[str]) -> None:
     """Never guessed. See docs/design/imports-n8n.md#rules."""
-    asked_task_definition = TaskDefinition("Cancel", ADMIN + "cancel_order", {"order_id": "1", name: value})
-    assert [
-        problem.level for problem in FLOW_TYPES[ADMIN + "cancel_order"].check(asked_task_definition)
-    ] == levels
+    task = TaskDefinition("Cancel", ADMIN + "cancel_order", {"order_id": "1", name: value})
+    assert [problem.level for problem in FLOW_TYPES[ADMIN + "cancel_order"].check(task)] == levels

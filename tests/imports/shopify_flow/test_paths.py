@@ -136,10 +136,9 @@ def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object(
         "shop": ("shop.name",),
     }
     order = whole.plan.variables[0]
-    assert [
-        (each_patched.type, each_patched.handle, each_patched.namespace, each_patched.key)
-        for each_patched in order.patched
-    ] == [("Customer", "tier", "custom", "tier")]
+    assert [(patch.type, patch.handle, patch.namespace, patch.key) for patch in order.patched] == [
+        ("Customer", "tier", "custom", "tier")
+    ]
     assert "tier: metafield(" in order.query
     output = [
         (finding.level, finding.code) for finding in whole.findings if "order.lineItems" in finding.message
@@ -149,9 +148,9 @@ def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object(
 
 def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
     """See docs/design/imports-shopify-flow.md#reading-objects."""
-    found_errors = errors(flow(began(), http(2, body="{{ order.colour }}{{ order.name }}")))
-    assert [(item.step, item.code) for item in found_errors] == [("Send HTTP request", "parameter")]
-    assert "order.colour" in found_errors[0].message
+    listed_errors = errors(flow(began(), http(2, body="{{ order.colour }}{{ order.name }}")))
+    assert [(item.step, item.code) for item in listed_errors] == [("Send HTTP request", "parameter")]
+    assert "order.colour" in listed_errors[0].message
 
 
 @pytest.mark.parametrize(
@@ -191,8 +190,8 @@ def test_a_field_that_the_types_of_an_output_do_not_name_is_an_error(path: str, 
     """
     types = "type Output { n: Int, rows: [Row!]! } type Row { sku: String }"
     script = code(2, "{ order { name } }", "export default () => ({})", types)
-    found_errors = errors(flow(began(), script, http(3, body=f"{{{{ {path} }}}}")))
-    assert [(item.step, item.code) for item in found_errors] == (
+    listed_errors = errors(flow(began(), script, http(3, body=f"{{{{ {path} }}}}")))
+    assert [(item.step, item.code) for item in listed_errors] == (
         [] if is_there else [("Send HTTP request", "expression_feature")]
     )
 
@@ -251,9 +250,9 @@ def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:
     script = code(3, "{ order { name } }", "export default () => ({ n: 1 })")
     wait = task(4, FLOW + "wait", "WAIT", duration="P1D")
     output = http(5, body="{{ count }} {{ runCode.n }} {{ order.name }}")
-    found_errors = errors(flow(began(), count, script, wait, output))
-    assert [(item.step, item.code) for item in found_errors] == [("Send HTTP request", "expression_feature")]
-    assert "wait" in found_errors[0].message
+    listed_errors = errors(flow(began(), count, script, wait, output))
+    assert [(item.step, item.code) for item in listed_errors] == [("Send HTTP request", "expression_feature")]
+    assert "wait" in listed_errors[0].message
     late = flow(began(), http(5, body="{{ count }}"), {**count, "step_id": 6})
     assert [(error.step, error.code) for error in errors(late)] == [
         ("Send HTTP request", "expression_feature")
