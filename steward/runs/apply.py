@@ -206,8 +206,10 @@ async def _send(
     batch = Batch(tuple(piece.part for piece in pieces), keys, batch_key(keys))
     failpoint("before_intent")
     intend = partial(ledger.intend, applying=applying, pieces=pieces, key=batch.key)
+    # Closed periods are judged for the instant at which the transaction is asked for, so the 5 s begin here.
+    window_start = ctx.clock.monotonic()
     try:
-        begun = await ctx.engine.write(ctx.clock.now(), intend, org=lease.org)
+        await ctx.engine.write(ctx.clock.now(), intend, org=lease.org)
     except WritesClosed as closed:
         failpoint("before_gate_sleep")
         raise MustWait(closed.seconds, held=closed) from closed
@@ -218,7 +220,7 @@ async def _send(
         await _fail_unreachable(applying, [piece for piece in pieces if piece.key in spent.keys])
         return 0.0
     failpoint("after_intent")
-    outcomes = applying.admit_answers(await _send_batch(applying, batch, begun=begun))
+    outcomes = applying.admit_answers(await _send_batch(applying, batch, window_start=window_start))
     failpoint("after_call")
     settle = partial(ledger.settle, applying=applying, pieces=pieces, outcomes=outcomes)
     await ctx.engine.write(ctx.clock.now(), settle, org=lease.org)
@@ -227,15 +229,15 @@ async def _send(
     return await _wait_after(applying, pieces, outcomes)
 
 
-async def _send_batch(applying: Applying, batch: Batch, *, begun: float) -> list[WriteOutcome]:
+async def _send_batch(applying: Applying, batch: Batch, *, window_start: float) -> list[WriteOutcome]:
     """Makes the request of a batch whose intents are stored, and adapts the size of the next batch.
 
-    `begun` is the monotonic instant from which the request may be sent for 5 s.
+    `window_start` is the monotonic instant from which the request may be sent for 5 s.
     """
     ctx, part = applying.ctx, batch.parts[0]
     connection = applying.connections[part.integration_id]
     effects = {key: part.integration_id for key in batch.effect_keys}
-    grant = _grant(ctx, applying.lease, effects, change_hash=applying.change_hash, begun=begun)
+    grant = _grant(ctx, applying.lease, effects, change_hash=applying.change_hash, window_start=window_start)
     try:
         writer: Writer = await ctx.access.writer(applying.lease.org, connection, grant)
         started = ctx.clock.monotonic()
@@ -280,10 +282,15 @@ async def _fail_unreachable(applying: Applying, pieces: Sequence[Piece]) -> None
 
 
 def _grant(
-    ctx: WriteContext, lease: Lease, effects: dict[str, IntegrationId], *, change_hash: str, begun: float
+    ctx: WriteContext,
+    lease: Lease,
+    effects: dict[str, IntegrationId],
+    *,
+    change_hash: str,
+    window_start: float,
 ) -> WriteGrant:
-    """Returns the permission to send for the rest of the 5 s that began before closed periods were read."""
-    remaining = SEND_WITHIN - timedelta(seconds=ctx.clock.monotonic() - begun)
+    """Returns the permission to send within the rest of the 5 s that began at `window_start`."""
+    remaining = SEND_WITHIN - timedelta(seconds=ctx.clock.monotonic() - window_start)
     return WriteGrant(
         org=lease.org,
         run=lease.run,
@@ -318,11 +325,11 @@ async def repeat(
     ):
         raise RuntimeError(f"batch {effects_of_batch[0].batch_key} would be another request than it was")
     await ctx.wait_for_lease(lease)
-    begun = ctx.clock.monotonic()
+    window_start = ctx.clock.monotonic()
     check = partial(ledger.check_repeat, access=ctx.access, lease=lease, connection=connection)
     await ctx.engine.read(ctx.clock.now(), check, org=lease.org)
     effects = {effect.key: connection.integration_id for effect in effects_of_batch}
-    grant = _grant(ctx, lease, effects, change_hash=request_hash(parts), begun=begun)
+    grant = _grant(ctx, lease, effects, change_hash=request_hash(parts), window_start=window_start)
     writer: Writer = await ctx.access.writer(lease.org, connection, grant)
     failpoint("before_repeat")
     outcomes = await writer.apply(Batch(tuple(parts), keys, batch_key(keys)))

@@ -30,8 +30,8 @@ from steward.telemetry.log import Log
 BATCH = {"sqlite": 500, "postgresql": 200}
 _CONCURRENCY = {"sqlite": 1, "postgresql": 4}
 READ_LIMIT = {"sqlite": 6_000, "postgresql": 800}
-# Automations, slots of each, and slots of all of them in one transaction of the slow path: after a standstill
-# each may have many. On PostgreSQL a larger batch shares the round trips of its statements.
+# Limits of one transaction of the slow path: automations, slots of each automation, slots in all. After a
+# standstill each automation may have many due slots. On PostgreSQL a larger batch shares its round trips.
 SLOW_PATH_BATCH = {"sqlite": 50, "postgresql": 200}
 _SLOTS_PER_AUTOMATION = 100
 _SLOTS_PER_TRANSACTION = 5_000

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import MsgspecError
+
 from steward.closed_periods import acting
 from steward.connections import vault as vaults
 from steward.connections.vault import Vault
@@ -173,12 +175,12 @@ def remember(applying: Applying, settled: Sequence[Effect]) -> None:
             applying.results[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)
 
 
-async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: str) -> float:
-    """Stores the intents of one call and returns the monotonic instant from which its 5 s count.
+async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: str) -> None:
+    """Stores the intents of one call.
 
     Raises LeaseLost, CancelRequested, AttemptsSpent, WritesClosed, PeriodsUnreadable.
     """
-    lease, begun = applying.lease, applying.ctx.clock.monotonic()
+    lease = applying.lease
     writer = await held.lock_writer(tx, lease)
     if writer is None:
         raise LeaseLost(lease)
@@ -192,7 +194,6 @@ async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: st
     if not_stored:
         await _check_not_sent(tx, lease, not_stored)
         raise AttemptsSpent(list(not_stored))
-    return begun
 
 
 async def _check_open(
@@ -221,7 +222,7 @@ async def _check_open(
         periods = await acting.read(tx, lease.org, since=tx.now)
         acting_periods = periods.on_writes(writer.automation, integrations, is_exempt=writer.is_exempt)
         closing = acting.write_closing(acting_periods, tx.now)
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MsgspecError) as error:
         raise PeriodsUnreadable from error
     if closing is not None and not await approvals.writes_now(tx, lease.org, lease.run):
         raise WritesClosed(closing, tx.now)

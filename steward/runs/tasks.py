@@ -78,7 +78,8 @@ async def expire_unstarted(ctx: TaskContext, limit: timedelta) -> bool:
         automation = await runs.automation_of(tx, org, key)
         await ending.end(tx, org, key, automation=automation, since=RunStatus.QUEUED, how=ending.NOT_STARTED)
 
-    await _process_rows(ctx, "queue_limit", rows, _in_tx(ctx, expire))
+    if await _process_rows(ctx, "queue_limit", rows, _in_tx(ctx, expire)):
+        ctx.wake("notice")
     return False
 
 
