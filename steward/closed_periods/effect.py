@@ -78,7 +78,7 @@ async def _never_open(tx: Tx, period: ClosedPeriod, groups: list[ScheduleGroup])
     periods = [period, *others]
     stretches = _closed_stretches(periods, tx.now)
     names: list[str] = []
-    for group in groups if stretches else ():
+    for group in groups:
         if len(names) == _MAX_NAMES:
             break
         if not _is_open_soon(group, stretches, tx.now) and _is_never_open(group, periods, tx.now):
@@ -89,7 +89,7 @@ async def _never_open(tx: Tx, period: ClosedPeriod, groups: list[ScheduleGroup])
 
 
 def _closed_stretches(periods: Collection[ClosedPeriod], now: datetime) -> list[Stretch]:
-    """Returns what the periods close of the next 30 days, by rising start, none overlapping another."""
+    """Returns the stretches of the next 30 days that the periods close, merged, by rising start."""
     until = now + timedelta(days=_DAYS)
     stretches: list[Stretch] = []
     for closing in all_closings(periods, since=now, until=until):
@@ -109,10 +109,10 @@ def _slots_closed(group: ScheduleGroup, stretches: Sequence[Stretch], now: datet
 
 
 def _is_open_soon(group: ScheduleGroup, stretches: Sequence[Stretch], now: datetime) -> bool:
-    """Whether a slot of the next 30 days lies in none of the stretches: true of nearly all automations."""
+    """Returns whether a slot of the next 30 days is open, which spares the search without end."""
     for slot_at in _slots_of(group, after=now, until=now + timedelta(days=_DAYS)):
-        number = bisect_right(stretches, slot_at, key=itemgetter(0)) - 1
-        if number < 0 or slot_at >= stretches[number][1]:
+        index = bisect_right(stretches, slot_at, key=itemgetter(0)) - 1
+        if index < 0 or slot_at >= stretches[index][1]:
             return True
     return False
 
@@ -126,7 +126,7 @@ def _is_never_open(group: ScheduleGroup, periods: Collection[ClosedPeriod], now:
 
 
 def _slots_of(group: ScheduleGroup, *, after: datetime, until: datetime) -> Iterator[datetime]:
-    """The slots of a group's schedule, rising; none when its zone is no longer known."""
+    """Returns the slots of the group's schedule by rising instant; none when its zone is no longer known."""
     local_zone = zone(group.timezone)
     if local_zone is None:
         return iter(())

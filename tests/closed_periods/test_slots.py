@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from steward.closed_periods import bounds
+from steward.closed_periods.effect import PeriodEffect, effect_of
 from steward.database.closed_periods import records
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import Via
@@ -283,6 +284,21 @@ async def test_an_automation_that_is_never_open_has_no_next_run(world: World, cl
     await closer.end(period)
     await followed(world)
     assert (await world.read(automation)).next_run_at == FIRST
+
+
+async def test_the_effect_names_what_never_runs_again_however_late_it_closes(
+    world: World, closer: Closer
+) -> None:
+    """A run of one day in seven months, inside a period of that day, is counted in no month ahead."""
+    schedule = {"cadence": "once", "date": "2026-12-24", "run_at": "08:00"}
+    automation = await world.create(schedule=schedule, timezone="UTC")
+    stored = await closer.close("12-24T00:00", "12-27T00:00")
+
+    async def read(tx: Tx) -> PeriodEffect:
+        return await effect_of(tx, stored.period)
+
+    effect = await world.engine.read(world.now, read, org=world.owner.org)
+    assert (effect.slots_closed, effect.never_open) == (0, (automation.name,))
 
 
 async def test_the_bound_is_raised_once_a_closing_has_passed(world: World, closer: Closer) -> None:
