@@ -11,8 +11,8 @@ from pathlib import Path
 
 FOLDERS = ("static", "sandbox/built", "connectors/shopify/built")
 LIST = "built.sha256"
-# What the builds write for others: licences go into the metadata of the wheel, the manifest is for tests.
-BESIDE = ("static/manifest.json", "static/licenses", "sandbox/built/licenses")
+# Built files that the service never reads: licences go into the wheel's metadata, tests read the manifest.
+NOT_READ = ("static/manifest.json", "static/licenses", "sandbox/built/licenses")
 
 
 def write_list(package: Path) -> None:
@@ -45,11 +45,11 @@ def differences(package: Path) -> list[str]:
 
 
 def _built_files(package: Path) -> Iterator[Path]:
-    """Yields what the service reads of what is built."""
-    beside = {package / name for name in BESIDE}
+    """Yields the built files that the service reads."""
+    not_read = {package / name for name in NOT_READ}
     for folder in FOLDERS:
         for path in sorted((package / folder).rglob("*")):
-            if path.is_file() and beside.isdisjoint((path, *path.parents)):
+            if path.is_file() and not_read.isdisjoint((path, *path.parents)):
                 yield path
 
 

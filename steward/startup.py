@@ -38,8 +38,8 @@ async def open_engine(
 ) -> Engine:
     """Opens the database the settings name. Raises AlreadyServed, Unavailable.
 
-    `deadline` replaces the setting for commands that read more than the service does. What is sent to
-    `traces` is sent whole before the engine is closed.
+    `deadline` replaces the setting for commands that read more than the service does. Closing
+    the engine closes `traces` first, which sends the spans that still wait for a few seconds at most.
     """
     engine: Engine
     if is_sqlite(settings.database_url):

@@ -53,7 +53,10 @@ class TracedEngine:
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Writes like the wrapped engine. Acts that share a call are a worker's, and end its own runs."""
+        """Writes like the wrapped engine.
+
+        Acts that share a call are passed on as they are: none of them calls `ending.end`.
+        """
         if isinstance(act, Batchable | Autocommit):
             return await self._engine.write(now, act, org=org, urgent=urgent)
         ended: list[_EndedRun] = []
