@@ -20,10 +20,10 @@ def _imported(path: Path) -> dict[str, tuple[Path, str | None]]:
     results: dict[str, tuple[Path, str | None]] = {}
     for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("steward"):
-            location = ROOT / node.module.replace(".", "/")
+            module_path = ROOT / node.module.replace(".", "/")
             for alias in node.names:
-                inner = location / f"{alias.name}.py"
-                named = (inner, None) if inner.exists() else (location.with_suffix(".py"), alias.name)
+                inner = module_path / f"{alias.name}.py"
+                named = (inner, None) if inner.exists() else (module_path.with_suffix(".py"), alias.name)
                 results[alias.asname or alias.name] = named
     return results
 
@@ -150,9 +150,9 @@ def test_the_functions_asked_there_open_the_wall_themselves() -> None:
     See docs/design/storage.md#tenant-context-and-row-level-security.
     """
     files = sorted((ROOT / "steward/database/migrations").glob("*.postgres.sql"))
-    created_items = {}
+    sql_by_function = {}
     for file in files:  # the last one that makes a function counts
-        created_items.update(_MADE.findall(file.read_text("utf-8")))
+        sql_by_function.update(_MADE.findall(file.read_text("utf-8")))
     requests = {
         name
         for kind in ("Batchable", "Autocommit")
@@ -164,4 +164,4 @@ def test_the_functions_asked_there_open_the_wall_themselves() -> None:
     assert {name for name in requests if name.startswith("steward_")}
     for name in requests - {"steward_now"}:
         opens = "SECURITY DEFINER" if name.startswith("queue_") else r"\bsteward_set_tenants?\("
-        assert re.search(opens, created_items[name]), name
+        assert re.search(opens, sql_by_function[name]), name

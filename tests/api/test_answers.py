@@ -140,15 +140,15 @@ async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service,
     Interface statements: 5.4 browsers.
     """
     service.restart(web_origin="https://app.example")
-    request_body = {
+    preflight_headers = {
         "Access-Control-Request-Method": "PATCH",
         "Access-Control-Request-Headers": "x-csrf-token",
     }
     answer = await service.nobody().call(
-        "OPTIONS", STATUS, headers={"Origin": "https://app.example", **request_body}
+        "OPTIONS", STATUS, headers={"Origin": "https://app.example", **preflight_headers}
     )
     other = await service.nobody().call(
-        "OPTIONS", STATUS, headers={"Origin": "https://b.example", **request_body}
+        "OPTIONS", STATUS, headers={"Origin": "https://b.example", **preflight_headers}
     )
     call = await member.call("GET", STATUS, headers={"Origin": "https://app.example"})
     foreign = await member.call("GET", STATUS, headers={"Origin": "https://b.example"})

@@ -162,10 +162,10 @@ async def test_an_unknown_address_runs_the_same_statements(service: Service) -> 
                 engine, service.clock.now(), service.context.hashing, email=email, password="not this one"
             )
         statements.append(engine.statements)
-    known_value, unknown = statements
-    assert known_value == unknown
-    assert len(known_value) == 2
-    assert "INSERT INTO failed_sign_ins" in known_value[1]
+    known_statements, unknown = statements
+    assert known_statements == unknown
+    assert len(known_statements) == 2
+    assert "INSERT INTO failed_sign_ins" in known_statements[1]
 
 
 async def test_a_right_password_counts_no_failure(service: Service) -> None:

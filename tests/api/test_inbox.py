@@ -54,7 +54,7 @@ async def listed(service: Service, name: str, **query: Any) -> list[str]:
 
 async def test_everybody_has_an_inbox_of_their_own(service: Service) -> None:
     """Newest first, in words, with its page; nothing of other people or organizations."""
-    [own_value] = await put(service, "member", 1)
+    [automation_id] = await put(service, "member", 1)
     await put(service, "owner", 1)
     await put(service, "stranger", 1)
     heard = await (await service.web("member")).get(INBOX)
@@ -62,10 +62,10 @@ async def test_everybody_has_an_inbox_of_their_own(service: Service) -> None:
     assert heard.data == {
         "notices": [
             {
-                "id": own_value,
+                "id": automation_id,
                 "topic": "run_failed",
                 "text": "“Hide what is sold out” failed",
-                "automation_id": own_value,
+                "automation_id": automation_id,
                 "run_id": None,
                 "approval_id": None,
                 "integration_id": None,
@@ -73,7 +73,7 @@ async def test_everybody_has_an_inbox_of_their_own(service: Service) -> None:
                 "first_at": timestamp,
                 "last_at": timestamp,
                 "read": False,
-                "url": f"{service.context.rules.web_origin}/automations/{own_value}",
+                "url": f"{service.context.rules.web_origin}/automations/{automation_id}",
             }
         ],
         "unread": 1,
@@ -149,8 +149,8 @@ async def _read_of_10000(tx: Tx, org: OrgId, person: PersonId) -> list[str]:
 
 def _most_rows(plan: dict[str, Any]) -> int:
     """The most rows that any node of a plan has read or given."""
-    own_value = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
-    return max(own_value, *(_most_rows(inner) for inner in plan.get("Plans", [])), 0)
+    automation_id = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
+    return max(automation_id, *(_most_rows(inner) for inner in plan.get("Plans", [])), 0)
 
 
 async def test_a_page_of_an_inbox_of_10000_lines_reads_a_page(service: Service) -> None:

@@ -55,8 +55,8 @@ async def test_a_shop_is_connected_without_copying_a_key(whole: Whole, owner: Ca
     """The keys are checked against the shop, the browser comes back, and a state serves once."""
     number, url = await disconnected(whole, owner)
     page = (await owner.post(BEGIN, begun(number, url))).data["authorize_url"]
-    request_body = {name: values[0] for name, values in parse_qs(urlsplit(page).query).items()}
-    assert request_body["scope"] == "read_write"
+    query = {name: values[0] for name, values in parse_qs(urlsplit(page).query).items()}
+    assert query["scope"] == "read_write"
     back = await at_the_shop(whole, page)
     assert back.status_code == 302, back.text
     assert back.headers["location"].startswith(f"{PUBLIC}/connections?from=shop&success=1")

@@ -99,13 +99,13 @@ async def line(service: Service, port: int) -> AsyncIterator[Line]:
 
 async def test_an_answer_is_the_same_over_a_connection_and_in_order(service: Service, line: Line) -> None:
     """Every header; HEAD without a body; what is asked in one go is answered in order."""
-    own_value = b"X-Request-Id: mine-1\r\n"
-    heard = await line.send(line.asked(b"GET", b"/v1/automations", own_value))
+    header = b"X-Request-Id: mine-1\r\n"
+    heard = await line.send(line.asked(b"GET", b"/v1/automations", header))
     caller = await service.token("member")
     direct = await caller.call("GET", "/v1/automations", headers={"X-Request-Id": "mine-1"})
     assert (heard.status, json.loads(heard.body)) == (direct.status, direct.body)
     assert heard.headers == dict(direct.headers)
-    head = await line.send(line.asked(b"HEAD", b"/v1/automations", own_value), has_body=False)
+    head = await line.send(line.asked(b"HEAD", b"/v1/automations", header), has_body=False)
     refused = await caller.call("PUT", "/v1/automations", headers={"X-Request-Id": "mine-1"})
     assert (head.status, head.headers) == (405, dict(refused.headers))
     line.writer.write(

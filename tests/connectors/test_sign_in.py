@@ -54,9 +54,9 @@ async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[st
             integration=integration, apps=apps(shop), vault=vault,
         )
     )  # fmt: skip
-    request_body = parse_qs(urlsplit(address).query)
-    assert request_body["code_challenge_method"] == ["S256"]
-    assert request_body["access_type"] == ["offline"]
+    query = parse_qs(urlsplit(address).query)
+    assert query["code_challenge_method"] == ["S256"]
+    assert query["access_type"] == ["offline"]
     async with httpx.AsyncClient(transport=shop.world.transport()) as browser:
         answer = await browser.get(address)
     target = urlsplit(answer.headers["location"])

@@ -33,11 +33,11 @@ async def world(engine: Engine, clock: FakeClock) -> World:
 
 async def assert_one_record_a_slot(world: World, automation: Automation) -> None:
     """Every slot until now has its one record, and those with a run have one."""
-    location = zone(automation.timezone)
-    assert location is not None
+    tz = zone(automation.timezone)
+    assert tz is not None
     stream = slots(
         automation.schedule,
-        location,
+        tz,
         spread_minutes=automation.spread_minutes,
         after=automation.created_at,
         until=world.now + timedelta(milliseconds=1),

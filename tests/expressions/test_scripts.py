@@ -39,7 +39,7 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
 
     See docs/design/imports-n8n.md#code-steps.
     """
-    request_body = {
+    pairs_by_script = {
         "return [{ json: { a: 1 }, pairedItem: 1 }, { json: { a: 2 }, pairedItem: [0, { item: 1 }] }]": [
             (1,),
             (0, 1),
@@ -54,7 +54,7 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
         "return [$json, $input.item.json, { n: $itemIndex }]": [None, None, None],
         "let crypto = 1; const DateTime = 2; return { a: crypto + DateTime }": [None],
     }
-    for text, pairs in request_body.items():
+    for text, pairs in pairs_by_script.items():
         assert [item.paired for item in await _all(evaluator, text, world(TWO))] == pairs, text
 
 

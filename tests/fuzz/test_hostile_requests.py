@@ -207,7 +207,7 @@ async def test_no_value_of_a_field_breaks_an_operation(two: Two) -> None:
     headers: list[tuple[bytes, bytes]] = []
     for row in CHANGING:
         path, sound = at(row, two.ours).encode(), spelled(row).body(two.ours)
-        for name in sorted(field.alias or own_value for own_value, field in row.body.model_fields.items()):
+        for name in sorted(field.alias or field_name for field_name, field in row.body.model_fields.items()):
             for value in VALUES:
                 headers = headers or [*signed(await two.service.web("owner")), JSON]
                 body = json.dumps({**sound, name: value}).encode()

@@ -237,8 +237,8 @@ async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop
     """
     query = {"sendQuery": True, "queryParameters": {"parameters": [{"name": "per_page", "value": "4"}]}}
     own_values = {"integration_id": shop.connections["woocommerce"].integration_id}
-    asked_signed_in = signed_in("/wp-json/wc/v3/products", **query)
-    run = await shop.drained(await automated(shop, chain(asked_signed_in), **own_values))
+    signed_in_step = signed_in("/wp-json/wc/v3/products", **query)
+    run = await shop.drained(await automated(shop, chain(signed_in_step), **own_values))
     assert run.status is RunStatus.SUCCEEDED, run
     rows = await shop.steps(run)
     assert rows[-1]["counts"]["read"] == 4

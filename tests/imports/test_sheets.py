@@ -55,8 +55,8 @@ async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
     See docs/design/imports-n8n.md#node-types.
     """
     filled(shop)
-    asked_sheet = sheet("delete", startIndex="={{ $json.at }}", numberToDelete="={{ $json.n }}")
-    await approved(shop, "return [{json: {at: 3, n: 2}}, {json: {at: 3, n: 1}}]", asked_sheet)
+    sheet_step = sheet("delete", startIndex="={{ $json.at }}", numberToDelete="={{ $json.n }}")
+    await approved(shop, "return [{json: {at: 3, n: 2}}, {json: {at: 3, n: 1}}]", sheet_step)
     assert [row[0] for row in rows_of(shop)] == ["Code", "A1", "A5", "A6", "A7", "A8", "A9"]
 
 

@@ -64,22 +64,22 @@ def _wall(moment: datetime, tz: ZoneInfo) -> datetime:
 
 def _first_reached(day_start: datetime, wall: datetime, tz: ZoneInfo) -> datetime:
     """The first minute at which the wall clock shows `wall`; in a gap, so much later as the clock jumped."""
-    location = day_start
-    while _wall(location, tz) < wall:
-        location += MINUTE
-    if _wall(location, tz) == wall:
-        return location
-    jump = _wall(location, tz) - _wall(location - MINUTE, tz) - MINUTE  # the clock passed over it
+    instant = day_start
+    while _wall(instant, tz) < wall:
+        instant += MINUTE
+    if _wall(instant, tz) == wall:
+        return instant
+    jump = _wall(instant, tz) - _wall(instant - MINUTE, tz) - MINUTE  # the clock passed over it
     late = wall + jump
-    while _wall(location, tz) < late:
-        location += MINUTE
-    return location
+    while _wall(instant, tz) < late:
+        instant += MINUTE
+    return instant
 
 
-def _walked_instant(day: datetime, location: time, tz: ZoneInfo) -> datetime:
+def _walked_instant(day: datetime, instant: time, tz: ZoneInfo) -> datetime:
     """When the wall clock reaches a time of a day: the walk begins a day before it."""
     start = (day - timedelta(days=1)).replace(tzinfo=UTC) - timedelta(hours=15)
-    wall = datetime.combine(day.date(), location)
+    wall = datetime.combine(day.date(), instant)
     start += max(timedelta(0), (wall - _wall(start, tz)) - timedelta(hours=2, minutes=30)) // MINUTE * MINUTE
     return _first_reached(start, wall, tz)
 
@@ -88,9 +88,9 @@ def _walked_digest(now: datetime, digest: Digest, tz: ZoneInfo) -> datetime:
     day = _wall(now, tz).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
     while True:
         if day.weekday() in digest.days:
-            location = _walked_instant(day, digest.at, tz)
-            if location > now:
-                return location
+            instant = _walked_instant(day, digest.at, tz)
+            if instant > now:
+                return instant
         day += timedelta(days=1)
 
 
@@ -147,11 +147,11 @@ def test_digest_and_quiet_hours_are_those_of_a_walk_along_the_clock() -> None:
         near = random.choice([*_changes(tz), NOW])
         now = near + MINUTE * random.randint(-2 * 1440, 2 * 1440)
         days = frozenset(random.sample(range(7), random.randint(1, 7)))
-        location, end = [time(random.randrange(24), random.choice((0, 15, 30, 59))) for _ in range(2)]
-        digest = Digest(location, days)
+        instant, end = [time(random.randrange(24), random.choice((0, 15, 30, 59))) for _ in range(2)]
+        digest = Digest(instant, days)
         assert next_digest(now, digest, tz) == _walked_digest(now, digest, tz), (tz, now, digest)
-        if location != end:
-            quiet = QuietHours(location, end, days if len(days) < 7 else frozenset(range(6)))
+        if instant != end:
+            quiet = QuietHours(instant, end, days if len(days) < 7 else frozenset(range(6)))
             assert end_of_quiet(now, quiet, tz) == _walked_quiet(now, quiet, tz), (tz, now, quiet)
             rules = DueRules(
                 MINUTE * random.choice((1, 15, 60)),
@@ -217,7 +217,7 @@ def test_tries_spread_around_their_times_and_end_with_the_message() -> None:
             next_try(NOW, f"m{number}", attempt=attempt, ends_at=end, retry_after=None)
             for number in range(50)
         ]
-        waits = [location - NOW for location in tries if location is not None]
+        waits = [instant - NOW for instant in tries if instant is not None]
         assert len(waits) == 50
         assert base * 0.8 <= min(waits) < max(waits) <= base * 1.2
     request = [timedelta(minutes=5), timedelta(hours=3)]

@@ -97,8 +97,8 @@ async def test_the_service_and_its_scripts_work_as_a_user_without_rights() -> No
         await steward("migrate", env=env, before=DROPPING)
         await steward("org", "create", "--name", "Test Shop", env=env, before=DROPPING)
         words = ["--email", "owner@shop.example", "--first-name", "The", "--last-name", "Owner"]
-        location = ["--org", "Test Shop", "--role", "owner", "--password-stdin"]
-        await steward("user", "create", *words, *location, env=env, stdin=PASSWORD + "\n", before=DROPPING)
+        options = ["--org", "Test Shop", "--role", "owner", "--password-stdin"]
+        await steward("user", "create", *words, *options, env=env, stdin=PASSWORD + "\n", before=DROPPING)
         async with (
             _ended(await start("serve", env=env, before=DROPPING)) as running,
             httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=30) as web,

@@ -37,11 +37,11 @@ async def world(engine: Engine, clock: FakeClock) -> World:
 
 def expected(created: Automation, until: datetime) -> list[datetime]:
     """Every slot the schedule made since set-up."""
-    location = zone(created.timezone)
-    assert location is not None
+    tz = zone(created.timezone)
+    assert tz is not None
     stream = slots(
         created.schedule,
-        location,
+        tz,
         spread_minutes=created.spread_minutes,
         after=created.created_at,
         until=until + timedelta(milliseconds=1),

@@ -240,8 +240,8 @@ async def test_months_are_made_ahead_and_dropped_behind(
         )
         return [row["relname"].removeprefix(f"{table}_") for row in rows]
 
-    created_items = ["2026_05", "2026_06", "2026_07", "2026_08"]
-    assert (await months("steps"))[:4] == created_items
+    months_kept = ["2026_05", "2026_06", "2026_07", "2026_08"]
+    assert (await months("steps"))[:4] == months_kept
     assert await owner.fetchval("SELECT count(*) FROM steps_2026_05") > 0
     assert await owner.fetchval("SELECT count(*) FROM steps_default") == 0
     await shop.clock.advance(timedelta(days=70).total_seconds())
@@ -260,7 +260,7 @@ async def test_months_are_made_ahead_and_dropped_behind(
     assert f"{now:%Y_%m}" in remaining
     assert not [month for month in remaining if month < f"{now - timedelta(days=8):%Y_%m}"]
     assert "2026_05" not in await months("changes")
-    assert set(created_items) <= set(await months("audit_log"))  # the record of who did what is kept for good
+    assert set(months_kept) <= set(await months("audit_log"))  # the record of who did what is kept for good
     await owner.close()
     await shop.service.close()
 

@@ -94,11 +94,11 @@ def test_blake3_of_more_than_one_chunk_is_that_of_its_tree() -> None:
 
     See docs/design/imports-shopify-flow.md#liquid.
     """
-    known_by_name = {
+    digest_by_length = {
         1024: "42214739f095a406f3fc83deb889744ac00df831c10daa55189b5d121c855af7",
         1025: "d00278ae47eb27b34faecf67b4fe263f82d5412916c1ffd97c8cb7fb814b8444",
         3073: "7124b49501012f81cc7f11ca069ec9226cecb8a2c850cfe644e327d22d3e1cd3",
         7168: "61da957ec2499a95d6b8023e2b0e604ec7f6b50e80a9678b89d2628e99ada77a",
     }
-    for length, digest in known_by_name.items():
+    for length, digest in digest_by_length.items():
         assert blake3(bytes(index % 251 for index in range(length))).hex() == digest

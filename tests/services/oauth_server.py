@@ -49,13 +49,13 @@ class OAuthServer:
 
     def consent(self, address: str) -> dict[str, str]:
         """Signs a person in at an authorization request; returns the query of the way back."""
-        request_body = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
         assert address.startswith(self.authorize_url)
-        assert (request_body["response_type"], request_body["client_id"]) == ("code", CLIENT_ID)
-        assert request_body["code_challenge_method"] == "S256"
+        assert (query["response_type"], query["client_id"]) == ("code", CLIENT_ID)
+        assert query["code_challenge_method"] == "S256"
         code = self._next("code")
-        self.codes[code] = request_body
-        return {"code": code, "state": request_body["state"]}
+        self.codes[code] = query
+        return {"code": code, "state": query["state"]}
 
     def respond(self, request: SeenRequest) -> FakeAnswer:
         """Answers a request for tokens."""
@@ -76,13 +76,13 @@ class OAuthServer:
         return headers.get("authorization") == f"Basic {pair}" and "client_secret" not in form
 
     def _by_code(self, form: Mapping[str, str]) -> FakeAnswer:
-        request_body = self.codes.pop(form["code"], None)
+        query = self.codes.pop(form["code"], None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         if (
-            request_body is None
-            or challenge != request_body["code_challenge"]
-            or form["redirect_uri"] != request_body["redirect_uri"]
+            query is None
+            or challenge != query["code_challenge"]
+            or form["redirect_uri"] != query["redirect_uri"]
         ):
             return 400, {"error": "invalid_grant"}
         return self._tokens(self._new_refresh() if self.gives_refresh else None)

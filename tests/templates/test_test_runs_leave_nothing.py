@@ -47,7 +47,7 @@ def lay_out(both: Both, rows: list[list[Any]]) -> None:
 def inputs_of(both: Both, template: str, platform: str, sale: Automation) -> dict[str, Any]:
     """Inputs of a template that find something to do."""
     other = "shopify" if platform == "woocommerce" else "woocommerce"
-    known_by_name = {
+    inputs_by_name = {
         "teams": both.teams(),
         "sheet": both.sheet(),
         "file": {"integration_id": both.number("cloud_s3"), "path": "feed.csv"},
@@ -59,7 +59,7 @@ def inputs_of(both: Both, template: str, platform: str, sale: Automation) -> dic
         where = {"column": "SKU", "op": "changed"}
         return {"where": where, "columns": ["SKU"], "key_column": "SKU", "teams": both.teams()}
     expected = {**WANTED[template]}
-    return {name: known_by_name.get(name, value) for name, value in expected.items()}
+    return {name: inputs_by_name.get(name, value) for name, value in expected.items()}
 
 
 async def memory(both: Both) -> list[dict[str, Any]]:

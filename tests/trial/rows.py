@@ -296,10 +296,8 @@ async def webhooks(shop: Shop, things: Things, table: Table, receiver: Receiver 
     async def keep(*expected: str) -> list[Any]:
         events = shop.connector.events
         assert events is not None
-        asked_desired_subscriptions = DesiredSubscriptions(
-            address, expected, Secret(SECRET.decode()), dict(known_by_name)
-        )
-        return await events.subscribe(shop.upkeep(), shop.secrets, asked_desired_subscriptions)
+        desired = DesiredSubscriptions(address, expected, Secret(SECRET.decode()), dict(known_by_name))
+        return await events.subscribe(shop.upkeep(), shop.secrets, desired)
 
     async def make() -> str:
         for row in await keep(*native):

@@ -118,16 +118,16 @@ async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0)
 
 def sent(request: Request) -> dict[str, Any]:
     """The body of a request."""
-    record: dict[str, Any] = json.loads(request.post_data or "{}")
-    return record
+    sent_body: dict[str, Any] = json.loads(request.post_data or "{}")
+    return sent_body
 
 
 def next_change(zone: str, after: datetime, *, gap: bool) -> datetime:
     """The local midnight of the next day whose clock jumps (`gap`) or repeats."""
-    location = ZoneInfo(zone)
-    day = after.astimezone(location).replace(hour=0, minute=0, second=0, microsecond=0)
+    tz = ZoneInfo(zone)
+    day = after.astimezone(tz).replace(hour=0, minute=0, second=0, microsecond=0)
     for _ in range(400):
-        following = (day.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=location)
+        following = (day.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=tz)
         length = following.astimezone(UTC) - day.astimezone(UTC)
         if length != timedelta(days=1) and (length < timedelta(days=1)) is gap:
             return day

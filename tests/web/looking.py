@@ -76,8 +76,8 @@ class Seen:
         if not await self.page.evaluate("() => 'axe' in window"):
             await self.page.evaluate(_axe())
         rules = {"runOnly": ["color-contrast"]} if colours else {}
-        request_body = {"resultTypes": ["violations"], "preload": False, **rules}
-        record: dict[str, Any] = await self.page.evaluate("(asked) => axe.run(document, asked)", request_body)
+        axe_options = {"resultTypes": ["violations"], "preload": False, **rules}
+        record: dict[str, Any] = await self.page.evaluate("(asked) => axe.run(document, asked)", axe_options)
         return [
             f"{fault['id']}: {node['html'][:160]} {node['failureSummary']}"
             for fault in record["violations"]

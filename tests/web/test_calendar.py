@@ -112,8 +112,8 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     await drag(page, chip, down=2 * half_hour)
     dialog = page.get_by_role("dialog", name="To shift")
     await dialog.get_by_label("This and later").check()
-    actual = local(row["run_at"], "America/New_York") + timedelta(hours=1)
-    rule = f"every Wednesday at {actual:%H:%M}"
+    expected_start = local(row["run_at"], "America/New_York") + timedelta(hours=1)
+    rule = f"every Wednesday at {expected_start:%H:%M}"
     await expect(dialog).to_contain_text(f"Later runs: {rule}, New York; earlier ones stay.")
     async with page.expect_request("**/move") as asked:
         await dialog.get_by_role("button", name="Move this and later").click()
@@ -122,9 +122,9 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     await expect(note).to_contain_text("Before: Every Wednesday at 02:30.")
     await expect(page.get_by_role("button", name="Undo")).to_be_hidden()
     now = await whole(web, automation["id"])
-    assert now["schedule"]["run_at"] == f"{actual:%H:%M}"
+    assert now["schedule"]["run_at"] == f"{expected_start:%H:%M}"
     runs = [datetime.fromisoformat(record["run_at"]) for record in await coming(web, automation["id"])]
-    assert actual in runs
+    assert expected_start in runs
 
 
 async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look, web: WebSite) -> None:

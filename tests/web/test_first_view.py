@@ -16,12 +16,12 @@ def test_the_script_of_the_first_view_stays_small(built: None) -> None:
     """Entry and what it imports at once, at most 60 KB gzip. See docs/design/web.md#speed."""
     chunks = manifest()
     [entry] = [name for name, chunk in chunks.items() if chunk.get("isEntry")]
-    expected, collected = [entry], set[str]()
-    while expected:
-        name = expected.pop()
+    pending, collected = [entry], set[str]()
+    while pending:
+        name = pending.pop()
         if name not in collected:
             collected.add(name)
-            expected += chunks[name].get("imports", [])
+            pending += chunks[name].get("imports", [])
     scripts = [chunks[name]["file"] for name in collected]
     assert sum(map(_zipped, scripts)) <= 60 * 1024
     # With the page itself and the sheet: at most 4 files before the first row.

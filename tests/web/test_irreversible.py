@@ -27,6 +27,11 @@ async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSi
     page = seen.page
     sent: list[str] = []
     page.on("request", lambda item: sent.append(item.url) if item.method == "POST" else None)
+
+    async def lose(route: Route) -> None:
+        await route.abort("connectionrefused")
+
+    await page.route("**/approve", lose)
     await seen.open(f"/approvals/{run['approval_id']}")
     approve = page.locator("[data-approve] button")
     await expect(approve).to_have_text(f"Approve {number} changes")
@@ -56,11 +61,6 @@ async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSi
     await page.keyboard.press("Enter")
     await expect(field).to_be_focused()
     await page.keyboard.type(str(number - 1))
-
-    async def lose(route: Route) -> None:
-        await route.abort("connectionrefused")
-
-    await page.route("**/approve", lose)
     await page.keyboard.press("Enter")
     await expect(dialog.get_by_text("The service cannot be reached.")).to_be_visible()
     await expect(field).to_have_value(str(number - 1))

@@ -91,8 +91,8 @@ async def test_an_approval_says_how_many_steps_may_follow(looking: Look, web: We
     await (await web.signed("member")).call("PATCH", f"/v1/automations/{automation}", change)
     run = await web.run(automation, "followed-by-hand")
     assert run["status"] == "waiting_approval", run["message"]
-    request_body = await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}")
-    assert request_body["approval"]["follows"] == {"steps": 1, "may_ask_again": True}
+    answer = await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}")
+    assert answer["approval"]["follows"] == {"steps": 1, "may_ask_again": True}
     seen = await looking("approver")
     await seen.open(f"/approvals/{run['approval_id']}")
     await expect(seen.page.get_by_text("Then 1 more step runs; it may ask again.")).to_be_visible()

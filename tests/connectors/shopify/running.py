@@ -142,10 +142,10 @@ async def stand(
 def _template(stand_: Stand, steps: Sequence[Proposing]) -> Template:
     async def propose(context: StepContext, proposing: Proposing) -> StepResult:
         assert context.store is not None
-        found_proposing = await proposing(
+        proposal = await proposing(
             stand_.store, context.store.reader, context.store.connection.integration_id
         )
-        return StepResult({}, proposals=tuple(found_proposing.values()))
+        return StepResult({}, proposals=tuple(proposal.values()))
 
     by_name = {f"change_{number}": partial(propose, proposing=item) for number, item in enumerate(steps)}
     facts = TemplateFacts(

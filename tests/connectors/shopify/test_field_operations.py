@@ -67,8 +67,8 @@ async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
     for values in ({"email": "no address"}, {"phone": "030 123"}, {"note": "x"}, {"email": "a@b@c.d"}):
         assert len(bench.plan("order.set_fields", SetObjectFields(order, values)).problems) == 1, values
     [read] = await bench.all(ORDER, ById(order.id))
-    asked_release = ReleaseFulfilment(read, read.fulfilment_orders[0], ("7",))
-    assert bench.plan("fulfillment.release", asked_release).unchanged == (order.id,)
+    release = ReleaseFulfilment(read, read.fulfilment_orders[0], ("7",))
+    assert bench.plan("fulfillment.release", release).unchanged == (order.id,)
     bench.store.make("UrlRedirect", path="/a", target="/b")
     [there] = await bench.all(REDIRECT, RedirectQuery("/a"))
     assert bench.plan("redirect.set", SetRedirect(there, "/b")).unchanged == ("/a",)

@@ -255,10 +255,8 @@ async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: S
         "workflow",
     )
     # A change of store is held to the same.
-    own_value = f"/v1/automations/{heard.data['automation']['id']}"
-    moved = await member.patch(
-        own_value, {"version": heard.data["automation"]["version"], "integration_id": woo}
-    )
+    path = f"/v1/automations/{heard.data['automation']['id']}"
+    moved = await member.patch(path, {"version": heard.data["automation"]["version"], "integration_id": woo})
     assert (moved.status, list(moved.errors)) == (422, ["integration_id"])
 
 

@@ -170,13 +170,13 @@ def test_lists_within_lists_and_paths_on_both_sides() -> None:
 
 def test_what_is_not_known_matters_only_where_it_is_asked_for() -> None:
     """See docs/design/runs.md#test-runs."""
-    known_by_name = {"path": "order.total", "operator": ">", "value": "5", "type": "Int"}
+    known_condition = {"path": "order.total", "operator": ">", "value": "5", "type": "Int"}
     not_known = {"path": "made.id", "operator": "not_nil?"}
     seen = FlowVariables({"order": {"total": 1}, "made": {"name": "x"}}, frozenset(("made.id",)))
-    assert not holds({"and": [known_by_name, not_known]}, seen, ZONE)
+    assert not holds({"and": [known_condition, not_known]}, seen, ZONE)
     assert holds({"path": "made.name", "operator": "==", "value": "X"}, seen, ZONE)
     for tree in (
-        {"or": [known_by_name, not_known]},
+        {"or": [known_condition, not_known]},
         {"path": "made.id.below", "operator": "nil?"},
         {"path": "made", "operator": "nil?"},
     ):
