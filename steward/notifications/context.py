@@ -13,7 +13,7 @@ from steward.notifications.channel import Channels, DeliveryOutcome
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 
-# Called in the transaction that stores the outcome of a delivery to a route; true when that breaks the route.
+# Called in the transaction that stores the outcome of a delivery to a route; returns whether that breaks it.
 RecordRoute = Callable[[Tx, OrgId, RouteId, DeliveryOutcome], Awaitable[bool]]
 
 

@@ -14,8 +14,8 @@ class WriteGrant:
     """What a run may send now, and until when.
 
     `effects` maps each effect key whose intent is committed to its connection. `confirmed_until` returns the
-    end of the lease as last confirmed. `send_by` is 5 s after the transaction of the intents began: a request
-    that is not started by then is not sent (`docs/design/writes.md#protocol-of-one-write`).
+    end of the lease as last confirmed. `send_by` is 5 s after the instant for which closed periods were
+    judged: a request that is not started by then is not sent (`docs/design/writes.md#protocol-of-one-write`).
     """
 
     org: OrgId

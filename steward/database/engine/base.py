@@ -121,7 +121,7 @@ class Batchable(Generic[I, T]):
 
 @dataclass(frozen=True, slots=True)
 class Autocommit(Generic[T]):
-    """An act of one statement, which on PostgreSQL calls a function that sets the tenant context itself.
+    """An act of one statement, which on PostgreSQL calls a function that sets or needs no tenant context.
 
     It runs there without a transaction.
     """
