@@ -76,10 +76,10 @@ def _first_reached(day_start: datetime, wall: datetime, tz: ZoneInfo) -> datetim
     return instant
 
 
-def _walked_instant(day: datetime, instant: time, tz: ZoneInfo) -> datetime:
+def _walked_instant(day: datetime, local_time: time, tz: ZoneInfo) -> datetime:
     """When the wall clock reaches a time of a day: the walk begins a day before it."""
     start = (day - timedelta(days=1)).replace(tzinfo=UTC) - timedelta(hours=15)
-    wall = datetime.combine(day.date(), instant)
+    wall = datetime.combine(day.date(), local_time)
     start += max(timedelta(0), (wall - _wall(start, tz)) - timedelta(hours=2, minutes=30)) // MINUTE * MINUTE
     return _first_reached(start, wall, tz)
 
