@@ -133,11 +133,11 @@ async def test_a_connection_that_changed_is_read_anew(whole: Whole, token: Calle
     """Kept answers do not outlive the connection they came by."""
     sheet = whole.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
-    await whole.shop.connection_is("spreadsheet", ConnectionState.NEEDS_RECONNECTING)
+    await whole.shop.set_connection_state("spreadsheet", ConnectionState.NEEDS_RECONNECTING)
     heard = await token.get(PATH, integration_id=sheet)
     assert (heard.status, heard.code, heard.errors) == (422, "not_connected", {})
     assert "The spreadsheet" in heard.body["message"]
-    await whole.shop.connection_is("spreadsheet", ConnectionState.CONNECTED)
+    await whole.shop.set_connection_state("spreadsheet", ConnectionState.CONNECTED)
     seen = reads(whole)
     assert (await token.get(PATH, integration_id=sheet)).status == 200
     assert reads(whole) > seen

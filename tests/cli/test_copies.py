@@ -106,7 +106,7 @@ async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
 
     watch(take)
     try:
-        alert = await shop.drained(await shop.alerting())
+        alert = await shop.run_and_drain(await shop.alerting())
     finally:
         watch(None)
     assert alert.status is RunStatus.SUCCEEDED
@@ -213,4 +213,4 @@ async def test_master_and_data_keys_are_replaced_while_the_service_runs(shop: Sh
     shop.environ = {**shop.environ, **alone}
     await shop.restart()
     assert await shop.write(partial(_waiting_mail, shop=shop)) == mail
-    assert (await shop.drained(await shop.hiding())).status is RunStatus.WAITING_APPROVAL
+    assert (await shop.run_and_drain(await shop.hiding())).status is RunStatus.WAITING_APPROVAL

@@ -30,7 +30,7 @@ async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, sho
     await shop.drain()
     held = await shop.run(run)
     assert (held.status, held.held_name, held.held_until) == (RunStatus.RUNNING, frozen.period.name, None)
-    metrics = (ctx := (await shop.hired()).ctx).metrics
+    metrics = (ctx := (await shop.registered_worker()).ctx).metrics
     await tasks.export_gauges(ctx, ctx.lease_confirmation.until)
     gauges = ("steward_runs_held", "steward_frozen_organizations")
     assert [metrics.value(name) for name in gauges] == [1, 1]
@@ -96,7 +96,7 @@ async def test_a_store_that_is_closed_takes_no_writes(shop: Shop, shopkeeper: Cl
 async def test_a_message_is_sent_while_changes_are_stopped(shop: Shop, shopkeeper: Closer) -> None:
     """Messages to people are no changes."""
     await shopkeeper.freeze()
-    run = await shop.drained(await shop.alerting())
+    run = await shop.run_and_drain(await shop.alerting())
     assert run.status is RunStatus.SUCCEEDED
     assert len(shop.writes()) == 1
 
@@ -148,7 +148,7 @@ async def test_a_live_run_by_hand_is_refused_and_a_test_begins(shop: Shop, shopk
     period = await shopkeeper.close("05-01T00:00", "05-02T00:00")
     with pytest.raises(Closed, match="Christmas, until 2026-05-02"):
         await shop.started(hiding, key="once")
-    tested = await shop.drained(hiding, Mode.TEST)
+    tested = await shop.run_and_drain(hiding, Mode.TEST)
     assert tested.status is RunStatus.SUCCEEDED
     await shopkeeper.end(period)
     assert not (await shop.started(hiding, key="once")).replayed
@@ -172,9 +172,9 @@ async def test_a_slots_run_that_has_not_begun_is_refused(shop: Shop, shopkeeper:
     """Run days late it would do what nobody asked for."""
     automation = await shop.set_up("hide-out-of-stock-products", {}, DAILY)
     assert automation.next_run_at is not None
-    await shop.hired()
+    await shop.registered_worker()
     await shop.clock.advance_to(automation.next_run_at)
-    await worker.dispatch_due(await shop.hired())  # alone, so that nothing claims the run yet
+    await worker.dispatch_due(await shop.registered_worker())  # alone, so that nothing claims the run yet
     await shopkeeper.close("05-01T00:00", "05-03T00:00")
     await shop.drain()
 

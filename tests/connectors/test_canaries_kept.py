@@ -84,7 +84,7 @@ async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_a
     ]
     automations.append(await shop.pricing())
     automations.append(await shop.alerting())
-    waiting = [await shop.drained(automation) for automation in automations[:2]]
+    waiting = [await shop.run_and_drain(automation) for automation in automations[:2]]
     assert {run.status for run in waiting} == {RunStatus.WAITING_APPROVAL}
     failing(both, planted)
     for run in waiting:

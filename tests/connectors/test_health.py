@@ -126,7 +126,7 @@ async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Sho
     await bare.clock.advance(60)
     assert "doubted_at" not in (await looked(bare)).facts
     bare.world.state.shop.keys.clear()
-    assert (await bare.drained(automation)).status is RunStatus.FAILED
+    assert (await bare.run_and_drain(automation)).status is RunStatus.FAILED
     assert "doubted_at" in (await looked(bare)).facts
     await bare.clock.advance(60)
     assert (await looked(bare)).state is ConnectionState.NEEDS_RECONNECTING

@@ -107,7 +107,7 @@ async def test_a_run_with_such_a_tag_ends_without_waiting_and_the_next_finds_not
     assert (await bare.run(waiting)).status is RunStatus.SUCCEEDED
     assert (bare.clock.now() - began).total_seconds() < 10
     assert {change.outcome for change in await bare.changes(waiting)} == {Outcome.APPLIED}
-    again = await bare.drained(automation)
+    again = await bare.run_and_drain(automation)
     assert (again.status, len(await bare.changes(again))) == (RunStatus.SUCCEEDED, 0)
 
 

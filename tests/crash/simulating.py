@@ -65,7 +65,7 @@ class Host:
     clock: SkewedClock
     chance: random.Random
     network: "Network"
-    hired: Worker | None = None
+    registered_worker: Worker | None = None
     waiting: list[Turn] = field(default_factory=list)
     tasks: dict[str, "asyncio.Task[bool]"] = field(default_factory=dict)
     paused: bool = False
@@ -247,7 +247,7 @@ class Simulation:
         """A tick of the host, unless it is under way."""
         if name in host.tasks and not host.tasks[name].done():
             return
-        hired = host.hired
+        hired = host.registered_worker
         assert hired is not None
         ticks = {tick.name: tick for tick in worker.periodic_tasks(hired)}
         self._look(host)
@@ -304,7 +304,7 @@ class Simulation:
         if ensure_future.exception() is not None:
             host.dead = True
             return
-        host.hired = ensure_future.result()
+        host.registered_worker = ensure_future.result()
         self.trace.append(f"{host.number} starts")
 
     async def kill(self, host: Host) -> None:
@@ -313,8 +313,8 @@ class Simulation:
             return
         host.dead, host.paused = True, False
         tasks: list[asyncio.Task[object]] = [*host.tasks.values()]  # type: ignore[list-item]
-        if host.hired is not None:
-            tasks += list(host.hired.running.values())  # type: ignore[arg-type]
+        if host.registered_worker is not None:
+            tasks += list(host.registered_worker.running.values())  # type: ignore[arg-type]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -428,4 +428,4 @@ async def open_simulation(shop: Shop) -> Simulation:
 
 
 def _has_runs(host: Host) -> bool:
-    return host.hired is not None and bool(host.hired.running)
+    return host.registered_worker is not None and bool(host.registered_worker.running)

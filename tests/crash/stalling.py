@@ -95,7 +95,7 @@ async def taken_over(shop: Shop, run: Run) -> Run:
     """The run at its end, after another worker took it over and a person approved what it asked."""
     await shop.clock.advance(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
     shop.worker = None
-    await shop.hired()
+    await shop.registered_worker()
     for _ in range(4):
         fresh = await shop.until_settled(run)
         if fresh.status in TERMINAL:

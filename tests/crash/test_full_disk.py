@@ -110,7 +110,7 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     """
     shop = filled.shop
     caller = await filled.api.token("owner")
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     queued = await shop.run_now(await shop.hiding())

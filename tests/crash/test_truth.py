@@ -76,7 +76,7 @@ async def test_cancelled_at_any_write(shop: Shop, kind: str) -> None:
         run = await shop.run_now(await KINDS[kind](shop))
         cancelling = Cancelling(shop.engine, index, shop=shop, run=run)
         ctx = shop.service.worker_context
-        hired = await shop.hired()
+        hired = await shop.registered_worker()
         hired.ctx = replace(ctx, engine=cancelling)
         await shop.drain()
         if (await shop.run(run)).status is RunStatus.WAITING_APPROVAL:

@@ -51,7 +51,7 @@ async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:
                     assert heard.status == 200
                     shop.clock.tick(20)
                 await shop.drain()
-        while await worker.apply_retention(await shop.hired()):
+        while await worker.apply_retention(await shop.registered_worker()):
             pass
         sizes.append(_taken(file))
     print("MiB by day:", [round(size / 2**20, 1) for size in sizes])

@@ -129,7 +129,7 @@ async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears
     automation = await ears.automation("orders/create")
     before = ears.hook("order.created")
     number = ears.whole.number("woocommerce")
-    await ears.shop.connection_is("woocommerce", ConnectionState.NEEDS_RECONNECTING)
+    await ears.shop.set_connection_state("woocommerce", ConnectionState.NEEDS_RECONNECTING)
     trigger = await ears.trigger(automation)
     assert trigger["listening"] == "failed"
     assert "not connected" in trigger["reason"]

@@ -200,11 +200,11 @@ class Ears:
         self.shop.service = replace(
             service, worker_context=replace(service.worker_context, event_rules=rules)
         )
-        (await self.shop.hired()).ctx = self.shop.service.worker_context
+        (await self.shop.registered_worker()).ctx = self.shop.service.worker_context
 
     async def tick(self, name: str) -> None:
         """One tick of the worker, as often as it asks to come again."""
-        hired = await self.shop.hired()
+        hired = await self.shop.registered_worker()
         [tick] = [
             periodic_task for periodic_task in worker.periodic_tasks(hired) if periodic_task.name == name
         ]

@@ -58,7 +58,7 @@ async def test_a_workflow_calls_itself_at_its_trigger_for_calls(shop: Shop) -> N
     """Once for each item; the steps behind the other start are no part of the call."""
     double = code("Double", "return items.map(({json}) => ({json: {n: json.n * 2}}))")
     automation = await automated(shop, calling_itself(double))
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     assert await handed_on(shop, run, "After") == [{"n": 2}, {"n": 4}]
 
@@ -105,7 +105,7 @@ async def import_of(shop: Shop, export: dict[str, Any]) -> str:
 
 async def told_by_see(shop: Shop, export: dict[str, Any], calls: JsonObject, **more: Any) -> str:
     """What the step See failed with."""
-    run = await shop.drained(await automated(shop, export, calls=calls, **more))
+    run = await shop.run_and_drain(await automated(shop, export, calls=calls, **more))
     assert run.status is RunStatus.FAILED, run
     return str([row["message"] for row in await shop.steps(run) if row["name"] == "See"])
 
@@ -133,7 +133,7 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
     ask = UpdateCommand(automation.id, automation.version, calls={"Call": {"import_id": chosen}})
     changed = await shop.write(partial(change.update, actor=shop.owner, command=ask, rules=rules))
     assert (changed.version, changed.plan_version) == (2, 2)
-    assert (await shop.drained(changed)).status is RunStatus.SUCCEEDED
+    assert (await shop.run_and_drain(changed)).status is RunStatus.SUCCEEDED
     again = UpdateCommand(automation.id, changed.version, calls={"Call": {"import_id": chosen}})
     same = await shop.write(partial(change.update, actor=shop.owner, command=again, rules=rules))
     assert same.version == 2
@@ -182,7 +182,7 @@ async def test_the_trigger_of_a_called_workflow_takes_in_the_fields_it_names(sho
     assert expected in await told_by_see(shop, export, {"Call": {"import_id": chosen}})
     strict = {**inputs, "convertFieldsToString": False}
     export = chain(TWO, call_by_id(workflowInputs=strict), name="Strict")
-    run = await shop.drained(await automated(shop, export, calls={"Call": {"import_id": chosen}}))
+    run = await shop.run_and_drain(await automated(shop, export, calls={"Call": {"import_id": chosen}}))
     assert "takes a value of type string" in str((await shop.steps(run))[-1]["message"])
 
 
@@ -200,8 +200,8 @@ async def test_a_chosen_workflow_keeps_static_data_of_its_own(shop: Shop) -> Non
     chosen = await import_of(shop, passed_to(COUNT))
     calls = {"Call": {"import_id": chosen}}
     automation = await automated(shop, chain(COUNT, call_by_id()), calls=calls)
-    await shop.drained(automation)
-    assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    await shop.run_and_drain(automation)
+    assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
     assert await stored(shop, automation) == {"global": {"n": 2}, "Call\nglobal": {"n": 2}}
 
 

@@ -92,8 +92,8 @@ async def test_a_run_reads_a_feed(shop: Shop) -> None:
     """The step counts what it read; an error status fails it."""
     pages(shop, RSS)
     automation = await automated(shop, chain(node("Feed", "rssFeedRead", 1.2, {"url": ADDRESS})))
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, json.dumps(await shop.steps(run), default=str)
     assert (await shop.steps(run))[-1]["counts"]["read"] == 1
     pages(shop, "gone", status=404)
-    assert (await shop.drained(automation)).status is RunStatus.FAILED
+    assert (await shop.run_and_drain(automation)).status is RunStatus.FAILED

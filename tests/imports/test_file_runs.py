@@ -41,7 +41,7 @@ EXPECTED = "2 prices.csv "
 async def test_a_file_is_fetched_and_read(shop: Shop, mode: Mode) -> None:
     """Its name comes from the address, its rows become items, in a test run as well."""
     answers(shop)
-    run = await shop.drained(await automated(shop, reading()), mode)
+    run = await shop.run_and_drain(await automated(shop, reading()), mode)
     rows = await shop.steps(run)
     assert rows[-1]["message"].startswith(EXPECTED), rows
     counts = {row["name"]: row["counts"]["read"] for row in rows}
@@ -51,7 +51,7 @@ async def test_a_file_is_fetched_and_read(shop: Shop, mode: Mode) -> None:
 async def test_an_error_status_is_no_file(shop: Shop) -> None:
     """The step fails, as any other request."""
     answers(shop, status=404)
-    run = await shop.drained(await automated(shop, chain(fetched())))
+    run = await shop.run_and_drain(await automated(shop, chain(fetched())))
     assert run.status is RunStatus.FAILED
     assert "status 404" in (await shop.steps(run))[-1]["message"]
 

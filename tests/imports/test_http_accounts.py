@@ -63,7 +63,7 @@ async def test_a_read_is_made_with_the_account_that_is_bound(partner: PartnerSho
     ask = UpdateCommand(automation.id, automation.version, accounts={"Ask": partner.account})
     changed = await shop.write(lambda tx: change.update(tx, shop.owner, ask, rules=rules))
     assert changed.plan_version == changed.version == automation.version + 1
-    run = await shop.drained(changed)
+    run = await shop.run_and_drain(changed)
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     assert (str(request.url), request.headers["x-api-key"]) == (ORDERS, KEY)
@@ -92,7 +92,7 @@ async def test_a_key_does_not_follow_the_address_of_a_step(partner: PartnerShop,
     shop = partner.shop
     step = asking(url=f"={{{{ 'https://{ELSEWHERE}/orders' }}}}", method=method)
     automation = await automated(shop, chain(step), accounts={"Ask": partner.account})
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.FAILED
     assert "sent to its own hosts alone" in repr(await shop.steps(run))
     assert partner.api.seen == []
@@ -113,7 +113,7 @@ async def test_a_literal_key_is_taken_out_and_put_back_by_the_account(partner: P
     step = node("Ask", "httpRequest", 4.2, {"url": ORDERS, "sendHeaders": True, "headerParameters": header})
     shop = partner.shop
     automation = await automated(shop, chain(step), accounts={"Ask": partner.account})
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     assert request.headers.get_list("x-api-key") == [KEY]
@@ -245,7 +245,7 @@ async def test_a_key_that_a_set_step_held_is_put_back_by_the_account(partner: Pa
     step = node("Ask", "httpRequest", 4.2, {"url": url, "sendHeaders": True, "headerParameters": header})
     shop = partner.shop
     automation = await automated(shop, chain(held, step), accounts={"Ask": partner.account})
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     assert request.headers.get_list("x-api-key") == [KEY]

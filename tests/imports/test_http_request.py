@@ -30,7 +30,7 @@ class OpenApi:
     async def ran(self, *steps: dict[str, Any]) -> Run:
         """A run of the steps, whatever it sends approved."""
         automation = await automated(self.shop, chain(*steps))
-        run = await self.shop.drained(automation)
+        run = await self.shop.run_and_drain(automation)
         if run.status is RunStatus.WAITING_APPROVAL:
             await self.shop.approve(run)
             run = await self.shop.until_settled(run)
@@ -299,5 +299,5 @@ async def test_a_key_is_never_sent_over_http(partner: OpenApi) -> None:
     computed = http(url="={{ 'http:' + '//" + API + "/orders' }}", **account)
     accounts = {"Ask": {"integration_id": connection.integration_id}}
     automation = await automated(partner.shop, chain(computed), accounts=accounts)
-    assert (await partner.shop.drained(automation)).status is RunStatus.FAILED
+    assert (await partner.shop.run_and_drain(automation)).status is RunStatus.FAILED
     assert partner.api.seen == []

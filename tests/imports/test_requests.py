@@ -34,7 +34,7 @@ def parameter(value: str) -> dict[str, Any]:
 async def ran(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str], int]:
     """The run, the queries the address was asked with, and how many items came of it."""
     before = shop.world.state.ledger.last_seq
-    run = await shop.drained(await automated(shop, chain(step)))
+    run = await shop.run_and_drain(await automated(shop, chain(step)))
     entries = shop.world.state.ledger.entries(before, reads=True)
     rows = await shop.steps(run)
     return (
@@ -132,7 +132,7 @@ async def test_an_answer_is_read_as_an_older_step_says_and_errors_of_graphql_fai
         ({"data": None, "errors": [{"message": "gone"}]}, RunStatus.FAILED),
     ):
         shop.fault("status", "POST", "/wp-json/pages", status=200, body=body)
-        run = await shop.drained(await automated(shop, chain(node("Ask", "graphql", 1, request_body))))
+        run = await shop.run_and_drain(await automated(shop, chain(node("Ask", "graphql", 1, request_body))))
         assert run.status == status, run
 
 
@@ -214,7 +214,7 @@ async def test_a_question_in_graphql_sends_no_header_that_cannot_be(shop: Shop) 
     """
     rows = {"parameter": [{"name": "X-Kind", "value": "={{ 'a\\r\\nhost: b' }}"}]}
     request_body = {"endpoint": ADDRESS, "query": "{ shop { name } }", "headerParametersUi": rows}
-    run = await shop.drained(await automated(shop, chain(node("Ask", "graphql", 1, request_body))))
+    run = await shop.run_and_drain(await automated(shop, chain(node("Ask", "graphql", 1, request_body))))
     assert run.status is RunStatus.FAILED
     assert "X-Kind" in str((await shop.steps(run))[-1]["message"])
 
@@ -238,7 +238,7 @@ async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop
     query = {"sendQuery": True, "queryParameters": {"parameters": [{"name": "per_page", "value": "4"}]}}
     own_values = {"integration_id": shop.connections["woocommerce"].integration_id}
     signed_in_step = signed_in("/wp-json/wc/v3/products", **query)
-    run = await shop.drained(await automated(shop, chain(signed_in_step), **own_values))
+    run = await shop.run_and_drain(await automated(shop, chain(signed_in_step), **own_values))
     assert run.status is RunStatus.SUCCEEDED, run
     rows = await shop.steps(run)
     assert rows[-1]["counts"]["read"] == 4
@@ -248,11 +248,11 @@ async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop
         "/wp-json/wc/v3/products/../settings",
         "/wp-json/wp/v2/users",
     ):
-        run = await shop.drained(await automated(shop, chain(signed_in(path)), **own_values))
+        run = await shop.run_and_drain(await automated(shop, chain(signed_in(path)), **own_values))
         assert run.status is RunStatus.FAILED, path
     elsewhere = signed_in("", url="https://third.example/wp-json/wc/v3/products")
     assert (
-        await shop.drained(await automated(shop, chain(elsewhere), **own_values))
+        await shop.run_and_drain(await automated(shop, chain(elsewhere), **own_values))
     ).status is RunStatus.FAILED
 
 
@@ -268,7 +268,7 @@ async def test_what_a_signed_in_read_is_asked_by_makes_it_nothing_else(shop: Sho
         query = {"sendQuery": True, "queryParameters": {"parameters": actual}}
         automation = await automated(shop, chain(signed_in("/wp-json/wc/v3/products", **query)), **own_values)
         before = shop.world.state.ledger.last_seq
-        run = await shop.drained(automation, Mode.TEST)
+        run = await shop.run_and_drain(automation, Mode.TEST)
         assert run.status is RunStatus.FAILED, name
         assert name in str((await shop.steps(run))[-1]["message"])
         assert list(shop.world.state.ledger.entries(before, reads=True)) == []

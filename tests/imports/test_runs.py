@@ -40,7 +40,7 @@ def bound(shop: Shop) -> dict[str, Any]:
 async def test_pure_steps_run_to_the_end(shop: Shop) -> None:
     """See docs/design/api/automations.md#states and docs/design/imports-n8n.md#execution."""
     export = chain(code("Three", "return [1, 2, 3].map(n => ({json: {n}}))"), node("Pass", "noOp", 1, {}))
-    run = await shop.drained(await automated(shop, export))
+    run = await shop.run_and_drain(await automated(shop, export))
     assert run.status is RunStatus.SUCCEEDED, run
     rows = await shop.steps(run)
     assert [row["name"] for row in rows if not row["name"].startswith("@")] == ["Three", "Pass"]
@@ -51,7 +51,7 @@ async def test_each_run_asks_for_a_sandbox_of_its_own(shop: Shop) -> None:
     """A child serves one run of one organization. See docs/design/sandbox.md#child-processes."""
     automation = await automated(shop, chain(code("Code", "return items")))
     before = set(shared_sandbox().owners)
-    runs = [await shop.drained(automation) for _ in range(2)]
+    runs = [await shop.run_and_drain(automation) for _ in range(2)]
     assert shared_sandbox().owners - before == {(str(shop.owner.org), str(run.id)) for run in runs}
 
 
@@ -77,7 +77,7 @@ async def test_a_change_waits_for_approval_and_is_applied_once(shop: Shop) -> No
 async def test_a_test_run_changes_nothing(shop: Shop) -> None:
     """See docs/design/api/automations.md#states."""
     automation = await automated(shop, chain(listed(), drafted()), integration_id=store(shop))
-    run = await shop.drained(automation, Mode.TEST)
+    run = await shop.run_and_drain(automation, Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
     assert len(await shop.changes(run)) == 3
     assert shop.writes() == []
@@ -99,7 +99,7 @@ async def test_a_message_goes_at_its_step_when_allowed(shop: Shop) -> None:
     """See docs/design/api/approvals.md#states."""
     bindings = {"Tell": bound(shop)}
     export = chain(code("One", "return [{json: {id: 7}}]"), told())
-    run = await shop.drained(await automated(shop, export, bindings=bindings, send_mode="send"))
+    run = await shop.run_and_drain(await automated(shop, export, bindings=bindings, send_mode="send"))
     assert run.status is RunStatus.SUCCEEDED, run
     assert len(shop.writes()) == 1
 
@@ -111,7 +111,7 @@ async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pyte
     """
     monkeypatch.setattr(MicrosoftTeamsNode, "kind", StepKind.READ)
     export = chain(code("One", "return [{json: {id: 7}}]"), told())
-    run = await shop.drained(await automated(shop, export, bindings={"Tell": bound(shop)}))
+    run = await shop.run_and_drain(await automated(shop, export, bindings={"Tell": bound(shop)}))
     assert run.status is RunStatus.FAILED, run
     assert shop.writes() == []
     assert await shop.changes(run) == []
@@ -167,7 +167,7 @@ async def test_a_send_whose_failure_was_tolerated_stops_nobody_after_a_sleep(sho
     export["connections"]["One"]["main"][0].append({"node": "Rest", "type": "main", "index": 0})
     automation = await automated(shop, export, bindings={"Tell": bound(shop)}, send_mode="send")
     shop.fault("status", "POST", "/teams/**", status=400, body={"error": {"code": "BadRequest"}})
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status not in TERMINAL, run
     assert [change.outcome for change in await shop.changes(run)] == [Outcome.FAILED]
     await shop.restart()
@@ -184,7 +184,7 @@ async def test_a_called_workflow_is_stopped_in_the_midst_too(shop: Shop) -> None
     rules(shop, time_limit=timedelta(seconds=0.5))
     many = code("Many", "return Array.from({length: 5000}, (_, n) => ({json: {n}}))")
     steps = [node(f"Pass {number}", "noOp", 1, {}) for number in range(20)]
-    run = await shop.drained(await automated(shop, chain(many, calling(steps, mode="each"))))
+    run = await shop.run_and_drain(await automated(shop, chain(many, calling(steps, mode="each"))))
     assert (run.status, run.code) == (RunStatus.FAILED, "timed_out"), run
 
 
@@ -192,7 +192,7 @@ async def test_a_called_workflow_is_stopped_in_the_midst_too(shop: Shop) -> None
 async def test_a_step_is_stopped_in_the_midst_when_the_runs_time_is_over(shop: Shop) -> None:
     """A script without end is not waited for. See docs/design/runs.md#limits."""
     rules(shop, time_limit=timedelta(seconds=0.3))
-    run = await shop.drained(await automated(shop, chain(code("Round", "while (true) {}"))))
+    run = await shop.run_and_drain(await automated(shop, chain(code("Round", "while (true) {}"))))
     assert (run.status, run.code) == (RunStatus.FAILED, "timed_out"), run
     assert [row["name"] for row in await shop.steps(run)] == []
 
@@ -212,7 +212,7 @@ async def test_a_called_workflow_holds_no_more_than_a_run(shop: Shop) -> None:
         again = [{"node": "Big", "type": "main", "index": 0}]
         within["connections"]["Round"] = {"main": [again, [{"node": "Out", "type": "main", "index": 0}]]}
         request_body = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}}
-        run = await shop.drained(
+        run = await shop.run_and_drain(
             await automated(shop, chain(node("Call", "executeWorkflow", 1.2, request_body)))
         )
         assert run.status is ends, run.message
@@ -261,7 +261,7 @@ async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: S
     export["connections"] |= wires([{"name": "Fixed 2"}, {"name": "If"}, {"name": "Never"}])
     export["connections"] |= {"Reading": {"main": [[{"node": "Fixed 2", "type": "main", "index": 0}]]}}
     export["connections"]["Fixed"]["main"][0].append({"node": "Reading", "type": "main", "index": 0})
-    run = await shop.drained(await automated(shop, export), Mode.TEST)
+    run = await shop.run_and_drain(await automated(shop, export), Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
     rows = {row["name"]: row for row in await shop.steps(run)}
     left_out = {name: row["message"] for name, row in rows.items() if row["code"] == "unknown_in_test"}
@@ -283,7 +283,7 @@ async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: S
     reading = listed() | {"parameters": listed()["parameters"] | {"limit": "={{ $json.limit }}"}}
     export = chain(record, calling([reading, drafted()], mode="each"), node("After", "noOp", 1, {}))
     automation = await automated(shop, export, integration_id=store(shop))
-    tried = await shop.drained(automation, Mode.TEST)
+    tried = await shop.run_and_drain(automation, Mode.TEST)
     assert (tried.status, shop.writes(), len(await shop.changes(tried))) == (RunStatus.SUCCEEDED, [], 3)
     run = await shop.waiting(automation)
     changes = await shop.changes(run)
@@ -320,7 +320,7 @@ async def test_answers_are_gathered_up_to_a_steps_bound_and_no_further(shop: Sho
     for items, code_, calls in (2, None, 2), (9, "too_much_data", 3):
         many = code("Many", f"return Array.from({{length: {items}}}, (_, i) => ({{json: {{i}}}}))")
         before = long.hits
-        run = await shop.drained(
+        run = await shop.run_and_drain(
             await automated(shop, chain(many, node("Ask", "httpRequest", 4.2, request_body)))
         )
         assert run.code == code_, run
@@ -338,7 +338,7 @@ async def test_no_step_reaches_what_the_operator_opened_for_connections(shop: Sh
     for url in f"http://{HOST}/long", f"https://{HOST}/long":
         for method in "GET", "POST":
             request_body = {"method": method, "url": f"={{{{ '{url}' }}}}", "options": {}}
-            run = await shop.drained(
+            run = await shop.run_and_drain(
                 await automated(shop, chain(node("Ask", "httpRequest", 4.2, request_body)))
             )
             if run.status is RunStatus.WAITING_APPROVAL:
@@ -358,7 +358,7 @@ async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
         node("Pairs", "merge", 3, {"mode": "combine", "combineBy": "combineAll", "options": {}}),
     )
     export["connections"]["Many"]["main"][0].append({"node": "Pairs", "type": "main", "index": 1})
-    run = await shop.drained(await automated(shop, export))
+    run = await shop.run_and_drain(await automated(shop, export))
     assert run.status is RunStatus.FAILED, run
     assert "708 items with 708" in str((await shop.steps(run))[-1])
 
@@ -379,7 +379,7 @@ async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) 
         "options": {},
     }
     automation = await automated(shop, chain(node("Post", "httpRequest", 4.2, request_body)))
-    tried = await shop.drained(automation, Mode.TEST)
+    tried = await shop.run_and_drain(automation, Mode.TEST)
     assert (tried.status, shop.writes()) == (RunStatus.SUCCEEDED, [])
     run = await shop.waiting(automation)
     assert shop.writes() == []
@@ -401,7 +401,7 @@ async def test_a_long_wait_sleeps_and_goes_on_after_a_restart(shop: Shop) -> Non
         node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 30, "unit": "minutes"}),
         node("Pass", "noOp", 1, {}),
     )
-    run = await shop.drained(await automated(shop, export))
+    run = await shop.run_and_drain(await automated(shop, export))
     assert run.status not in TERMINAL, run
     await shop.restart()
     ended = await shop.until_settled(run)
@@ -417,7 +417,7 @@ async def test_each_turn_of_a_loop_has_its_row(shop: Shop) -> None:
     export = chain(*nodes)
     export["connections"]["Loop"] = {"main": [[], [{"node": "Body", "type": "main", "index": 0}]]}
     export["connections"]["Body"] = {"main": [[{"node": "Loop", "type": "main", "index": 0}]]}
-    run = await shop.drained(await automated(shop, export))
+    run = await shop.run_and_drain(await automated(shop, export))
     assert run.status is RunStatus.SUCCEEDED, run
     assert [row["name"] for row in await shop.steps(run)].count("Body") == 3
 
@@ -433,7 +433,7 @@ async def test_a_date_beyond_all_calendars_fails_its_step_and_not_the_service(sh
     }
     step = node("When", "dateTime", 2, {"operation": "getTimeBetweenDates", **request_body})
     export = chain(code("One", "return [{json: {}}]"), step)
-    run = await shop.drained(await automated(shop, export, timezone="America/New_York"))
+    run = await shop.run_and_drain(await automated(shop, export, timezone="America/New_York"))
     assert run.status is RunStatus.FAILED
     assert "out of range" in str((await shop.steps(run))[-1]["message"])
 
@@ -441,7 +441,7 @@ async def test_a_date_beyond_all_calendars_fails_its_step_and_not_the_service(sh
 async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
     """See docs/design/api/automations.md#states."""
     export = chain(node("Stop", "stopAndError", 1, {"errorMessage": "Nothing to sell"}))
-    run = await shop.drained(await automated(shop, export))
+    run = await shop.run_and_drain(await automated(shop, export))
     assert run.status is RunStatus.FAILED, run
     assert "Nothing to sell" in str((await shop.steps(run))[-1])
 

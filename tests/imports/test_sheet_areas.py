@@ -33,7 +33,7 @@ async def items_read(shop: Shop, step: dict[str, Any]) -> str:
     bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
     actual = code("Tell", "throw new Error('<' + JSON.stringify($input.all().map(item => item.json)) + '>')")
     start = code("Items", "return [{json: {code: 'A2'}}]")
-    run = await shop.drained(await automated(shop, chain(start, step, actual), bindings=bindings))
+    run = await shop.run_and_drain(await automated(shop, chain(start, step, actual), bindings=bindings))
     assert run.status is RunStatus.FAILED, run
     return str(run.message).partition("<")[2].rpartition(">")[0]
 
@@ -104,7 +104,7 @@ async def test_raw_data_that_is_no_list_of_rows_fails_its_item(shop: Shop, value
     step = older(operation="update", rawData=True, range="A1:B2")
     steps = chain(code("Items", f"return [{{json: {{data: {value}}}}}]"), step)
     bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
-    run = await shop.drained(await automated(shop, steps, bindings=bindings))
+    run = await shop.run_and_drain(await automated(shop, steps, bindings=bindings))
     assert run.status is RunStatus.FAILED
     assert "“data” is not a list of rows" in str(run.message)
 

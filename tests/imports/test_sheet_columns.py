@@ -82,7 +82,7 @@ async def test_fields_without_a_column_stop_the_step_when_it_says_so(shop: Shop)
     """n8n, Append Row, Handling extra fields in input: Error; items that fit do not"""
     holds(shop, STARTED)
     step = sheet("append", columns=AUTO, **choice("error"))
-    run = await shop.drained(await set_up(shop, TWO, step), Mode.LIVE)
+    run = await shop.run_and_drain(await set_up(shop, TWO, step), Mode.LIVE)
     assert run.status is RunStatus.FAILED
     assert "“Colour”" in (run.message or "")
     assert rows_of(shop) == STARTED

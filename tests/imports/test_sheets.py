@@ -38,7 +38,7 @@ async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
     bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
     automation = await automated(shop, chain(code("Items", items), step), bindings=bindings)
     before = rows_of(shop)
-    tried = await shop.drained(automation, Mode.TEST)
+    tried = await shop.run_and_drain(automation, Mode.TEST)
     assert tried.status is RunStatus.SUCCEEDED, tried
     run = await shop.waiting(automation)
     assert rows_of(shop) == before

@@ -43,7 +43,9 @@ async def read(standing: Standing, displayed: str, **parameters: Any) -> Any:
     """What a step that reads hands on."""
     export = chain(node("Told", "shopify", 1, {"operation": "getAll", **parameters}), see(displayed))
     integration = standing.shop.connections["shopify"].integration_id
-    run = await standing.shop.drained(await automated(standing.shop, export, integration_id=integration))
+    run = await standing.shop.run_and_drain(
+        await automated(standing.shop, export, integration_id=integration)
+    )
     return await seen_by(standing, run)
 
 

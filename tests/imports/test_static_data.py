@@ -38,7 +38,7 @@ async def test_what_a_script_keeps_is_there_in_the_next_run(shop: Shop) -> None:
     each = "const own = $getWorkflowStaticData('node'); own.seen = [...(own.seen ?? []), $json.n]; return [];"
     automation = await automated(shop, chain(COUNT, code("See", each)))
     for _ in range(3):
-        assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+        assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
     assert await stored(shop, automation) == {"global": {"n": 3}, "node:See": {"seen": [1, 2, 3]}}
     row = await shop.read(partial(rows.get, org=automation.org, automation=automation.id))
     assert row is not None
@@ -51,8 +51,8 @@ async def test_older_code_steps_keep_values_too(shop: Shop, kind: str, result: s
     """Under the name without a dollar, once for each item where they run so."""
     script = f"const s = getWorkflowStaticData('global'); s.n = (s.n || 0) + 1; return {result};"
     automation = await automated(shop, chain(node("Old", kind, 1, {"functionCode": script})))
-    await shop.drained(automation)
-    await shop.drained(automation)
+    await shop.run_and_drain(automation)
+    await shop.run_and_drain(automation)
     assert await stored(shop, automation) == {"global": {"n": 2}}
 
 
@@ -60,11 +60,11 @@ async def test_a_test_run_reads_what_is_stored_and_keeps_nothing(shop: Shop) -> 
     """Its own steps see what it changed itself."""
     check = "if ($json.n !== 2 || $getWorkflowStaticData('global').n !== 2) throw new Error('no'); return [];"
     automation = await automated(shop, chain(COUNT, code("Check", check)))
-    first = await shop.drained(automation)
+    first = await shop.run_and_drain(automation)
     assert first.status is RunStatus.FAILED  # counts from 0, so there is 1
     assert await stored(shop, automation) == {}
     await _store(shop, automation, {"global": {"n": 1}})
-    assert (await shop.drained(automation, Mode.TEST)).status is RunStatus.SUCCEEDED
+    assert (await shop.run_and_drain(automation, Mode.TEST)).status is RunStatus.SUCCEEDED
     assert await stored(shop, automation) == {"global": {"n": 1}}
 
 
@@ -86,12 +86,12 @@ async def test_a_run_that_fails_keeps_nothing(shop: Shop) -> None:
     """Not even what its first steps changed; a step whose failure is tolerated keeps what it changed."""
     stop = node("Stop", "stopAndError", 1, {"errorMessage": "No"})
     automation = await automated(shop, chain(COUNT, stop))
-    assert (await shop.drained(automation)).status is RunStatus.FAILED
+    assert (await shop.run_and_drain(automation)).status is RunStatus.FAILED
     assert await stored(shop, automation) == {}
     text = "$getWorkflowStaticData('global').n = 1; throw new Error('No');"
     tolerated = code("Tolerated", text) | {"onError": "continueRegularOutput"}
     automation = await automated(shop, chain(tolerated, name="Another"))
-    assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
     assert await stored(shop, automation) == {"global": {"n": 1}}
 
 
@@ -115,10 +115,10 @@ async def test_an_automation_keeps_a_mebibyte_and_no_more(shop: Shop) -> None:
     most = MAX_BYTES - len('{"a":""}')
     fill = code("Fill", f"$getWorkflowStaticData('global').a = 'x'.repeat({most}); return [{{json: {{}}}}];")
     automation = await automated(shop, chain(fill))
-    assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
     beyond = code("Beyond", f"$getWorkflowStaticData('node').a = 'x'.repeat({most} + 1); return [];")
     automation = await automated(shop, chain(beyond, name="Beyond"))
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.FAILED
     assert "1 MiB" in str((await shop.steps(run))[-1]["message"])
     assert await stored(shop, automation) == {}
@@ -128,8 +128,8 @@ async def test_an_automation_keeps_a_mebibyte_and_no_more(shop: Shop) -> None:
 async def test_a_called_workflow_in_its_step_starts_with_nothing_and_keeps_nothing(shop: Shop) -> None:
     """As in n8n, which has nowhere to keep it; the caller's own data is out of its reach."""
     automation = await automated(shop, chain(COUNT, calling([COUNT])))
-    await shop.drained(automation)
-    assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    await shop.run_and_drain(automation)
+    assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
     assert await stored(shop, automation) == {"global": {"n": 2}}
 
 
@@ -143,7 +143,7 @@ async def test_a_called_workflow_in_its_step_starts_with_nothing_and_keeps_nothi
 )
 async def test_what_cannot_be_kept_fails_the_step(shop: Shop, text: str, words: str) -> None:
     """A kind that n8n does not have, and an object that holds itself."""
-    run = await shop.drained(await automated(shop, chain(code("Bad", text))))
+    run = await shop.run_and_drain(await automated(shop, chain(code("Bad", text))))
     assert run.status is RunStatus.FAILED
     assert words in str((await shop.steps(run))[-1]["message"])
 
@@ -154,7 +154,7 @@ async def test_values_are_kept_as_json_has_them(shop: Shop) -> None:
     values = "{a: 1, b: null, c: new Date(0), d: '\\ud800', e: undefined, f: {g: [1.5, 'ä']}}"
     first = f"const s = $getWorkflowStaticData('global'); Object.assign(s, {values}); return [];"
     automation = await automated(shop, chain(code("Set", first)))
-    assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
     expected = {"a": 1, "b": None, "c": "1970-01-01T00:00:00.000Z", "d": "\ufffd", "f": {"g": [1.5, "ä"]}}
     assert json.dumps(await stored(shop, automation)) == json.dumps({"global": expected})
 
@@ -162,7 +162,7 @@ async def test_values_are_kept_as_json_has_them(shop: Shop) -> None:
 async def test_a_rotation_seals_static_data_under_the_new_data_key(shop: Shop) -> None:
     """Each once, and it opens with the new key."""
     automation = await automated(shop, chain(COUNT))
-    await shop.drained(automation)
+    await shop.run_and_drain(automation)
     org, masters = automation.org, shop.service.worker_context.vault.masters
     number = await shop.write(partial(rotation.new_key, org=org, masters=masters))
     assert number is not None

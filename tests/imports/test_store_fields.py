@@ -118,7 +118,7 @@ async def test_objects_are_read_by_the_filters_of_the_step(
     before = shop.world.state.ledger.last_seq
     step = node("Store", "wooCommerce", 1, {"operation": "getAll", "limit": 1, **parameters})
     integration = shop.connections["woocommerce"].integration_id
-    run = await shop.drained(await automated(shop, chain(step), integration_id=integration))
+    run = await shop.run_and_drain(await automated(shop, chain(step), integration_id=integration))
     assert run.status is RunStatus.SUCCEEDED, run
     paths = f"/wc/v3/{parameters['resource']}s"
     entries = [

@@ -76,7 +76,7 @@ async def test_the_shortest_and_the_longest_approval_are_told_of_in_time(
         await shop.pass_time(seconds=1)
         percents.append(percent)
         assert [row["facts"].get("percent") for row in await told(shop)] == percents
-    [task] = [task for task in worker.periodic_tasks(await shop.hired()) if task.name == "warn"]
+    [task] = [task for task in worker.periodic_tasks(await shop.registered_worker()) if task.name == "warn"]
     assert task.every <= timedelta(seconds=30)
     await shop.service.close()
 
@@ -162,7 +162,7 @@ async def test_a_run_that_no_worker_started_is_told_of(shop: Shop) -> None:
     """It expired as `not_started`."""
     await shop.run_now(await shop.hiding())
     await shop.clock.advance(timedelta(hours=25).total_seconds())
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     await worker.expire_unstarted(hired)
     [row] = await told(shop)
     assert (row["topic"], row["facts"]["code"]) == (Topic.RUN_FAILED, "not_started")

@@ -1,4 +1,4 @@
-"""Whether a run's numbers, its text and its recorded changes say the same."""
+"""Checks that a run's counts, its summary text and its recorded changes agree."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ OF_WRITES = ("applied", "sent", "declined", "conflicts", "failed", "unknown", "p
 
 
 def assert_agrees(run: Run, changes: Sequence[Change], *, sends: bool = False) -> None:
-    """The counts are those of the changes, and every number of the text that tells of them is too."""
+    """Asserts that the summary's counts match the changes, and the numbers in its text the counts."""
     assert run.summary is not None, run
     counts: Any = run.summary["counts"]
     tally = Counter(change.outcome for change in changes)

@@ -1,4 +1,4 @@
-"""A shop for each test of runs, everything connected, once on each engine."""
+"""The fixtures of the run tests: a connected shop, once on each engine."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service beside the pretend shop."""
+    """Provides a running service with the fake shop, spreadsheet and channel connected."""
     opened = await open_shop(database_url, clock, tmp_path)
     await connect_all(opened)
     yield opened

@@ -1,4 +1,4 @@
-"""A whole service in process beside the pretend shop: connect, set up, run, approve, look at the ledger."""
+"""Runs a whole service in process against the fake platforms: connect, set up, run, approve, inspect."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ BY_HAND = {"cadence": "manual"}
 
 @dataclass
 class Shop:
-    """One organisation with the pretend shop, sheet and channel connected, and short ways to a state."""
+    """One organization with the fake shop, spreadsheet and channel connected, and test helpers."""
 
     service: app.Wired
     clock: FakeClock
@@ -61,15 +61,15 @@ class Shop:
 
     @property
     def engine(self) -> Engine:
-        """The service's database."""
+        """Returns the service's database engine."""
         return self.service.engine
 
     async def write(self, act: Callable[[Tx], Awaitable[T]]) -> T:
-        """One transaction of the organisation."""
+        """Runs `act` in one write transaction of the organization."""
         return await self.engine.write(self.clock.now(), act, org=self.owner.org)
 
     async def read(self, act: Callable[[Tx], Awaitable[T]]) -> T:
-        """One read of the organisation."""
+        """Runs `act` in one read transaction of the organization."""
         return await self.engine.read(self.clock.now(), act, org=self.owner.org)
 
     async def connect(self, kind: str, settings: Mapping[str, Any]) -> Connection:
@@ -86,7 +86,7 @@ class Shop:
     async def set_up(
         self, template: str, inputs: Mapping[str, Any], schedule: Mapping[str, Any] = BY_HAND
     ) -> Automation:
-        """An automation of a template on the shop."""
+        """Creates an automation of a template for the shop."""
         ask = CreateCommand(
             template_id=template,
             name=template,
@@ -100,17 +100,17 @@ class Shop:
         ).automation
 
     async def hiding(self, **inputs: Any) -> Automation:
-        """The automation that hides what is sold out."""
+        """Creates the automation that hides sold-out products."""
         return await self.set_up("hide-out-of-stock-products", inputs)
 
     async def pricing(self, **inputs: Any) -> Automation:
-        """The automation that takes prices from the sheet."""
+        """Creates the automation that takes prices from the spreadsheet."""
         sheet = {"integration_id": self.connections["spreadsheet"].integration_id, "tab": "Prices"}
         request_body = {"sheet": sheet, "sku_column": "SKU", "price_column": "Price", **inputs}
         return await self.set_up("price-update-from-spreadsheet", request_body)
 
     async def alerting(self, **inputs: Any) -> Automation:
-        """The automation that tells the channel what is low."""
+        """Creates the automation that reports low stock to the channel."""
         channel = {"integration_id": self.connections["teams"].integration_id}
         return await self.set_up("low-stock-alert", {"threshold": 5, "teams": channel, **inputs})
 
@@ -123,7 +123,7 @@ class Shop:
         max_waiting: int = 1000,
         actor: Actor | None = None,
     ) -> StartedRun:
-        """What run now answers."""
+        """Calls "run now" and returns its result."""
         self.keys += 1
         ask = RunNow(automation.id, key or f"key-{self.keys}", mode)
         return await start.start(
@@ -136,22 +136,22 @@ class Shop:
         )
 
     async def run_now(self, automation: Automation, mode: Mode = Mode.LIVE, key: str | None = None) -> Run:
-        """A run by hand."""
+        """Starts a run by hand and returns it."""
         return (await self.started(automation, mode, key=key)).run
 
     async def cancel(self, run: Run) -> Run:
-        """The owner cancels a run."""
+        """Cancels a run as the owner."""
         return await self.write(partial(cancel.cancel, actor=self.owner, run=run.id))
 
-    async def hired(self) -> Worker:
-        """This process's worker, its lease fresh."""
+    async def registered_worker(self) -> Worker:
+        """Returns this process's worker, registered if need be, with a renewed lease."""
         if self.worker is None:
             self.worker = await self.another_worker()
         await worker.heartbeat(self.worker)
         return self.worker
 
     async def another_worker(self) -> Worker:
-        """A worker of the present process."""
+        """Registers one more worker of this process."""
         return await worker.register(
             self.service.worker_context,
             self.service.hints,
@@ -160,22 +160,22 @@ class Shop:
         )
 
     async def claimed(self, free: int = 9) -> dict[RunId, Lease]:
-        """The leases of ready runs that this process's worker claims, by run."""
-        ctx, hired = self.service.worker_context, await self.hired()
+        """Claims up to `free` ready runs with this process's worker; returns the leases by run."""
+        ctx, hired = self.service.worker_context, await self.registered_worker()
         leases = await claim.claim(ctx.engine, ctx.clock.now(), hired.id, free=free, full=())
         return {lease.run: lease for lease in leases}
 
     async def begun(self, lease: Lease) -> ClaimedRun | None:
-        """A claimed run, started; None when it ended at its start."""
+        """Starts a claimed run; returns None if it ended at its start."""
         ctx = self.service.worker_context
         return await claim.start_claimed(ctx.engine, ctx.clock.now(), lease, ctx.automation_rules)
 
     async def drain(self) -> None:
-        """Everything that can go on now goes on to its end, to a person or to sleep.
+        """Runs everything that is ready until it ends, waits for a person or sleeps.
 
-        Short waits within a step pass on the clock, with heartbeats.
+        Advances the clock for short waits within a step and sends heartbeats meanwhile.
         """
-        hired = await self.hired()
+        hired = await self.registered_worker()
         going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
         try:
             while not going.done():
@@ -192,12 +192,12 @@ class Shop:
                 await asyncio.gather(going, return_exceptions=True)
 
     async def pass_time(self, **time: float) -> None:
-        """The clock goes on, with nothing but heartbeats happening; then everything that can go on does."""
+        """Advances the clock with heartbeats only, then runs everything that is ready."""
         await self.clock.advance(timedelta(**time).total_seconds())
         await self.drain()
 
     async def until_settled(self, run: Run, minutes: int = 60) -> Run:
-        """The run once it has ended or waits for a person, time passing as it needs."""
+        """Advances the clock until the run has ended or waits for approval, and returns it."""
         await self.drain()
         latest = self.clock.now() + timedelta(minutes=minutes)
         while self.clock.now() < latest:
@@ -205,12 +205,12 @@ class Shop:
             if fresh.status in TERMINAL or fresh.status is RunStatus.WAITING_APPROVAL:
                 return fresh
             await self.clock.advance(max(60.0, await self._seconds_asleep(run)))
-            await worker.recover_dead_workers(await self.hired())
+            await worker.recover_dead_workers(await self.registered_worker())
             await self.drain()
         raise AssertionError(f"run {run.id} does not end: {await self.run(run)}")
 
     async def _seconds_asleep(self, run: Run) -> float:
-        """How long the run sleeps from now on; 0 unless it sleeps."""
+        """Returns how long the run still sleeps; 0 if it does not sleep."""
         query = "SELECT wake_at FROM runs WHERE org_id = :org AND id = :run AND queue = 'sleeping'"
 
         async def wake_at(tx: Tx) -> list[Any]:
@@ -220,33 +220,33 @@ class Shop:
         return rows[0]["wake_at"] / 1000 - self.clock.now().timestamp() if rows else 0.0
 
     async def restart(self) -> None:
-        """The process is gone and another serves the same database; its lease ends before anything else."""
+        """Replaces the process by another on the same database, after the old worker's lease has ended."""
         await self.service.close()
         self.worker = None
-        self.service = await _built(self.environ, self.clock, self.world)
+        self.service = await _build_service(self.environ, self.clock, self.world)
         await self.clock.advance(self.service.worker_context.worker_rules.lease.total_seconds() + 1)
 
     async def run(self, run: Run) -> Run:
-        """The run as it now is."""
+        """Reads the run again."""
         return await self.read(partial(runs.get, org=self.owner.org, run=run.id))
 
-    async def drained(self, automation: Automation, mode: Mode = Mode.LIVE) -> Run:
-        """A run by hand, taken as far as it goes."""
+    async def run_and_drain(self, automation: Automation, mode: Mode = Mode.LIVE) -> Run:
+        """Starts a run by hand, drains the worker and returns the run as it then is."""
         run = await self.run_now(automation, mode)
         await self.drain()
         return await self.run(run)
 
     async def steps(self, run: Run) -> list[dict[str, Any]]:
-        """The run's rows as answered, without their changes."""
+        """Returns the run's step rows as the API answers them, without their changes."""
         rows = await self.read(partial(steps.rows_of, org=self.owner.org, run=run.id))
         return [msgspec.json.decode(wire) for _, wire in rows]
 
     async def changes(self, run: Run) -> list[Change]:
-        """The run's changes in order."""
+        """Returns the run's changes in order."""
         return await self.read(partial(changes.of_run, org=self.owner.org, run=run.id))
 
     async def approval(self, run: Run) -> Approval:
-        """The approval the run waits for, or last waited for."""
+        """Returns the run's current or latest approval."""
         fresh = await self.run(run)
         assert fresh.approval_id is not None
         return await self.read(partial(approvals.get, org=self.owner.org, approval=fresh.approval_id))
@@ -260,7 +260,7 @@ class Shop:
         not_starter: bool = False,
         write_now: bool = False,
     ) -> DecidedApproval:
-        """The owner approves all but what is left out."""
+        """Approves the run's changes except those in `leave_out`, as the owner unless `by` says otherwise."""
         asked_approval = await self.approval(run)
         left_out = [change.id for change in leave_out]
         ask = ApproveCommand(
@@ -276,20 +276,20 @@ class Shop:
     async def reject(
         self, run: Run, *, by: Actor | None = None, not_starter: bool = False
     ) -> DecidedApproval:
-        """The owner rejects all."""
+        """Rejects all of the run's changes."""
         asked_approval = await self.approval(run)
         ask = RejectCommand(asked_approval.id, asked_approval.version, "No")
         verb = partial(approval.reject, actor=by or self.owner, command=ask, not_starter=not_starter)
         return await self.write(verb)
 
     async def waiting(self, automation: Automation) -> Run:
-        """A run of the automation that waits for approval."""
-        run = await self.drained(automation)
+        """Starts a run and asserts that it waits for approval."""
+        run = await self.run_and_drain(automation)
         assert run.status is RunStatus.WAITING_APPROVAL, run
         return run
 
-    async def connection_is(self, kind: str, state: ConnectionState) -> None:
-        """The account works, or not any more."""
+    async def set_connection_state(self, kind: str, state: ConnectionState) -> None:
+        """Sets the state of a connection."""
         integration = self.connections[kind].integration_id
 
         async def change(tx: Tx) -> None:
@@ -301,7 +301,7 @@ class Shop:
         await self.write(change)
 
     async def tamper(self, sql: str, **args: object) -> int:
-        """Writes into the organisation's rows past every verb; the number of rows touched."""
+        """Executes SQL on the organization's rows, past every command; returns the number of rows changed."""
 
         async def act(tx: Tx) -> int:
             return await tx.execute(sql, {"org": self.owner.org, **args})
@@ -309,27 +309,30 @@ class Shop:
         return await self.write(act)
 
     async def ledger(self, run: Run) -> list[Effect]:
-        """What was done about the run's changes, as kept."""
+        """Returns the write ledger's entries for the run's changes."""
         return await self.read(partial(write_ledger.of_run, org=self.owner.org, run=run.id))
 
     async def remembered(self, run: Run, space: str) -> dict[str, JsonValue]:
-        """What the run's automation remembers in a space."""
+        """Returns what the run's automation has stored in a memory space."""
         look = partial(memory.of_space, org=self.owner.org, automation=run.automation_id, space=space)
         return await self.read(look)
 
     def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
-        """The outside world goes wrong: `method` and `path` say for which requests.
+        """Makes the fake platforms fail the requests that match `method` and `path`.
 
         See docs/design/fake-platforms.md#control.
         """
         self.world.state.faults.make({"kind": kind, "method": method, "path": path, **more})
 
     def writes(self) -> list[dict[str, Any]]:
-        """Every write request the outside world saw since all was connected (a check probes for rights)."""
+        """Returns the write requests received since the accounts were connected.
+
+        Connecting sends probing writes itself; they are left out.
+        """
         return [entry for entry in self.world.state.ledger.writes() if entry["seq"] > self.connected_at]
 
     def applied(self) -> list[dict[str, Any]]:
-        """Those that changed something."""
+        """Returns the write requests that changed something."""
         return [entry for entry in self.writes() if entry["applied"]]
 
 
@@ -342,9 +345,10 @@ async def open_shop(
     around: Callable[[FakePlatforms], None] | None = None,
     **settings: str,
 ) -> Shop:
-    """The service, its organisation and owner; nothing is connected yet. `serve`: it holds the file.
+    """Builds the service with an organization and its owner; nothing is connected yet.
 
-    `around` puts more beside the pretend world before anything is built.
+    `serve` makes the process hold the database file. `around` may change the fake platforms before the
+    service is built.
     """
     world = create(1, f"http://{HOST}", clock.now, sleep=clock.sleep)
     if around is not None:
@@ -362,23 +366,23 @@ async def open_shop(
         "STEWARD_SPREAD_MAX": "0",
         **settings,
     }
-    service = await _built(environ, clock, world, serve=serve)
+    service = await _build_service(environ, clock, world, serve=serve)
 
-    owner = await service.engine.write(clock.now(), partial(_found, name="test"))
+    owner = await service.engine.write(clock.now(), partial(_insert_organization, name="test"))
     return Shop(service, clock, world, owner, environ)
 
 
 async def neighbour(shop: Shop) -> Shop:
-    """Another organisation of the same service, with its own connections to the same outside world."""
-    owner = await shop.engine.write(shop.clock.now(), partial(_found, name="neighbour"))
+    """Adds another organization to the same service, with its own connections to the same platforms."""
+    owner = await shop.engine.write(shop.clock.now(), partial(_insert_organization, name="neighbour"))
     new_shop = Shop(shop.service, shop.clock, shop.world, owner, shop.environ)
     await connect_all(new_shop)
     shop.connected_at = new_shop.connected_at
     return new_shop
 
 
-async def _found(tx: Tx, name: str) -> Actor:
-    """An organisation and its owner."""
+async def _insert_organization(tx: Tx, name: str) -> Actor:
+    """Inserts an organization and its owner."""
     org = await organizations.enlist(tx, name, name)
     assert org is not None
     await tx.set_tenant([org])
@@ -396,7 +400,7 @@ async def _found(tx: Tx, name: str) -> Actor:
     return Actor(org, PersonId(person), scopes, Via.UI, None, Role.OWNER, "0" * 64)
 
 
-async def _built(
+async def _build_service(
     environ: Mapping[str, str], clock: FakeClock, world: FakePlatforms, *, serve: bool = False
 ) -> app.Wired:
     return await app.build(
@@ -410,7 +414,7 @@ async def _built(
 
 
 async def connect_all(shop: Shop) -> None:
-    """Connects the pretend shop, sheet and channel."""
+    """Connects the fake shop, spreadsheet and channel."""
     sandbox = shop.world.described()
     woo, sheet = sandbox["woocommerce"], sandbox["spreadsheet"]
     keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}

@@ -1,4 +1,4 @@
-"""Every way a write can go wrong, and what the run then does and says.
+"""Tests every way a write can go wrong: what the run does then and what it reports.
 
 See docs/design/writes.md#two-tables.
 """
@@ -21,21 +21,21 @@ BATCH = "**/batch"
 
 
 def counts_of(run: Run) -> dict[str, int]:
-    """The counts of the run's summary that are not 0."""
+    """Returns the non-zero counts of the run's summary."""
     assert run.summary is not None
     counts: Any = run.summary["counts"]
     return {name: number for name, number in counts.items() if number}
 
 
 async def approved(shop: Shop) -> tuple[Run, list[Change]]:
-    """A price run whose 10 changes are approved and not yet applied."""
+    """Returns a price run with 10 approved changes that are not yet applied, and the changes."""
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     return run, await shop.changes(run)
 
 
 def once_each(shop: Shop) -> None:
-    """No two applied entries share a key, and none touches an object twice.
+    """Asserts that no two applied writes share an idempotency key or set the same fields of an object.
 
     See docs/design/fake-platforms.md#control.
     """
@@ -50,7 +50,7 @@ def once_each(shop: Shop) -> None:
 
 
 def product_of(shop: Shop, change: Change) -> Any:
-    """The product or variation in the pretend shop that a change is about."""
+    """Returns the fake shop's row of the product or variation that a change is about."""
     number = int(change.proposal.parts[0].target.rpartition("/")[2])
     rows = [*shop.world.state.shop.products.values(), *shop.world.state.shop.variations.values()]
     [row] = [row for row in rows if row["id"] == number]
@@ -58,7 +58,10 @@ def product_of(shop: Shop, change: Change) -> Any:
 
 
 async def test_what_was_changed_meanwhile_is_left_alone(shop: Shop) -> None:
-    """Neither before nor after → conflict, not written. See docs/design/security.md#promises."""
+    """A change whose object has neither the old nor the new value is a conflict and is not written.
+
+    See docs/design/security.md#promises.
+    """
     run, changes = await approved(shop)
     product_of(shop, changes[1])["regular_price"] = "77.70"
     await shop.drain()
@@ -72,7 +75,10 @@ async def test_what_was_changed_meanwhile_is_left_alone(shop: Shop) -> None:
 
 
 async def test_what_is_so_already_is_not_written(shop: Shop) -> None:
-    """= after → unchanged, no call. See docs/design/writes.md#protocol-of-one-write."""
+    """A change whose object already has the new value is `unchanged` and causes no write.
+
+    See docs/design/writes.md#protocol-of-one-write.
+    """
     run, changes = await approved(shop)
     after: Any = changes[0].proposal.parts[0].after
     product_of(shop, changes[0])["regular_price"] = after["regular_price"]
@@ -84,7 +90,10 @@ async def test_what_is_so_already_is_not_written(shop: Shop) -> None:
 
 
 async def test_a_run_whose_changes_all_conflict_has_failed(shop: Shop) -> None:
-    """all_conflicted. See docs/design/api/runs.md#states."""
+    """A run in which every change conflicts fails with `all_conflicted` and writes nothing.
+
+    See docs/design/api/runs.md#states.
+    """
     run, changes = await approved(shop)
     for change in changes:
         product_of(shop, change)["regular_price"] = "1.23"
@@ -96,7 +105,10 @@ async def test_a_run_whose_changes_all_conflict_has_failed(shop: Shop) -> None:
 
 
 async def test_what_is_gone_is_a_conflict(shop: Shop) -> None:
-    """Gone. See docs/design/connectors.md#errors."""
+    """A change to a product that was deleted meanwhile is a conflict; the run succeeds.
+
+    See docs/design/connectors.md#errors.
+    """
     run, changes = await approved(shop)
     number = int(changes[1].proposal.parts[0].target)
     del shop.world.state.shop.products[number]
@@ -106,7 +118,7 @@ async def test_what_is_gone_is_a_conflict(shop: Shop) -> None:
 
 
 async def test_what_the_shop_refuses_has_failed(shop: Shop) -> None:
-    """4xx with a body that says not processed → refused; some_changes_failed.
+    """A 4xx answer marks the write as refused, and the run fails with `some_changes_failed`.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/api/runs.md#states.
     """
@@ -122,7 +134,7 @@ async def test_what_the_shop_refuses_has_failed(shop: Shop) -> None:
 
 
 async def test_a_short_wait_is_waited_for_in_hand(shop: Shop) -> None:
-    """A wait of at most 2 s stays in memory; 429 is not sent.
+    """A wait of at most 2 s after a 429 is spent in memory; the throttled call counts as not sent.
 
     See docs/design/runs.md#claim and docs/design/writes.md#protocol-of-one-write.
     """
@@ -138,7 +150,7 @@ async def test_a_short_wait_is_waited_for_in_hand(shop: Shop) -> None:
 
 
 async def test_a_long_wait_sleeps_the_run_and_holds_its_lane(shop: Shop) -> None:
-    """A wait > 2 s sleeps the run.
+    """A wait of over 2 s puts the run to sleep, and the next run of the automation stays queued.
 
     See docs/design/runs.md#claim and docs/design/writes.md#protocol-of-one-write.
     """
@@ -160,7 +172,10 @@ async def test_a_long_wait_sleeps_the_run_and_holds_its_lane(shop: Shop) -> None
 
 
 async def test_a_shop_that_never_has_time_is_asked_five_times(shop: Shop) -> None:
-    """Attempt + 1, at most 5. See docs/design/writes.md#protocol-of-one-write."""
+    """A write that is throttled every time is tried five times, then fails.
+
+    See docs/design/writes.md#protocol-of-one-write.
+    """
     run, _ = await approved(shop)
     shop.fault("throttle", "POST", BATCH, retry_after=300, count=-1)
     ended = await shop.until_settled(run, minutes=240)
@@ -173,7 +188,7 @@ async def test_a_shop_that_never_has_time_is_asked_five_times(shop: Shop) -> Non
 
 
 async def test_a_key_that_no_longer_opens_is_not_tried_for_each_object(shop: Shop) -> None:
-    """Read in one page, all objects fail by the one answer that tells of the key; nothing is sent"""
+    """One 401 to the page that reads all objects again fails them all; nothing more is sent."""
     run, _ = await approved(shop)
     refusal = {"code": "woocommerce_rest_cannot_view", "message": "No.", "data": {"status": 401}}
     for path in ("**/products", "**/variations"):
@@ -189,7 +204,7 @@ async def test_a_key_that_no_longer_opens_is_not_tried_for_each_object(shop: Sho
 
 
 async def test_a_shop_that_stays_away_is_not_waited_for_with_each_object(shop: Shop) -> None:
-    """Pages of 10, 5, 2 and three of one object fail to be read; then all the rest fails, unsent."""
+    """After at most six failed reads of shrinking pages all other changes fail without a call."""
     run, _ = await approved(shop)
     for path in ("**/products", "**/variations"):
         shop.fault("status", "GET", path, status=503, count=-1)
@@ -206,7 +221,7 @@ async def test_a_shop_that_stays_away_is_not_waited_for_with_each_object(shop: S
 
 @pytest.mark.parametrize("kind", ["status", "status_after", "drop_before", "drop_after"])
 async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, kind: str) -> None:
-    """Read back after the quiet time.
+    """A write without an answer is read back after the quiet time and sent again only if it had no effect.
 
     See docs/design/writes.md#idempotency-classes and docs/design/security.md#promises.
     """
@@ -236,7 +251,7 @@ async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, ki
 
 
 async def test_every_answer_lost_still_writes_everything_once(shop: Shop) -> None:
-    """issue bar: the same with the answer of a write lost"""
+    """Every change is applied exactly once even if the answer to every write is lost."""
     run, _ = await approved(shop)
     shop.fault("drop_after", "POST", BATCH, count=-1)
     ended = await shop.until_settled(run, minutes=120)
@@ -246,7 +261,7 @@ async def test_every_answer_lost_still_writes_everything_once(shop: Shop) -> Non
 
 
 async def test_a_product_is_marked_and_hidden_although_each_answer_is_lost(shop: Shop) -> None:
-    """Settling goes by part, and a part follows only one that went well.
+    """Parts of a change are settled one by one, and a part follows only a part that succeeded.
 
     See docs/design/writes.md#two-tables.
     """
@@ -264,7 +279,10 @@ async def test_a_product_is_marked_and_hidden_although_each_answer_is_lost(shop:
 
 
 async def test_what_somebody_changed_while_it_was_unknown_is_a_conflict(shop: Shop) -> None:
-    """Read back, neither before nor after → conflict. See docs/design/writes.md#idempotency-classes."""
+    """An unknown write whose object then has another value is a conflict; that value stays.
+
+    See docs/design/writes.md#idempotency-classes.
+    """
     run, changes = await approved(shop)
     shop.fault("drop_before", "POST", BATCH)
     await shop.drain()
@@ -280,12 +298,12 @@ async def test_what_somebody_changed_while_it_was_unknown_is_a_conflict(shop: Sh
 async def test_a_message_whose_answer_was_lost_stays_unknown_and_is_not_repeated(
     shop: Shop, kind: str
 ) -> None:
-    """At most once; outcome_unknown.
+    """A message without an answer stays unknown and is not repeated; the run fails.
 
     See docs/design/writes.md#idempotency-classes and docs/design/api/runs.md#states.
     """
     shop.fault(kind, "POST", "/teams/**", **({"status": 502} if kind == "status" else {}))
-    run = await shop.drained(await shop.alerting())
+    run = await shop.run_and_drain(await shop.alerting())
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "outcome_unknown")
     assert [change.outcome for change in await shop.changes(run)] == [Outcome.UNKNOWN]
@@ -296,17 +314,20 @@ async def test_a_message_whose_answer_was_lost_stays_unknown_and_is_not_repeated
 
 
 async def test_a_message_that_was_refused_has_failed(shop: Shop) -> None:
-    """connectors: 4xx of a channel is a refusal"""
+    """A 4xx answer of the channel fails the message and the run."""
     shop.fault("status", "POST", "/teams/**", status=400)
-    ended = await shop.drained(await shop.alerting())
+    ended = await shop.run_and_drain(await shop.alerting())
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
     assert [change.outcome for change in await shop.changes(ended)] == [Outcome.FAILED]
 
 
 async def test_a_message_that_could_not_be_handed_over_yet_goes_later_once(shop: Shop) -> None:
-    """429 is not sent, also for what cannot be read back. See docs/design/writes.md#protocol-of-one-write."""
+    """A message answered with 429 was not sent; it is sent later, once.
+
+    See docs/design/writes.md#protocol-of-one-write.
+    """
     shop.fault("throttle", "POST", "/teams/**", retry_after=90)
-    run = await shop.drained(await shop.alerting())
+    run = await shop.run_and_drain(await shop.alerting())
     assert run.status is RunStatus.RUNNING
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED
@@ -315,16 +336,16 @@ async def test_a_message_that_could_not_be_handed_over_yet_goes_later_once(shop:
 
 
 async def test_a_store_disconnected_while_it_is_written_to_fails_the_rest(shop: Shop) -> None:
-    """some_changes_failed, with the reason on each; it is no defect of ours.
+    """The changes left when the store is disconnected fail, each with the reason.
 
     See docs/design/api/runs.md#states.
     """
     run, _ = await approved(shop)
     shop.fault("throttle", "POST", BATCH, retry_after=2, skip=1)
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
     await shop.clock.until_sleeping()
-    await shop.connection_is("woocommerce", ConnectionState.DISCONNECTED)
+    await shop.set_connection_state("woocommerce", ConnectionState.DISCONNECTED)
     await shop.clock.advance(2)
     await going
     ended = await shop.run(run)
@@ -337,9 +358,9 @@ async def test_a_store_disconnected_while_it_is_written_to_fails_the_rest(shop: 
 
 
 async def test_a_store_that_is_disconnected_before_the_decision_changes_nothing(shop: Shop) -> None:
-    """connections.opening: a connection that was disconnected since is not opened"""
+    """A run whose store is disconnected before it applies fails, and its changes are cancelled."""
     run, _ = await approved(shop)
-    await shop.connection_is("woocommerce", ConnectionState.DISCONNECTED)
+    await shop.set_connection_state("woocommerce", ConnectionState.DISCONNECTED)
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "step_failed")
@@ -351,11 +372,11 @@ async def test_a_store_that_is_disconnected_before_the_decision_changes_nothing(
 
 
 async def test_no_write_is_sent_without_its_key(shop: Shop) -> None:
-    """Every outbound write carries Idempotency-Key. See docs/design/fake-platforms.md#control."""
+    """Every write carries an Idempotency-Key of its own. See docs/design/fake-platforms.md#control."""
     run = await shop.waiting(await shop.hiding(threshold=5))
     await shop.approve(run)
     await shop.drain()
-    await shop.drained(await shop.alerting())
+    await shop.run_and_drain(await shop.alerting())
     keys = [entry["idempotency_key"] for entry in shop.writes()]
     assert None not in keys
     assert len(set(keys)) == len(keys)

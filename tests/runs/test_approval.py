@@ -1,4 +1,4 @@
-"""A person's decision: bound to one set of changes, made once, kept.
+"""Tests approvals: each is bound to one set of changes, decided once and kept.
 
 See docs/design/approvals.md#decisions and docs/design/api/approvals.md#states.
 """
@@ -27,12 +27,12 @@ HOURS = 72
 
 
 def somebody_else(shop: Shop) -> Actor:
-    """An approver who did not start the run."""
+    """Returns an approver who did not start the run."""
     return replace(shop.owner, person=PersonId(shop.owner.person + 1), role=Role.APPROVER)
 
 
 async def test_an_approval_tells_what_is_asked(shop: Shop) -> None:
-    """See docs/design/api/approvals.md#approval."""
+    """A new approval has counts and the run's expiry time. See docs/design/api/approvals.md#approval."""
     run = await shop.waiting(await shop.pricing())
     approval = await shop.approval(run)
     assert (approval.status, approval.version, approval.round) == (ApprovalStatus.PENDING, 1, 1)
@@ -45,7 +45,10 @@ async def test_an_approval_tells_what_is_asked(shop: Shop) -> None:
 
 
 async def test_all_but_some_are_approved(shop: Shop) -> None:
-    """partly_approved; excepted ones declined. See docs/design/api/approvals.md#states."""
+    """Approving with exceptions gives `partly_approved`; the excepted changes are declined.
+
+    See docs/design/api/approvals.md#states.
+    """
     run = await shop.waiting(await shop.pricing())
     changes = await shop.changes(run)
     decided = await shop.approve(run, changes[:3])
@@ -64,7 +67,10 @@ async def test_all_but_some_are_approved(shop: Shop) -> None:
 
 
 async def test_a_rejected_run_is_cancelled_and_nothing_is_written(shop: Shop) -> None:
-    """See docs/design/api/runs.md#states and docs/design/api/approvals.md#states."""
+    """Rejecting cancels the run and declines its changes; nothing is written.
+
+    See docs/design/api/runs.md#states and docs/design/api/approvals.md#states.
+    """
     run = await shop.waiting(await shop.pricing())
     decided = await shop.reject(run)
     assert (decided.approval.status, decided.approval.comment) == (ApprovalStatus.REJECTED, "No")
@@ -75,7 +81,10 @@ async def test_a_rejected_run_is_cancelled_and_nothing_is_written(shop: Shop) ->
 
 
 async def test_decided_approvals_are_listed_latest_first_page_after_page(shop: Shop) -> None:
-    """With how many were left out; of one run by its round. See docs/design/api/approvals.md#requests."""
+    """Decided approvals are listed latest first by pages, with the number of excepted changes.
+
+    See docs/design/api/approvals.md#requests.
+    """
     org = shop.owner.org
     first = await shop.waiting(await shop.pricing())
     await shop.approve(first, (await shop.changes(first))[:3])
@@ -98,7 +107,7 @@ async def test_decided_approvals_are_listed_latest_first_page_after_page(shop: S
 
 
 async def test_approving_none_of_them_is_rejecting(shop: Shop) -> None:
-    """Reject, or all excepted. See docs/design/api/approvals.md#states."""
+    """Approving with every change excepted is a rejection. See docs/design/api/approvals.md#states."""
     run = await shop.waiting(await shop.pricing())
     decided = await shop.approve(run, await shop.changes(run))
     assert (decided.approval.status, decided.run.code) == (ApprovalStatus.REJECTED, "rejected")
@@ -106,7 +115,7 @@ async def test_approving_none_of_them_is_rejecting(shop: Shop) -> None:
 
 
 async def test_an_old_version_or_another_hash_is_stale_and_shows_what_is(shop: Shop) -> None:
-    """409 stale_version with the approval.
+    """An old version or a wrong hash answers 409 `stale_version` with the current approval.
 
     See docs/design/api/approvals.md#requests and docs/design/api/conventions.md#codes.
     """
@@ -126,7 +135,7 @@ async def test_an_old_version_or_another_hash_is_stale_and_shows_what_is(shop: S
 
 
 async def test_a_second_decision_is_refused(shop: Shop) -> None:
-    """Last row; with the version it has now, with the old one first stale.
+    """A second decision answers wrong_state with the current version and stale_version with an old one.
 
     See docs/design/api/approvals.md#states and docs/design/api/conventions.md#order-of-refusals.
     """
@@ -142,7 +151,10 @@ async def test_a_second_decision_is_refused(shop: Shop) -> None:
 
 
 async def test_a_change_that_is_not_of_the_approval_cannot_be_left_out(shop: Shop) -> None:
-    """422 errors.except. See docs/design/api/approvals.md#requests."""
+    """Excepting a change of another approval answers 422 with `errors.except`.
+
+    See docs/design/api/approvals.md#requests.
+    """
     run = await shop.waiting(await shop.pricing())
     other = await shop.waiting(await shop.hiding(threshold=5))
     [strange, *_] = await shop.changes(other)
@@ -154,14 +166,20 @@ async def test_a_change_that_is_not_of_the_approval_cannot_be_left_out(shop: Sho
 
 
 async def test_an_approval_of_another_organisation_is_not_found(shop: Shop) -> None:
-    """See docs/design/api/conventions.md#order-of-refusals."""
+    """An approval of another organization answers not_found.
+
+    See docs/design/api/conventions.md#order-of-refusals.
+    """
     run = await shop.waiting(await shop.pricing())
     with pytest.raises(NotFound):
         await shop.approve(run, by=replace(shop.owner, org=OrgId(shop.owner.org + 7)))
 
 
 async def test_who_started_a_run_may_be_kept_from_deciding_it(shop: Shop) -> None:
-    """403 under STEWARD_APPROVER_NOT_STARTER. See docs/design/api/approvals.md#requests."""
+    """With STEWARD_APPROVER_NOT_STARTER the person who started a run cannot decide it.
+
+    See docs/design/api/approvals.md#requests.
+    """
     run = await shop.waiting(await shop.pricing())
     with pytest.raises(Forbidden):
         await shop.approve(run, not_starter=True)
@@ -172,7 +190,7 @@ async def test_who_started_a_run_may_be_kept_from_deciding_it(shop: Shop) -> Non
 
 
 async def test_an_approval_can_be_given_until_its_end_and_not_at_it(shop: Shop) -> None:
-    """expires_at reached; approve refuses by itself, before any tick.
+    """A decision at `expires_at` is refused even before the expiry task ran; 1 ms earlier it counts.
 
     See docs/design/api/approvals.md#requests and docs/design/approvals.md#decisions.
     """
@@ -190,7 +208,7 @@ async def test_an_approval_can_be_given_until_its_end_and_not_at_it(shop: Shop) 
 
 
 async def test_an_approval_that_nobody_gave_expires_with_its_run(shop: Shop) -> None:
-    """Expired, the lane free; expires_at stays on the run.
+    """An undecided approval expires with its run and its changes, and the next run can start.
 
     See docs/design/api/runs.md#states and docs/design/api/approvals.md#states.
     """
@@ -223,7 +241,7 @@ async def test_an_approval_that_nobody_gave_expires_with_its_run(shop: Shop) -> 
 async def test_what_was_changed_behind_the_approval_is_not_applied(
     shop: Shop, column: str, value: str
 ) -> None:
-    """A difference ends the run failed approval_mismatch, nothing written.
+    """A run whose stored changes differ from the approved ones fails with `approval_mismatch`.
 
     See docs/design/approvals.md#decisions.
     """
@@ -241,7 +259,10 @@ async def test_what_was_changed_behind_the_approval_is_not_applied(
 
 
 async def test_a_change_slipped_in_after_the_approval_is_not_applied(shop: Shop) -> None:
-    """The set's hash holds the ids in order. See docs/design/approvals.md#decisions."""
+    """The approved hash covers the ids in order: an inserted change fails the run.
+
+    See docs/design/approvals.md#decisions.
+    """
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     first, *_ = await shop.changes(run)
@@ -260,7 +281,7 @@ async def test_a_change_slipped_in_after_the_approval_is_not_applied(shop: Shop)
 
 
 async def test_archiving_ends_what_waits(shop: Shop) -> None:
-    """Approval cancelled, changes cancelled.
+    """Archiving cancels the waiting run with its approval and changes, and the queued run.
 
     See docs/design/runs.md#cancellation and docs/design/api/approvals.md#states.
     """
@@ -279,7 +300,7 @@ async def test_archiving_ends_what_waits(shop: Shop) -> None:
 
 
 async def test_a_renamed_automation_does_not_touch_what_was_approved(shop: Shop) -> None:
-    """Only steps or bindings supersede; the set's hash holds the version of the run.
+    """Renaming an automation does not supersede its approval; only changed steps or bindings do.
 
     See docs/design/api/runs.md#states.
     """
@@ -294,7 +315,10 @@ async def test_a_renamed_automation_does_not_touch_what_was_approved(shop: Shop)
 
 
 async def test_of_two_who_decide_at_once_one_wins(shop: Shop) -> None:
-    """Guarded decision; the loser is told what is now. See docs/guides/contributors.md#tests."""
+    """Of two simultaneous decisions one is stored; the other answers with the current state.
+
+    See docs/guides/contributors.md#tests.
+    """
     run = await shop.waiting(await shop.pricing())
     everybody = [somebody_else(shop), shop.owner]
     acts = [shop.approve(run, by=everybody[0]), shop.reject(run, by=everybody[1])]

@@ -1,4 +1,4 @@
-"""A slow shop is given as much in one call as it does in 20 seconds."""
+"""Tests that a call to a slow shop carries at most as many items as the shop handles in 20 seconds."""
 
 import json
 from typing import Any
@@ -14,17 +14,17 @@ from tests.runs.shop import Shop
 PRODUCTS = 100
 
 
-class Slow(httpx.AsyncBaseTransport):
-    """A shop that takes `item_seconds` for each object written; notes how many each call had."""
+class SlowShop(httpx.AsyncBaseTransport):
+    """A shop that takes `item_seconds` per written object and records the size of each call."""
 
     def __init__(self, shop: Shop, item_seconds: float) -> None:
         self._shop = shop
-        self._behind = shop.world.transport()
+        self._transport = shop.world.transport()
         self.item_seconds = item_seconds
         self.sizes: dict[str, list[int]] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Time passes before the answer, with the heartbeats of the worker."""
+        """Advances the clock by the time the call takes, with a heartbeat, then passes the request on."""
         if request.method != "GET" and self._shop.worker is not None:
             body: dict[str, Any] = json.loads(request.content)
             items = body.get("update", [body])
@@ -32,7 +32,7 @@ class Slow(httpx.AsyncBaseTransport):
             self.sizes.setdefault(changed, []).append(len(items))
             self._shop.clock.tick(self.item_seconds * len(items))
             await worker.heartbeat(self._shop.worker)
-        return await self._behind.handle_async_request(request)
+        return await self._transport.handle_async_request(request)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ class Slow(httpx.AsyncBaseTransport):
 async def test_no_call_takes_longer_than_twenty_seconds(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, item_seconds: float, second: int
 ) -> None:
-    """issue: batches adapt to the measured time an item takes; the members of each are fixed at its intent"""
-    slow = Slow(shop, item_seconds)
+    """Batch sizes follow the measured time per item: after a probe no call takes over 20 seconds."""
+    slow = SlowShop(shop, item_seconds)
     monkeypatch.setattr(shop.world, "transport", lambda: slow)
     shop.world.load_products(PRODUCTS)
     await shop.restart()

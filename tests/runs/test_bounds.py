@@ -1,4 +1,4 @@
-"""How long a run is tried, slept and kept, by whose clock, and what was put off.
+"""Tests the time limits of runs, whose clock counts, and deferred rows.
 
 See docs/design/approvals.md#held-changes and docs/design/runs.md#periodic-tasks-and-failing-rows.
 """
@@ -20,7 +20,7 @@ from steward.worker import Hints
 from tests.crash.skew import skewed
 from tests.runs.shop import Shop
 from tests.runs.test_limits import rules
-from tests.runs.test_recovery import hot
+from tests.runs.test_recovery import run_state
 
 SECOND = timedelta(seconds=1)
 DAYS = timedelta(days=90)
@@ -30,7 +30,7 @@ DAYS = timedelta(days=90)
 async def test_a_wrong_clock_of_a_worker_ends_no_run_too_early_and_none_too_late(
     shop: Shop, ahead: timedelta
 ) -> None:
-    """not_started, by the database's clock.
+    """The `not_started` limit is measured by the database's clock, not by the worker's.
 
     See docs/design/api/runs.md#states and docs/design/runs.md#principles.
     """
@@ -46,7 +46,7 @@ async def test_a_wrong_clock_of_a_worker_ends_no_run_too_early_and_none_too_late
 
 
 async def test_a_run_sleeps_as_long_as_it_was_asked_to_whatever_its_workers_clock_says(shop: Shop) -> None:
-    """The pause an account asks for is counted by the database's clock.
+    """The pause a platform asks for is measured by the database's clock.
 
     See docs/design/runs.md#principles.
     """
@@ -54,17 +54,17 @@ async def test_a_run_sleeps_as_long_as_it_was_asked_to_whatever_its_workers_cloc
     run = await shop.run_now(await shop.hiding())
     slow = await worker.register(skewed(shop, -timedelta(minutes=20)), Hints(), poll=SECOND)
     await worker.drain(slow, worker.periodic_tasks(slow))
-    assert (await hot(shop, run)).queue is Queue.SLEEPING
+    assert (await run_state(shop, run)).queue is Queue.SLEEPING
     await shop.clock.advance(599)
     await tasks.wake_sleeping(slow.ctx)
-    assert (await hot(shop, run)).queue is Queue.SLEEPING
+    assert (await run_state(shop, run)).queue is Queue.SLEEPING
     await shop.clock.advance(1)
     await tasks.wake_sleeping(slow.ctx)
-    assert (await hot(shop, run)).queue is Queue.READY
+    assert (await run_state(shop, run)).queue is Queue.READY
 
 
 async def test_each_step_has_an_hour_of_patience_of_its_own(shop: Shop) -> None:
-    """A read that is asked to wait is tried for an hour from the step's first failing one.
+    """A throttled read is tried again for an hour from the step's first failure.
 
     See docs/design/runs.md#claim.
     """
@@ -81,7 +81,10 @@ async def test_each_step_has_an_hour_of_patience_of_its_own(shop: Shop) -> None:
 async def test_a_read_that_fails_for_an_hour_fails_its_step(
     shop: Shop, pause: int, status: RunStatus
 ) -> None:
-    """Just before the hour it is tried again, at the hour no more. See docs/design/runs.md#claim."""
+    """A failing read is tried again just before the hour is over and not at the hour.
+
+    See docs/design/runs.md#claim.
+    """
     shop.fault("throttle", "GET", "**/products", retry_after=pause, count=-1)
     run = await shop.run_now(await shop.hiding())
     await shop.drain()
@@ -96,10 +99,7 @@ async def test_a_read_that_fails_for_an_hour_fails_its_step(
 
 
 async def test_a_run_goes_on_for_ninety_days_at_most(shop: Shop) -> None:
-    """90 days in all, waiting for people included; at the limit, not before.
-
-    See docs/design/runs.md#limits.
-    """
+    """A run, waiting for people included, ends at 90 days and not before. See docs/design/runs.md#limits."""
     rules(shop, approval=timedelta(days=100))
     early, late = await shop.waiting(await shop.pricing()), await shop.waiting(await shop.pricing())
     began = (await shop.run(early)).started_at
@@ -121,7 +121,7 @@ async def test_a_run_goes_on_for_ninety_days_at_most(shop: Shop) -> None:
 
 
 async def test_a_sleeping_run_wakes_no_later_than_its_last_day(shop: Shop) -> None:
-    """A pause beyond it does not keep a run for longer. See docs/design/runs.md#limits."""
+    """A long pause does not keep a run beyond its 90 days. See docs/design/runs.md#limits."""
     rules(shop, approval=timedelta(days=100))
     run = await shop.waiting(await shop.pricing())
     began = (await shop.run(run)).started_at
@@ -139,12 +139,12 @@ async def test_a_sleeping_run_wakes_no_later_than_its_last_day(shop: Shop) -> No
 
 
 async def test_what_runs_now_is_shown_while_changes_are_applied(shop: Shop) -> None:
-    """current_step, `done` of `total`. See docs/design/api/runs.md#run."""
+    """`current_step` reports `done` of `total` while changes are applied. See docs/design/api/runs.md#run."""
     run = await shop.waiting(await shop.hiding(threshold=0))
     await shop.approve(run)
     total = len(await shop.changes(run))
     shop.fault("throttle", "POST", "**/batch", retry_after=2, skip=1)
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
     await shop.clock.until_sleeping()
     await shop.clock.advance(1.5)
@@ -163,12 +163,12 @@ async def _runs(shop: Shop, count: int) -> list[Run]:
     return [await shop.run_now(await shop.hiding()) for _ in range(count)]
 
 
-async def _put_off(shop: Shop, tick: str, key: str) -> None:
+async def _defer(shop: Shop, tick: str, key: str) -> None:
     await shop.write(partial(due_rows.defer, tick=tick, key=key, message="of no use"))
 
 
 async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
-    """The selecting statements heed what was put off, not what reads their answer.
+    """Deferred rows are excluded by the selecting statement, so they take no place in its limit.
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
     """
@@ -177,7 +177,7 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     asleep = "UPDATE runs SET queue = 'sleeping', wake_at = :at WHERE org_id = :org AND id = :run"
     await shop.tamper(asleep, run=first.id, at=1)
     await shop.tamper(asleep, run=second.id, at=2)
-    await _put_off(shop, "wake", first.id)
+    await _defer(shop, "wake", first.id)
     to_wake = partial(transitions.to_wake, limit=1)
     assert await shop.engine.read(shop.clock.now(), to_wake) == [(org, second.id)]
     await shop.clock.advance(60)
@@ -186,7 +186,7 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     await shop.drain()
     approval_ids = [(await shop.approval(run)).id for run in (first, second)]
     await shop.clock.advance(72 * 3600)
-    await _put_off(shop, "expire_approvals", approval_ids[0])
+    await _defer(shop, "expire_approvals", approval_ids[0])
     ended = partial(approvals.expired, limit=1)
     assert await shop.engine.read(shop.clock.now(), ended) == [(org, approval_ids[1])]
 
@@ -195,7 +195,7 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     await shop.drain()
     await shop.world.reset()
     await shop.tamper("UPDATE write_ledger SET state = 'unknown', reconcile_after = 0 WHERE org_id = :org")
-    await _put_off(shop, "settle", third.id)
+    await _defer(shop, "settle", third.id)
     to_settle = partial(write_ledger.to_settle, limit=1)
     assert await shop.engine.read(shop.clock.now(), to_settle) == []
     assert (await shop.run(fourth)).status is RunStatus.WAITING_APPROVAL
@@ -205,6 +205,6 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     fifth, sixth = await _runs(shop, 2)
     limit = shop.service.worker_context.worker_rules.queue_limit
     await shop.clock.advance(limit.total_seconds())
-    await _put_off(shop, "queue_limit", fifth.id)
+    await _defer(shop, "queue_limit", fifth.id)
     unstarted = partial(transitions.unstarted, limit=limit, row_limit=1)
     assert await shop.engine.read(shop.clock.now(), unstarted) == [(org, sixth.id)]

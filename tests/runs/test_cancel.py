@@ -1,4 +1,4 @@
-"""Cancelling in every state: at once while nothing runs, between two requests while it does.
+"""Tests cancelling in every state: at once for idle runs, between two requests for running ones.
 
 See docs/design/runs.md#cancellation.
 """
@@ -19,7 +19,10 @@ from tests.runs.shop import Shop
 
 
 async def test_a_queued_run_ends_at_once(shop: Shop) -> None:
-    """See docs/design/api/runs.md#requests and docs/design/api/runs.md#states."""
+    """Cancelling a queued run ends it immediately.
+
+    See docs/design/api/runs.md#requests and docs/design/api/runs.md#states.
+    """
     run = await shop.run_now(await shop.hiding())
     ended = await shop.cancel(run)
     assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
@@ -29,7 +32,7 @@ async def test_a_queued_run_ends_at_once(shop: Shop) -> None:
 
 
 async def test_a_run_blocked_behind_another_ends_at_once(shop: Shop) -> None:
-    """See docs/design/api/runs.md#states."""
+    """Cancelling a run that waits behind another ends it immediately. See docs/design/api/runs.md#states."""
     automation = await shop.hiding(threshold=5)
     holder, blocked = await shop.waiting(automation), await shop.run_now(automation)
     assert (await shop.cancel(blocked)).status is RunStatus.CANCELLED
@@ -37,7 +40,10 @@ async def test_a_run_blocked_behind_another_ends_at_once(shop: Shop) -> None:
 
 
 async def test_a_waiting_run_ends_with_its_approval_and_changes(shop: Shop) -> None:
-    """Cancelled, cancelled. See docs/design/api/approvals.md#states."""
+    """Cancelling a waiting run cancels its approval and its changes.
+
+    See docs/design/api/approvals.md#states.
+    """
     run = await shop.waiting(await shop.pricing())
     ended = await shop.cancel(run)
     assert (ended.status, ended.code, ended.expires_at) == (RunStatus.CANCELLED, "by_person", None)
@@ -49,7 +55,7 @@ async def test_a_waiting_run_ends_with_its_approval_and_changes(shop: Shop) -> N
 
 
 async def test_an_approved_run_that_no_worker_has_stops_before_it_writes(shop: Shop) -> None:
-    """Running → still running with cancel_requested_at set; asked again unchanged.
+    """A cancel of an approved run sets `cancel_requested_at`, is idempotent and prevents every write.
 
     See docs/design/api/runs.md#requests.
     """
@@ -68,15 +74,15 @@ async def test_an_approved_run_that_no_worker_has_stops_before_it_writes(shop: S
 
 
 async def test_an_ended_run_cannot_be_cancelled(shop: Shop) -> None:
-    """Terminal → 409 wrong_state. See docs/design/api/runs.md#requests."""
-    run = await shop.drained(await shop.hiding(), Mode.TEST)
+    """Cancelling an ended run answers 409 `wrong_state`. See docs/design/api/runs.md#requests."""
+    run = await shop.run_and_drain(await shop.hiding(), Mode.TEST)
     for ended in (run, await shop.cancel(await shop.run_now(await shop.hiding()))):
         with pytest.raises(WrongState):
             await shop.cancel(ended)
 
 
 async def test_a_run_cancelled_between_two_writes_keeps_what_was_written(shop: Shop) -> None:
-    """Between two changes; what was applied stays listed, and is remembered.
+    """A run cancelled between two writes still lists and remembers what it applied.
 
     See docs/design/api/runs.md#states.
     """
@@ -103,7 +109,7 @@ async def test_a_run_cancelled_between_two_writes_keeps_what_was_written(shop: S
 
 @pytest.mark.parametrize("how", ["cancel", "reject", "expire", "archive"])
 async def test_a_run_that_ends_while_it_waits_tells_that_nothing_was_made(shop: Shop, how: str) -> None:
-    """The text it asked with, that so many would be changed, does not stay."""
+    """The summary of a run cancelled while waiting says that nothing was changed."""
     automation = await shop.pricing()
     run = await shop.waiting(automation)
     match how:
@@ -124,7 +130,7 @@ async def test_a_run_that_ends_while_it_waits_tells_that_nothing_was_made(shop: 
 
 
 async def test_a_run_cancelled_while_it_reads_claims_nothing(shop: Shop) -> None:
-    """It says where it was, and no number."""
+    """The summary of a run cancelled while reading says where it stopped and gives no number."""
     for automation, path in (
         (await shop.pricing(), "/sheets/**/values/**"),
         (await shop.hiding(), "**/products"),
@@ -144,7 +150,7 @@ async def test_a_run_cancelled_while_it_reads_claims_nothing(shop: Shop) -> None
 
 
 async def test_what_a_cancelled_run_hid_is_remembered(shop: Shop) -> None:
-    """The visibility before is kept with the change that took it away.
+    """A cancelled run remembers the earlier visibility of each product it hid.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -161,7 +167,7 @@ async def test_what_a_cancelled_run_hid_is_remembered(shop: Shop) -> None:
 
 
 async def test_a_change_stopped_half_way_says_so(shop: Shop) -> None:
-    """The outcome of a change is the worst of its parts; the message names what was written.
+    """A change has the worst outcome of its parts, and its message names what was written.
 
     See docs/design/writes.md#two-tables.
     """
@@ -179,7 +185,7 @@ async def test_a_change_stopped_half_way_says_so(shop: Shop) -> None:
 
 
 async def test_a_run_cancelled_with_an_unknown_write_finds_out_first(shop: Shop) -> None:
-    """Settled before its final status is written. See docs/design/writes.md#reconciliation."""
+    """A cancelled run settles its unknown writes before it ends. See docs/design/writes.md#reconciliation."""
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     shop.fault("drop_after", "POST", "**/batch")

@@ -1,4 +1,4 @@
-"""A cancel while a step reads takes effect before the step's next request, however many it would make."""
+"""Tests that a cancel takes effect before the next request of a step that reads."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -15,36 +15,38 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 
 @dataclass
-class Watched(httpx.AsyncBaseTransport):
-    """The way to the outside world, with something that happens while the n-th request is on its way."""
+class RecordingTransport(httpx.AsyncBaseTransport):
+    """A transport that records requests and calls `happening` while request number `at` is in flight."""
 
     inner: httpx.AsyncBaseTransport | None = None
-    happening: Callable[[], Awaitable[None]] | None = None
-    at: int = 0
+    on_request: Callable[[], Awaitable[None]] | None = None
+    request_number: int = 0
     seen: list[str] = field(default_factory=list)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """As the way behind."""
+        """Records the request and passes it on."""
         assert self.inner is not None
         self.seen.append(f"{request.method} {request.url.path}")
-        if self.happening is not None and len(self.seen) == self.at:
-            await self.happening()
+        if self.on_request is not None and len(self.seen) == self.request_number:
+            await self.on_request()
         return await self.inner.handle_async_request(request)
 
 
 @pytest.fixture
-def watched() -> Watched:
-    """What the service sends."""
-    return Watched()
+def recording() -> RecordingTransport:
+    """Provides the transport through which the service sends."""
+    return RecordingTransport()
 
 
 @pytest.fixture
-async def shop(database_url: str, clock: FakeClock, tmp_path: Path, watched: Watched) -> AsyncIterator[Shop]:
-    """A service beside the pretend shop, once on each engine, whose requests are watched."""
+async def shop(
+    database_url: str, clock: FakeClock, tmp_path: Path, recording: RecordingTransport
+) -> AsyncIterator[Shop]:
+    """Provides a connected service, once on each engine, whose requests are recorded."""
 
     def around(world: FakePlatforms) -> None:
-        watched.inner = world.transport()
-        world.transport = lambda: watched  # type: ignore[method-assign]
+        recording.inner = world.transport()
+        world.transport = lambda: recording  # type: ignore[method-assign]
 
     opened = await open_shop(database_url, clock, tmp_path, around=around)
     await connect_all(opened)
@@ -53,52 +55,52 @@ async def shop(database_url: str, clock: FakeClock, tmp_path: Path, watched: Wat
 
 
 async def read_until(
-    shop: Shop, watched: Watched, automation: Automation, mode: Mode, *, cancel_at: int
+    shop: Shop, recording: RecordingTransport, automation: Automation, mode: Mode, *, cancel_at: int
 ) -> Run:
-    """A run that is cancelled while its request number `cancel_at` is on its way; 0: it is not."""
+    """Runs an automation and cancels it while request number `cancel_at` is in flight; 0 does not cancel."""
     run = await shop.run_now(automation, mode)
 
     async def cancel() -> None:
         await shop.cancel(run)
 
-    watched.seen.clear()
-    watched.happening, watched.at = cancel, cancel_at
+    recording.seen.clear()
+    recording.on_request, recording.request_number = cancel, cancel_at
     await shop.drain()
     return await shop.run(run)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-async def test_nothing_is_asked_after_a_cancel(shop: Shop, watched: Watched, mode: Mode) -> None:
-    """Whichever request of the reading step was on its way."""
+async def test_nothing_is_asked_after_a_cancel(shop: Shop, recording: RecordingTransport, mode: Mode) -> None:
+    """After a cancel during any request of the reading step, no further request is sent."""
     automation = await shop.hiding()
-    whole = await read_until(shop, watched, automation, mode, cancel_at=0)
+    whole = await read_until(shop, recording, automation, mode, cancel_at=0)
     assert whole.status in (RunStatus.SUCCEEDED, RunStatus.WAITING_APPROVAL)
-    request = len(watched.seen)
-    assert request >= 3, watched.seen
+    request = len(recording.seen)
+    assert request >= 3, recording.seen
     if mode is Mode.LIVE:
         await shop.cancel(whole)
     for index in range(1, request):
         await shop.clock.advance(60)  # no reading waits for what another has asked
-        run = await read_until(shop, watched, automation, mode, cancel_at=index)
+        run = await read_until(shop, recording, automation, mode, cancel_at=index)
         assert (run.status, run.code) == (RunStatus.CANCELLED, "by_person")
-        assert len(watched.seen) == index, watched.seen
+        assert len(recording.seen) == index, recording.seen
         assert run.summary is not None
         assert str(run.summary["text"]).startswith("Cancelled while reading ")
 
 
 async def test_a_read_that_waits_to_try_again_is_not_sent_after_a_cancel(
-    shop: Shop, watched: Watched
+    shop: Shop, recording: RecordingTransport
 ) -> None:
-    """The shop asks for a short pause, which the worker waits for with the run in hand."""
+    """A throttled read that the worker waits for in memory is not repeated after a cancel."""
     automation = await shop.hiding()
     shop.fault("throttle", "GET", "**/products", retry_after=30)
     run = await shop.run_now(automation)
-    watched.seen.clear()
+    recording.seen.clear()
 
     async def cancel() -> None:
         await shop.cancel(run)
 
-    watched.happening, watched.at = cancel, 2
+    recording.on_request, recording.request_number = cancel, 2
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.CANCELLED
-    assert len(watched.seen) == 2, watched.seen
+    assert len(recording.seen) == 2, recording.seen

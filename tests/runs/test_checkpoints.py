@@ -1,4 +1,4 @@
-"""Checkpoints of several runs that are ready together: one call on PostgreSQL, one commit on both engines."""
+"""Tests checkpoints of several runs that are written together: one call on PostgreSQL, one commit."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ LONG = "x" * 121  # a name may have 120 characters
 
 
 def point(shop: Shop, lease: Lease, *, seq: int = 1, name: str = "look") -> Checkpoint:
-    """What an ended step leaves behind; its message holds what stands in the row for its end."""
+    """Builds the checkpoint of an ended step; its message looks like a part of the row's JSON."""
     ended = Ended(
         step=PlanStep(name, "Look", StepKind.READ, "test.look"),
         title="Look",
@@ -42,17 +42,17 @@ def point(shop: Shop, lease: Lease, *, seq: int = 1, name: str = "look") -> Chec
     return Checkpoint(lease, AutomationId(lease.run), seq, ended, value, packed({"seen": 1}))
 
 
-async def in_hand(shop: Shop, count: int) -> tuple[list[Run], list[Lease]]:
-    """That many running runs in a worker's hands."""
+async def claim_runs(shop: Shop, count: int) -> tuple[list[Run], list[Lease]]:
+    """Starts and claims `count` runs; returns the runs and their leases."""
     runs = [await shop.run_now(await shop.hiding(threshold=5)) for _ in range(count)]
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     leases = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=count, full=[])
     by_run = {lease.run: lease for lease in leases}
     return runs, [by_run[run.id] for run in runs]
 
 
-async def kept(shop: Shop, points: Sequence[Checkpoint]) -> list[object]:
-    """The outcome of each, all written at once."""
+async def keep_all(shop: Shop, points: Sequence[Checkpoint]) -> list[object]:
+    """Writes all checkpoints at the same time and returns the outcome of each."""
     return list(
         await asyncio.gather(
             *(checkpoint.keep(shop.engine, shop.clock.now(), point) for point in points),
@@ -62,9 +62,12 @@ async def kept(shop: Shop, points: Sequence[Checkpoint]) -> list[object]:
 
 
 async def test_each_run_has_its_own_row_and_its_end_is_the_time_of_the_commit(shop: Shop) -> None:
-    """See docs/design/runs.md#checkpoints and docs/design/api/runs.md#step."""
-    runs, leases = await in_hand(shop, 5)
-    assert await kept(shop, [point(shop, lease) for lease in leases]) == [None] * 5
+    """Each run gets its own step row, whose end is the time of the commit.
+
+    See docs/design/runs.md#checkpoints and docs/design/api/runs.md#step.
+    """
+    runs, leases = await claim_runs(shop, 5)
+    assert await keep_all(shop, [point(shop, lease) for lease in leases]) == [None] * 5
     for run in runs:
         [row] = await shop.steps(run)
         assert row["finished_at"] == wire_time(shop.clock.now())
@@ -73,62 +76,74 @@ async def test_each_run_has_its_own_row_and_its_end_is_the_time_of_the_commit(sh
 
 
 async def test_a_fenced_run_among_them_writes_nothing(shop: Shop) -> None:
-    """0 rows = fenced; the others stand. See docs/design/runs.md#checkpoints."""
-    runs, leases = await in_hand(shop, 4)
+    """A checkpoint with an old epoch writes nothing and raises LeaseLost; the others are stored.
+
+    See docs/design/runs.md#checkpoints.
+    """
+    runs, leases = await claim_runs(shop, 4)
     leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
-    outcomes = await kept(shop, [point(shop, lease) for lease in leases])
+    outcomes = await keep_all(shop, [point(shop, lease) for lease in leases])
     assert [isinstance(outcome, LeaseLost) for outcome in outcomes] == [False, False, True, False]
     assert [len(await shop.steps(run)) for run in runs] == [1, 1, 0, 1]
 
 
 async def test_a_step_is_kept_once(shop: Shop) -> None:
-    """last_seq = seq - 1 under the fence. See docs/design/runs.md#checkpoints."""
-    runs, leases = await in_hand(shop, 2)
+    """A checkpoint is stored only if `last_seq` is the number before it.
+
+    See docs/design/runs.md#checkpoints.
+    """
+    runs, leases = await claim_runs(shop, 2)
     points = [point(shop, lease) for lease in leases]
-    assert await kept(shop, points) == [None, None]
-    outcomes = await kept(shop, [points[0], point(shop, leases[1], seq=2, name="act")])
+    assert await keep_all(shop, points) == [None, None]
+    outcomes = await keep_all(shop, [points[0], point(shop, leases[1], seq=2, name="act")])
     assert [isinstance(outcome, LeaseLost) for outcome in outcomes] == [True, False]
     assert [len(await shop.steps(run)) for run in runs] == [1, 2]
 
 
 async def test_a_row_the_database_refuses_fails_alone(shop: Shop) -> None:
-    """The batch is run again item by item. See docs/design/storage.md#group-commit."""
-    runs, leases = await in_hand(shop, 4)
+    """A batch with a row that the database refuses is repeated item by item; only that row fails.
+
+    See docs/design/storage.md#group-commit.
+    """
+    runs, leases = await claim_runs(shop, 4)
     points = [point(shop, lease, name=LONG if n == 1 else "look") for n, lease in enumerate(leases)]
-    outcomes = await kept(shop, points)
+    outcomes = await keep_all(shop, points)
     assert [outcome is None for outcome in outcomes] == [True, False, True, True]
     assert [len(await shop.steps(run)) for run in runs] == [1, 0, 1, 1]
 
 
 @pytest.mark.parametrize("size", [1023, 1024, 5000])
 async def test_an_output_of_any_size_comes_back_as_it_was(shop: Shop, size: int) -> None:
-    """Kept plain below 1 KiB, compressed from there on. See docs/design/runs.md#checkpoints."""
-    [run], [lease] = await in_hand(shop, 1)
+    """Outputs are stored plain below 1 KiB and compressed from there on, and read back unchanged.
+
+    See docs/design/runs.md#checkpoints.
+    """
+    [run], [lease] = await claim_runs(shop, 1)
     output = "x" * (size - 2)  # with its quotation marks
     each_point = point(shop, lease)
-    assert await kept(shop, [each_point._replace(output=packed(output))]) == [None]
+    assert await keep_all(shop, [each_point._replace(output=packed(output))]) == [None]
     found_step_values = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
     assert {value.name: value.output for value in found_step_values}["look"] == output
 
 
 @pytest.mark.parametrize("sizes", [(10, 2000), (2000, 10), (10, 20)])
 async def test_of_an_execution_the_last_value_counts(shop: Shop, sizes: tuple[int, int]) -> None:
-    """Replayed from what it left last, wherever that lies; in the order its executions ended.
+    """Replay uses the last value of each execution, in the order in which the executions ended.
 
     See docs/design/runs.md#execution.
     """
-    [run], [lease] = await in_hand(shop, 1)
+    [run], [lease] = await claim_runs(shop, 1)
     outputs = ["x" * size for size in sizes]
     for seq, name, output in ((1, "look", outputs[0]), (2, "act", "between"), (3, "look", outputs[1])):
         item = point(shop, lease, seq=seq, name=name)._replace(output=packed(output))
-        assert await kept(shop, [item]) == [None]
+        assert await keep_all(shop, [item]) == [None]
     found_step_values = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
     last = [(value.name, value.seq, value.output) for value in found_step_values if value.seq]
     assert last == [("act", 2, "between"), ("look", 3, outputs[1])]
 
 
 def _random_point(shop: Shop, lease: Lease, random: Random, seq: int) -> Checkpoint:
-    """A step of any status, iteration, attempt and size, some with paths that are not known in a test."""
+    """Builds a checkpoint of random status, iteration, attempt and size, some with unknown paths."""
     output = {"seen": "x" * random.choice([0, 500, 1100, 5000])}
     unknown = ("seen",) if random.random() < 0.3 else ()
     ended = Ended(
@@ -151,7 +166,7 @@ def _random_point(shop: Shop, lease: Lease, random: Random, seq: int) -> Checkpo
 
 
 def _expected_row(shop: Shop, point: Checkpoint) -> tuple[object, ...]:
-    """The columns of the row that a checkpoint leaves, whatever writes it."""
+    """Returns the columns that the checkpoint must leave, whichever way it is written."""
     ended = point.ended
     assert ended is not None
     wire = {
@@ -175,21 +190,21 @@ def _expected_row(shop: Shop, point: Checkpoint) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("way", ["alone", "one in a batch", "many in a batch"])
 async def test_every_way_of_writing_a_checkpoint_leaves_the_same_rows(shop: Shop, way: str) -> None:
-    """Every column of the row and of the value is the one that the point says, on both engines.
+    """Each way of writing leaves the columns that the checkpoint holds, on both engines.
 
     See docs/design/runs.md#checkpoints.
     """
     random = Random(11)
-    runs, leases = await in_hand(shop, 4)
+    runs, leases = await claim_runs(shop, 4)
     written: dict[str, list[Checkpoint]] = {run.id: [] for run in runs}
     for seq in range(1, 7):
         shop.clock.tick(0.25)
         points = [_random_point(shop, lease, random, seq) for lease in leases]
         if way == "many in a batch":
-            assert await kept(shop, points) == [None] * 4
+            assert await keep_all(shop, points) == [None] * 4
         for point in points:
             if way == "one in a batch":
-                assert await kept(shop, [point]) == [None]
+                assert await keep_all(shop, [point]) == [None]
             elif way == "alone":
                 assert await shop.write(partial(checkpoint.write, point=point)) is None
             written[point.lease.run].append(point)
@@ -198,7 +213,7 @@ async def test_every_way_of_writing_a_checkpoint_leaves_the_same_rows(shop: Shop
 
 
 async def _assert_last(shop: Shop, run: Run, points: Sequence[Checkpoint]) -> None:
-    """The run's last row is that of the last point, and its values are the last of each execution."""
+    """Asserts that the last row and the last value of each execution are those of `points`."""
 
     async def read(tx: Tx) -> list[Row]:
         return await tx.all(
@@ -237,7 +252,7 @@ NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
     ],
 )
 def test_what_would_come_back_as_something_else_is_not_kept(value: Any, named: str) -> None:
-    """A resumed run must find what the first one had; step_values hold JSON.
+    """An output that JSON would change is refused, because a resumed run must read the same value.
 
     See docs/design/runs.md#execution.
     """

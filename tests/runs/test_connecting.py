@@ -1,4 +1,4 @@
-"""Connecting the same account twice, one after the other and at once.
+"""Tests connecting the same account twice, one after the other and at the same time.
 
 See docs/design/api/connections.md#connecting.
 """
@@ -24,7 +24,7 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 @pytest.fixture
 async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service beside the pretend shop, nothing connected."""
+    """Provides a service with nothing connected."""
     opened = await open_shop(database_url, clock, tmp_path)
     yield opened
     await opened.service.close()
@@ -36,7 +36,7 @@ def _keys(shop: Shop) -> dict[str, str]:
 
 
 async def test_one_store_is_connected_once_however_many_ask_at_once(bare: Shop) -> None:
-    """The same store twice is refused within the organisation.
+    """Of many simultaneous requests to connect one store, one succeeds.
 
     See docs/design/api/connections.md#connecting.
     """
@@ -57,7 +57,7 @@ async def test_one_store_is_connected_once_however_many_ask_at_once(bare: Shop) 
 
 
 async def test_a_connected_connection_cannot_be_reconnected(bare: Shop) -> None:
-    """Any other pair answers wrong_state; a disconnected one keeps its number.
+    """Reconnecting a connected account answers wrong_state; a disconnected one keeps its id.
 
     See docs/design/api/connections.md#states.
     """
@@ -75,7 +75,7 @@ async def test_a_connected_connection_cannot_be_reconnected(bare: Shop) -> None:
 
 
 async def test_a_rename_meanwhile_is_followed(postgresql_url: str, clock: FakeClock, tmp_path: Path) -> None:
-    """The store is renamed between an update's reading and its writing, and before a create.
+    """A store renamed between an update's read and its write, or before a create, keeps the new name.
 
     See docs/design/api/connections.md#connecting.
     """

@@ -1,4 +1,4 @@
-"""Every slot becomes exactly one record, whatever stood still or raced.
+"""Tests that every schedule slot becomes exactly one record, whatever stood still or raced.
 
 See docs/design/schedule.md#what-a-due-slot-becomes and docs/design/schedule.md#dispatch.
 """
@@ -31,12 +31,12 @@ QUEUED, SKIPPED = OccurrenceState.QUEUED, OccurrenceState.SKIPPED
 
 @pytest.fixture
 async def world(engine: Engine, clock: FakeClock) -> World:
-    """Two organisations with connections, and the templates of these tests."""
+    """Provides two organizations with connections, and the templates of these tests."""
     return await make_world(engine, clock)
 
 
 def expected(created: Automation, until: datetime) -> list[datetime]:
-    """Every slot the schedule made since set-up."""
+    """Returns every slot that the schedule has had since set-up."""
     tz = zone(created.timezone)
     assert tz is not None
     stream = slots(
@@ -51,7 +51,7 @@ def expected(created: Automation, until: datetime) -> list[datetime]:
 
 
 async def due(world: World, **fields: object) -> Automation:
-    """A daily automation whose first slot has come."""
+    """Creates a daily automation and advances the clock to its first slot."""
     automation = await world.create(**fields)
     assert automation.next_run_at is not None
     await world.clock.advance_to(automation.next_run_at)
@@ -59,13 +59,13 @@ async def due(world: World, **fields: object) -> Automation:
 
 
 def slot(created: Automation, moment: datetime, **fields: object) -> StoredSlot:
-    """A stored row of a daily slot."""
+    """Builds a stored row of a daily slot."""
     plain = StoredSlot(moment, moment, f"{moment.date()}T08:00")
     return replace(plain, **fields)  # type: ignore[arg-type]
 
 
 async def test_nothing_is_due_before_its_time(world: World) -> None:
-    """See docs/design/schedule.md#dispatch."""
+    """No run starts before its slot. See docs/design/schedule.md#dispatch."""
     automation = await world.create()
     assert automation.next_run_at is not None
     await world.clock.advance_to(automation.next_run_at - timedelta(milliseconds=1))
@@ -74,7 +74,7 @@ async def test_nothing_is_due_before_its_time(world: World) -> None:
 
 
 async def test_a_due_slot_starts_a_run(world: World) -> None:
-    """See docs/design/schedule.md#what-a-due-slot-becomes."""
+    """A due slot starts a run. See docs/design/schedule.md#what-a-due-slot-becomes."""
     automation = await due(world)
     await world.dispatch()
     [run] = await world.runs(automation)
@@ -88,7 +88,7 @@ async def test_a_due_slot_starts_a_run(world: World) -> None:
 
 
 async def test_a_slot_a_person_skipped_stays_skipped(world: World) -> None:
-    """See docs/design/schedule.md#what-a-due-slot-becomes."""
+    """A slot that a person skipped starts no run. See docs/design/schedule.md#what-a-due-slot-becomes."""
     automation = await world.create()
     assert automation.next_run_at is not None
     row = slot(automation, automation.next_run_at, state=SKIPPED, reason=SkipReason.BY_MERCHANT, version=1)
@@ -106,7 +106,10 @@ async def test_a_slot_a_person_skipped_stays_skipped(world: World) -> None:
 async def test_a_slot_later_than_the_limit_is_skipped(
     world: World, late: int, state: OccurrenceState
 ) -> None:
-    """Now > run_at + late limit. See docs/design/schedule.md#what-a-due-slot-becomes."""
+    """A slot found later than the late limit is skipped; at the limit it still starts a run.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes.
+    """
     automation = await due(world)
     await world.clock.advance(600 + late / 1000)
     await world.dispatch()
@@ -117,7 +120,7 @@ async def test_a_slot_later_than_the_limit_is_skipped(
 
 
 async def test_the_late_limit_is_a_setting(world: World) -> None:
-    """STEWARD_LATE_LIMIT_MINUTES. See docs/design/command-line.md#settings."""
+    """STEWARD_LATE_LIMIT_MINUTES sets the late limit. See docs/design/command-line.md#settings."""
     automation = await due(world)
     await world.clock.advance(3600)
     await world.dispatch(replace(world.rules, late_limit=timedelta(hours=1)))
@@ -126,7 +129,10 @@ async def test_the_late_limit_is_a_setting(world: World) -> None:
 
 @pytest.mark.parametrize("is_running", [False, True])
 async def test_a_live_run_skips_the_slot(world: World, is_running: bool) -> None:
-    """A live run of it is queued or running. See docs/design/schedule.md#what-a-due-slot-becomes."""
+    """A slot is skipped while a live run of the automation is queued or running.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes.
+    """
     automation = await world.create()
     await world.offer(automation)
     if is_running:
@@ -143,7 +149,7 @@ async def test_a_live_run_skips_the_slot(world: World, is_running: bool) -> None
     [(False, SkipReason.WAITING_APPROVAL), (True, SkipReason.PREVIOUS_RUNNING)],
 )
 async def test_a_waiting_run_skips_the_slot(world: World, has_another: bool, reason: SkipReason) -> None:
-    """Only a live run waiting for approval.
+    """A slot is skipped while a live run of the automation waits for approval.
 
     See docs/design/schedule.md#what-a-due-slot-becomes and docs/design/runs.md#run-queue.
     """
@@ -159,7 +165,10 @@ async def test_a_waiting_run_skips_the_slot(world: World, has_another: bool, rea
 
 
 async def test_a_live_run_goes_before_a_lost_connection(world: World) -> None:
-    """The first line that applies wins, D3 before D5. See docs/design/schedule.md#what-a-due-slot-becomes."""
+    """If a live run and a lost connection both apply, the slot is skipped because of the run.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes.
+    """
     automation = await world.create()
     await world.offer(automation)
     await world.set_connection(world.store, ConnectionState.DISCONNECTED)
@@ -171,7 +180,10 @@ async def test_a_live_run_goes_before_a_lost_connection(world: World) -> None:
 
 @pytest.mark.parametrize("state", [ConnectionState.NEEDS_RECONNECTING, ConnectionState.DISCONNECTED])
 async def test_a_store_that_is_not_connected_refuses_the_run(world: World, state: ConnectionState) -> None:
-    """Queued, the run at once refused. See docs/design/schedule.md#what-a-due-slot-becomes."""
+    """A slot of an automation whose store is not connected gives a refused run.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes.
+    """
     automation = await due(world)
     await world.set_connection(world.store, state)
     await world.dispatch()
@@ -187,7 +199,10 @@ async def test_a_store_that_is_not_connected_refuses_the_run(world: World, state
 
 
 async def test_a_connection_its_inputs_name_refuses_the_run(world: World) -> None:
-    """D5; templates.md 1. See docs/design/schedule.md#what-a-due-slot-becomes."""
+    """A lost connection that only the inputs name refuses the run as well.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes.
+    """
     automation = await due(world, inputs={"teams": {"integration_id": world.teams}})
     await world.set_connection(world.teams, ConnectionState.DISCONNECTED)
     await world.dispatch()
@@ -196,7 +211,10 @@ async def test_a_connection_its_inputs_name_refuses_the_run(world: World) -> Non
 
 
 async def test_an_organization_switched_off_refuses_the_run(world: World) -> None:
-    """Automations are off for the organisation. See docs/design/schedule.md#what-a-due-slot-becomes."""
+    """A slot of an organization whose automations are off gives a refused run.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes.
+    """
     automation = await due(world)
 
     async def switch_off(tx: Tx) -> None:
@@ -209,7 +227,10 @@ async def test_an_organization_switched_off_refuses_the_run(world: World) -> Non
 
 
 async def test_a_withdrawn_template_pauses_its_automations(world: World) -> None:
-    """Active, service, template withdrawn. See docs/design/api/automations.md#states."""
+    """The service pauses an automation whose template was withdrawn.
+
+    See docs/design/api/automations.md#states.
+    """
     automation = await due(world)
     await world.dispatch(replace(world.rules, templates={}))
     after = await world.read(automation)
@@ -235,7 +256,7 @@ async def test_a_withdrawn_template_pauses_its_automations(world: World) -> None
 async def test_every_slot_of_a_standstill_is_one_record(
     world: World, cadence: dict[str, object], stood_still: timedelta
 ) -> None:
-    """Exactly one record, after a standstill of any length. See docs/design/runs.md#principles."""
+    """Each slot of an outage of any length gets exactly one record. See docs/design/runs.md#principles."""
     automation = await world.create(schedule=cadence, timezone="Europe/Berlin")
     await world.clock.advance_to((automation.next_run_at or world.now) + stood_still)
     await world.dispatch()
@@ -250,7 +271,10 @@ async def test_every_slot_of_a_standstill_is_one_record(
 
 
 async def test_a_pass_decides_at_most_a_hundred_slots(world: World) -> None:
-    """The oldest 100; the row stays due until it has caught up. See docs/design/schedule.md#dispatch."""
+    """A pass decides the oldest 100 slots; the row stays due until it has caught up.
+
+    See docs/design/schedule.md#dispatch.
+    """
     automation = await world.create(schedule=HOURLY)
     await world.clock.advance_to((automation.next_run_at or world.now) + timedelta(hours=249))
     await world.dispatch(until_done=False)
@@ -261,7 +285,7 @@ async def test_a_pass_decides_at_most_a_hundred_slots(world: World) -> None:
 
 
 async def test_of_several_in_time_the_first_starts(world: World) -> None:
-    """Of several within the limit the first starts and the others meet D3.
+    """Of several slots within the late limit the first starts a run and the others are skipped.
 
     See docs/design/schedule.md#what-a-due-slot-becomes.
     """
@@ -274,7 +298,10 @@ async def test_of_several_in_time_the_first_starts(world: World) -> None:
 
 
 async def test_due_slots_are_decided_by_when_they_run(world: World) -> None:
-    """By run_at, then slot_at. See docs/design/schedule.md#what-a-due-slot-becomes."""
+    """Due slots are decided in the order of `run_at`, then of `slot_at`.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes.
+    """
     automation = await world.create()
     first = automation.next_run_at or world.now
     later = first + timedelta(days=1)
@@ -289,7 +316,7 @@ async def test_due_slots_are_decided_by_when_they_run(world: World) -> None:
 
 
 async def test_a_run_moved_earlier_does_not_hide_slots_before_it(world: World) -> None:
-    """next_slot_at moves over nothing but decided slots. See docs/design/schedule.md#dispatch."""
+    """`next_slot_at` passes over decided slots only. See docs/design/schedule.md#dispatch."""
     automation = await world.create()
     first = automation.next_run_at or world.now
     far = first + timedelta(days=5)
@@ -307,7 +334,7 @@ async def test_a_run_moved_earlier_does_not_hide_slots_before_it(world: World) -
 
 
 async def test_a_run_moved_later_waits_for_its_new_time(world: World) -> None:
-    """run_at is when it will really run. See docs/design/schedule.md#terms."""
+    """A moved slot is due at its `run_at`. See docs/design/schedule.md#terms."""
     automation = await world.create()
     first = automation.next_run_at or world.now
     moved = slot(automation, first, run_at=first + timedelta(hours=5), moved_from=first, version=1)
@@ -322,7 +349,10 @@ async def test_a_run_moved_later_waits_for_its_new_time(world: World) -> None:
 
 
 async def test_once_runs_once_and_stays_active(world: World) -> None:
-    """See docs/design/schedule.md#slot-rules."""
+    """A `once` schedule runs once, and its automation stays active.
+
+    See docs/design/schedule.md#slot-rules.
+    """
     automation = await due(world, schedule={"cadence": "once", "run_at": "12:00", "date": "2026-05-03"})
     await world.dispatch()
     after = await world.read(automation)
@@ -333,7 +363,7 @@ async def test_once_runs_once_and_stays_active(world: World) -> None:
 
 
 async def test_what_has_no_slots_is_never_due(world: World) -> None:
-    """See docs/design/schedule.md#slot-rules."""
+    """A schedule without slots is never due. See docs/design/schedule.md#slot-rules."""
     manual = await world.create(schedule=BY_HAND)
     by_event = await world.turn("resume", await world.create(schedule=BY_HAND, trigger=ON_ORDERS))
     await world.clock.advance(30 * 24 * 3600)
@@ -342,7 +372,7 @@ async def test_what_has_no_slots_is_never_due(world: World) -> None:
 
 
 async def test_a_clock_set_back_decides_nothing_again(world: World) -> None:
-    """A clock set back re-decides nothing. See docs/design/schedule.md#dispatch."""
+    """A clock set back decides no slot a second time. See docs/design/schedule.md#dispatch."""
     automation = await world.create(schedule=HOURLY)
     await world.clock.advance_to((automation.next_run_at or world.now) + timedelta(hours=5))
     await world.dispatch()
@@ -357,7 +387,10 @@ async def test_a_clock_set_back_decides_nothing_again(world: World) -> None:
 
 
 async def test_resuming_under_a_clock_set_back_runs_no_slot_twice(world: World) -> None:
-    """A stored row of any state accounts for its slot. See docs/design/runs.md#principles."""
+    """A stored slot of any state is not run again when the automation is resumed.
+
+    See docs/design/runs.md#principles.
+    """
     automation = await world.create(schedule=HOURLY)
     await world.clock.advance_to((automation.next_run_at or world.now) + timedelta(hours=5))
     await world.dispatch()
@@ -369,7 +402,10 @@ async def test_resuming_under_a_clock_set_back_runs_no_slot_twice(world: World) 
 
 
 async def test_simultaneous_ticks_give_one_run(world: World) -> None:
-    """At most one run per slot ever. See docs/design/schedule.md#what-a-due-slot-becomes."""
+    """Simultaneous dispatch passes start at most one run per slot.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes.
+    """
     automations = [await world.create() for _ in range(6)]
     await world.clock.advance(2 * 3600 + 540)
     await asyncio.gather(*(world.dispatch(until_done=False) for _ in range(4)))
@@ -378,7 +414,10 @@ async def test_simultaneous_ticks_give_one_run(world: World) -> None:
 
 
 async def test_a_tick_and_a_pause_exclude_each_other(world: World) -> None:
-    """Under the schedule's lock. See docs/design/schedule.md#dispatch."""
+    """A dispatch pass and a pause exclude each other by the schedule's lock.
+
+    See docs/design/schedule.md#dispatch.
+    """
     automation = await due(world)
     await asyncio.gather(world.dispatch(until_done=False), world.turn("pause", automation))
     await world.dispatch()
@@ -388,7 +427,7 @@ async def test_a_tick_and_a_pause_exclude_each_other(world: World) -> None:
 
 
 async def test_organizations_are_served_in_one_tick(world: World) -> None:
-    """The tick looks at every organisation. See docs/design/schedule.md#dispatch."""
+    """One pass looks at every organization. See docs/design/schedule.md#dispatch."""
     mine = await world.create()
     owner = world.owner
     world.owner = world.stranger
@@ -401,10 +440,10 @@ async def test_organizations_are_served_in_one_tick(world: World) -> None:
 
 
 class TestPoison:
-    """One bad row never stops the next. See docs/design/runs.md#periodic-tasks-and-failing-rows."""
+    """A failing row never stops the others. See docs/design/runs.md#periodic-tasks-and-failing-rows."""
 
     async def broken(self, world: World) -> Automation:
-        """An automation whose zone the zone database has lost."""
+        """Provides an automation whose time zone is missing from the zone database."""
         automation = await world.create()
 
         async def spoil(tx: Tx) -> None:
@@ -417,7 +456,7 @@ class TestPoison:
         return automation
 
     async def test_the_others_are_dispatched(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        """a row that raises is rolled back and put off, no matter who shares its transaction"""
+        """A row that raises is rolled back and deferred; rows in the same transaction are dispatched."""
         monkeypatch.setattr(dispatch, "SLOW_PATH_BATCH", {"sqlite": 2, "postgresql": 2})
         bad = await self.broken(world)
         good = [await world.create(schedule=HOURLY) for _ in range(4)]
@@ -429,7 +468,7 @@ class TestPoison:
         assert any("dispatch_failed" in line for line in world.lines)
 
     async def test_it_is_put_off_for_one_two_four_minutes_and_then_paused(self, world: World) -> None:
-        """1, 2, 4 … min; after 5 failures paused by the system.
+        """A failing row is deferred for 1, 2, 4 … minutes, and its automation paused after 5 failures.
 
         See docs/design/runs.md#periodic-tasks-and-failing-rows.
         """
@@ -449,7 +488,7 @@ class TestPoison:
         assert (after.next_run_at, after.version) == (None, bad.version + 1)
 
     async def test_processes_that_meet_it_at_once_count_it_once(self, world: World) -> None:
-        """Five workers are no five failures.
+        """Five workers that meet the failing row at the same time count one failure.
 
         See docs/design/runs.md#periodic-tasks-and-failing-rows and docs/design/runs.md#scale-out.
         """
@@ -461,7 +500,10 @@ class TestPoison:
         assert dict(row or {}) == {"failures": 1}
 
     async def test_resuming_what_was_put_right_forgets_the_failures(self, world: World) -> None:
-        """See docs/design/runs.md#periodic-tasks-and-failing-rows."""
+        """Resuming a repaired automation resets its failure count.
+
+        See docs/design/runs.md#periodic-tasks-and-failing-rows.
+        """
         bad = await self.broken(world)
         await world.clock.advance(2 * 3600 + 540)
         for _ in range(40):
@@ -477,7 +519,10 @@ class TestPoison:
 
 
 async def test_a_year_of_random_downtimes_loses_and_doubles_nothing(world: World) -> None:
-    """Over clock changes and standstills of minutes, days and months. See docs/design/runs.md#principles."""
+    """Over a year of clock changes and outages no slot is lost or run twice.
+
+    See docs/design/runs.md#principles.
+    """
     automation = await world.create(
         schedule={"cadence": "daily", "run_at": "02:30"}, timezone="Australia/Lord_Howe"
     )
@@ -493,7 +538,7 @@ async def test_a_year_of_random_downtimes_loses_and_doubles_nothing(world: World
 
 
 async def test_dispatch_waits_for_a_schedule_somebody_edits(postgresql_url: str, clock: FakeClock) -> None:
-    """Rows locked by others are skipped; the next tick finds them (SQLite has one writer).
+    """Dispatch skips a schedule that is locked, and the next pass finds it (SQLite has one writer).
 
     See docs/design/storage.md#transactions.
     """

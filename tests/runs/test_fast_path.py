@@ -56,7 +56,7 @@ Act = Callable[["Side"], Awaitable[object]]
 
 @dataclass
 class OneByOne:
-    """An engine on which nothing is written in a batch: every write takes its slow path."""
+    """An engine that never batches: every write takes its slow path."""
 
     engine: Engine
 
@@ -80,7 +80,7 @@ async def _no_fast_path(*_: object) -> FastStarts:
 
 @dataclass
 class Side:
-    """One organization, whose writes take one of both paths, and the names of what it has."""
+    """One organization whose writes take one of the two paths, and the names of its objects."""
 
     shop: Shop
     automations: list[Automation] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Side:
     last_seq: Counter[int] = field(default_factory=Counter)
 
     async def start(self, number: int, mode: Mode, key: str, *, max_waiting: int) -> StartedRun | str:
-        """Starts a run by hand; the run, or the name of the refusal."""
+        """Starts a run by hand; returns the run or the name of the refusal."""
         try:
             return await self.shop.started(self.automations[number], mode, key=key, max_waiting=max_waiting)
         except Refusal as refusal:
@@ -98,7 +98,7 @@ class Side:
     def _point(
         self, number: int, *, bytes_: int = 0, unknown: Sequence[str] = ()
     ) -> tuple[Checkpoint, Ended]:
-        """The next step of a claimed run, ended, with an output of so many bytes more."""
+        """Builds the next checkpoint of a claimed run, with `size` more bytes of output."""
         claimed, now, seq = self.claimed[number], self.shop.clock.now(), self.last_seq[number] + 1
         ended = Ended(STEP, "Look", StepStatus.SUCCEEDED, now, None, Counts(read=2))
         output: JsonObject = {"seen": 1, "text": "x" * bytes_}
@@ -107,7 +107,7 @@ class Side:
         return point, ended
 
     async def checkpoint(self, number: int, *, bytes_: int, unknown: Sequence[str]) -> str | None:
-        """Ends a step of a claimed run; the code of a cancel request, or the name of the refusal."""
+        """Ends a step of a claimed run; returns the code of a cancel request or the name of the refusal."""
         point, _ = self._point(number, bytes_=bytes_, unknown=unknown)
         engine = self.shop.service.worker_context.engine
         try:
@@ -120,7 +120,7 @@ class Side:
     async def finish(
         self, number: int, *, with_step: bool, message: str | None, failure: str | None = None
     ) -> str:
-        """Ends a claimed run: successfully with its last step in the same commit or without, or failed."""
+        """Ends a claimed run as failed or succeeded, with or without its last step in the same commit."""
         claimed, (point, ended) = self.claimed[number], self._point(number)
         del self.claimed[number]
         ctx, now = self.shop.service.worker_context, self.shop.clock.now()
@@ -141,14 +141,14 @@ class Side:
 
 @dataclass
 class Both:
-    """The same organization twice: all of one goes by the fast path, all of the other by the slow one."""
+    """The same organization twice: one is written by the fast path, the other by the slow one."""
 
     fast: Side
     slow: Side
     patch: pytest.MonkeyPatch
 
     async def apply(self, acts: Sequence[Act]) -> tuple[list[Any], list[Any]]:
-        """Applies acts one by one on the slow side, and all at the same time on the fast side."""
+        """Applies acts one by one on the slow side and all at the same time on the fast side."""
         slow = [await act(self.slow) for act in acts]
         return await _at_once(self.fast.shop, [partial(act, self.fast) for act in acts]), slow
 
@@ -171,14 +171,14 @@ class Both:
                 self.slow.runs.append(other.run)
 
     async def same(self, act: Act) -> None:
-        """Applies an act on both sides and compares how it went."""
+        """Applies an act on both sides and compares the results."""
         fast, slow = await self.apply([act])
         assert fast == slow
 
     async def claim(self) -> None:
         """Claims every ready run of both sides and starts the same ones."""
         shop = self.fast.shop
-        hired = await shop.hired()
+        hired = await shop.registered_worker()
         leases = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=50, full=())
         by_run: dict[str, Lease] = {lease.run: lease for lease in leases}
         numbers = [
@@ -200,7 +200,7 @@ class Both:
         assert fast == slow
 
     async def dispatch(self) -> None:
-        """Starts due slots of both sides: first those of the slow one alone, without the fast path."""
+        """Starts the due slots of both sides: first the slow side's, without the fast path."""
         shop = self.fast.shop
         ctx = shop.service.worker_context
         for side, other in ((self.slow, self.fast), (self.fast, self.slow)):
@@ -250,7 +250,7 @@ class Both:
         assert fast == slow
 
     async def compare(self) -> None:
-        """Every row of every table that the acts touch is the same on both sides."""
+        """Asserts that every table the acts touch has the same rows on both sides."""
         rows = [await _named_rows(side) for side in (self.fast, self.slow)]
         for table in TABLES:
             fast, slow = [sorted(of_side[table], key=repr) for of_side in rows]
@@ -267,7 +267,7 @@ def _order(side: Side, row: dict[str, Any]) -> tuple[int, int]:
 
 
 async def _hide_due(side: Side, *, hidden: bool) -> None:
-    """Moves what is due of a side out of the dispatcher's sight, or back."""
+    """Moves the due slots of a side out of the dispatcher's reach, or back."""
     shift = 10**15 if hidden else -(10**15)
     await side.shop.tamper(f"UPDATE schedules SET due_at = due_at + ({shift}) WHERE org_id = :org")
 
@@ -284,7 +284,7 @@ async def _rows(side: Side, tables: Sequence[str]) -> dict[str, list[dict[str, A
 
 
 async def _named_rows(side: Side) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each table with the names of the side's objects in place of their ids."""
+    """Reads the rows of each table, with names in place of ids."""
     shop = side.shop
     names: dict[object, str] = {run.id: f"run {number}" for number, run in enumerate(side.runs)}
     names |= {automation.id: f"automation {number}" for number, automation in enumerate(side.automations)}
@@ -326,7 +326,7 @@ def _some(numbers: Sequence[int], random: Random) -> list[int]:
 
 
 async def _at_once(shop: Shop, acts: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
-    """Applies acts at the same time. SQLite's writing thread is held until all wait, and so batches them."""
+    """Applies acts at the same time; holds SQLite's writing thread until all wait, so that they batch."""
     all_wait = threading.Event()
 
     async def hold(tx: Tx) -> None:
@@ -341,7 +341,7 @@ async def _at_once(shop: Shop, acts: Sequence[Callable[[], Awaitable[Any]]]) -> 
 
 @pytest.fixture
 async def both(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Both:
-    """Two organizations with the same five automations."""
+    """Provides two organizations with the same five automations."""
     other = await neighbour(shop)
     context = replace(shop.service.worker_context, engine=cast("Engine", OneByOne(shop.engine)))
     other.service = replace(other.service, engine=context.engine, worker_context=context)
@@ -371,11 +371,11 @@ async def _set_state(side: Side, number: int, verb: Any) -> str:
 
 
 async def _connection_is(side: Side, state: ConnectionState) -> None:
-    await side.shop.connection_is("woocommerce", state)
+    await side.shop.set_connection_state("woocommerce", state)
 
 
 def _requests(random: Random) -> list[tuple[int, Mode, str]]:
-    """Runs to start at the same time, of each automation one; few keys, so that some are replays."""
+    """Draws runs to start at the same time, one per automation; few keys, so that some are replays."""
     numbers = random.sample(range(5), random.randint(1, 5))
     return [
         (number, random.choice([Mode.LIVE, Mode.LIVE, Mode.TEST]), f"key {random.randint(1, 60)}")
@@ -415,7 +415,7 @@ async def _act(both: Both, random: Random) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_both_paths_write_the_same_rows(both: Both, seed: int) -> None:
-    """Random acts leave equal rows in every table they touch, whichever path writes them."""
+    """Random acts leave equal rows in every table, whichever path writes them."""
     random = Random(seed)
     for _ in range(ACTS):
         await _act(both, random)

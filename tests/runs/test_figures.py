@@ -1,4 +1,4 @@
-"""What the operator's metrics tell of queue, leases, slots and open writes; on both engines."""
+"""Tests the metrics of the queue, leases, slots and open writes on both engines."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from tests.runs.shop import Shop
 from tests.runs.test_limits import DAILY
 
 
-def figures(ctx: WorkerContext, name: str, label: str) -> dict[str, float]:
-    """A gauge's values by one label."""
+def gauge_by_label(ctx: WorkerContext, name: str, label: str) -> dict[str, float]:
+    """Returns the values of a gauge by one of its labels."""
     prefix = f"{name}{{{label}="
     return {
         line.split('"')[1]: float(line.rsplit(" ", 1)[1])
@@ -25,22 +25,25 @@ def figures(ctx: WorkerContext, name: str, label: str) -> dict[str, float]:
 
 
 async def test_an_age_that_cannot_be_seen_is_no_metric(shop: Shop, database_url: str) -> None:
-    """Without the grant to see other roles' sessions the oldest is unknown, and not 0 s old."""
+    """Without the grant to see other sessions their oldest age is absent, not 0."""
     if is_sqlite(database_url):
         pytest.skip("SQLite has no sessions of other roles")
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     await worker.export_gauges(hired)
-    assert figures(hired.ctx, "steward_oldest_transaction_seconds", "kind").keys() == {"session", "prepared"}
+    assert gauge_by_label(hired.ctx, "steward_oldest_transaction_seconds", "kind").keys() == {
+        "session",
+        "prepared",
+    }
     owner: Any = await asyncpg.connect(database_url)
     await owner.execute(HIDE_SESSIONS)
     await owner.close()
     await worker.export_gauges(hired)
-    assert figures(hired.ctx, "steward_oldest_transaction_seconds", "kind") == {"prepared": 0}
+    assert gauge_by_label(hired.ctx, "steward_oldest_transaction_seconds", "kind") == {"prepared": 0}
 
 
-async def test_depth_and_age_of_the_queue_are_told(shop: Shop) -> None:
-    """queue depth and age, leases, late slots, latency from order to first step"""
-    hired = await shop.hired()
+async def test_metrics_report_depth_and_age_of_the_queue(shop: Shop) -> None:
+    """The metrics report queue depth and age, leases, late slots and the time to a run's start."""
+    hired = await shop.registered_worker()
     ctx = hired.ctx
     automation = await shop.hiding()
     await shop.waiting(automation)
@@ -49,23 +52,23 @@ async def test_depth_and_age_of_the_queue_are_told(shop: Shop) -> None:
     await shop.run_now(await shop.pricing(), Mode.TEST)
     await shop.set_up("hide-out-of-stock-products", {}, DAILY)
     await worker.export_gauges(hired)
-    assert figures(ctx, "steward_queue_runs", "state") == {
+    assert gauge_by_label(ctx, "steward_queue_runs", "state") == {
         "blocked": 1,
         "leased": 0,
         "parked": 1,
         "ready": 1,
         "sleeping": 0,
     }
-    ages = figures(ctx, "steward_queue_oldest_seconds", "state")
+    ages = gauge_by_label(ctx, "steward_queue_oldest_seconds", "state")
     assert (ages["ready"], ages["leased"], 30 <= ages["blocked"] < 60) == (0, 0, True)
-    assert figures(ctx, "steward_effects_open", "state") == {"intent": 0, "unknown": 0}
+    assert gauge_by_label(ctx, "steward_effects_open", "state") == {"intent": 0, "unknown": 0}
     assert ctx.metrics.value("steward_schedule_behind_seconds") == 0
-    assert figures(ctx, "steward_workers", "lease") == {"held": 1, "expired": 0}
+    assert gauge_by_label(ctx, "steward_workers", "lease") == {"held": 1, "expired": 0}
     await shop.clock.advance(86_400)
     await worker.export_gauges(hired)
     lagging = ctx.metrics.value("steward_schedule_behind_seconds")
     assert 0 < lagging < 86_400
-    assert figures(ctx, "steward_workers", "lease") == {"held": 0, "expired": 1}
+    assert gauge_by_label(ctx, "steward_workers", "lease") == {"held": 0, "expired": 1}
     assert ctx.metrics.value("steward_lease_left_seconds") == 0
     before = ctx.metrics.value("steward_run_start_seconds")
     await shop.drain()

@@ -1,4 +1,4 @@
-"""Files of a run's items: stored sealed, bounded, apart from other runs, and removed in time."""
+"""Tests files of a run's items: sealed, limited, separate from other runs and removed in time."""
 
 from datetime import timedelta
 from functools import partial
@@ -23,29 +23,29 @@ MOMENT = timedelta(milliseconds=1)
 
 
 async def storage(shop: Shop, run: Run) -> RunFiles:
-    """The storage of a run."""
-    return context.run_files((await shop.hired()).ctx, run)
+    """Returns the file storage of a run."""
+    return context.run_files((await shop.registered_worker()).ctx, run)
 
 
 async def a_run(shop: Shop, mode: Mode = Mode.LIVE) -> Run:
-    """A run that waits to be taken."""
+    """Creates a run that waits to be claimed."""
     return await shop.run_now(await shop.alerting(), mode)
 
 
 def folder_in(shop: Shop) -> Path | None:
-    """The folder of the files; None on PostgreSQL."""
+    """Returns the folder of the files; None on PostgreSQL."""
     url = shop.environ["STEWARD_DATABASE_URL"]
     return file_folder.folder_of(sqlite_path(url)) if shop.engine.dialect == "sqlite" else None
 
 
 def on_disk(shop: Shop) -> list[Path]:
-    """All files in the folder."""
+    """Returns all files in the folder."""
     folder = folder_in(shop)
     return [] if folder is None else [path for path in folder.rglob("*") if path.is_file()]
 
 
 async def rows(shop: Shop, table: str) -> list[Any]:
-    """All rows of a table that the organisation may see."""
+    """Returns all rows of a table that the organization can see."""
     return list(await shop.read(partial(_all, table=table)))
 
 
@@ -54,7 +54,7 @@ async def _all(tx: Tx, table: str) -> list[Any]:
 
 
 async def test_a_file_is_stored_once_and_read_again(shop: Shop) -> None:
-    """Equal content is one file; an empty file is a file."""
+    """Equal contents are stored once; an empty file is a file."""
     run_files = await storage(shop, await a_run(shop))
     first = await run_files.put(b"tea")
     assert await run_files.put(b"tea") == first
@@ -65,7 +65,7 @@ async def test_a_file_is_stored_once_and_read_again(shop: Shop) -> None:
 
 
 async def test_a_file_lies_sealed_in_pieces_or_in_a_private_folder(shop: Shop) -> None:
-    """No byte of the content is in the database or the folder; a piece has at most 256 KiB."""
+    """No byte of the content is readable in the database or folder; a piece has at most 256 KiB."""
     content = b"Olga Ivanova, Tea Street 5;" * 20_000
     sha256 = await (await storage(shop, await a_run(shop))).put(content)
     parts = await rows(shop, "run_file_parts")
@@ -85,7 +85,7 @@ async def test_a_file_lies_sealed_in_pieces_or_in_a_private_folder(shop: Shop) -
 
 
 async def test_a_file_has_at_most_twenty_mebibytes(shop: Shop) -> None:
-    """At the limit it is stored and read; a byte more is refused, and nothing is stored."""
+    """A file of 20 MiB is stored and read; one byte more is refused and nothing is stored."""
     run_files = await storage(shop, await a_run(shop))
     largest = bytes(20 * MIB)
     assert await run_files.get(await run_files.put(largest)) == largest
@@ -97,7 +97,7 @@ async def test_a_file_has_at_most_twenty_mebibytes(shop: Shop) -> None:
 async def test_the_files_of_a_run_have_at_most_a_hundred_mebibytes(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Together they reach the limit exactly; a byte more is refused. Another run has its own limit."""
+    """A run stores exactly 100 MiB and not a byte more; another run has its own limit."""
     assert files.RUN_BYTES == 100 * MIB
     monkeypatch.setattr(files, "RUN_BYTES", MIB)
     run = await a_run(shop)
@@ -113,7 +113,7 @@ async def test_the_files_of_a_run_have_at_most_a_hundred_mebibytes(
 
 
 async def test_a_run_reads_its_own_files_alone(shop: Shop) -> None:
-    """Neither another run of the organisation nor another organisation gets at a file by its hash."""
+    """Neither another run nor another organization reads a file by its hash."""
     sha256 = await (await storage(shop, await a_run(shop))).put(b"tea")
     another_run = await storage(shop, await a_run(shop, Mode.TEST))
     beside = await neighbour(shop)
@@ -125,27 +125,27 @@ async def test_a_run_reads_its_own_files_alone(shop: Shop) -> None:
 
 @pytest.mark.parametrize(("mode", "kept_for"), [(Mode.LIVE, FILES_FOR), (Mode.TEST, TEST_FILES_FOR)])
 async def test_files_go_after_the_run_s_end(shop: Shop, mode: Mode, kept_for: timedelta) -> None:
-    """Thirty days after a live run's end and a day after a test run's they are there; a moment later gone."""
+    """Files are removed 30 days after the end of a live run and a day after that of a test run."""
     run = await a_run(shop, mode)
     sha256 = await (await storage(shop, run)).put(b"tea" * 100_000)
     run = await shop.until_settled(run)
     assert run.finished_at is not None
     await shop.clock.advance((run.finished_at + kept_for - shop.clock.now()).total_seconds())
-    await worker.apply_retention(await shop.hired())
+    await worker.apply_retention(await shop.registered_worker())
     assert len(await (await storage(shop, run)).get(sha256)) == 300_000
     await shop.clock.advance(MOMENT.total_seconds())
-    await worker.apply_retention(await shop.hired())
+    await worker.apply_retention(await shop.registered_worker())
     with pytest.raises(FileRefused, match="no longer stored"):
         await (await storage(shop, run)).get(sha256)
     assert await rows(shop, "run_files") == await rows(shop, "run_file_parts") == on_disk(shop) == []
 
 
 class Killed(BaseException):
-    """The process is killed here."""
+    """Stands for the process being killed at this point."""
 
 
 async def test_a_kill_between_file_and_row_leaves_an_orphan_that_goes(shop: Shop) -> None:
-    """The run stores the file again; without a row it goes within the hour after it is an hour old."""
+    """A file without a row is stored again by its run, or removed when it is an hour old."""
     if shop.engine.dialect != "sqlite":
         pytest.skip("file and row are one transaction on PostgreSQL")
     run = await a_run(shop)
@@ -166,16 +166,16 @@ async def test_a_kill_between_file_and_row_leaves_an_orphan_that_goes(shop: Shop
     assert len(on_disk(shop)) == 2
     assert await run_files.get(await run_files.put(b"tea")) == b"tea"
     await shop.clock.advance(file_folder.ORPHAN_AFTER.total_seconds() - 1)
-    await worker.apply_retention(await shop.hired())
+    await worker.apply_retention(await shop.registered_worker())
     assert len(on_disk(shop)) == 2
     await shop.clock.advance(1)
-    await worker.apply_retention(await shop.hired())
+    await worker.apply_retention(await shop.registered_worker())
     [stored] = await rows(shop, "run_files")
     assert [path.name for path in on_disk(shop)] == [stored["sha256"]]
 
 
 async def test_a_file_that_is_gone_from_the_folder_is_told(shop: Shop) -> None:
-    """After a database was restored without its folder, the step fails in plain words."""
+    """If a database was restored without its folder, the step fails with a plain message."""
     if shop.engine.dialect != "sqlite":
         pytest.skip("the content is in the database")
     run_files = await storage(shop, await a_run(shop))
@@ -186,10 +186,10 @@ async def test_a_file_that_is_gone_from_the_folder_is_told(shop: Shop) -> None:
 
 
 async def test_runs_go_with_their_files(shop: Shop) -> None:
-    """A run past the kept history goes, also where its files are still there."""
+    """Retention removes a run with its files."""
     run = await a_run(shop)
     await (await storage(shop, run)).put(b"tea")
     run = await shop.until_settled(run)
     await shop.pass_time(days=500)
-    await worker.apply_retention(await shop.hired())
+    await worker.apply_retention(await shop.registered_worker())
     assert await rows(shop, "run_files") == []

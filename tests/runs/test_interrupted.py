@@ -1,4 +1,4 @@
-"""Runs whose workers are lost again and again: the service has failed, and not the automation."""
+"""Tests runs whose workers are lost repeatedly: the service failed, not the automation."""
 
 from datetime import timedelta
 from functools import partial
@@ -11,11 +11,11 @@ from steward.model.run import RunStatus
 from steward.runs import claim, recover
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
-from tests.runs.test_recovery import hot
+from tests.runs.test_recovery import run_state
 
 
-async def test_lost_workers_pause_no_automation_and_are_told_to_the_operator(shop: Shop) -> None:
-    """After four failures of its own the automation stays active: a fifth would have paused it."""
+async def test_lost_workers_pause_no_automation_and_the_operator_sees_them(shop: Shop) -> None:
+    """An interrupted run does not count towards the five failures that pause an automation."""
     automation = await shop.set_up("hide-out-of-stock-products", {}, {"cadence": "daily", "run_at": "23:00"})
     await shop.tamper("UPDATE schedules SET consecutive_failures = 4 WHERE org_id = :org")
     run = await shop.run_now(automation)
@@ -35,28 +35,28 @@ async def test_lost_workers_pause_no_automation_and_are_told_to_the_operator(sho
 
 
 async def test_losses_more_than_an_hour_apart_start_counting_anew(shop: Shop) -> None:
-    """At an hour they still count together; a millisecond later the next attempt is the second again."""
+    """Losses within an hour count together; a millisecond over, counting starts again."""
     run = await shop.run_now(await shop.hiding())
     attempts = []
     for seconds in (0, 3600, 3600.001, 3600):
         shop.clock.tick(seconds)
-        hired = await shop.hired()
+        hired = await shop.registered_worker()
         await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
         held = await shop.read(partial(workers.runs_of, worker=hired.id))
         assert await shop.write(partial(recover.free, worker=hired.id, held=held, lost=True)) == 1
-        attempts.append((await hot(shop, run)).attempt)
+        attempts.append((await run_state(shop, run)).attempt)
     assert attempts == [2, 3, 2, 3]
 
 
 async def test_a_run_that_is_handed_back_uses_up_no_attempt(shop: Shop) -> None:
-    """Nor does it move the hour within which losses count together."""
+    """A released run uses up no attempt and does not extend the hour in which losses count."""
     run = await shop.run_now(await shop.hiding())
     attempts = []
     for lost in (True, False, True):
-        hired = await shop.hired()
+        hired = await shop.registered_worker()
         await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
         held = await shop.read(partial(workers.runs_of, worker=hired.id))
         await shop.write(partial(recover.free, worker=hired.id, held=held, lost=lost))
-        attempts.append((await hot(shop, run)).attempt)
+        attempts.append((await run_state(shop, run)).attempt)
         shop.clock.tick(1801)
     assert attempts == [2, 2, 2]

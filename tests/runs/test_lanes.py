@@ -1,4 +1,4 @@
-"""One live run of an automation at a time, the others in order; no organisation waits behind another."""
+"""Tests the run queue: one live run of an automation at a time, the others in order."""
 
 from functools import partial
 
@@ -11,14 +11,14 @@ from tests.runs.shop import Shop, neighbour
 
 
 async def queue_of(shop: Shop, run: Run) -> Queue:
-    """Where the run stands for the workers."""
+    """Returns the run's state in the queue."""
     hot = await shop.read(partial(transitions.read_state, org=shop.owner.org, run=run.id))
     assert hot is not None
     return hot.queue
 
 
 async def live(shop: Shop, automation: Automation) -> list[RunId]:
-    """Runs of the automation that run or wait for approval."""
+    """Returns the automation's runs that run or wait for approval."""
     collected = []
     for status in (RunStatus.RUNNING, RunStatus.WAITING_APPROVAL):
         ids = partial(transitions.ids_of, org=shop.owner.org, automation=automation.id, status=status)
@@ -27,7 +27,7 @@ async def live(shop: Shop, automation: Automation) -> list[RunId]:
 
 
 async def test_a_second_live_run_waits_for_the_first(shop: Shop) -> None:
-    """Run now, live. See docs/design/runs.md#run-queue."""
+    """A second live run of an automation waits for the first. See docs/design/runs.md#run-queue."""
     automation = await shop.hiding(threshold=5)
     first, second = await shop.run_now(automation), await shop.run_now(automation)
     assert (await queue_of(shop, first), await queue_of(shop, second)) == (Queue.READY, Queue.BLOCKED)
@@ -38,7 +38,7 @@ async def test_a_second_live_run_waits_for_the_first(shop: Shop) -> None:
 
 
 async def test_runs_started_by_hand_come_in_the_order_they_were_asked_for(shop: Shop) -> None:
-    """Promotion of the oldest blocked run with every end of the holder. See docs/design/runs.md#run-queue."""
+    """Each end of the active run promotes the oldest blocked one. See docs/design/runs.md#run-queue."""
     automation = await shop.hiding(threshold=5)
     queued = []
     for _ in range(4):
@@ -55,7 +55,10 @@ async def test_runs_started_by_hand_come_in_the_order_they_were_asked_for(shop: 
 
 
 async def test_a_cancelled_run_in_the_queue_is_passed_over(shop: Shop) -> None:
-    """See docs/design/runs.md#run-queue and docs/design/runs.md#cancellation."""
+    """A run cancelled in the queue is not promoted.
+
+    See docs/design/runs.md#run-queue and docs/design/runs.md#cancellation.
+    """
     automation = await shop.hiding(threshold=5)
     first = await shop.run_now(automation)
     second, third = [await shop.run_now(automation) for _ in range(2)]
@@ -68,7 +71,7 @@ async def test_a_cancelled_run_in_the_queue_is_passed_over(shop: Shop) -> None:
 
 
 async def test_test_runs_neither_block_nor_are_blocked(shop: Shop) -> None:
-    """A test run neither blocks nor is blocked. See docs/design/api/runs.md#states."""
+    """A test run neither blocks other runs nor is blocked. See docs/design/api/runs.md#states."""
     automation = await shop.hiding(threshold=5)
     held = await shop.waiting(automation)
     trials = [await shop.run_now(automation, Mode.TEST) for _ in range(2)]
@@ -81,7 +84,7 @@ async def test_test_runs_neither_block_nor_are_blocked(shop: Shop) -> None:
 
 
 async def test_a_live_run_goes_at_once_beside_a_test_run(shop: Shop) -> None:
-    """Test runs never take, hold or wait for the lane. See docs/design/runs.md#run-queue."""
+    """A live run starts immediately while a test run is active. See docs/design/runs.md#run-queue."""
     automation = await shop.hiding(threshold=5)
     await shop.run_now(automation, Mode.TEST)
     real = await shop.run_now(automation)
@@ -89,7 +92,7 @@ async def test_a_live_run_goes_at_once_beside_a_test_run(shop: Shop) -> None:
 
 
 async def test_every_end_of_the_holder_lets_the_next_one_go(shop: Shop) -> None:
-    """The same pair serves every end of a lane's holder. See docs/design/runs.md#end-of-a-run."""
+    """Every way in which the active run ends promotes the next. See docs/design/runs.md#end-of-a-run."""
     automation = await shop.pricing()
     first = await shop.run_now(automation)
     following = [await shop.run_now(automation) for _ in range(2)]
@@ -100,7 +103,7 @@ async def test_every_end_of_the_holder_lets_the_next_one_go(shop: Shop) -> None:
 
 
 async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) -> None:
-    """After at most k + claims in flight others, whatever the depth of the other queues.
+    """Claims alternate between organizations, so a single run does not wait behind many of another.
 
     See docs/design/runs.md#fairness.
     """
@@ -108,7 +111,7 @@ async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) ->
     many = [await shop.set_up("hide-out-of-stock-products", {"threshold": 5}) for _ in range(30)]
     for automation in many:
         await shop.run_now(automation)
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     first = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=3, full=[])
     assert {lease.org for lease in first} == {shop.owner.org}
     theirs = await other.run_now(await other.hiding(threshold=5))
@@ -117,14 +120,14 @@ async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) ->
 
 
 async def test_a_full_organisation_is_left_out(shop: Shop) -> None:
-    """Organisations at STEWARD_ORGANIZATION_CONCURRENCY are left out of the candidates.
+    """An organization at STEWARD_ORGANIZATION_CONCURRENCY is left out of the claim.
 
     See docs/design/runs.md#claim.
     """
     other = await neighbour(shop)
     await shop.run_now(await shop.hiding())
     theirs = await other.run_now(await other.hiding())
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     claimed = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=20, full=[shop.owner.org])
     assert [lease.run for lease in claimed] == [theirs.id]
     full = partial(transitions.full, cap=1)

@@ -1,4 +1,4 @@
-"""The last step of a run and its end in one commit, alone and beside those of other runs."""
+"""Tests that the last step of a run and its end are one commit, alone and in a batch."""
 
 import asyncio
 from dataclasses import replace
@@ -25,8 +25,8 @@ from tests.runs.test_checkpoints import LONG, point
 DONE, RUNNING = RunStatus.SUCCEEDED, RunStatus.RUNNING
 
 
-async def ended(shop: Shop, run: Run, lease: Lease, *, name: str = "look") -> FinishResult:
-    """Ends the run well with a step of this name."""
+async def end_with_step(shop: Shop, run: Run, lease: Lease, *, name: str = "look") -> FinishResult:
+    """Ends the run successfully with a last step of this name."""
     end = RunEnd(DONE, message="Done.", result={"seen": 1})
     expected = FinishRequest(
         lease, end, run.automation_id, run.mode, shop.service.worker_context.automation_rules
@@ -37,18 +37,18 @@ async def ended(shop: Shop, run: Run, lease: Lease, *, name: str = "look") -> Fi
     return await finish.end_with_step(shop.engine, shop.clock.now(), expected, step_point)
 
 
-async def failed(tx: Tx, automation: Automation) -> int:
-    """How many runs of the automation have failed in a row."""
+async def consecutive_failures(tx: Tx, automation: Automation) -> int:
+    """Returns how many runs of the automation have failed in a row."""
     return (await automations.get(tx, automation.org, automation.id)).consecutive_failures
 
 
 async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) -> None:
-    """One that is to be cancelled has the step alone; a fenced one has
-    nothing written; what the database refuses fails alone, and then neither its step nor its end is kept.
+    """Each run of a batch ends by itself.
 
-    See docs/design/storage.md#group-commit.
+    A cancelled one stores its step alone, a fenced one nothing, and one with a row that the database refuses
+    neither step nor end. See docs/design/storage.md#group-commit.
     """
-    ctx, hired = shop.service.worker_context, await shop.hired()
+    ctx, hired = shop.service.worker_context, await shop.registered_worker()
     automations = [await shop.hiding() for _ in range(4)]
     runs = [await shop.run_now(automation) for automation in automations]
     lagging = [await shop.run_now(automation) for automation in automations]
@@ -59,7 +59,10 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
     await shop.cancel(runs[1])
     leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
     names = ["look", "look", "look", LONG]
-    acts = [ended(shop, run, lease, name=name) for run, lease, name in zip(runs, leases, names, strict=True)]
+    acts = [
+        end_with_step(shop, run, lease, name=name)
+        for run, lease, name in zip(runs, leases, names, strict=True)
+    ]
     outcomes = await asyncio.gather(*acts, return_exceptions=True)
     assert outcomes[:2] == [FinishResult(True, True, None), FinishResult(True, False, "by_person")]
     assert isinstance(outcomes[2], LeaseLost)
@@ -74,14 +77,16 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
     assert [run.last_seq for run in after] == [1, 1, 0, 0]
     assert [len(await shop.steps(run)) for run in runs] == [run.last_seq for run in after]
     assert [row["finished_at"] for row in await shop.steps(runs[0])] == [wire_time(shop.clock.now())]
-    failures = [await shop.read(partial(failed, automation=automation)) for automation in automations]
+    failures = [
+        await shop.read(partial(consecutive_failures, automation=automation)) for automation in automations
+    ]
     assert failures == [0, 3, 3, 3]
     free = await claim.claim(ctx.engine, ctx.clock.now(), hired.id, free=9, full=[])
     assert {lease.run for lease in free} == {lagging[0].id}
 
 
 async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Shop, database_url: str) -> None:
-    """Anyone who has the schedule may take the run while the step waits for it.
+    """A single last step locks its schedule first, so a holder of the schedule can still lock the run.
 
     See docs/design/storage.md#lock-order.
     """
@@ -97,7 +102,9 @@ async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Sho
         await schedules.lock(tx, shop.owner.org, run.automation_id)
         # The third fails the call it shares with the second, which then goes by itself.
         ends.extend(
-            asyncio.ensure_future(ended(shop, item, held[item.id], name=LONG if item is runs[2] else "look"))
+            asyncio.ensure_future(
+                end_with_step(shop, item, held[item.id], name=LONG if item is runs[2] else "look")
+            )
             for item in runs
         )
         while not await watcher.fetchval(BLOCKED):

@@ -1,4 +1,4 @@
-"""Where a run is stopped, and what its automation and its reader see of it.
+"""Tests the limits of a run, and what its automation and its reader see when one is reached.
 
 See docs/design/runs.md#limits and docs/design/runs.md#periodic-tasks-and-failing-rows.
 """
@@ -29,30 +29,30 @@ DAILY = {"cadence": "daily", "run_at": "23:00"}
 
 
 async def automation_of(shop: Shop, automation: Automation) -> Automation:
-    """The automation as it now is."""
+    """Reads the run's automation again."""
     return await shop.read(partial(automations.get, org=shop.owner.org, automation=automation.id))
 
 
 def rules(shop: Shop, **changed: Any) -> None:
-    """The service with other settings; before its worker is hired."""
+    """Restarts the service with other settings."""
     ctx = shop.service.worker_context
     shop.service = replace(shop.service, worker_context=replace(ctx, rules=replace(ctx.rules, **changed)))
 
 
 async def failing(shop: Shop, schedule: Mapping[str, Any] = DAILY) -> Automation:
-    """An automation whose every run fails: it finds more than its limit."""
+    """Creates an automation whose every run exceeds its limit of changes."""
     inputs = {"threshold": 5, "limit": 1}
     return await shop.set_up("hide-out-of-stock-products", inputs, schedule)
 
 
 async def test_a_run_no_worker_took_in_time_expires(shop: Shop) -> None:
-    """24 h without a worker → expired not_started; at the limit, not before.
+    """A run that no worker claimed for 24 hours expires with `not_started`, and not before.
 
     See docs/design/api/runs.md#states.
     """
     automation = await shop.hiding()
     run, lagging = await shop.run_now(automation), await shop.run_now(automation)
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     limit = hired.ctx.worker_rules.queue_limit.total_seconds()
     await shop.clock.advance(limit - 0.001)
     await worker.expire_unstarted(hired)
@@ -62,11 +62,11 @@ async def test_a_run_no_worker_took_in_time_expires(shop: Shop) -> None:
     for ended in (await shop.run(run), await shop.run(lagging)):
         assert (ended.status, ended.code) == (RunStatus.EXPIRED, "not_started")
         assert (ended.started_at, ended.summary) == (None, None)
-    assert (await shop.drained(automation)).status is RunStatus.WAITING_APPROVAL
+    assert (await shop.run_and_drain(automation)).status is RunStatus.WAITING_APPROVAL
 
 
 async def test_five_failures_in_a_row_pause_the_automation(shop: Shop) -> None:
-    """The automation's pause by the system where due, in the transaction of the end.
+    """The fifth failure in a row pauses the automation in the transaction that ends the run.
 
     See docs/design/runs.md#end-of-a-run.
     """
@@ -74,7 +74,7 @@ async def test_five_failures_in_a_row_pause_the_automation(shop: Shop) -> None:
     assert automation.state is AutomationState.ACTIVE
     for number in range(1, 6):
         assert (await automation_of(shop, automation)).state is AutomationState.ACTIVE
-        run = await shop.drained(automation)
+        run = await shop.run_and_drain(automation)
         assert (run.status, run.code) == (RunStatus.FAILED, "too_many_changes")
         assert (await automation_of(shop, automation)).consecutive_failures == number
     paused = await automation_of(shop, automation)
@@ -85,15 +85,15 @@ async def test_five_failures_in_a_row_pause_the_automation(shop: Shop) -> None:
 
 
 async def test_a_success_begins_the_count_anew_and_other_ends_leave_it(shop: Shop) -> None:
-    """Failed + 1, succeeded → 0, others leave it; test runs do not count.
+    """A success resets the failure count; other ends and test runs leave it.
 
     See docs/design/api/runs.md#states.
     """
     automation = await failing(shop)
     for _ in range(2):
-        await shop.drained(automation)
+        await shop.run_and_drain(automation)
     await shop.cancel(await shop.run_now(automation))
-    await shop.drained(automation, Mode.TEST)
+    await shop.run_and_drain(automation, Mode.TEST)
     assert (await automation_of(shop, automation)).consecutive_failures == 2
     await shop.tamper("UPDATE automations SET inputs = replace(inputs, '\"limit\":1', '\"limit\":99')")
     run = await shop.waiting(automation)
@@ -104,9 +104,9 @@ async def test_a_success_begins_the_count_anew_and_other_ends_leave_it(shop: Sho
 
 
 async def test_the_last_run_is_the_last_live_one_that_began(shop: Shop) -> None:
-    """last_run_at is the start of the last live run. See docs/design/api/runs.md#states."""
+    """`last_run_at` is the start of the last live run. See docs/design/api/runs.md#states."""
     automation = await shop.hiding()
-    await shop.drained(automation, Mode.TEST)
+    await shop.run_and_drain(automation, Mode.TEST)
     assert (await automation_of(shop, automation)).last_run_at is None
     shop.clock.tick(60)
     await shop.cancel(await shop.run_now(automation))
@@ -116,7 +116,7 @@ async def test_the_last_run_is_the_last_live_one_that_began(shop: Shop) -> None:
 
 
 async def test_more_changes_than_the_limit_propose_nothing(shop: Shop) -> None:
-    """too_many_changes, nothing is proposed; also when the worker is lost right after.
+    """A run over its limit fails with `too_many_changes` and proposes nothing, even after a lost worker.
 
     See docs/design/templates.md#e11-over-the-limit.
     """
@@ -131,18 +131,24 @@ async def test_more_changes_than_the_limit_propose_nothing(shop: Shop) -> None:
         assert await shop.changes(run) == []
 
 
-async def test_a_run_over_its_time_is_stopped_at_a_border(shop: Shop) -> None:
-    """Leased time; timed_out. See docs/design/runs.md#limits and docs/design/api/runs.md#states."""
+async def test_a_run_over_its_time_is_stopped_at_its_next_checkpoint(shop: Shop) -> None:
+    """A run over its time is stopped at its next checkpoint with `timed_out`.
+
+    See docs/design/runs.md#limits and docs/design/api/runs.md#states.
+    """
     rules(shop, time_limit=timedelta(seconds=20))
     shop.fault("throttle", "GET", "**/products", retry_after=21)
-    run = await shop.drained(await shop.hiding())
+    run = await shop.run_and_drain(await shop.hiding())
     assert (run.status, run.code) == (RunStatus.FAILED, "timed_out")
     assert run.last_seq == 1
     assert run.summary is not None
 
 
 async def test_a_run_whose_worker_is_lost_while_it_is_stopped_never_succeeds(shop: Shop) -> None:
-    """Its changes are cancelled, and the next worker does not know why. See docs/design/runs.md#limits."""
+    """A timed-out run whose worker is lost while it stops still cancels its changes and fails.
+
+    See docs/design/runs.md#limits.
+    """
     allowed = shop.service.worker_context.rules.time_limit
     run = await shop.waiting(await shop.pricing())
     written = len(shop.writes())
@@ -157,7 +163,7 @@ async def test_a_run_whose_worker_is_lost_while_it_is_stopped_never_succeeds(sho
 
 
 async def test_waiting_and_sleeping_do_not_count_as_a_runs_time(shop: Shop) -> None:
-    """See docs/design/runs.md#limits."""
+    """Time spent waiting or sleeping does not count as running time. See docs/design/runs.md#limits."""
     rules(shop, time_limit=timedelta(seconds=20))
     run = await shop.waiting(await shop.pricing())
     await shop.pass_time(hours=5)
@@ -170,9 +176,12 @@ async def test_waiting_and_sleeping_do_not_count_as_a_runs_time(shop: Shop) -> N
 async def test_more_data_than_a_step_may_keep_fails_the_run(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """too_much_data; 8 MiB a step. See docs/design/api/runs.md#states and docs/design/runs.md#checkpoints."""
+    """A step output over 8 MiB fails the run with `too_much_data`.
+
+    See docs/design/api/runs.md#states and docs/design/runs.md#checkpoints.
+    """
     monkeypatch.setattr(steps, "OUTPUT_BYTES", 2_000)
-    run = await shop.drained(await shop.pricing())
+    run = await shop.run_and_drain(await shop.pricing())
     assert (run.status, run.code) == (RunStatus.FAILED, "too_much_data")
     assert shop.writes() == []
 
@@ -180,7 +189,10 @@ async def test_more_data_than_a_step_may_keep_fails_the_run(
 async def test_more_data_than_a_run_may_keep_fails_it_after_a_lost_worker_too(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Total per run at most 64 MiB, no matter who wrote it. See docs/design/runs.md#checkpoints."""
+    """The 64 MiB of a run count the outputs of every worker that had it.
+
+    See docs/design/runs.md#checkpoints.
+    """
     whole = await shop.waiting(await shop.pricing())
     stored_step_values = await shop.read(partial(steps.values, org=shop.owner.org, run=whole.id))
     monkeypatch.setattr(steps, "RUN_BYTES", sum(value.stored_bytes for value in stored_step_values) - 1)
@@ -190,10 +202,10 @@ async def test_more_data_than_a_run_may_keep_fails_it_after_a_lost_worker_too(
 
 
 async def test_what_runs_now_is_shown_while_it_runs(shop: Shop) -> None:
-    """current_step; null unless running. See docs/design/api/runs.md#run."""
+    """`current_step` names the running step and is null otherwise. See docs/design/api/runs.md#run."""
     shop.fault("throttle", "GET", "**/products", retry_after=10)
     run = await shop.run_now(await shop.hiding())
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
     await shop.clock.until_sleeping()
     await tasks.note_progress(hired.ctx)
@@ -212,7 +224,7 @@ async def test_what_runs_now_is_shown_while_it_runs(shop: Shop) -> None:
 async def test_a_defect_of_a_step_ends_its_run_and_no_other(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An exception in our own code → failed step_failed at once, no retry.
+    """An exception in a step's code fails its run at once with `step_failed`, without a retry.
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
     """
@@ -232,8 +244,8 @@ async def test_a_defect_of_a_step_ends_its_run_and_no_other(
     assert (await shop.run(other)).status is RunStatus.WAITING_APPROVAL
 
 
-async def test_a_defect_while_changes_are_made_leaves_them_told_truly(shop: Shop) -> None:
-    """What is open when a run ends stays unknown and is read back afterwards.
+async def test_a_defect_while_changes_are_made_leaves_open_writes_unknown(shop: Shop) -> None:
+    """A write still open when a run ends stays unknown and is read back afterwards.
 
     See docs/design/writes.md#reconciliation.
     """
@@ -269,7 +281,7 @@ async def test_a_defect_while_changes_are_made_leaves_them_told_truly(shop: Shop
 
 @pytest.mark.parametrize("status", [RunStatus.QUEUED, RunStatus.WAITING_APPROVAL])
 async def test_an_ended_run_never_changes(shop: Shop, status: RunStatus) -> None:
-    """P3: terminal statuses never change"""
+    """A terminal status never changes."""
     automation = await shop.hiding()
     run = await (shop.run_now(automation) if status is RunStatus.QUEUED else shop.waiting(automation))
     assert run.status is status
@@ -279,13 +291,13 @@ async def test_an_ended_run_never_changes(shop: Shop, status: RunStatus) -> None
 
 
 async def test_a_failed_read_says_what_was_answered_and_how_often(shop: Shop) -> None:
-    """The answer, its words and the calls in a row; a page of HTML is not quoted.
+    """The message quotes the answer and the number of attempts, but no HTML page.
 
     See docs/design/web.md#run.
     """
     words = {"code": "wp_die", "message": "There has been a critical error."}
     for body, quoted in ((words, " (“There has been a critical error.”)"), ("<h1>Bad</h1>", "")):
         shop.fault("status", "GET", "/wp-json/**", status=500, count=3, body=body)
-        ended = await shop.drained(await shop.hiding())
+        ended = await shop.run_and_drain(await shop.hiding())
         assert ended.status is RunStatus.FAILED
         assert ended.message == f"The shop failed to answer. It answered 500{quoted} to 3 calls in a row."

@@ -1,4 +1,4 @@
-"""The main job end to end: a run reads, asks, applies exactly what was approved, and says what it did."""
+"""Tests the main job end to end: a run reads, asks, applies exactly what was approved, and reports it."""
 
 import pytest
 
@@ -9,8 +9,11 @@ from tests.runs.shop import Shop
 
 
 async def test_a_run_waits_and_then_makes_exactly_the_approved_changes(shop: Shop) -> None:
-    """See docs/design/security.md#promises and docs/design/api/runs.md#states."""
-    run = await shop.drained(await shop.pricing())
+    """A run waits for approval and then applies exactly the approved changes.
+
+    See docs/design/security.md#promises and docs/design/api/runs.md#states.
+    """
+    run = await shop.run_and_drain(await shop.pricing())
     assert (run.status, run.code) == (RunStatus.WAITING_APPROVAL, None)
     changes = await shop.changes(run)
     assert [change.outcome for change in changes] == [Outcome.PROPOSED] * 10
@@ -34,35 +37,38 @@ async def test_a_run_waits_and_then_makes_exactly_the_approved_changes(shop: Sho
 
 
 async def test_a_test_run_writes_nothing(shop: Shop) -> None:
-    """No write entry in the ledger.
+    """A test run sends no write request.
 
     See docs/design/api/conventions.md#scope and docs/design/fake-platforms.md#process.
     """
-    run = await shop.drained(await shop.pricing(), Mode.TEST)
+    run = await shop.run_and_drain(await shop.pricing(), Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.REFUSED_TEST}
     assert shop.writes() == []
 
 
 async def test_hiding_marks_and_hides_as_one_change(shop: Shop) -> None:
-    """Marker and visibility are one change row. See docs/design/templates.md#shared-definitions."""
-    run = await shop.drained(await shop.hiding(threshold=5))
+    """The marker tag and the visibility of a product are one change.
+
+    See docs/design/templates.md#shared-definitions.
+    """
+    run = await shop.run_and_drain(await shop.hiding(threshold=5))
     assert run.status is RunStatus.WAITING_APPROVAL
     await shop.approve(run)
     await shop.drain()
     ended = await shop.run(run)
     assert (ended.status, ended.message) == (RunStatus.SUCCEEDED, None)
-    again = await shop.drained(await shop.hiding(threshold=5))
+    again = await shop.run_and_drain(await shop.hiding(threshold=5))
     assert again.status is RunStatus.SUCCEEDED
     assert await shop.changes(again) == []
 
 
 async def test_who_connected_and_who_decided_is_remembered_for_good(shop: Shop) -> None:
-    """A decision, who made it and when are kept for good.
+    """The audit log keeps every connection and decision with its person and time.
 
     See docs/design/security.md#logs-and-redaction and docs/design/api/approvals.md#states.
     """
-    run = await shop.drained(await shop.pricing())
+    run = await shop.run_and_drain(await shop.pricing())
     await shop.approve(run)
 
     async def lines(tx: Tx) -> list[tuple[str, str, str]]:

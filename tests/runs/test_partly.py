@@ -1,4 +1,4 @@
-"""A change of several parts of which not all were made: it has failed, and says what was written."""
+"""Tests changes of which only some parts were written: they fail and name what was written."""
 
 from steward.model.change import Outcome
 from steward.model.run import Run, RunStatus
@@ -7,15 +7,15 @@ from tests.runs.shop import Shop
 from tests.runs.test_applying import counts_of
 
 
-async def hiding(shop: Shop) -> Run:
-    """A run whose changes are approved; each hides a product in one part and tags it in another."""
+async def approved_hiding_run(shop: Shop) -> Run:
+    """Returns a run with approved changes that each hide a product in one part and tag it in another."""
     run = await shop.waiting(await shop.hiding(threshold=5))
     await shop.approve(run)
     return run
 
 
-async def assert_told(shop: Shop, run: Run, ended: Run) -> None:
-    """The first change was made in part: the change, its step and the run's numbers say so."""
+async def assert_partial_write_reported(shop: Shop, run: Run, ended: Run) -> None:
+    """Asserts that the first change, its step and the run's counts report the partial write."""
     first, *others = await shop.changes(run)
     assert first.outcome is Outcome.FAILED
     assert "Only a part of it was made" in (first.message or "")
@@ -30,32 +30,32 @@ async def assert_told(shop: Shop, run: Run, ended: Run) -> None:
 
 
 async def test_cancelled_between_two_parts(shop: Shop) -> None:
-    """The product is hidden and not tagged: neither the numbers nor the steps leave that out."""
-    run = await hiding(shop)
+    """A run cancelled between two parts reports the product that is hidden but not tagged."""
+    run = await approved_hiding_run(shop)
     shop.fault("throttle", "PUT", "**", retry_after=600, skip=1)
     await shop.drain()
     await shop.cancel(run)
     await shop.drain()
     ended = await shop.run(run)
     assert ended.status is RunStatus.CANCELLED
-    await assert_told(shop, run, ended)
+    await assert_partial_write_reported(shop, run, ended)
 
 
 async def test_lost_for_good_between_two_parts(shop: Shop) -> None:
-    """The same when three workers are lost."""
-    run = await hiding(shop)
+    """A run interrupted between two parts by three lost workers reports it as well."""
+    run = await approved_hiding_run(shop)
     shop.fault("throttle", "PUT", "**", retry_after=600, skip=1)
     await shop.drain()
     await shop.clock.advance(600)
     await killed(shop, "after_start", "after_start", "after_start")
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "interrupted")
-    await assert_told(shop, run, ended)
+    await assert_partial_write_reported(shop, run, ended)
 
 
 async def test_a_conflict_beside_a_written_part_names_what_was_written(shop: Shop) -> None:
-    """It counts as failed: something was changed."""
-    run = await hiding(shop)
+    """A conflict in one part after another was written counts as failed."""
+    run = await approved_hiding_run(shop)
     [first, *_] = await shop.changes(run)
     product = shop.world.state.shop.products[int(first.proposal.parts[-1].target)]
     product["tags"].append({"id": 990, "name": "Somebody else's", "slug": "else"})

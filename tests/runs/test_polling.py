@@ -1,4 +1,4 @@
-"""Following a run over HTTP: every step exactly once, changes as they now are.
+"""Tests following a run over HTTP: every step exactly once, and changes as they are now.
 
 See docs/design/api/runs.md#requests and docs/design/api/runs.md#step.
 """
@@ -22,7 +22,7 @@ RUNS = "/v1/automations/runs"
 
 @pytest.fixture
 async def reader(shop: Shop) -> Any:
-    """A program of the shop's organisation, by token."""
+    """Provides an API client with a token of the shop's organization."""
     ring = shop.service.context.keys
 
     async def settle(tx: Tx) -> tuple[int, str, int]:
@@ -49,8 +49,8 @@ async def reader(shop: Shop) -> Any:
         yield Caller(session, headers={"Authorization": f"Bearer {token}"})
 
 
-async def seeded(shop: Shop, run: Run, rows: int) -> None:
-    """The run has `rows` rows, as one with loops would."""
+async def insert_steps(shop: Shop, run: Run, rows: int) -> None:
+    """Gives the run `rows` step rows, as a run with loops has."""
 
     async def fill(tx: Tx) -> None:
         for seq in range(run.last_seq + 1, rows + 1):
@@ -67,8 +67,8 @@ async def seeded(shop: Shop, run: Run, rows: int) -> None:
     await shop.write(fill)
 
 
-async def polled(reader: Caller, run: Run, after: int) -> dict[str, Any]:
-    """One poll."""
+async def poll(reader: Caller, run: Run, after: int) -> dict[str, Any]:
+    """Polls the run once."""
     heard = await reader.get(f"{RUNS}/{run.id}", after_seq=after)
     assert heard.status == 200, heard.body
     answer: dict[str, Any] = heard.data["run"]
@@ -79,12 +79,15 @@ async def polled(reader: Caller, run: Run, after: int) -> dict[str, Any]:
 async def test_polling_with_the_highest_seq_gives_every_step_once(
     shop: Shop, reader: Caller, rows: int
 ) -> None:
-    """At most 200 steps and more_steps. See docs/design/api/runs.md#requests."""
-    run = await shop.drained(await shop.hiding(), Mode.TEST)
-    await seeded(shop, run, rows)
+    """A poll answers at most 200 steps and `more_steps`; together the polls answer each step once.
+
+    See docs/design/api/runs.md#requests.
+    """
+    run = await shop.run_and_drain(await shop.hiding(), Mode.TEST)
+    await insert_steps(shop, run, rows)
     seen: list[int] = []
     while True:
-        answer = await polled(reader, run, seen[-1] if seen else 0)
+        answer = await poll(reader, run, seen[-1] if seen else 0)
         got = [step["seq"] for step in answer["steps"]]
         assert len(got) <= STEPS_PER_ANSWER
         seen += got
@@ -92,14 +95,17 @@ async def test_polling_with_the_highest_seq_gives_every_step_once(
             break
         assert len(got) == STEPS_PER_ANSWER
     assert seen == list(range(1, rows + 1))
-    assert (await polled(reader, run, rows))["steps"] == []
-    assert (await polled(reader, run, rows + 5))["more_steps"] is False
+    assert (await poll(reader, run, rows))["steps"] == []
+    assert (await poll(reader, run, rows + 5))["more_steps"] is False
 
 
 async def test_a_run_can_be_followed_while_it_runs(shop: Shop, reader: Caller) -> None:
-    """Until the status is terminal and more_steps is false. See docs/design/api/runs.md#requests."""
+    """A client follows a run until its status is terminal and `more_steps` is false.
+
+    See docs/design/api/runs.md#requests.
+    """
     run = await shop.waiting(await shop.hiding())
-    first = await polled(reader, run, 0)
+    first = await poll(reader, run, 0)
     assert [step["status"] for step in first["steps"]] == ["succeeded", "succeeded", "held"]
     assert first["status"] == "waiting_approval"
     held = first["steps"][-1]
@@ -107,12 +113,12 @@ async def test_a_run_can_be_followed_while_it_runs(shop: Shop, reader: Caller) -
     assert held["changes_total"] == len(held["changes"]) > 0
     await shop.approve(run)
     await shop.drain()
-    later = await polled(reader, run, held["seq"])
+    later = await poll(reader, run, held["seq"])
     [applied] = later["steps"]
     assert (applied["name"], applied["status"], applied["seq"]) == (held["name"], "succeeded", 4)
     assert later["status"] == "succeeded"
     # The held row stays as it was, and its changes tell what became of them.
-    again = (await polled(reader, run, 0))["steps"][2]
+    again = (await poll(reader, run, 0))["steps"][2]
     assert again["status"] == "held"
     assert {change["outcome"] for change in again["changes"]} == {"applied"}
     assert {name: again[name] for name in again if name != "changes"} == {
@@ -121,9 +127,9 @@ async def test_a_run_can_be_followed_while_it_runs(shop: Shop, reader: Caller) -
 
 
 async def test_each_row_is_whole_when_it_is_first_seen(shop: Shop, reader: Caller) -> None:
-    """Every field is there. See docs/design/api/runs.md#step."""
+    """A step row has all its fields when it is first answered. See docs/design/api/runs.md#step."""
     run = await shop.waiting(await shop.hiding())
-    answer = await polled(reader, run, 0)
+    answer = await poll(reader, run, 0)
     assert len(answer["steps"]) == run.last_seq
     for step in answer["steps"]:
         assert set(step) == {
@@ -134,7 +140,7 @@ async def test_each_row_is_whole_when_it_is_first_seen(shop: Shop, reader: Calle
 
 
 async def test_a_negative_or_wordy_seq_is_refused(shop: Shop, reader: Caller) -> None:
-    """after_seq integer ≥ 0. See docs/design/api/runs.md#requests."""
+    """`after_seq` must be an integer of at least 0. See docs/design/api/runs.md#requests."""
     run = await shop.run_now(await shop.hiding())
     for wrong in ("-1", "one", "1.5"):
         heard = await reader.get(f"{RUNS}/{run.id}", after_seq=wrong)
@@ -143,7 +149,10 @@ async def test_a_negative_or_wordy_seq_is_refused(shop: Shop, reader: Caller) ->
 
 
 async def test_a_runs_changes_are_listed_by_step_and_outcome(shop: Shop, reader: Caller) -> None:
-    """Ascending by seq, then id, each once over all pages. See docs/design/api/runs.md#requests."""
+    """Changes are listed by seq, then id, each once over all pages, filtered by step and outcome.
+
+    See docs/design/api/runs.md#requests.
+    """
     run = await shop.waiting(await shop.pricing())
     [first, *_] = await shop.changes(run)
     await shop.approve(run, [first])
@@ -166,7 +175,7 @@ async def test_a_runs_changes_are_listed_by_step_and_outcome(shop: Shop, reader:
 
 
 async def _paged(reader: Caller, run: Run) -> list[str]:
-    """The ids of a run's changes by pages of three."""
+    """Returns the ids of a run's changes, read in pages of three."""
     seen: list[str] = []
     cursor: dict[str, object] = {}
     while True:
@@ -178,7 +187,7 @@ async def _paged(reader: Caller, run: Run) -> list[str]:
 
 
 async def test_no_token_decides(shop: Shop, reader: Caller) -> None:
-    """403 before the approval is looked up.
+    """A token cannot decide: 403 before the approval is looked up.
 
     See docs/design/api/conventions.md#scope and docs/design/api/approvals.md#requests.
     """
@@ -192,7 +201,10 @@ async def test_no_token_decides(shop: Shop, reader: Caller) -> None:
 
 
 async def test_cancel_answers_the_run(shop: Shop, reader: Caller) -> None:
-    """200 run, then 409 wrong_state. See docs/design/api/runs.md#requests."""
+    """Cancelling answers the run with 200, and then 409 `wrong_state`.
+
+    See docs/design/api/runs.md#requests.
+    """
     run = await shop.run_now(await shop.hiding())
     heard = await reader.post(f"{RUNS}/{run.id}/cancel", {})
     assert (heard.status, heard.data["run"]["status"]) == (200, "cancelled")

@@ -1,4 +1,4 @@
-"""Lost workers, lost answers of the database, graceful stops: the run goes on with another.
+"""Tests lost workers, lost database answers and graceful stops: another worker continues the run.
 
 See docs/design/runs.md#workers-and-leases and docs/design/runs.md#cancellation.
 """
@@ -29,22 +29,22 @@ from tests.runs.shop import Shop
 T = TypeVar("T")
 
 
-async def hot(shop: Shop, run: Run) -> RunState:
-    """The run's own row."""
+async def run_state(shop: Shop, run: Run) -> RunState:
+    """Reads the run's state row."""
     state = await shop.read(partial(transitions.read_state, org=shop.owner.org, run=run.id))
     assert state is not None
     return state
 
 
 async def approved(shop: Shop) -> Run:
-    """A price run whose changes are approved."""
+    """Returns a price run with approved changes."""
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     return run
 
 
 async def test_a_lost_run_goes_on_after_its_last_row(shop: Shop) -> None:
-    """The same run, to be continued after its last step row; started_at stays.
+    """A lost run continues after its last step row and keeps `started_at`.
 
     See docs/design/api/runs.md#states.
     """
@@ -61,16 +61,16 @@ async def test_a_lost_run_goes_on_after_its_last_row(shop: Shop) -> None:
 
 
 async def test_a_run_lost_twice_is_tried_a_third_time(shop: Shop) -> None:
-    """Claim, attempt + 1 when lost. See docs/design/runs.md#states."""
+    """A run that was lost twice is claimed for a third attempt. See docs/design/runs.md#states."""
     run = await approved(shop)
     await killed(shop, "after_start", "after_start")
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED
-    assert (await hot(shop, run)).attempt == 3
+    assert (await run_state(shop, run)).attempt == 3
 
 
 async def test_a_run_lost_three_times_finds_out_what_was_done_and_fails(shop: Shop) -> None:
-    """Taken with attempt > 3 starts no step; its open effects are settled, then interrupted.
+    """A run lost three times starts no step, settles its open writes and fails with `interrupted`.
 
     See docs/design/runs.md#workers-and-leases.
     """
@@ -86,22 +86,25 @@ async def test_a_run_lost_three_times_finds_out_what_was_done_and_fails(shop: Sh
 
 
 async def test_a_lost_run_is_not_queued_behind_new_ones(shop: Shop) -> None:
-    """Recovered runs are stamped without cost. See docs/design/runs.md#fairness."""
+    """A recovered run keeps its place before newer runs. See docs/design/runs.md#fairness."""
     run = await shop.run_now(await shop.hiding())
     others = [await shop.run_now(await shop.hiding()) for _ in range(5)]
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     [lease] = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     assert lease.run == run.id
     await shop.restart()
-    fresh = await shop.hired()
+    fresh = await shop.registered_worker()
     [again] = await claim.claim(shop.engine, shop.clock.now(), fresh.id, free=1, full=[])
     assert again.run in {run.id, others[0].id}
-    assert (await hot(shop, run)).queue in (Queue.LEASED, Queue.READY)
+    assert (await run_state(shop, run)).queue in (Queue.LEASED, Queue.READY)
 
 
 async def test_a_worker_that_is_alive_keeps_its_runs(shop: Shop) -> None:
-    """Only where lease_until has passed. See docs/design/runs.md#workers-and-leases."""
-    hired = await shop.hired()
+    """Only workers whose `lease_until` has passed lose their runs.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
+    hired = await shop.registered_worker()
     other = await shop.another_worker()
     run = await shop.run_now(await shop.hiding())
     await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
@@ -110,28 +113,31 @@ async def test_a_worker_that_is_alive_keeps_its_runs(shop: Shop) -> None:
     assert await recover.recover(shop.engine, shop.clock.now(), other.id) == 0
     await shop.clock.advance(0.001)
     assert await recover.recover(shop.engine, shop.clock.now(), other.id) == 1
-    assert (await hot(shop, run)).queue is Queue.READY
+    assert (await run_state(shop, run)).queue is Queue.READY
 
 
 async def test_a_worker_declared_dead_drops_what_it_has_and_registers_anew(shop: Shop) -> None:
-    """0 rows. See docs/design/runs.md#workers-and-leases."""
-    hired = await shop.hired()
+    """A worker whose heartbeat updates no row drops its runs and registers again.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
+    hired = await shop.registered_worker()
     before = hired.id
     await shop.clock.advance(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
     await shop.another_worker()
     await worker.heartbeat(hired)
     assert hired.id != before
-    run = await shop.drained(await shop.hiding())
+    run = await shop.run_and_drain(await shop.hiding())
     assert run.status is RunStatus.WAITING_APPROVAL
 
 
 async def test_no_step_starts_while_the_lease_is_in_doubt(shop: Shop) -> None:
-    """No success for 0.8 × L → start no step and no call until one succeeds.
+    """No step or call starts after 0.8 of the lease without a successful heartbeat.
 
     See docs/design/runs.md#workers-and-leases.
     """
     run = await shop.run_now(await shop.hiding())
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     [lease] = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     shop.clock.tick(0.8 * shop.service.worker_context.worker_rules.lease.total_seconds())
     assert not await worker.claim_runs(hired)
@@ -144,25 +150,28 @@ async def test_no_step_starts_while_the_lease_is_in_doubt(shop: Shop) -> None:
 
 
 async def test_what_was_taken_again_meanwhile_is_not_given_up(shop: Shop) -> None:
-    """The fence belongs to the run, so freeing an earlier lease moves nothing.
+    """Releasing an earlier lease does not free a run that was claimed again.
 
     See docs/design/runs.md#workers-and-leases.
     """
     run = await shop.run_now(await shop.hiding())
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     seen = await shop.read(partial(workers.runs_of, worker=hired.id))
     give_up = partial(recover.free, worker=hired.id, held=seen, lost=True)
     assert await shop.write(give_up) == 1
     await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     assert await shop.write(give_up) == 0
-    remaining = await hot(shop, run)
+    remaining = await run_state(shop, run)
     assert (remaining.queue, remaining.attempt) == (Queue.LEASED, 2)
 
 
 async def test_a_restart_on_the_same_host_need_not_wait_for_the_lease(shop: Shop) -> None:
-    """See docs/design/runs.md#workers-and-leases."""
-    hired = await shop.hired()
+    """A restarted process on the same host takes over without waiting for the old lease to end.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
+    hired = await shop.registered_worker()
     host = recover.process_name().split("|")[0]
     assert not recover.is_gone(recover.process_name())
     assert recover.is_gone(f"{host}|999999999|1")
@@ -178,23 +187,23 @@ async def test_a_restart_on_the_same_host_need_not_wait_for_the_lease(shop: Shop
 
 
 async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
-    """P1: the run tables are the queue; a run is in a task's hands or free"""
+    """A run whose claim got no answer is freed, so every run is in a task or free."""
     run = await shop.run_now(await shop.hiding())
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=[])
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
-    assert (await hot(shop, run)).attempt == 2
+    assert (await run_state(shop, run)).attempt == 2
 
 
 @dataclass
-class Failing(Stalling):
-    """An engine whose database is away for one write of a run."""
+class FailingEngine(Stalling):
+    """An engine that fails one write of a run as if the database were away."""
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Fails the write number `at`."""
+        """Fails write number `at`."""
         if org != ():
             self.writes += 1
             if self.writes == self.at:
@@ -204,13 +213,13 @@ class Failing(Stalling):
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4, 7, 10, 11])
 async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, at: int) -> None:
-    """Overload or a lost database never gives a wrong answer and ends by itself.
+    """A short database outage gives no wrong answer and fails no run.
 
     See docs/design/security.md#promises.
     """
     run = await approved(shop)
     shop.worker = None
-    ctx = replace(shop.service.worker_context, engine=Failing(shop.engine, at))
+    ctx = replace(shop.service.worker_context, engine=FailingEngine(shop.engine, at))
     shop.service = replace(shop.service, worker_context=ctx)
     await shop.drain()
     ended = await shop.until_settled(run)
@@ -221,13 +230,13 @@ async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, at:
 
 
 async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None:
-    """Attempt unchanged, worker row deleted, the open call to its outcome.
+    """A graceful stop finishes the open call and releases the run without using up an attempt.
 
     See docs/design/runs.md#graceful-stop.
     """
     run = await approved(shop)
     shop.fault("throttle", "POST", "**/batch", retry_after=2, skip=1)
-    hired, stop = await shop.hired(), asyncio.Event()
+    hired, stop = await shop.registered_worker(), asyncio.Event()
     [claims] = [tick for tick in worker.periodic_tasks(hired) if tick.name == "claim"]
     [beats] = [tick for tick in worker.periodic_tasks(hired) if tick.name == "heartbeat"]
     going = asyncio.create_task(worker.run(hired, [claims, beats], stop))
@@ -236,7 +245,7 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
     await shop.clock.settle()
     await shop.clock.advance(2)
     await asyncio.wait_for(going, 30)
-    remaining = await hot(shop, run)
+    remaining = await run_state(shop, run)
     assert (remaining.queue, remaining.status, remaining.attempt) == (Queue.READY, RunStatus.QUEUED, 1)
     others = await shop.engine.read(shop.clock.now(), partial(workers.others, own_id=WorkerId(0)))
     assert hired.id not in [other.id for other in others]
@@ -253,7 +262,7 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
 async def logged_failure(
     shop: Shop, hired: worker.Worker, capsys: pytest.CaptureFixture[str]
 ) -> dict[str, Any]:
-    """The line of a pass of the task `stats` that fails."""
+    """Returns the log line of a failing pass of the `stats` task."""
     capsys.readouterr()
     [stats] = [task for task in worker.periodic_tasks(hired) if task.name == "stats"]
     working = asyncio.create_task(worker.run(hired, [stats], asyncio.Event()))
@@ -269,10 +278,10 @@ async def logged_failure(
 async def test_a_pass_without_a_database_is_logged_in_one_line(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A fail-over fails every task at once; only a defect is worth a traceback."""
+    """A database failure of a task is logged in one line; only a defect has a traceback."""
     shop.environ = {**shop.environ, "STEWARD_LOG_LEVEL": "warning"}
     await shop.restart()
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     hired.delays = [cast("timedelta", None)]
     defect = await logged_failure(shop, hired, capsys)
     assert defect["level"] == "error"
@@ -286,9 +295,9 @@ async def test_a_pass_without_a_database_is_logged_in_one_line(
 
 
 async def test_many_runs_of_a_lost_worker_are_freed_at_once(shop: Shop) -> None:
-    """One transaction per dead worker. See docs/design/runs.md#workers-and-leases."""
+    """All runs of a dead worker are freed in one transaction. See docs/design/runs.md#workers-and-leases."""
     queued = [await shop.run_now(await shop.hiding()) for _ in range(20)]
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     assert len(await claim.claim(shop.engine, shop.clock.now(), hired.id, free=20, full=[])) == 20
     await shop.clock.advance(timedelta(minutes=1).total_seconds())
     shop.worker = None

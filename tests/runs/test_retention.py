@@ -1,4 +1,4 @@
-"""What is removed when its time is over, and what stays. See docs/design/storage.md#retention."""
+"""Tests what retention removes, when, and what stays. See docs/design/storage.md#retention."""
 
 from datetime import timedelta
 from functools import partial
@@ -29,7 +29,7 @@ STORED = timedelta(milliseconds=1)
 
 
 async def counted(shop: Shop, *tables: str) -> dict[str, int]:
-    """Rows of the organisation, by table."""
+    """Returns the number of the organization's rows by table."""
 
     async def count(tx: Tx) -> dict[str, int]:
         collected = {}
@@ -45,21 +45,24 @@ async def counted(shop: Shop, *tables: str) -> dict[str, int]:
 
 
 async def finished(shop: Shop) -> Run:
-    """A run by hand that proposed, was approved and wrote."""
+    """Returns an ended run that proposed changes, was approved and wrote them."""
     run = await shop.waiting(await shop.hiding())
     await shop.approve(run)
     return await shop.until_settled(run)
 
 
 async def until(shop: Shop, ended: Run, age: timedelta) -> None:
-    """The clock at the instant at which the run has been over for `age`, and one pass of retention."""
+    """Advances the clock until the run ended `age` ago and runs one pass of retention."""
     assert ended.finished_at is not None
     await shop.clock.advance((ended.finished_at + age - shop.clock.now()).total_seconds())
-    await worker.apply_retention(await shop.hired())
+    await worker.apply_retention(await shop.registered_worker())
 
 
 async def test_a_run_goes_with_all_it_holds_when_its_time_is_over(shop: Shop) -> None:
-    """At 400 days it is there, a moment later it is not. See docs/design/storage.md#retention."""
+    """A run is there at 400 days and removed with all its rows a moment later.
+
+    See docs/design/storage.md#retention.
+    """
     ended = await finished(shop)
     assert ended.status is RunStatus.SUCCEEDED
     before = await counted(shop, *OF_A_RUN, "approvals")
@@ -89,7 +92,7 @@ async def test_a_run_goes_with_all_it_holds_when_its_time_is_over(shop: Shop) ->
 
 
 async def approval_rows(tx: Tx, org: int) -> list[Any]:
-    """Every approval of the organisation as kept."""
+    """Returns every stored approval of the organization."""
     return await tx.all(
         "SELECT status, decided_by, change_hash, counts, warnings, comment"
         " FROM approvals WHERE org_id = :org",
@@ -98,13 +101,13 @@ async def approval_rows(tx: Tx, org: int) -> list[Any]:
 
 
 async def test_what_is_not_over_stays_however_old(shop: Shop) -> None:
-    """Only finished runs go; a run with more rows than go at once goes in several passes.
+    """Only ended runs are removed; a run with many rows is removed in several passes.
 
     See docs/design/storage.md#retention.
     """
     waiting = await shop.run_now(await shop.hiding(), Mode.TEST)
     ended = await finished(shop)
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     await shop.drain()
     open_run = await shop.run_now(await shop.hiding())
     await shop.clock.advance((HISTORY + timedelta(days=1)).total_seconds())
@@ -116,18 +119,18 @@ async def test_what_is_not_over_stays_however_old(shop: Shop) -> None:
 
 
 async def runs_left(tx: Tx, org: int) -> set[str]:
-    """The ids of every run."""
+    """Returns the ids of all runs."""
     return {row["id"] for row in await tx.all("SELECT id FROM runs WHERE org_id = :org", {"org": org})}
 
 
 async def test_a_pass_takes_a_thousand_rows_a_table(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounded passes; a table that gave as many is come back to at once.
+    """A pass removes up to 1,000 rows a table, and the next one follows at once if a table had that many.
 
     See docs/design/storage.md#retention.
     """
     ended = await finished(shop)
     monkeypatch.setattr(retention, "ROWS", 1)
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     await shop.clock.advance((HISTORY + timedelta(days=1)).total_seconds())
     held = (await counted(shop, "write_ledger"))["write_ledger"]
     assert held > 1
@@ -139,7 +142,10 @@ async def test_a_pass_takes_a_thousand_rows_a_table(shop: Shop, monkeypatch: pyt
 
 
 async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop) -> None:
-    """By their own end; decided slots as old as the history. See docs/design/storage.md#retention."""
+    """Sessions, sign-in attempts and failures are removed at their own end.
+
+    See docs/design/storage.md#retention.
+    """
     now = shop.clock.now()
 
     async def furnish(tx: Tx) -> None:
@@ -154,7 +160,7 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
         await due_rows.defer(tx, "settle", "some", message="no")
 
     await shop.write(furnish)
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     await worker.apply_retention(hired)
 
     async def look(tx: Tx) -> list[int]:
@@ -175,23 +181,23 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
 
 
 async def test_decided_slots_go_with_the_history(shop: Shop) -> None:
-    """Occurrences decided, 400 days; what is still to come stays. See docs/design/storage.md#retention."""
+    """Decided slots are removed after 400 days; pending ones stay. See docs/design/storage.md#retention."""
     automation = await shop.set_up("hide-out-of-stock-products", {}, {"cadence": "daily", "run_at": "23:00"})
     await shop.pass_time(days=1)
     assert (await counted(shop, "occurrences"))["occurrences"] >= 1
     await shop.write(partial(only_pending_left, org=shop.owner.org))
     await shop.clock.advance((HISTORY + timedelta(days=3)).total_seconds())
-    await worker.apply_retention(await shop.hired())
+    await worker.apply_retention(await shop.registered_worker())
     assert await shop.read(partial(slots_decided, org=shop.owner.org)) == 0, automation.id
 
 
 async def only_pending_left(tx: Tx, org: int) -> None:
-    """Asserts that something was decided, so that the test shows something."""
+    """Asserts that slots were decided and that only pending ones are left."""
     assert await slots_decided(tx, org) > 0
 
 
 async def slots_decided(tx: Tx, org: int) -> int:
-    """Slots that started a run or were skipped."""
+    """Returns the slots that started a run or were skipped."""
     row = await tx.first(
         "SELECT count(*) AS n FROM occurrences WHERE org_id = :org AND state <> 'pending'", {"org": org}
     )
@@ -200,12 +206,12 @@ async def slots_decided(tx: Tx, org: int) -> int:
 
 
 async def test_a_pass_looks_into_some_organizations(shop: Shop) -> None:
-    """Each pass takes the next ones, at the limit and one past it, and begins again behind the last."""
+    """Each pass takes the next organizations up to its limit and starts over after the last."""
     shops = [shop, await neighbour(shop)]
     for each_shop in shops:
-        await each_shop.drained(await each_shop.hiding(), Mode.TEST)
+        await each_shop.run_and_drain(await each_shop.hiding(), Mode.TEST)
     orgs = [item.owner.org for item in shops]
-    ctx = (await shop.hired()).ctx
+    ctx = (await shop.registered_worker()).ctx
     await shop.clock.advance((HISTORY + STORED).total_seconds())
 
     async def swept(after: int, limit: int) -> tuple[tuple[bool, int], list[bool]]:
@@ -218,15 +224,15 @@ async def test_a_pass_looks_into_some_organizations(shop: Shop) -> None:
     assert await swept(0, 2) == ((False, orgs[1]), [True, True])
 
 
-async def test_months_are_made_ahead_and_dropped_behind(
+async def test_partitions_are_created_ahead_and_dropped_when_old(
     postgresql_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Old months are dropped, not deleted from; one an unfinished run needs stays.
+    """Partitions are created ahead and dropped when old, except those an unfinished run needs.
 
     See docs/design/storage.md#retention.
     """
     shop = await open_shop(postgresql_url, clock, tmp_path)
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     await worker.rotate_partitions(hired)
     await connect_all(shop)
     waiting = await shop.waiting(await shop.hiding())
@@ -265,8 +271,10 @@ async def test_months_are_made_ahead_and_dropped_behind(
     await shop.service.close()
 
 
-async def test_a_file_gives_its_room_back(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> None:
-    """auto_vacuum=INCREMENTAL, and a long write-ahead log is cut short.
+async def test_a_database_file_shrinks_after_rows_were_removed(
+    sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """SQLite returns freed pages and truncates a long write-ahead log.
 
     See docs/design/storage.md#transactions and docs/design/storage.md#retention.
     """

@@ -1,4 +1,4 @@
-"""What goes next of approved changes: every part once, a change's parts in order, a call of at most 20 s."""
+"""Tests the planning of writes: each part once, a change's parts in order, calls of at most 20 s."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -38,28 +38,28 @@ IN_TURN = ("order.cancel", "order.add_note")
 
 
 @dataclass
-class Planned:
-    """The operations of a WooCommerce shop, as the planner asks for them."""
+class Operations:
+    """Looks up operations as the planner does, for a WooCommerce or a Shopify store."""
 
     shopify: bool = False
 
     def operation(self, part: Part) -> WriteOperation[Any]:
-        """The real definition."""
+        """Returns the real operation of the part."""
         return shopify.SET_STOCK if self.shopify else OPERATIONS[part.operation]
 
     def is_order_free(self, part: Part) -> bool:
-        """As runs/ledger.py says of a store."""
+        """Tells whether other parts may overtake the part, as runs/ledger.py does."""
         return part.operation not in ("order.cancel", "order.add_note")
 
 
 def part(operation: str, target: str, value: int = 1, store: IntegrationId = STORE) -> Part:
-    """One part; its value stands for before, after and arguments."""
+    """Builds a part whose before, after and arguments all derive from `value`."""
     return Part(operation, store, target, {"value": value}, {"value": 0}, {"value": value})
 
 
 def changes(*parts: Sequence[Part]) -> list[list[Piece]]:
-    """The pieces of one change for each list of parts."""
-    created_items = []
+    """Builds one change from each list of parts and returns its pieces."""
+    pieces = []
     for position, own_parts in enumerate(parts):
         proposal = Proposal(ObjectRef("product", "1", "It"), Action.UPDATE, (), tuple(own_parts), STORE)
         change = Change(
@@ -80,13 +80,13 @@ def changes(*parts: Sequence[Part]) -> list[list[Piece]]:
             effect_key(RUN, "step", "", position=position, part=number, version=1)
             for number in range(1, len(own_parts) + 1)
         ]
-        created_items.append(
+        pieces.append(
             [
                 Piece(change, number, part, key)
                 for number, (part, key) in enumerate(zip(own_parts, keys, strict=True), 1)
             ]
         )
-    return created_items
+    return pieces
 
 
 PARTS = st.builds(
@@ -107,19 +107,21 @@ FATES = (
 )
 
 
-@given(made=SETS, fates=st.lists(st.sampled_from(FATES), min_size=1), limit=st.sampled_from([None, 1, 3]))
+@given(
+    part_lists=SETS, fates=st.lists(st.sampled_from(FATES), min_size=1), limit=st.sampled_from([None, 1, 3])
+)
 def test_every_part_is_sent_once_and_in_the_order_of_its_change(
-    made: list[list[Part]], fates: list[Outcome], limit: int | None
+    part_lists: list[list[Part]], fates: list[Outcome], limit: int | None
 ) -> None:
-    """Part 2 is sent once part 1 went well; what follows a part that did not is never sent"""
-    every = changes(*made)
+    """Each part is sent once, after the parts before it succeeded; after a failed part none is sent."""
+    every = changes(*part_lists)
     order = {piece.key: index for index, piece in enumerate(piece for pieces in every for piece in pieces)}
     known_by_name: dict[str, tuple[Outcome, str | None]] = {}
     sent: list[Piece] = []
     while unsettled := [
         own_pieces for own_pieces in every if any(piece.key not in known_by_name for piece in own_pieces)
     ]:
-        planned = rounds.next_round(unsettled, known_by_name, Planned(), max_parts=limit)
+        planned = rounds.next_round(unsettled, known_by_name, Operations(), max_parts=limit)
         assert planned.blocked or planned.requests
         for piece, outcome, _ in planned.blocked:
             earlier = [
@@ -142,7 +144,7 @@ def test_every_part_is_sent_once_and_in_the_order_of_its_change(
 def _may_be_sent(
     piece: Piece, every: list[list[Piece]], known_by_name: dict[str, Any], order: dict[str, int]
 ) -> None:
-    """Everything that has to be settled before the piece is."""
+    """Asserts that everything the piece depends on is settled."""
     assert piece.key not in known_by_name
     for own_piece in every[piece.change.position][: piece.number - 1]:
         assert known_by_name[own_piece.key][0] in (Outcome.APPLIED, Outcome.UNCHANGED)
@@ -157,37 +159,39 @@ def _may_be_sent(
             assert each_piece.key in known_by_name
 
 
-def _sizes(every: list[list[Piece]], *, shop: Planned | None = None, limit: int | None = None) -> list[int]:
-    planned = rounds.next_round(every, {}, shop or Planned(), max_parts=limit)
+def _sizes(
+    every: list[list[Piece]], *, shop: Operations | None = None, limit: int | None = None
+) -> list[int]:
+    planned = rounds.next_round(every, {}, shop or Operations(), max_parts=limit)
     return [len(request) for request in planned.requests]
 
 
 def test_parts_of_many_changes_share_a_request() -> None:
-    """issue: parts of many changes of the same kind side by side, within the platform's limit of 100"""
+    """Parts of the same operation share a request of up to 100 items."""
     two = [[part("product.set_visible", str(n)), part("product.set_tags", str(n))] for n in range(250)]
     every = changes(*two)
     assert _sizes(every) == [100]
     assert _sizes(every, limit=7) == [7]
     assert _sizes(changes(*two[:99])) == [99]
     first = {pieces[0].key: (Outcome.APPLIED, None) for pieces in every[:100]}
-    then = rounds.next_round(every, first, Planned())
+    then = rounds.next_round(every, first, Operations())
     assert [piece.key for piece in then.requests[0]] == [own_pieces[1].key for own_pieces in every[:100]]
 
 
 def test_variations_go_by_their_product_and_are_read_together() -> None:
-    """Variations of one product go together; a round holds about a page of them"""
+    """Variations of one product share a request; a round holds about one page of them."""
     every = changes(*[[part("variant.set_price", f"{n // 3}/{n}")] for n in range(300)])
     assert _sizes(every) == [3] * 34
 
 
 def test_a_platform_that_takes_250_gets_250() -> None:
-    """inventory.set takes at most 250 quantities; no item twice in a request"""
+    """A request of `inventory.set` holds at most 250 quantities."""
     every = changes(*[[part("inventory.set", f"{n}@1")] for n in range(300)])
-    assert _sizes(every, shop=Planned(shopify=True)) == [250]
+    assert _sizes(every, shop=Operations(shopify=True)) == [250]
 
 
 def test_what_cannot_be_undone_goes_one_by_one_and_in_turn() -> None:
-    """A cancelled order is not put back: it is read again just before, and nothing overtakes it"""
+    """Irreversible writes are sent one by one, and nothing overtakes them."""
     created_items = [
         [part("order.set_tags", "1")],
         [part("order.cancel", "2")],
@@ -195,23 +199,23 @@ def test_what_cannot_be_undone_goes_one_by_one_and_in_turn() -> None:
     ]
     every, known_items = changes(*created_items), {}
     for pieces in every:
-        planned = rounds.next_round(every, known_items, Planned())
+        planned = rounds.next_round(every, known_items, Operations())
         assert planned.requests == ((pieces[0],),)
         known_items[pieces[0].key] = (Outcome.APPLIED, None)
 
 
 def test_one_tag_wanted_by_many_is_made_once() -> None:
-    """The same wish twice is read again together and sent once; the others find it made"""
+    """A tag that several changes create is created once."""
     created_items = [[part("product_tag.create", "sale"), part("product.set_tags", str(n))] for n in range(3)]
     every = changes(*created_items)
-    planned = rounds.next_round(every, {}, Planned())
+    planned = rounds.next_round(every, {}, Operations())
     pieces = [piece for request in planned.requests for piece in request]
     assert pieces == [own_pieces[0] for own_pieces in every]
     assert rounds.one_of_each_object(pieces) == [every[0][0]]
 
 
 @pytest.mark.parametrize(
-    ("item_seconds", "most", "size"),
+    ("item_seconds", "max_items", "size"),
     [
         (None, 100, 10),
         (None, 4, 4),
@@ -228,22 +232,22 @@ def test_one_tag_wanted_by_many_is_made_once() -> None:
     ],
 )
 def test_a_call_is_sized_to_take_at_most_twenty_seconds(
-    item_seconds: float | None, most: int, size: int
+    item_seconds: float | None, max_items: int, size: int
 ) -> None:
-    """issue: target ≤ 20 s a call, between 1 and the platform's maximum, judged by the call before"""
-    assert batch_size(item_seconds, limit=most) == size
+    """The time of the last call sets the next size, from 1 to the platform's maximum."""
+    assert batch_size(item_seconds, limit=max_items) == size
 
 
-@given(seconds=st.floats(0, 1e6), most=st.integers(1, 250))
-def test_a_size_is_never_out_of_bounds(seconds: float, most: int) -> None:
-    """Between 1 and the maximum; more than one item only if they fit into 20 s"""
-    size = batch_size(seconds, limit=most)
-    assert 1 <= size <= most
+@given(seconds=st.floats(0, 1e6), max_items=st.integers(1, 250))
+def test_a_size_is_never_out_of_bounds(seconds: float, max_items: int) -> None:
+    """A size is between 1 and the maximum, and over 1 only if the items fit into 20 s."""
+    size = batch_size(seconds, limit=max_items)
+    assert 1 <= size <= max_items
     assert size == 1 or size * seconds <= rounds.CALL_SECONDS + 1e-6
 
 
 def test_a_call_without_an_answer_halves_the_next_and_the_limit_comes_back() -> None:
-    """A shop that answers with too much, or not at all, is asked for less, and for more again later"""
+    """A failed call halves the next size; successful calls raise it again."""
     sizes, each_part = BatchSizes(), part("product.set_visible", "1")
     assert sizes.next(each_part, limit=100) == 10
     sizes.note(each_part, items=10, seconds=1.0, is_answered=True)

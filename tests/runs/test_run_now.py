@@ -1,4 +1,4 @@
-"""Run now: one run per key, and every reason not to start one.
+"""Tests starting a run by hand: one run per key, and every reason to refuse.
 
 See docs/design/api/conventions.md#operations and docs/design/api/runs.md#requests.
 """
@@ -26,7 +26,10 @@ from tests.runs.shop import Shop, neighbour
 
 
 async def test_a_new_key_makes_a_queued_run_of_the_person(shop: Shop) -> None:
-    """See docs/design/api/runs.md#requests and docs/design/api/runs.md#run."""
+    """A new key starts a queued run in the name of the person.
+
+    See docs/design/api/runs.md#requests and docs/design/api/runs.md#run.
+    """
     automation = await shop.hiding()
     started = await shop.started(automation, key="first")
     assert not started.replayed
@@ -37,7 +40,10 @@ async def test_a_new_key_makes_a_queued_run_of_the_person(shop: Shop) -> None:
 
 
 async def test_a_known_key_answers_with_its_run_as_it_now_is(shop: Shop) -> None:
-    """Whatever state the automation is now in. See docs/design/api/runs.md#requests."""
+    """A repeated key answers its run as it is now, whatever state the automation is in.
+
+    See docs/design/api/runs.md#requests.
+    """
     automation = await shop.hiding(threshold=5)
     first = await shop.started(automation, key="same")
     await shop.drain()
@@ -56,7 +62,7 @@ async def test_a_known_key_answers_with_its_run_as_it_now_is(shop: Shop) -> None
 
 
 async def test_the_mode_of_a_replay_is_that_of_the_first_request(shop: Shop) -> None:
-    """Key known, same automation. See docs/design/api/runs.md#requests."""
+    """A replay keeps the mode of the first request. See docs/design/api/runs.md#requests."""
     automation = await shop.hiding()
     await shop.started(automation, Mode.TEST, key="same")
     again = await shop.started(automation, Mode.LIVE, key="same")
@@ -64,7 +70,10 @@ async def test_the_mode_of_a_replay_is_that_of_the_first_request(shop: Shop) -> 
 
 
 async def test_a_key_of_another_automation_is_refused(shop: Shop) -> None:
-    """422 key_reused. See docs/design/api/runs.md#requests."""
+    """A key already used for another automation answers 422 `key_reused`.
+
+    See docs/design/api/runs.md#requests.
+    """
     automation, other = await shop.hiding(), await shop.alerting()
     await shop.started(automation, key="same")
     with pytest.raises(KeyReused) as refused:
@@ -73,7 +82,10 @@ async def test_a_key_of_another_automation_is_refused(shop: Shop) -> None:
 
 
 async def test_an_automation_of_another_organisation_is_not_found(shop: Shop) -> None:
-    """See docs/design/api/conventions.md#order-of-refusals."""
+    """An automation of another organization answers not_found.
+
+    See docs/design/api/conventions.md#order-of-refusals.
+    """
     automation = await shop.hiding()
     stranger = replace(shop.owner, org=OrgId(shop.owner.org + 1))
     with pytest.raises(NotFound):
@@ -81,17 +93,20 @@ async def test_an_automation_of_another_organisation_is_not_found(shop: Shop) ->
 
 
 async def test_a_store_that_is_not_connected_starts_nothing(shop: Shop) -> None:
-    """422 not_connected, and the key stays free. See docs/design/api/runs.md#requests."""
+    """An automation whose store is not connected answers 422 `not_connected`; the key stays unused.
+
+    See docs/design/api/runs.md#requests.
+    """
     automation = await shop.hiding()
-    await shop.connection_is("woocommerce", ConnectionState.NEEDS_RECONNECTING)
+    await shop.set_connection_state("woocommerce", ConnectionState.NEEDS_RECONNECTING)
     with pytest.raises(NotConnected):
         await shop.started(automation, key="kept free")
-    await shop.connection_is("woocommerce", ConnectionState.CONNECTED)
+    await shop.set_connection_state("woocommerce", ConnectionState.CONNECTED)
     assert not (await shop.started(automation, key="kept free")).replayed
 
 
 async def test_as_many_runs_may_wait_as_the_limit_says_and_no_more(shop: Shop) -> None:
-    """Live and test together, queued and waiting for approval; the key stays free.
+    """At the limit of waiting runs, test runs included, the next is refused; its key stays unused.
 
     See docs/design/api/runs.md#requests.
     """
@@ -112,7 +127,7 @@ async def test_as_many_runs_may_wait_as_the_limit_says_and_no_more(shop: Shop) -
 
 
 async def test_a_replay_at_the_limit_is_a_replay(shop: Shop) -> None:
-    """Step 10 goes before step 13, also for requests that were made at once.
+    """A replay answers its run even at the limit, also for simultaneous requests.
 
     See docs/design/api/conventions.md#order-of-refusals.
     """
@@ -124,7 +139,10 @@ async def test_a_replay_at_the_limit_is_a_replay(shop: Shop) -> None:
 
 
 async def test_a_thousand_at_once_with_one_key_make_one_run(shop: Shop) -> None:
-    """1 run, one 201. See docs/guides/contributors.md#tests."""
+    """A thousand simultaneous requests with one key start one run, and one answers 201.
+
+    See docs/guides/contributors.md#tests.
+    """
     automation = await shop.hiding()
     answers: list[StartedRun] = await asyncio.gather(
         *(shop.started(automation, key="the one") for _ in range(1000))
@@ -136,7 +154,7 @@ async def test_a_thousand_at_once_with_one_key_make_one_run(shop: Shop) -> None:
 
 
 async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> None:
-    """What shares a call is made or refused as if it came alone.
+    """Each request of a batch is accepted or refused as if it came alone.
 
     See docs/design/storage.md#group-commit and docs/design/runs.md#run-queue.
     """
@@ -169,7 +187,7 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
     if shop.engine.dialect == "postgresql":  # where all but the first share a call, and so their instant
         shared = [answer.run.id for answer in runs[1:5]]
         assert shared == sorted(shared)  # what waits starts in the order it was asked for
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     claimed = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=9, full=[])
     ready = {answer.run.id for answer in runs[:1] + runs[2:3] + runs[4:5]}
     assert {lease.run for lease in claimed} == ready
@@ -178,7 +196,7 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
 
 
 async def test_a_run_waits_little_for_one_whose_lane_is_locked(shop: Shop, database_url: str) -> None:
-    """A second batch sets out beside one that waits for somebody else's lock.
+    """A second batch starts while the first waits for a lock of another transaction.
 
     See docs/design/storage.md#group-commit.
     """
@@ -201,7 +219,10 @@ async def test_a_run_waits_little_for_one_whose_lane_is_locked(shop: Shop, datab
 
 
 async def test_the_limit_holds_for_runs_made_at_once(shop: Shop) -> None:
-    """Counted under the lane's lock, so that it is never passed. See docs/design/runs.md#run-queue."""
+    """Waiting runs are counted under the automation's lock, so simultaneous requests keep to the limit.
+
+    See docs/design/runs.md#run-queue.
+    """
     automation = await shop.hiding()
     requests = [shop.started(automation, key=f"key {n}", max_waiting=4) for n in range(9)]
     answers = await asyncio.gather(*requests, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Calls that several writes share on PostgreSQL: one that waits or fails takes no other with it."""
+"""Tests batched writes on PostgreSQL: one that waits or fails does not affect the others."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -23,8 +23,8 @@ SPLIT = "steward_commit_batches_split_total"
 
 
 @pytest.fixture
-async def telling(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service on PostgreSQL whose log tells what is worth a look."""
+async def logging_shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """Provides a service on PostgreSQL that logs warnings."""
     if is_sqlite(database_url):
         pytest.skip("SQLite has one writer, and no rows to lock")
     opened = await open_shop(database_url, clock, tmp_path, STEWARD_LOG_LEVEL="warning")
@@ -33,30 +33,30 @@ async def telling(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
     await opened.service.close()
 
 
-async def _take_key(tx: Tx, shop: Shop, key: str, other: Automation) -> None:
-    """Takes a key of a run now for another automation; anyone who has it too waits for this transaction."""
+async def _insert_key(tx: Tx, shop: Shop, key: str, other: Automation) -> None:
+    """Stores the run-now key for another automation; the next user of the key waits for this transaction."""
     keep = partial(idempotency.keep, object_id="unused", automation=other.id, request_sha256="0" * 64)
     assert await keep(tx, shop.owner.org, "run", key=key)
 
 
 async def test_a_call_that_waits_and_then_fails_holds_up_no_other(
-    telling: Shop, database_url: str, capsys: pytest.CaptureFixture[str]
+    logging_shop: Shop, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whole runs go on meanwhile; the failing one has the error, what shared its
-    call is done by itself, and the operator is told.
+    """Other runs go on while one batch waits.
 
-    See docs/design/storage.md#group-commit.
+    When it fails, only the failing write gets the error, the others are repeated one by one, and the operator
+    is told. See docs/design/storage.md#group-commit.
     """
-    shop, watcher = telling, await asyncpg.connect(database_url)
+    shop, watcher = logging_shop, await asyncpg.connect(database_url)
     late, beside, free = [await shop.hiding(threshold=5) for _ in range(3)]
 
     async def hold(tx: Tx) -> list["asyncio.Task[StartedRun]"]:
-        await _take_key(tx, shop, "taken", beside)
+        await _insert_key(tx, shop, "taken", beside)
         requests = [(late, "taken"), (beside, "own")]
         waiting = [asyncio.create_task(shop.started(automation, key=key)) for automation, key in requests]
         while not await watcher.fetchval(BLOCKED):
             assert not waiting[0].done()
-        ended = await asyncio.wait_for(shop.drained(free), 60)
+        ended = await asyncio.wait_for(shop.run_and_drain(free), 60)
         assert ended.status is RunStatus.WAITING_APPROVAL
         assert not any(task.done() for task in waiting)
         return waiting
@@ -82,18 +82,18 @@ async def _refused(tx: Tx, items: Sequence[int]) -> Sequence[int]:
 
 
 async def test_what_fails_again_and_again_is_counted_and_told_once_a_minute(
-    telling: Shop, capsys: pytest.CaptureFixture[str]
+    logging_shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """docs/guides/operators.md, `batch_split`: a log is read by people"""
+    """Every split batch is counted, and logged at most once a minute (docs/guides/operators.md)."""
 
     async def failing() -> int:
         act = Batchable(1, _alone, _refused, autocommit=True)
-        assert await telling.engine.write(telling.clock.now(), act) == 1
+        assert await logging_shop.engine.write(logging_shop.clock.now(), act) == 1
         return capsys.readouterr().out.count("batch_split")
 
     assert [await failing(), await failing()] == [1, 0]
-    telling.clock.tick(59.9)
+    logging_shop.clock.tick(59.9)
     assert await failing() == 0
-    telling.clock.tick(0.1)
+    logging_shop.clock.tick(0.1)
     assert await failing() == 1
-    assert telling.service.metrics.value(SPLIT, kind="test_shared_calls") == 4
+    assert logging_shop.service.metrics.value(SPLIT, kind="test_shared_calls") == 4

@@ -1,4 +1,4 @@
-"""What a worker judges before a run starts, what supersedes it, and rows that cannot be dealt with."""
+"""Tests the checks before a run starts, what supersedes it, and rows that fail."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -36,23 +36,23 @@ LOOK = PlanStep("look", "Look", StepKind.READ, "test.look")
 QUEUED, RUNNING, DONE = RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.SUCCEEDED
 
 
-async def switched(shop: Shop, on: bool) -> None:
-    """The operator switches the organisation's automations."""
+async def switch_automations(shop: Shop, on: bool) -> None:
+    """Switches the organization's automations on or off, as the operator does."""
     await shop.write(partial(organizations.switch, org=shop.owner.org, automations_on=on))
 
 
-async def disconnected(shop: Shop, run: Run) -> None:
-    """The store has to be connected again."""
-    await shop.connection_is("woocommerce", ConnectionState.NEEDS_RECONNECTING)
+async def disconnect_store(shop: Shop, run: Run) -> None:
+    """Makes the store need reconnecting."""
+    await shop.set_connection_state("woocommerce", ConnectionState.NEEDS_RECONNECTING)
 
 
-async def switched_off(shop: Shop, run: Run) -> None:
-    """The organisation is switched off."""
-    await switched(shop, False)
+async def switch_off(shop: Shop, run: Run) -> None:
+    """Switches the organization's automations off."""
+    await switch_automations(shop, False)
 
 
-async def changed_plan(shop: Shop, run: Run) -> None:
-    """The steps were changed after the run was queued."""
+async def change_plan(shop: Shop, run: Run) -> None:
+    """Changes the plan version after the run was queued."""
     await shop.tamper("UPDATE runs SET plan_version = 1 WHERE org_id = :org AND id = :run", run=run.id)
 
 
@@ -61,12 +61,12 @@ Spoil = Callable[[Shop, Run], Awaitable[None]]
 
 @pytest.mark.parametrize(
     ("spoil", "code"),
-    [(disconnected, "not_connected"), (switched_off, "switched_off"), (changed_plan, "superseded")],
+    [(disconnect_store, "not_connected"), (switch_off, "switched_off"), (change_plan, "superseded")],
 )
 async def test_a_run_that_may_not_start_is_refused_when_it_is_taken(
     shop: Shop, spoil: Spoil, code: str
 ) -> None:
-    """The lane is released and the next one promoted.
+    """A run that may not start is refused when it is claimed, and the next one is promoted.
 
     See docs/design/api/runs.md#states and docs/design/runs.md#states.
     """
@@ -82,19 +82,19 @@ async def test_a_run_that_may_not_start_is_refused_when_it_is_taken(
 
 
 async def test_a_run_that_has_begun_is_not_judged_again(shop: Shop) -> None:
-    """A run queued again after a lost worker; a running one goes on.
+    """A run queued again after a lost worker continues without a second check.
 
     See docs/design/api/runs.md#states and docs/design/runs.md#cancellation.
     """
     run = await shop.run_now(await shop.hiding())
     await killed(shop, "after_checkpoint")
-    await switched(shop, False)
+    await switch_automations(shop, False)
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
 
 
 async def test_a_changed_plan_supersedes_what_waits(shop: Shop) -> None:
-    """Superseded; run refused; changes cancelled; nobody can approve it any more.
+    """A changed plan supersedes the waiting run, its approval and its changes.
 
     See docs/design/api/approvals.md#states.
     """
@@ -114,7 +114,7 @@ async def test_a_changed_plan_supersedes_what_waits(shop: Shop) -> None:
 
 
 async def test_a_run_takes_the_inputs_it_starts_with_and_keeps_them(shop: Shop) -> None:
-    """A template run reads inputs as they are when it starts. See docs/design/api/runs.md#run."""
+    """A run reads its automation's inputs when it starts and keeps them. See docs/design/api/runs.md#run."""
     automation = await shop.hiding(threshold=0)
     run = await shop.run_now(automation)
     await shop.tamper("UPDATE automations SET inputs = replace(inputs, '\"threshold\":0', '\"threshold\":5')")
@@ -127,7 +127,7 @@ async def test_a_run_takes_the_inputs_it_starts_with_and_keeps_them(shop: Shop) 
 
 
 async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
-    """P7, it is put off for 1, 2, 4 … minutes, and the others end in time.
+    """A failing row is deferred for 1, 2, 4 … minutes while the others are handled in time.
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
     """
@@ -137,7 +137,7 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
         "UPDATE approvals SET counts = 'no JSON' WHERE org_id = :org AND id = :approval", approval=approval
     )
     await shop.clock.advance(72 * 3600)
-    hired = await shop.hired()
+    hired = await shop.registered_worker()
     await tasks.expire_approvals(hired.ctx)
     assert (await shop.run(good)).code == "approval_expired"
     assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
@@ -151,12 +151,12 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
     await tasks.expire_approvals(hired.ctx)
     assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
     await shop.clock.advance(60)
-    await tasks.expire_approvals((await shop.hired()).ctx)
+    await tasks.expire_approvals((await shop.registered_worker()).ctx)
     assert (await shop.run(bad)).code == "approval_expired"
 
 
 async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(shop: Shop) -> None:
-    """One is lost, one has another behind it, the others are as usual.
+    """Runs started and ended in one batch are each handled alone: one is lost, one has a successor.
 
     See docs/design/storage.md#group-commit and docs/design/runs.md#claim.
     """
@@ -200,7 +200,7 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
 
 @pytest.mark.parametrize("ended", ["cancelled", "taken over"])
 async def test_a_run_that_was_lost_since_it_was_claimed_takes_no_step(shop: Shop, ended: str) -> None:
-    """Cancelled or lost meanwhile, the worker drops the run; no step starts.
+    """A run cancelled or lost since its claim starts no step; the worker drops it.
 
     See docs/design/runs.md#claim.
     """
@@ -216,9 +216,9 @@ async def test_a_run_that_was_lost_since_it_was_claimed_takes_no_step(shop: Shop
 
 
 async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
-    """Of runs that end together one is as usual, one is to be cancelled, one is another
-    worker's; no row of a run tells of half of it.
+    """The last step and the end are stored together or not at all.
 
+    Of the runs that end together one succeeds, one has a cancel request and one belongs to another worker.
     See docs/design/runs.md#end-of-a-run.
     """
     automations = [await shop.hiding() for _ in range(3)]
@@ -257,20 +257,20 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
 
 
 async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop) -> None:
-    """Were a function behind its plain statement, every run would go by itself.
+    """A batched read returns what a single read returns; otherwise every run would take the slow path.
 
     See docs/design/storage.md#postgresql.
     """
     if shop.engine.dialect == "sqlite":
         pytest.skip("SQLite runs the plain statements alone")
     org, now = shop.owner.org, shop.clock.now()
-    automation, run = await shop.hiding(), (await shop.drained(await shop.hiding(threshold=5)))
+    automation, run = await shop.hiding(), (await shop.run_and_drain(await shop.hiding(threshold=5)))
     hot = await shop.read(partial(transitions.read_state, org=org, run=run.id))
     assert hot is not None
     lease = Lease(org, run.id, 0, 1)
     expected = [(org, automation.id, "unused"), (org, run.automation_id, "unused")]
     [leased] = await shop.engine.write(now, Autocommit(partial(fast_runs.read_leased, leases=[lease])))
-    standing = await shop.engine.write(
+    prechecks = await shop.engine.write(
         now, Autocommit(partial(fast_runs.precheck, keys=expected, max_waiting=9))
     )
     read = [
@@ -279,12 +279,12 @@ async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop
     ]
     stores = frozenset(connection.integration_id for connection in shop.connections.values())
     assert leased == LeasedRun(lease, run, hot, read[1], is_on=True, connected=stores)
-    assert standing == [RunPrecheck(each_automation, stores, now) for each_automation in read]
+    assert prechecks == [RunPrecheck(each_automation, stores, now) for each_automation in read]
 
 
 @pytest.mark.parametrize("way", ["alone", "in a batch"])
 async def test_every_way_of_beginning_a_run_leaves_the_same_rows(shop: Shop, way: str) -> None:
-    """Every column that a beginning writes is the same on both engines; of a lost run nothing is written.
+    """Starting a run alone or in a batch writes the same columns; a lost run writes nothing.
 
     See docs/design/runs.md#claim.
     """
@@ -328,7 +328,7 @@ async def test_every_way_of_beginning_a_run_leaves_the_same_rows(shop: Shop, way
 
 
 async def _columns(shop: Shop, table: str, columns: str, key: str, value: str) -> list[tuple[Any, ...]]:
-    """The columns of the organization's rows with this key."""
+    """Returns the given columns of the organization's rows with this key."""
 
     async def read(tx: Tx) -> list[tuple[Any, ...]]:
         rows = await tx.all(

@@ -1,6 +1,6 @@
-"""A finished run is put back by a run of its own.
+"""Tests undoing a finished run by a run of its own.
 
-It waits for approval, compares before it writes, leaves and lists what changed since.
+The undo waits for approval, compares before it writes, and skips and lists what changed since.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from tests.runs.undoing import (
 
 @pytest.fixture
 async def lone(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A shop on SQLite alone, for what does not depend on the engine."""
+    """Provides a shop on SQLite only, for what does not depend on the engine."""
     opened = await open_shop(sqlite_url, clock, tmp_path)
     await connect_all(opened)
     yield opened
@@ -49,7 +49,7 @@ async def lone(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 
 
 async def test_hidden_products_are_shown_again_and_unmarked(shop: Shop) -> None:
-    """Run, approve, undo, approve: the shop's tables are as before, and so is what the template remembers."""
+    """After run and undo the shop's tables and the template's memory are as before."""
     before = tables(shop)
     run = await approved(shop, await shop.waiting(await shop.hiding()))
     assert tables(shop) != before
@@ -70,7 +70,7 @@ async def test_hidden_products_are_shown_again_and_unmarked(shop: Shop) -> None:
 
 
 async def test_what_somebody_changed_since_is_left_and_listed(shop: Shop) -> None:
-    """Changed before the read: listed as left, not asked for. Changed while waiting: left at the re-read."""
+    """A value changed before the undo reads it is skipped and listed; one changed later is a conflict."""
     run = await approved(shop, await shop.waiting(await shop.pricing()))
     first, second, *rest = await shop.changes(run)
     touch(shop, first)
@@ -93,7 +93,7 @@ async def test_what_somebody_changed_since_is_left_and_listed(shop: Shop) -> Non
 
 
 async def test_a_second_undo_finds_everything_back_already(lone: Shop) -> None:
-    """Nothing is asked and nothing is written; the run succeeds and says so."""
+    """A second undo proposes and writes nothing, succeeds and says so."""
     run = await approved(lone, await lone.waiting(await lone.pricing()))
     await undone(lone, run)
     writes = len(lone.writes())
@@ -105,7 +105,7 @@ async def test_a_second_undo_finds_everything_back_already(lone: Shop) -> None:
 
 
 async def test_when_all_was_changed_since_nothing_is_written_and_the_text_says_so(lone: Shop) -> None:
-    """The run succeeds: there was nothing left to put back."""
+    """If every value changed since, the undo writes nothing and succeeds."""
     run = await approved(lone, await lone.waiting(await lone.pricing()))
     for change in await lone.changes(run):
         touch(lone, change)
@@ -116,7 +116,7 @@ async def test_when_all_was_changed_since_nothing_is_written_and_the_text_says_s
 
 
 async def test_an_undo_is_undone_by_the_same_rules(shop: Shop) -> None:
-    """Undoing the undo brings back what the run did, with what the template remembers."""
+    """Undoing an undo restores what the run did, including the template's memory."""
     run = await approved(shop, await shop.waiting(await shop.hiding()))
     after, remembered = tables(shop), await shop.remembered(run, "visibility")
     first = await undone(shop, run)
@@ -127,7 +127,7 @@ async def test_an_undo_is_undone_by_the_same_rules(shop: Shop) -> None:
 
 
 async def test_a_run_after_an_undo_proposes_what_the_first_run_did(lone: Shop) -> None:
-    """The template's memory is as if the changes had not been made."""
+    """After an undo the template's memory is as if the changes had never been made."""
     automation = await lone.hiding()
     first = await approved(lone, await lone.waiting(automation))
     await undone(lone, first)
@@ -139,7 +139,7 @@ async def test_a_run_after_an_undo_proposes_what_the_first_run_did(lone: Shop) -
 
 
 async def test_only_chosen_changes_are_put_back(shop: Shop) -> None:
-    """The others stay as the run left them, and can be undone later."""
+    """An undo of chosen changes leaves the others, which can be undone later."""
     run = await approved(shop, await shop.waiting(await shop.pricing()))
     first, second, *_ = await shop.changes(run)
     ended = await undone(shop, run, [first, second])
@@ -153,7 +153,7 @@ async def test_only_chosen_changes_are_put_back(shop: Shop) -> None:
 
 
 async def test_a_test_undo_shows_what_would_be_put_back_and_writes_nothing(lone: Shop) -> None:
-    """It never waits, also while another undo waits."""
+    """A test undo writes nothing and never waits, even while another undo does."""
     run = await approved(lone, await lone.waiting(await lone.pricing()))
     writes = len(lone.writes())
     tried = (await undo_now(lone, run, mode=Mode.TEST)).run
@@ -166,19 +166,19 @@ async def test_a_test_undo_shows_what_would_be_put_back_and_writes_nothing(lone:
 
 
 async def test_an_undo_is_refused_with_the_reason(lone: Shop) -> None:
-    """Not ended, a test run, nothing to put back, too old, another undo open: each says which."""
+    """Each reason to refuse an undo has its own message."""
     automation = await lone.pricing()
-    tested = await lone.drained(automation, Mode.TEST)
+    tested = await lone.run_and_drain(automation, Mode.TEST)
     run = await lone.waiting(automation)
     with pytest.raises(WrongState, match="has not ended"):
         await undo_now(lone, run)
     with pytest.raises(WrongState, match="A test run changes nothing"):
         await undo_now(lone, tested)
     await approved(lone, run)
-    empty = await lone.drained(automation)
+    empty = await lone.run_and_drain(automation)
     with pytest.raises(WrongState, match="changed nothing"):
         await undo_now(lone, empty)
-    alerted = await lone.drained(await lone.alerting())
+    alerted = await lone.run_and_drain(await lone.alerting())
     with pytest.raises(WrongState, match="Nothing that this run did can be put back"):
         await undo_now(lone, alerted)
     waiting = (await undo_now(lone, run)).run
@@ -192,7 +192,7 @@ async def test_an_undo_is_refused_with_the_reason(lone: Shop) -> None:
 
 
 async def test_a_run_can_be_undone_for_so_many_days_and_no_longer(lone: Shop) -> None:
-    """At the last instant an undo starts; a millisecond later it is refused."""
+    """An undo starts at the last millisecond of the period and is refused after it."""
     run = await approved(lone, await lone.waiting(await lone.pricing()))
     assert run.finished_at is not None
     age = lone.clock.now() - run.finished_at
@@ -205,7 +205,10 @@ async def test_a_run_can_be_undone_for_so_many_days_and_no_longer(lone: Shop) ->
 
 
 async def test_a_key_stands_for_one_undo_and_not_for_a_run(shop: Shop) -> None:
-    """A repeat answers the first undo; the key of a run now is another one; of another run it is refused."""
+    """A repeated key answers the first undo.
+
+    It is independent of run-now keys and refused for another run.
+    """
     automation = await shop.pricing()
     run = (await shop.started(automation, key="same-key-1")).run
     await shop.drain()
@@ -222,7 +225,7 @@ async def test_a_key_stands_for_one_undo_and_not_for_a_run(shop: Shop) -> None:
 
 
 async def test_changes_that_are_not_of_the_run_are_refused_by_name(lone: Shop) -> None:
-    """The first one is named, and nothing is started."""
+    """Changes of another run are refused by the first one's id, and nothing starts."""
     run = await approved(lone, await lone.waiting(await lone.pricing()))
     [other, *_] = await lone.changes(await approved(lone, await lone.waiting(await lone.hiding())))
     with pytest.raises(ValidationFailed) as refused:
@@ -234,14 +237,14 @@ async def test_changes_that_are_not_of_the_run_are_refused_by_name(lone: Shop) -
 
 
 async def test_two_undos_at_once_make_one(shop: Shop) -> None:
-    """They are asked under the lock of the automation's queue."""
+    """Simultaneous requests to undo start one undo, under the lock of the automation's queue."""
     run = await approved(shop, await shop.waiting(await shop.pricing()))
     answers = await asyncio.gather(*(undo_now(shop, run) for _ in range(3)), return_exceptions=True)
     assert sorted(type(answer).__name__ for answer in answers) == ["StartedRun", "WrongState", "WrongState"]
 
 
 async def test_an_archived_automation_is_undone_and_counts_no_failure(shop: Shop) -> None:
-    """Archiving ends no undo that waits; the automation's own numbers stay as they were."""
+    """A run of an archived automation can be undone, without effect on its failure count."""
     automation = await shop.pricing()
     run = await approved(shop, await shop.waiting(automation))
     undo_run = (await undo_now(shop, run)).run
@@ -260,7 +263,7 @@ async def test_an_archived_automation_is_undone_and_counts_no_failure(shop: Shop
 
 
 async def test_an_undo_waits_behind_the_run_that_is_active(shop: Shop) -> None:
-    """It has no right of way: it begins once the waiting run was decided."""
+    """An undo has no priority: it starts once the active run has ended."""
     automation = await shop.pricing()
     run = await approved(shop, await shop.waiting(automation))
     for change in (await shop.changes(run))[:2]:
@@ -275,7 +278,7 @@ async def test_an_undo_waits_behind_the_run_that_is_active(shop: Shop) -> None:
 
 
 async def test_an_approval_tells_how_many_changes_can_be_undone_later(lone: Shop) -> None:
-    """The number is told before the first approval and is what the undo later proposes."""
+    """The approval's number of undoable changes is what the undo proposes later."""
     run = await lone.waiting(await lone.hiding())
     approval = await lone.approval(run)
     await approved(lone, run)
@@ -286,22 +289,22 @@ async def test_an_approval_tells_how_many_changes_can_be_undone_later(lone: Shop
 
 
 async def test_an_account_that_is_not_connected_is_named_before_anything_starts(lone: Shop) -> None:
-    """The undo needs the connections of its changes, whatever the automation needs."""
+    """An undo needs the connections of its changes and names a missing one."""
     run = await approved(lone, await lone.waiting(await lone.pricing()))
-    await lone.connection_is("woocommerce", ConnectionState.NEEDS_RECONNECTING)
+    await lone.set_connection_state("woocommerce", ConnectionState.NEEDS_RECONNECTING)
     with pytest.raises(NotConnected, match="woocommerce is not connected"):
         await undo_now(lone, run)
-    await lone.connection_is("woocommerce", ConnectionState.CONNECTED)
-    await lone.connection_is("spreadsheet", ConnectionState.NEEDS_RECONNECTING)
+    await lone.set_connection_state("woocommerce", ConnectionState.CONNECTED)
+    await lone.set_connection_state("spreadsheet", ConnectionState.NEEDS_RECONNECTING)
     assert (await undone(lone, run)).status is RunStatus.SUCCEEDED
 
 
 async def test_exported_rows_are_taken_out_and_a_changed_one_stays(lone: Shop) -> None:
-    """Rows are found by what was written, taken out last block first; one that was changed since is left."""
+    """Appended rows are found by their content and deleted from the last block on; changed ones stay."""
     sheet = {"integration_id": lone.connections["spreadsheet"].integration_id, "tab": "Orders"}
     add_tab(lone, "Orders")
     before = cells(lone, "Orders")
-    run = await lone.drained(await lone.set_up("order-export-to-spreadsheet", {"sheet": sheet}))
+    run = await lone.run_and_drain(await lone.set_up("order-export-to-spreadsheet", {"sheet": sheet}))
     rows = cells(lone, "Orders")
     assert len(rows) > len(before) + 2
     middle = len(rows) - 2

@@ -1,6 +1,6 @@
-"""Somebody else edits what an undo puts back, at any moment: the edit stays, and all other values come back.
+"""Tests edits by somebody else during an undo: the edit stays and all other values are restored.
 
-`UNDO_EDITS=10000` makes so many edits at a store that is read again before each write, and at one that
+`UNDO_EDITS=10000` makes that many edits at a store that is read again before each write, and at one that
 compares and swaps; `UNDO_EDITS_SEED` chooses when. The suite makes a few.
 """
 
@@ -38,7 +38,7 @@ SEED = os.environ.get("UNDO_EDITS_SEED", "undo edits")
 
 
 class Moment(Enum):
-    """When a value is edited."""
+    """The moments at which a value is edited."""
 
     NEVER = auto()
     BEFORE_THE_UNDO = auto()
@@ -64,31 +64,33 @@ EDITED: list[int] = []
 
 
 class Editor:
-    """Edits each change of a run at its moment, once."""
+    """Edits the object of each change once, at a random moment."""
 
     def __init__(self, changes: Sequence[Change], draw: random.Random, edit: Edit) -> None:
-        self.left = {change.id: (change, draw.choice(list(Moment))) for change in changes}
-        self.moment_of: Mapping[ChangeId, Moment] = {name: moment for name, (_, moment) in self.left.items()}
+        self.pending = {change.id: (change, draw.choice(list(Moment))) for change in changes}
+        self.moment_of: Mapping[ChangeId, Moment] = {
+            name: moment for name, (_, moment) in self.pending.items()
+        }
         self.is_approved = False
         self._edit = edit
 
-    def at(self, moment: Moment) -> None:
-        """The moment has come."""
-        for change, planned in list(self.left.values()):
+    def make_edits(self, moment: Moment) -> None:
+        """Makes the edits of this moment."""
+        for change, planned in list(self.pending.values()):
             if planned is moment:
-                del self.left[change.id]
+                del self.pending[change.id]
                 self._edit(change)
 
     def __call__(self, point: str) -> None:
-        """The undo reached a failpoint: the plan is made before the approval, all else after it."""
+        """Maps the failpoint that the undo reached to a moment and makes its edits."""
         moment = _AT_POINT.get(point)
         if moment is not None and (moment is Moment.WHILE_IT_PLANS) is not self.is_approved:
-            self.at(moment)
+            self.make_edits(moment)
 
 
 @pytest.fixture
 async def lone(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A shop on SQLite: what an undo compares does not depend on the engine."""
+    """Provides a shop on SQLite; the comparisons of an undo do not depend on the engine."""
     opened = await open_shop(sqlite_url, clock, tmp_path)
     await connect_all(opened)
     yield opened
@@ -96,23 +98,25 @@ async def lone(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
     await opened.service.close()
 
 
-async def _play(shop: Shop, run: Run, draw: random.Random, edit: Edit) -> dict[Moment, list[Change]]:
-    """An undo of a run whose values somebody else edits; the undo's changes by when that was."""
+async def _undo_during_edits(
+    shop: Shop, run: Run, draw: random.Random, edit: Edit
+) -> dict[Moment, list[Change]]:
+    """Undoes a run during edits; returns the undo's changes by the moment of their edit."""
     editor = Editor(await shop.changes(run), draw, edit)
-    editor.at(Moment.BEFORE_THE_UNDO)
+    editor.make_edits(Moment.BEFORE_THE_UNDO)
     undo_run = (await undo_now(shop, run)).run
     watch(editor)
     await shop.drain()
     if (await shop.run(undo_run)).status is RunStatus.WAITING_APPROVAL:
-        editor.at(Moment.WHILE_IT_WAITS)
+        editor.make_edits(Moment.WHILE_IT_WAITS)
         await shop.approve(undo_run)
         editor.is_approved = True
         await shop.until_settled(undo_run)
     watch(None)
-    editor.at(Moment.AFTERWARDS)
+    editor.make_edits(Moment.AFTERWARDS)
     by_moment: dict[Moment, list[Change]] = {moment: [] for moment in Moment}
     for change in await shop.changes(undo_run):
-        if change.proposal.undo_of in editor.left:  # the moment did not come: nothing was to be written
+        if change.proposal.undo_of in editor.pending:  # the moment did not come: nothing was to be written
             by_moment[Moment.NEVER].append(change)
         else:
             by_moment[editor.moment_of[ChangeId(str(change.proposal.undo_of))]].append(change)
@@ -133,7 +137,7 @@ EARLIER = (
 
 @dataclass(frozen=True)
 class Values:
-    """What a change set, where the store keeps it: edited, found as edited or as before, and restored."""
+    """How a test edits a value, recognizes the edit or the original, and restores it."""
 
     edit: Edit
     is_edited: Callable[[Change], bool]
@@ -141,13 +145,11 @@ class Values:
     restore: Edit
 
 
-async def _judged_round(
-    shop: Shop, automation: Automation, draw: random.Random, values: Values
-) -> list[bool]:
-    """A run and its undo while values are edited. Of each edit within a call's window whether it stayed."""
+async def _run_round(shop: Shop, automation: Automation, draw: random.Random, values: Values) -> list[bool]:
+    """Runs, edits and undoes once; returns for each edit within a call's window whether it stayed."""
     run = await approved(shop, await shop.waiting(automation))
     original = {item.id: item for item in await shop.changes(run)}
-    by_moment = await _play(shop, run, draw, values.edit)
+    by_moment = await _undo_during_edits(shop, run, draw, values.edit)
     assert _outcomes(by_moment, *EARLIER) <= {Outcome.CONFLICT}, by_moment
     assert _outcomes(by_moment, Moment.NEVER, Moment.AFTERWARDS) <= {Outcome.APPLIED}
     stayed: list[bool] = []
@@ -165,12 +167,12 @@ async def _judged_round(
     return stayed
 
 
-async def _judge(shop: Shop, automation: Automation, values: Values) -> list[bool]:
-    """Rounds until so many values were edited; of each edit within a call's window whether it stayed."""
+async def _run_rounds(shop: Shop, automation: Automation, values: Values) -> list[bool]:
+    """Repeats rounds until EDITS values were edited; returns the results of all rounds."""
     draw, stayed = random.Random(SEED), list[bool]()
     EDITED.clear()
     while sum(EDITED) < EDITS:
-        stayed += await _judged_round(shop, automation, draw, values)
+        stayed += await _run_round(shop, automation, draw, values)
     print(
         f"{sum(EDITED)} edits, {len(stayed)} within the window of a call, {stayed.count(False)} overwritten"
     )
@@ -178,7 +180,7 @@ async def _judge(shop: Shop, automation: Automation, values: Values) -> list[boo
 
 
 async def test_no_edit_is_overwritten_outside_the_window_of_one_call(lone: Shop) -> None:
-    """A price that somebody edits before it is read again stays; each other one is as before the run."""
+    """A price edited before it is read again stays; every other price is restored."""
 
     prices: dict[ChangeId, str] = {}
     draw = random.Random(f"prices {SEED}")
@@ -206,11 +208,11 @@ async def test_no_edit_is_overwritten_outside_the_window_of_one_call(lone: Shop)
         lambda change: price_of(lone, change) == before(change),
         restore,
     )
-    await _judge(lone, await lone.pricing(), edited)
+    await _run_rounds(lone, await lone.pricing(), edited)
 
 
 async def _stocks(store: ShopifyFake, reader: Reader, whose: IntegrationId) -> dict[str, Proposal]:
-    """Counts each variant's stock seven higher."""
+    """Proposes to raise each variant's stock by seven."""
     location = str(number(store.of("Location")[0]))
     variants = await read_all(reader, VARIANTS, ProductsQuery(location=location))
     commands = [SetStock(variant, variant.stock + 7) for variant in variants if variant.stock is not None]
@@ -222,7 +224,7 @@ async def _stocks(store: ShopifyFake, reader: Reader, whose: IntegrationId) -> d
 async def test_a_store_that_compares_and_swaps_keeps_every_edit(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Also one between the last read and the call: the store itself refuses the write."""
+    """Shopify refuses a write whose value changed after the last read, so every edit stays."""
     current = await stand(monkeypatch, sqlite_url, clock, tmp_path, (_stocks,))
 
     def level(change: Change) -> dict[str, Any]:
@@ -249,7 +251,7 @@ async def test_a_store_that_compares_and_swaps_keeps_every_edit(
             lambda change: level(change)["available"] == before(change),
             restore,
         )
-        assert all(await _judge(current.shop, await current.automation(), values))
+        assert all(await _run_rounds(current.shop, await current.automation(), values))
     finally:
         watch(None)
         await current.shop.service.close()

@@ -1,6 +1,6 @@
-"""What an undo does with each change of a run, against a plain dictionary that stands for the store.
+"""Tests what an undo decides for each change, against a dictionary that stands for the store.
 
-`UNDO_RUNS=100000` draws so many random runs, by `UNDO_EDITS_SEED`.
+`UNDO_RUNS=100000` draws that many random runs, seeded by `UNDO_EDITS_SEED`.
 """
 
 import os
@@ -38,29 +38,29 @@ SEED = os.environ.get("UNDO_EDITS_SEED", "undo")
 _NEVER_SET = -1
 
 
-def written(
+def single_value_part(
     change: int, number: int, name: str, before: int, after: int, *, looked_up: bool = False
 ) -> WrittenPart:
-    """A part that set the value `name`."""
-    return setting(change, number, {name: before}, {name: after}, looked_up=looked_up)
+    """Builds a part that set the value `name`."""
+    return set_part(change, number, {name: before}, {name: after}, looked_up=looked_up)
 
 
-def setting(
+def set_part(
     change: int, number: int, before: Mapping[str, int], after: Mapping[str, int], *, looked_up: bool = False
 ) -> WrittenPart:
-    """A part that set several values in one request."""
+    """Builds a part that set several values in one request."""
     part = Part("set", STORE, ",".join(after), {}, dict(before), dict(after))
     inverse = Seek() if looked_up else PutBack(mirrored(part, {}))
     return WrittenPart(change, number, part, inverse, before, after)
 
 
 def equal(_: Part, expected: JsonValue, actual: JsonValue) -> bool:
-    """Values are equal as they are."""
+    """Compares values as they are."""
     return expected == actual
 
 
-def judged(parts: Sequence[WrittenPart], store: Mapping[str, int]) -> dict[int, ChangeVerdict]:
-    """The verdicts, each chain's newest part read from `store`."""
+def verdicts_for(parts: Sequence[WrittenPart], store: Mapping[str, int]) -> dict[int, ChangeVerdict]:
+    """Returns the verdicts, with each chain's newest part read from `store`."""
     now = {
         part.place: ValuesNow(
             {name: store[name] for name in part.after if name in store},
@@ -73,8 +73,8 @@ def judged(parts: Sequence[WrittenPart], store: Mapping[str, int]) -> dict[int, 
 
 
 @dataclass
-class Played:
-    """A random run: what it wrote, and the store afterwards."""
+class RandomRun:
+    """A random run: its parts, and the store before and after."""
 
     before: dict[str, int]
     parts: list[WrittenPart]
@@ -83,12 +83,12 @@ class Played:
     unwritten: set[tuple[int, int]]
 
     def of(self, change: int) -> list[WrittenPart]:
-        """The parts of one change."""
+        """Returns the parts of one change."""
         return [part for part in self.parts if part.change == change]
 
 
-def played(random_: random.Random, *, foreign: bool) -> Played:
-    """A run of several changes on a few values, no value written twice alike."""
+def random_run(random_: random.Random, *, foreign: bool) -> RandomRun:
+    """Draws a run of several changes to a few values, in which no value is written twice alike."""
     store = {name: index for index, name in enumerate("abcd")}
     before, parts, edited, unwritten, fresh = dict(store), [], set(), set(), 100
     for change in range(random_.randrange(1, 7)):
@@ -101,7 +101,7 @@ def played(random_: random.Random, *, foreign: bool) -> Played:
             if len(after) > 1 and random_.random() < 0.2:
                 after[names[1]] = store[names[1]]  # one of a block's values stays as it is
             before_part, looked_up = {name: store[name] for name in names}, random_.random() < 0.3
-            parts.append(setting(change, number, before_part, after, looked_up=looked_up))
+            parts.append(set_part(change, number, before_part, after, looked_up=looked_up))
             if random_.random() < 0.9:  # else it is unknown whether it was written, and it was not
                 store.update(after)
             else:
@@ -111,11 +111,11 @@ def played(random_: random.Random, *, foreign: bool) -> Played:
             if random_.random() < 0.2:
                 store[name] = _NEVER_SET
                 edited.add(name)
-    return Played(before, parts, store, edited, unwritten)
+    return RandomRun(before, parts, store, edited, unwritten)
 
 
 def oracle(parts: Sequence[WrittenPart], store: dict[str, int]) -> dict[int, str]:
-    """Undoes on a copy, newest change first: a change that finds another value is left as a whole."""
+    """Undoes on a copy, newest change first; skips a change whole if one of its values differs."""
     results: dict[int, str] = {}
     for change in sorted({each_part.change for each_part in parts}, reverse=True):
         tried, kind = dict(store), "unchanged"
@@ -134,7 +134,7 @@ def oracle(parts: Sequence[WrittenPart], store: dict[str, int]) -> dict[int, str
 
 
 def put_back(results: Mapping[int, ChangeVerdict], store: dict[str, int]) -> None:
-    """Writes what is put back, newest change first, each value compared before."""
+    """Writes the restored values, newest change first, after comparing each."""
     for change in sorted(results, reverse=True):
         for part in results[change].parts:
             assert isinstance(part.before, dict)
@@ -145,13 +145,13 @@ def put_back(results: Mapping[int, ChangeVerdict], store: dict[str, int]) -> Non
 
 @pytest.mark.parametrize("foreign", [False, True])
 def test_random_runs_are_undone_as_a_plain_dictionary_is(foreign: bool) -> None:
-    """Each change is put back, back already or left, and no write finds another value than expected."""
+    """The verdicts match the oracle, and no write meets a value other than the expected one."""
     random_ = random.Random(f"{SEED} {foreign}")
     for _ in range(CASES):
-        run = played(random_, foreign=foreign)
+        run = random_run(random_, foreign=foreign)
         chosen = {part.change for part in run.parts if random_.random() < 0.8}
         parts = [each_part for each_part in run.parts if each_part.change in chosen]
-        verdict_of = judged(parts, run.store)
+        verdict_of = verdicts_for(parts, run.store)
         expected = oracle(parts, dict(run.store))
         if not foreign:  # what was never written is in nobody's way, whatever was written over it since
             partly = {change for change in chosen if any(e.place in run.unwritten for e in run.of(change))}
@@ -170,49 +170,56 @@ def test_random_runs_are_undone_as_a_plain_dictionary_is(foreign: bool) -> None:
 
 
 def test_a_whole_undo_without_foreign_edits_brings_back_every_value() -> None:
-    """The store is as it was before the run, and a second undo finds everything back already."""
+    """A complete undo restores the store, and a second one has nothing to do."""
     random_ = random.Random(f"{SEED} whole")
     for _ in range(CASES):
-        run = played(random_, foreign=False)
-        put_back(judged(run.parts, run.store), run.store)
+        run = random_run(random_, foreign=False)
+        put_back(verdicts_for(run.parts, run.store), run.store)
         assert run.store == run.before
-        assert {item.kind for item in judged(run.parts, run.store).values()} == {"unchanged"}
+        assert {item.kind for item in verdicts_for(run.parts, run.store).values()} == {"unchanged"}
 
 
 def test_parts_of_a_change_keep_their_order_and_one_value_is_put_back_newest_first() -> None:
-    """A stopped undo leaves an object as a template can find it again."""
+    """A stopped undo leaves an object that the template still recognizes."""
     parts = [
-        written(0, 1, "visible", 1, 2),
-        written(0, 2, "tags", 10, 11),
-        written(0, 3, "visible", 2, 3),
+        single_value_part(0, 1, "visible", 1, 2),
+        single_value_part(0, 2, "tags", 10, 11),
+        single_value_part(0, 3, "visible", 2, 3),
     ]
-    [verdict] = judged(parts, {"visible": 3, "tags": 11}).values()
+    [verdict] = verdicts_for(parts, {"visible": 3, "tags": 11}).values()
     assert [part.after for part in verdict.parts] == [{"visible": 2}, {"tags": 10}, {"visible": 1}]
 
 
 def test_a_change_is_left_with_the_reason() -> None:
-    """Gone, changed since, changed in between, and what hangs on a later change that is left."""
-    item = [written(0, 1, "a", 1, 2)]
-    assert judged(item, {})[0] == ChangeVerdict("left", words=GONE)
-    assert judged(item, {"a": 9})[0] == ChangeVerdict("left", words=CHANGED_SINCE)
-    between = [written(0, 1, "a", 1, 2), written(1, 1, "a", 5, 6)]
-    assert judged(between, {"a": 6})[0] == ChangeVerdict("left", words=CHANGED_BETWEEN)
-    assert judged(between, {"a": 6})[1].kind == "put_back"
-    hanging = [written(0, 1, "a", 1, 2), written(1, 1, "a", 2, 3), written(1, 2, "b", 1, 2)]
-    outcome = judged(hanging, {"a": 3, "b": 9})
+    """A change is skipped if its object is gone, was edited, or a later skipped change depends on it."""
+    item = [single_value_part(0, 1, "a", 1, 2)]
+    assert verdicts_for(item, {})[0] == ChangeVerdict("left", words=GONE)
+    assert verdicts_for(item, {"a": 9})[0] == ChangeVerdict("left", words=CHANGED_SINCE)
+    between = [single_value_part(0, 1, "a", 1, 2), single_value_part(1, 1, "a", 5, 6)]
+    assert verdicts_for(between, {"a": 6})[0] == ChangeVerdict("left", words=CHANGED_BETWEEN)
+    assert verdicts_for(between, {"a": 6})[1].kind == "put_back"
+    hanging = [
+        single_value_part(0, 1, "a", 1, 2),
+        single_value_part(1, 1, "a", 2, 3),
+        single_value_part(1, 2, "b", 1, 2),
+    ]
+    outcome = verdicts_for(hanging, {"a": 3, "b": 9})
     assert (outcome[1].words, outcome[0].words) == (CHANGED_SINCE, NEWER_LEFT)
 
 
 def test_part_of_a_change_that_is_back_already_is_not_written_again() -> None:
-    """Only what still is as the run wrote it is put back."""
-    parts = [written(0, 1, "a", 1, 2), written(0, 2, "b", 1, 2)]
-    [verdict] = judged(parts, {"a": 1, "b": 2}).values()
+    """Only parts whose value is still the run's are restored."""
+    parts = [single_value_part(0, 1, "a", 1, 2), single_value_part(0, 2, "b", 1, 2)]
+    [verdict] = verdicts_for(parts, {"a": 1, "b": 2}).values()
     assert [part.target for part in verdict.parts] == ["b"]
 
 
 def test_what_is_looked_up_is_put_back_with_what_was_found() -> None:
-    """A look-up gives parts and a note, or the reason why it gives none; an older part has its own."""
-    parts = [written(0, 1, "a", 1, 2, looked_up=True), written(1, 1, "a", 2, 3, looked_up=True)]
+    """A look-up gives parts and a note, or a reason to skip; each part has its own look-up."""
+    parts = [
+        single_value_part(0, 1, "a", 1, 2, looked_up=True),
+        single_value_part(1, 1, "a", 2, 3, looked_up=True),
+    ]
     back = Part("delete", STORE, "a", {"id": "5"}, 3, 2)
     now = {(1, 1): ValuesNow({"a": 3})}
     found_verdicts = verdicts(parts, now, {(1, 1): Found((back,), "1 row stays."), (0, 1): TWICE}, equal)
@@ -223,31 +230,31 @@ def test_what_is_looked_up_is_put_back_with_what_was_found() -> None:
 
 
 def test_parts_that_share_a_value_are_one_chain_and_others_are_not() -> None:
-    """A block that a later part changed in one cell is put back after it; a cell changed since leaves it."""
+    """Parts that share a value are restored newest first; an edit of one cell skips the block."""
     parts = [
-        setting(0, 1, {"a": 1, "b": 1}, {"a": 2, "b": 2}),
-        setting(0, 2, {"b": 2, "c": 1}, {"b": 3, "c": 3}),
-        written(0, 3, "d", 1, 2),
+        set_part(0, 1, {"a": 1, "b": 1}, {"a": 2, "b": 2}),
+        set_part(0, 2, {"b": 2, "c": 1}, {"b": 3, "c": 3}),
+        single_value_part(0, 3, "d", 1, 2),
     ]
-    [verdict] = judged(parts, {"a": 2, "b": 3, "c": 3, "d": 2}).values()
+    [verdict] = verdicts_for(parts, {"a": 2, "b": 3, "c": 3, "d": 2}).values()
     assert [part.target for part in verdict.parts] == ["b,c", "a,b", "d"]
-    [verdict] = judged(parts, {"a": 9, "b": 3, "c": 3, "d": 2}).values()
+    [verdict] = verdicts_for(parts, {"a": 9, "b": 3, "c": 3, "d": 2}).values()
     assert verdict.words == CHANGED_SINCE
-    item = [setting(0, 1, {"a": 1, "b": 1}, {"a": 2, "b": 2})]
-    assert judged(item, {"a": 1, "b": 2})[0].words == CHANGED_SINCE  # it is one request
-    assert judged(item, {"a": 1, "b": 1})[0].kind == "unchanged"
+    item = [set_part(0, 1, {"a": 1, "b": 1}, {"a": 2, "b": 2})]
+    assert verdicts_for(item, {"a": 1, "b": 2})[0].words == CHANGED_SINCE  # it is one request
+    assert verdicts_for(item, {"a": 1, "b": 1})[0].kind == "unchanged"
 
 
 def test_what_leaves_nothing_is_no_part_of_an_undo_and_what_never_comes_back_leaves_its_change() -> None:
-    """A tag that was made stays in the shop; a refund keeps its whole change."""
+    """A created tag is ignored by the undo; a refund makes it skip the whole change."""
     new_part = WrittenPart(
         0, 1, Part("tag", STORE, "sale", {}, None, None), Nothing("It stays."), {"tag": 0}, {"tag": 1}
     )
-    tagged = written(0, 2, "tags", 1, 2)
-    [verdict] = judged([new_part, tagged], {"tags": 2}).values()
+    tagged = single_value_part(0, 2, "tags", 1, 2)
+    [verdict] = verdicts_for([new_part, tagged], {"tags": 2}).values()
     assert [part.target for part in verdict.parts] == ["tags"]
     refund = WrittenPart(
         0, 1, Part("refund", STORE, "order", {}, 0, 1), Never("It stays."), {"order": 0}, {"order": 1}
     )
-    [verdict] = judged([refund, tagged], {"tags": 2, "order": 1}).values()
+    [verdict] = verdicts_for([refund, tagged], {"tags": 2, "order": 1}).values()
     assert verdict == ChangeVerdict("left", words="It stays.")

@@ -1,4 +1,4 @@
-"""Rows that a run appended and changed itself: what one undo leaves of them, a second one takes out."""
+"""Tests the undo of appended rows that the same run changed: two undos remove them all."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,7 +24,7 @@ TAB = "Orders"
 
 @pytest.fixture
 async def lone(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A shop on SQLite alone: what is looked up does not depend on the engine."""
+    """Provides a shop on SQLite; what is looked up does not depend on the engine."""
     opened = await open_shop(sqlite_url, clock, tmp_path)
     await connect_all(opened)
     yield opened
@@ -47,7 +47,7 @@ async def _mark(ctx: StepContext) -> StepResult:
 
 
 def _template() -> Template:
-    """Appends two rows, and marks the second one."""
+    """Returns a template that appends two rows and marks the second."""
     facts = TemplateFacts(
         template_id="append-and-mark",
         template_version=1,
@@ -72,12 +72,12 @@ def _template() -> Template:
 async def test_a_row_that_its_run_changed_is_taken_out_by_a_second_undo(
     lone: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first undo puts the cell back and takes out the row that was not changed, the second the other."""
+    """The first undo restores the cell and deletes the unchanged row; the second deletes the other."""
     monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template()])
     await lone.restart()
     add_tab(lone, TAB)
     sheet = {"integration_id": lone.connections["spreadsheet"].integration_id, "tab": TAB}
-    run = await lone.drained(await lone.set_up("append-and-mark", {"sheet": sheet}))
+    run = await lone.run_and_drain(await lone.set_up("append-and-mark", {"sheet": sheet}))
     assert (run.status, cells(lone, TAB)) == (RunStatus.SUCCEEDED, [["K-1", "new"], ["K-2", "seen"]])
     first = await undone(lone, run)
     assert (first.status, cells(lone, TAB)) == (RunStatus.SUCCEEDED, [["K-2", "new"]])

@@ -1,4 +1,4 @@
-"""Short ways to an undo, and the shop's tables without what every write moves."""
+"""Helpers that undo runs and read the shop's tables without the values that every write changes."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -29,7 +29,7 @@ async def undo_now(
     actor: Actor | None = None,
     rules: UndoRules = RULES,
 ) -> StartedRun:
-    """What the undo of a run answers."""
+    """Requests the undo of a run and returns the result."""
     shop.keys += 1
     chosen = None if changes is None else [change.id for change in changes]
     command = UndoCommand(run.id, key or f"undo-{shop.keys}", chosen, mode)
@@ -37,7 +37,7 @@ async def undo_now(
 
 
 async def undone(shop: Shop, run: Run, changes: Sequence[Change] | None = None) -> Run:
-    """The undo of a run, approved and taken to its end."""
+    """Undoes a run, approves the undo and follows it to its end."""
     undo_run = (await undo_now(shop, run, changes)).run
     await shop.drain()
     undo_run = await shop.run(undo_run)
@@ -49,7 +49,7 @@ async def undone(shop: Shop, run: Run, changes: Sequence[Change] | None = None) 
 
 
 async def approved(shop: Shop, run: Run) -> Run:
-    """A waiting run, approved and taken to its end."""
+    """Approves a waiting run and follows it to its end."""
     await shop.approve(run)
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
@@ -57,18 +57,18 @@ async def approved(shop: Shop, run: Run) -> Run:
 
 
 async def facts(shop: Shop, run: Run, rules: UndoRules = RULES) -> UndoFacts | None:
-    """What is told of an undo of the run."""
+    """Returns what the API reports about undoing the run."""
     fresh = await shop.run(run)
     return await shop.read(partial(undo.facts_of, run=fresh, rules=rules))
 
 
 def outcomes(changes: Sequence[Change]) -> list[Outcome]:
-    """The outcomes of changes in their order."""
+    """Returns the outcomes of the changes in order."""
     return [change.outcome for change in changes]
 
 
 def tables(shop: Shop) -> dict[str, Any]:
-    """The shop's products, orders and customers without times, and without tags that nothing has."""
+    """Returns the shop's products, orders and customers without timestamps."""
     fake = shop.world.state.shop
     return {
         name: {number: _plain(row) for number, row in getattr(fake, name).items()}
@@ -89,19 +89,19 @@ def _row(shop: Shop, change: Change) -> dict[str, Any]:
 
 
 def touch(shop: Shop, change: Change, *, by: str | None = None) -> None:
-    """Somebody else sets the price that a change set, or raises it."""
+    """Sets the price that a change set as somebody else would: to 77.77, or raised by `by`."""
     row = _row(shop, change)
     price = "77.77" if by is None else str(Decimal(row["regular_price"]) + Decimal(by))
     row.update(regular_price=price, price=price)
 
 
 def touched(shop: Shop, change: Change) -> bool:
-    """Whether the price is the one that somebody else set."""
+    """Tells whether the price still is the one that `touch` set."""
     return price_of(shop, change) == "77.77"
 
 
 def price_of(shop: Shop, change: Change) -> str:
-    """The price, as it is now, of what a change set the price of."""
+    """Returns the current price of the object whose price the change set."""
     return str(_row(shop, change)["regular_price"])
 
 
@@ -110,12 +110,12 @@ def _tab(shop: Shop, title: str) -> Any:
 
 
 def add_tab(shop: Shop, title: str) -> None:
-    """The spreadsheet gets another tab."""
+    """Adds a tab to the spreadsheet."""
     shop.world.state.google.books["sheet-prices"].tabs.append(FakeTab(77, title))
 
 
 def cells(shop: Shop, title: str) -> list[list[Any]]:
-    """The rows of a tab that hold anything, each as its values."""
+    """Returns the non-empty rows of a tab, each as a list of its values."""
     rows: dict[int, list[Any]] = {}
     for (row, _), value in sorted(_tab(shop, title).cells.items()):
         rows.setdefault(row, []).append(value)
@@ -123,5 +123,5 @@ def cells(shop: Shop, title: str) -> list[list[Any]]:
 
 
 def change_cell(shop: Shop, title: str, row: int, column: int, value: str) -> None:
-    """Somebody else writes into a cell."""
+    """Writes a cell as somebody else would."""
     _tab(shop, title).cells[row, column] = value

@@ -72,7 +72,7 @@ async def test_messages_are_sent_once_each_as_the_accounts_sender(
         })  # fmt: skip
         steps = TWO, node("Mail", "emailSend", 2.1, MAIL), read
         automation = await automated(shop, chain(*steps), **more)
-        tried = await shop.drained(automation, Mode.TEST)
+        tried = await shop.run_and_drain(automation, Mode.TEST)
         assert tried.status is RunStatus.SUCCEEDED, tried
         run = await shop.waiting(automation)
         assert script.received == []
@@ -121,7 +121,7 @@ async def test_files_of_the_item_go_with_the_message(
         account = await shop.connect("smtp", form)
         named = {"integration_id": account.integration_id}
         more = {"accounts": {"Mail": named, "Again": named}, "send_mode": "send"}
-        run = await shop.until_settled(await shop.drained(await automated(shop, chain(*steps), **more)))
+        run = await shop.until_settled(await shop.run_and_drain(await automated(shop, chain(*steps), **more)))
         assert run.status is RunStatus.SUCCEEDED, run
         [failed] = await handed_on(shop, run, "Again")
     assert "no file “three”" in str(failed["error"])
@@ -141,10 +141,10 @@ async def test_a_greylisted_message_is_sent_later_and_a_refused_one_fails(
         more = {"accounts": {"Mail": {"integration_id": account.integration_id}}, "send_mode": "send"}
         record = code("Items", "return [{json: {id: 1, email: 'jane@customer.example'}}]")
         automation = await automated(shop, chain(record, node("Mail", "emailSend", 2.1, MAIL)), **more)
-        run = await shop.until_settled(await shop.drained(automation))
+        run = await shop.until_settled(await shop.run_and_drain(automation))
         assert run.status is RunStatus.SUCCEEDED, run
         assert len(script.received) == 2
-        run = await shop.until_settled(await shop.drained(automation))
+        run = await shop.until_settled(await shop.run_and_drain(automation))
         [change] = await shop.changes(run)
     assert (run.status, change.outcome) == (RunStatus.FAILED, Outcome.FAILED)
     assert "554" in str(change.message)
@@ -161,7 +161,7 @@ async def test_a_message_cut_after_its_content_is_never_sent_again(
         more = {"accounts": {"Mail": {"integration_id": account.integration_id}}, "send_mode": "send"}
         record = code("Items", "return [{json: {id: 1, email: 'jane@customer.example'}}]")
         automation = await automated(shop, chain(record, node("Mail", "emailSend", 2.1, MAIL)), **more)
-        run = await shop.until_settled(await shop.drained(automation))
+        run = await shop.until_settled(await shop.run_and_drain(automation))
         [change] = await shop.changes(run)
         await shop.pass_time(hours=2)
     assert change.outcome is Outcome.UNKNOWN

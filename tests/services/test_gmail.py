@@ -72,7 +72,7 @@ async def test_a_message_is_sent_after_approval_and_its_ids_are_handed_on(
     more = {"accounts": {"Mail": {"integration_id": connection.integration_id}}}
     steps = ITEM, node("Mail", "gmail", 2.1, SEND), read("id", "threadId")
     automation = await automated(shop, chain(*steps), **more)
-    tried = await shop.drained(automation, Mode.TEST)
+    tried = await shop.run_and_drain(automation, Mode.TEST)
     assert tried.status is RunStatus.SUCCEEDED, tried
     run = await shop.waiting(automation)
     assert mailbox.sent == []
@@ -107,11 +107,13 @@ async def test_a_reply_stays_in_its_thread_and_goes_to_the_others(shop: Shop, ma
         "options": QUIET,
     }
     run = await shop.until_settled(
-        await shop.drained(await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, reply)), **more))
+        await shop.run_and_drain(
+            await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, reply)), **more)
+        )
     )
     assert run.status is RunStatus.SUCCEEDED, run
     only = {**reply, "options": {**QUIET, "replyToSenderOnly": True}}
-    await shop.drained(await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, only)), **more))
+    await shop.run_and_drain(await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, only)), **more))
     (message, thread), (second, _) = mailbox.sent
     assert (message["Subject"], thread) == ("Re: Where is it?", "t1")
     assert message["In-Reply-To"] == "<abc@customer.example>"
@@ -131,7 +133,7 @@ async def test_labels_are_changed_and_read(shop: Shop, api: FakeService) -> None
     automation = await automated(
         shop, chain(*steps), accounts={"All": named, "Label": named}, send_mode="send"
     )
-    run = await shop.until_settled(await shop.drained(automation))
+    run = await shop.until_settled(await shop.run_and_drain(automation))
     assert run.status is RunStatus.SUCCEEDED, run
     [sent] = api.sent()
     assert (sent.path, sent.body) == ("/gmail/v1/users/me/messages/m1/modify", {"addLabelIds": ["L1"]})
@@ -148,7 +150,7 @@ async def test_a_lost_answer_is_never_sent_again_and_a_mailbox_is_connected_once
     api.answers.append(httpx.ReadTimeout("lost"))
     more = {"accounts": {"Mail": {"integration_id": connection.integration_id}}, "send_mode": "send"}
     automation = await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, SEND)), **more)
-    run = await shop.until_settled(await shop.drained(automation))
+    run = await shop.until_settled(await shop.run_and_drain(automation))
     [change] = await shop.changes(run)
     assert change.outcome is Outcome.UNKNOWN
     assert len(api.sent()) == 1
@@ -205,7 +207,9 @@ async def test_messages_are_read_short_or_in_parts_with_their_files(shop: Shop, 
         node("Whole", "gmail", 2.1, whole),
         code("Told", "return [{json: {...items[0].json, file: items[0].binary.attachment_0.fileName}}]"),
     )
-    run = await shop.drained(await automated(shop, chain(*steps), accounts={"List": named, "Whole": named}))
+    run = await shop.run_and_drain(
+        await automated(shop, chain(*steps), accounts={"List": named, "Whole": named})
+    )
     assert run.status is RunStatus.SUCCEEDED, (run.code, run.message, await shop.steps(run))
     [asked_seen_request] = [seen for seen in api.seen if seen.path.endswith("/messages")]
     assert asked_seen_request.query == {

@@ -95,7 +95,7 @@ async def test_a_file_is_found_fetched_read_and_sent_after_approval(shop: Shop, 
         code("Read", "return items"),
     )
     automation = await automated(shop, chain(*steps), **more)
-    tried = await shop.drained(automation, Mode.TEST)
+    tried = await shop.run_and_drain(automation, Mode.TEST)
     assert tried.status is RunStatus.SUCCEEDED, tried
     run = await shop.waiting(automation)
     assert api.sent() == []
@@ -139,12 +139,12 @@ async def test_a_document_of_google_is_fetched_in_the_format_of_the_step(
     chosen = {"googleFileConversion": {"conversion": {"docsToFormat": "text/plain"}}}
     text = node("Text", "extractFromFile", 1, {"operation": "text", "options": {}})
     fetched = node("Fetch", "googleDrive", 3, {**DOWNLOAD, "options": chosen})
-    run = await shop.drained(
+    run = await shop.run_and_drain(
         await automated(shop, chain(docs, fetched, text, code("Read", "return items")), **more)
     )
     assert run.status is RunStatus.SUCCEEDED, run
     assert await handed_on(shop, run, "Read") == [{"data": "Notes as text/plain"}]
-    failing = await shop.drained(
+    failing = await shop.run_and_drain(
         await automated(shop, chain(docs, node("Fetch", "googleDrive", 3, DOWNLOAD)), **more)
     )
     assert failing.status is RunStatus.FAILED
@@ -159,7 +159,7 @@ async def test_a_file_is_moved_out_of_the_folders_it_is_in(shop: Shop, api: Fake
     automation = await automated(
         shop, chain(ITEM, node("Move", "googleDrive", 3, moved)), send_mode="send", **more
     )
-    run = await shop.until_settled(await shop.drained(automation))
+    run = await shop.until_settled(await shop.run_and_drain(automation))
     assert run.status is RunStatus.SUCCEEDED, run
     [sent] = api.sent()
     assert (sent.method, sent.path) == ("PATCH", "/drive/v3/files/f1")

@@ -107,7 +107,7 @@ async def test_a_list_is_read_page_by_page(shop: Shop, api: Api) -> None:
     automation = await automated(
         shop, chain(node("List", "github", 1.1, parameters)), accounts={"List": account}
     )
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     assert [request.url.params.get("page") for request in api.seen] == [None, "2", "3"]
     assert len(await handed_on(shop, run, "List")) == 205
@@ -128,7 +128,7 @@ async def test_a_search_is_read_page_by_page_without_approval(shop: Shop, api: A
     automation = await automated(
         shop, chain(node("Search", "hubspot", 2.1, parameters)), accounts={"Search": account}
     )
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     assert [request.method for request in api.seen] == ["POST", "POST"]
     request_body = {"filterGroups": [], "limit": 100, "query": "tea"}
@@ -152,7 +152,7 @@ async def test_pages_go_on_by_what_each_service_says(shop: Shop, api: Api) -> No
     automation = await automated(
         shop, chain(node("Changes", "jira", 1, parameters)), accounts={"Changes": account}
     )
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     addresses = [str(request.url) for request in api.seen]
     first = "https://shop.atlassian.net/rest/api/2/issue/SHOP-1/changelog?maxResults=100"
@@ -224,7 +224,7 @@ async def test_files_of_a_repository_are_read_and_changed(shop: Shop, api: Api) 
     )
     named = {name: account for name in ("Get", "Edit", "New", "Gone")}
     automation = await automated(shop, chain(*steps), accounts=named, send_mode="send")
-    run = await shop.until_settled(await shop.drained(automation))
+    run = await shop.until_settled(await shop.run_and_drain(automation))
     assert run.status is RunStatus.SUCCEEDED, run
     assert {request.url.raw_path.partition(b"?")[0] for request in api.seen} == {
         b"/repos/acme/shop/contents/data/stock%20%231.csv"

@@ -97,7 +97,7 @@ async def test_messages_are_read_with_files_and_answered_after_approval(
         code("After", "return items"),
     )
     automation = await automated(shop, chain(*steps), **more)
-    tried = await shop.drained(automation, Mode.TEST)
+    tried = await shop.run_and_drain(automation, Mode.TEST)
     assert tried.status is RunStatus.SUCCEEDED, tried
     run = await shop.waiting(automation)
     assert api.sent() == []
@@ -153,7 +153,7 @@ async def test_a_reply_goes_to_the_sender_or_to_all_but_the_mailbox(
     for to_sender in (True, False):
         step = node("Mail", "microsoftOutlook", 2, {**REPLY, "replyToSenderOnly": to_sender})
         automation = await automated(shop, chain(ONE, step), send_mode="send", **more)
-        run = await shop.until_settled(await shop.drained(automation))
+        run = await shop.until_settled(await shop.run_and_drain(automation))
         assert run.status is RunStatus.SUCCEEDED, run
     first, second = api.sent()
     jane = person("jane@customer.example", "Jane")
@@ -186,7 +186,7 @@ async def test_an_attachment_is_fetched_as_a_file_of_its_item(shop: Shop, server
     automation = await automated(
         shop, chain(ONE, node("Fetch", "microsoftOutlook", 2, fetch), actual), **more
     )
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     assert await handed_on(shop, run, "Told") == [{"id": 1, "file": "invoice.pdf"}]
 
@@ -206,7 +206,7 @@ async def test_a_lost_answer_is_never_sent_again(shop: Shop, api: FakeService, s
         return real(request)
 
     api.respond = cut
-    run = await shop.drained(automation)
+    run = await shop.run_and_drain(automation)
     await shop.until_settled(run)
     [change] = await shop.changes(run)
     assert change.outcome is Outcome.UNKNOWN

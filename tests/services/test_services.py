@@ -201,7 +201,9 @@ async def test_a_discord_webhook_takes_webhook_steps_alone(
         (node("Say", "discord", 1, {"webhookUri": "", "text": "Hi", "options": {}}), RunStatus.SUCCEEDED),
         (STEPS["discord"][0], RunStatus.FAILED),
     ):
-        run = await shop.until_settled(await shop.drained(await automated(shop, chain(step, then), **more)))
+        run = await shop.until_settled(
+            await shop.run_and_drain(await automated(shop, chain(step, then), **more))
+        )
         assert run.status is status, run
         if status is RunStatus.SUCCEEDED:
             assert await handed_on(shop, run, "Then") == [{"success": True}]

@@ -190,7 +190,7 @@ async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, a
     then = code("Then", "return $input.all().map(i => ({json: {at: i.json.message_timestamp}}))")
     steps = code("Items", "return [{json: {id: 1}}, {json: {id: 2}}]"), node("Say", "slack", 2.2, SAY), then
     asking = await automated(shop, chain(*steps), accounts=accounts)
-    tried = await shop.drained(asking, Mode.TEST)
+    tried = await shop.run_and_drain(asking, Mode.TEST)
     assert tried.status is RunStatus.SUCCEEDED, tried
     run = await shop.waiting(asking)
     assert api.sent() == []
@@ -206,7 +206,7 @@ async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, a
         {"channel": "#general", "text": f"Sold {number}"} for number in (1, 2)
     ]
     sending = await automated(shop, chain(*steps), accounts=accounts, send_mode="send")
-    ended = await shop.until_settled(await shop.drained(sending))
+    ended = await shop.until_settled(await shop.run_and_drain(sending))
     assert ended.status is RunStatus.SUCCEEDED, ended
     assert len(api.sent()) == 4
     assert (await handed_on(shop, ended, "Then")) == [{"at": "1700000000.000100"}] * 2
@@ -219,14 +219,14 @@ async def test_a_refused_message_fails_and_a_lost_answer_stays_unknown(shop: Sho
     more = {"accounts": {"Say": {"integration_id": bot.integration_id}}, "send_mode": "send"}
     gone = SAY | {"channelId": GENERAL | {"value": "gone"}, "text": "Hi"}
     run = await shop.until_settled(
-        await shop.drained(await automated(shop, chain(node("Say", "slack", 2.2, gone)), **more))
+        await shop.run_and_drain(await automated(shop, chain(node("Say", "slack", 2.2, gone)), **more))
     )
     [change] = await shop.changes(run)
     assert (run.status, change.outcome) == (RunStatus.FAILED, Outcome.FAILED)
     assert "channel_not_found" in str(change.message)
     api.answers.append(httpx.ReadTimeout("lost"))
     automation = await automated(shop, chain(node("Say", "slack", 2.2, SAY | {"text": "Hi"})), **more)
-    run = await shop.until_settled(await shop.drained(automation))
+    run = await shop.until_settled(await shop.run_and_drain(automation))
     [change] = await shop.changes(run)
     assert change.outcome is Outcome.UNKNOWN
     assert len(api.sent()) == 2
@@ -244,7 +244,7 @@ async def test_channels_and_people_are_read_page_by_page(shop: Shop, api: FakeSe
     ]
     accounts = {name: {"integration_id": bot.integration_id} for name in ("All", "Get")}
     automation = await automated(shop, chain(*steps), accounts=accounts)
-    run = await shop.drained(automation, Mode.TEST)
+    run = await shop.run_and_drain(automation, Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
     assert [row["counts"]["read"] for row in await shop.steps(run)][-2:] == [2, 2]
     requests = [
@@ -272,5 +272,5 @@ async def test_a_webhook_takes_cards_and_a_token_takes_steps(shop: Shop, api: Fa
     assert "with a token" in str(refused.value.errors)
     named = {"integration_id": webhook.integration_id}
     alert = await shop.set_up("low-stock-alert", {"threshold": 5, "teams": named})
-    run = await shop.until_settled(await shop.drained(alert))
+    run = await shop.until_settled(await shop.run_and_drain(alert))
     assert run.status is RunStatus.SUCCEEDED, run

@@ -289,7 +289,7 @@ async def test_a_database_is_asked_by_posts_that_only_read(shop: Shop, service: 
             (200, {"object": "list", "results": [PAGE], "next_cursor": "c2", "has_more": True}),
             (200, {"object": "list", "results": [PAGE], "next_cursor": None, "has_more": False}),
         ]
-        run = await shop.drained(automation, mode)
+        run = await shop.run_and_drain(automation, mode)
         assert run.status is RunStatus.SUCCEEDED, run
         assert [row["counts"]["read"] for row in await shop.steps(run)][-1] == 2
         first, second = service.seen

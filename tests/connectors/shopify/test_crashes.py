@@ -133,7 +133,7 @@ async def test_a_test_run_sends_nothing_but_reads(here: Stand) -> None:
 
     See docs/design/connectors.md#test-mode and docs/design/fake-platforms.md#control.
     """
-    run = await here.shop.drained(await here.automation(), Mode.TEST)
+    run = await here.shop.run_and_drain(await here.automation(), Mode.TEST)
     assert len(await here.shop.changes(run)) == len(OPERATIONS)
     assert here.store.writes() == []
     assert here.store.documents

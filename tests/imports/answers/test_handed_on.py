@@ -20,7 +20,7 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> Any:
     """A run of the export, approved as often as it asks."""
-    run = await shop.drained(await automated(shop, export, send_mode=send_mode))
+    run = await shop.run_and_drain(await automated(shop, export, send_mode=send_mode))
     while run.status is RunStatus.WAITING_APPROVAL:
         await shop.approve(run)
         run = await shop.until_settled(run)
@@ -191,7 +191,7 @@ async def test_a_test_run_sends_nothing_and_leaves_out_who_reads_the_answer(
     shop: Shop, orders: OrdersAddress
 ) -> None:
     """It is marked `unknown_in_test`."""
-    run = await shop.drained(await automated(shop, chain(three(), posted(), numbered())), Mode.TEST)
+    run = await shop.run_and_drain(await automated(shop, chain(three(), posted(), numbered())), Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
     assert orders.taken == []
     row = await step_row(shop, run, "Read")

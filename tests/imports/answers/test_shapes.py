@@ -17,7 +17,7 @@ MODES = pytest.mark.parametrize("send_mode", ["send", "ask"])
 
 async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> tuple[Run, int]:
     """A run of the export, approved as often as it asks, and how often that was."""
-    run = await shop.drained(await automated(shop, export, send_mode=send_mode))
+    run = await shop.run_and_drain(await automated(shop, export, send_mode=send_mode))
     rounds = 0
     while run.status is RunStatus.WAITING_APPROVAL:
         rounds += 1

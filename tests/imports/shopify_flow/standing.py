@@ -155,7 +155,7 @@ class Standing:
 
     async def tried(self, automation: Automation) -> Run:
         """A test run by hand, to its end."""
-        return await self.shop.drained(automation, Mode.TEST)
+        return await self.shop.run_and_drain(automation, Mode.TEST)
 
     async def rows(self, run: Run) -> list[tuple[str, int | None, str]]:
         """(step, iteration, status) of the run's rows."""

@@ -76,7 +76,7 @@ async def test_it_is_posted_once_it_was_approved_and_never_in_a_test_run(shop: S
     automation = await bound(shop, "teams")
     inbox = next(iter(shop.world.state.teams.inbox.values()))
     before = len(inbox)
-    tried = await shop.drained(automation, Mode.TEST)
+    tried = await shop.run_and_drain(automation, Mode.TEST)
     assert (tried.status, len(inbox)) == (RunStatus.SUCCEEDED, before)
     await sent(shop, automation)
     [posted] = inbox[before:]
@@ -108,7 +108,7 @@ async def test_it_is_mail_to_its_addresses_where_a_mail_account_is_bound(
         form = {"host": "127.0.0.1", "port": port, "security": "starttls", "sender": "shop@shop.example"}
         await shop.connect("smtp", form)
         automation = await bound(shop, "smtp")
-        tried = await shop.drained(automation, Mode.TEST)
+        tried = await shop.run_and_drain(automation, Mode.TEST)
         assert (tried.status, script.received) == (RunStatus.SUCCEEDED, [])
         await sent(shop, automation)
         await shop.service.close()

@@ -237,7 +237,7 @@ async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(standing: 
     assert "“Send HTTP request”" in words
     assert "“sendHttpRequest.body”" in words
     assert (standing.outside.asked, standing.store.writes()) == ([], [])
-    live = await standing.shop.drained(automation)
+    live = await standing.shop.run_and_drain(automation)
     assert live.status is RunStatus.FAILED, live
     assert "Let the store's event start it" in str(live.message)
 

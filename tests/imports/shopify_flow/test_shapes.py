@@ -130,7 +130,7 @@ async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(standi
             *((3, "after", 6), (6, "output", 7), (7, "true", 8)),
         ],
     )
-    run = await standing.shop.drained(await standing.automation(value))
+    run = await standing.shop.run_and_drain(await standing.automation(value))
     expected = [(f"Draft {location:02}", "tags", [], ["by Oven"]) for location in (11, 9, 7, 5, 3)]
     assert await asked_for(standing, run) == [*expected, ("/drafts", "target", None, "/10")]
     await went_well(standing, run)
