@@ -51,6 +51,7 @@ _WALLED = re.compile(r"\b(queue|steward_authenticate)_\w+\(")
 NAMED: dict[str, str] = {
     "checkpoints._keep_rows": "items that carry their own lease",
     "records.store_batch": "rows that carry their own organisation, each entered before",
+    "records.valid_of": "organizations, each entered before",
     "records._store_bodies": "rows that carry their own organisation, each entered before",
     "fast_slots.connected": "pairs of an organisation and a connection, each entered before",
     "fast_slots.lock": "pairs of an organisation and an automation, each entered before",

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from statistics import fmean
 
 from bench import many
 from bench.cases.due_slots import MINUTES, Ahead
@@ -58,17 +59,20 @@ async def _opened(url: str, place: Place) -> AsyncIterator[Round]:
 
 
 async def _round(house: House, clock: Ahead, orgs: Sequence[OrgId]) -> Mapping[str, float]:
-    """The slots of some minutes without periods, then with one next month, then inside one."""
-    open_slots = await _dispatched(house, clock)
-    figures = {"slots": open_slots["slots"], "cpu": open_slots["cpu"]}
+    """The slots of some minutes with a period, each between two stretches without any."""
+    before = await _dispatched(house, clock)
+    without, figures = [before], {}
     for name, first, last in (("ahead", 30, 31), ("inside", -1, 1)):
         now = clock.now()
         await _close(house, orgs, now + timedelta(days=first), now + timedelta(days=last))
         closed_slots = await _dispatched(house, clock)
         await _open(house, orgs)
-        figures[f"{name}_rate"] = closed_slots["slots"] / open_slots["slots"]
-        figures[f"{name}_cpu"] = open_slots["cpu"] / closed_slots["cpu"]
-    return figures
+        after = await _dispatched(house, clock)
+        figures[f"{name}_rate"] = closed_slots["slots"] / fmean([before["slots"], after["slots"]])
+        figures[f"{name}_cpu"] = fmean([before["cpu"], after["cpu"]]) / closed_slots["cpu"]
+        without.append(after)
+        before = after
+    return figures | {key: fmean(stretch[key] for stretch in without) for key in ("slots", "cpu")}
 
 
 async def _dispatched(house: House, clock: Ahead) -> Mapping[str, float]:

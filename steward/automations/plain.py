@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 
-from steward.automations import readiness
+from steward.automations import closed_slots, readiness
 from steward.automations.rules import AutomationRules
-from steward.database.engine.base import Row, Tx, from_ms, ms
+from steward.database.engine.base import Row, Tx, from_ms
 from steward.database.runs import fast_slots
-from steward.database.runs.fast_slots import SlotStart
+from steward.database.runs.fast_slots import PlainSlot, SlotStart
 from steward.model.automation import AutomationKind, AutomationState
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId, new_id
 from steward.model.schedule import Schedule
@@ -31,90 +30,83 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class FastStarts:
-    """What one transaction started on the fast path."""
+    """What one transaction decided on the fast path: the automations, and how late each started run was."""
 
     automations: Collection[tuple[OrgId, AutomationId]]
     delays: Sequence[timedelta]
 
 
-class _Candidate(NamedTuple):  # one is made for each slot: a third of what a frozen dataclass costs
-    row: Row
-    slot: Slot
-    next_at: datetime | None
-    needs: tuple[IntegrationId, ...]
-
-
 async def start(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]], rules: AutomationRules) -> FastStarts:
-    """Starts runs of qualifying due slots among `keys`, of any number of organizations, in few statements."""
+    """Starts runs of qualifying due slots among `keys`, of any number of organizations, in few statements.
+
+    Slots that a closed period leaves out are recorded.
+    """
     late = tx.now - rules.late_limit
-    candidates = [
-        candidate
+    due = [
+        plain_slot
         for row in await fast_slots.lock(tx, keys)
-        if (candidate := _candidate(row, now=tx.now, late=late, rules=rules)) is not None
+        if (plain_slot := _plain_slot(row, now=tx.now, late=late, rules=rules)) is not None
     ]
-    named = {(candidate.row["org_id"], number) for candidate in candidates for number in candidate.needs}
+    judged = await closed_slots.judge(tx, due)
+    ready = [
+        (plain_slot, _needs(plain_slot.row, rules))
+        for plain_slot in judged.unaffected
+        if _is_free(plain_slot.row)
+    ]
+    named = {(plain_slot.row["org_id"], number) for plain_slot, needs in ready for number in needs}
     connected = await fast_slots.connected(tx, named) if named else frozenset()
-    started = await fast_slots.start(tx, _slot_starts(candidates, connected, tx.now))
+    started = await fast_slots.start(
+        tx,
+        [
+            SlotStart(plain_slot, RunId(new_id(tx.now)))
+            for plain_slot, needs in ready
+            if all((plain_slot.row["org_id"], number) in connected for number in needs)
+        ],
+    )
+    await fast_slots.skip_closed(tx, judged.closed)
+    decided = [slot_start.slot.row for slot_start in started]
+    decided += [closed_slot.slot.row for closed_slot in judged.closed]
     return FastStarts(
-        [(OrgId(slot_start.row["org_id"]), AutomationId(slot_start.row["id"])) for slot_start in started],
-        [tx.now - slot_start.slot_at for slot_start in started],
+        [(OrgId(row["org_id"]), AutomationId(row["id"])) for row in decided],
+        [tx.now - slot_start.slot.slot_at for slot_start in started],
     )
 
 
-def _slot_starts(
-    candidates: Sequence[_Candidate], connected: Collection[tuple[OrgId, IntegrationId]], now: datetime
-) -> list[SlotStart]:
-    """Returns the starts of the candidates whose connections are all connected."""
-    return [
-        SlotStart(
-            candidate.row,
-            RunId(new_id(now)),
-            candidate.slot.slot_at,
-            candidate.slot.local_key,
-            candidate.next_at,
-        )
-        for candidate in candidates
-        if all((candidate.row["org_id"], number) in connected for number in candidate.needs)
-    ]
-
-
-def _candidate(row: Row, *, now: datetime, late: datetime, rules: AutomationRules) -> _Candidate | None:
-    """Returns the row's slot when it qualifies, connections aside; otherwise None.
-
-    A workflow's readiness has rules of its own and never qualifies.
-    """
-    if not _is_plain(row):
+def _plain_slot(row: Row, *, now: datetime, late: datetime, rules: AutomationRules) -> PlainSlot | None:
+    """Returns the row's slot when it is the only one due, in time, and nobody edited it; otherwise None."""
+    is_offered = row["kind"] == AutomationKind.WORKFLOW or row["template_id"] in rules.templates
+    if (
+        not is_offered
+        or row["state"] != AutomationState.ACTIVE
+        or row["stored"]
+        or row["next_slot_at"] is None
+    ):
         return None
-    template = rules.templates.get(row["template_id"])
-    if template is None:
+    # Slots begin before the stream looks, so `slots_after` leaves none of them out.
+    if row["slots_after"] >= row["next_slot_at"] - row["spread_minutes"] * _MINUTE_MS:
         return None
     slot, next_at = _from(row["schedule"], row["timezone"], row["spread_minutes"], row["next_slot_at"])
     if slot is None or not late <= slot.slot_at <= now or (next_at is not None and next_at <= now):
         return None
-    if row["closed_from"] is not None and row["closed_from"] <= ms(
-        slot.slot_at if next_at is None else next_at
-    ):
-        return None  # a closed period may hold this slot or the next
-    needs = readiness.needed(
-        template,
+    return PlainSlot(row, slot.slot_at, slot.local_key, next_at)
+
+
+def _is_free(row: Row) -> bool:
+    """Whether nothing but its connections keeps the automation from starting a run.
+
+    A workflow's readiness has rules of its own and never qualifies.
+    """
+    return row["kind"] == AutomationKind.TEMPLATE and row["holder"] is None and bool(row["automations_on"])
+
+
+def _needs(row: Row, rules: AutomationRules) -> tuple[IntegrationId, ...]:
+    """Returns the connections that a run of the automation needs."""
+    return readiness.needed(
+        rules.templates[row["template_id"]],
         integration=row["integration_id"],
         reads=_reads(row["connections"]),
         inputs=msgspec.json.decode(row["inputs"]),
         bindings=msgspec.json.decode(row["bindings"]),
-    )
-    return _Candidate(row, slot, next_at, needs)
-
-
-def _is_plain(row: Row) -> bool:
-    return (
-        row["state"] == AutomationState.ACTIVE
-        and row["kind"] == AutomationKind.TEMPLATE
-        and row["holder"] is None
-        and not row["stored"]
-        and row["automations_on"]
-        and row["next_slot_at"] is not None
-        # Slots begin before the stream looks, so `slots_after` leaves none of them out.
-        and row["slots_after"] < row["next_slot_at"] - row["spread_minutes"] * _MINUTE_MS
     )
 
 

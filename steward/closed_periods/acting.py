@@ -73,6 +73,14 @@ async def read(tx: Tx, org: OrgId, *, since: datetime) -> ActingPeriods:
     return ActingPeriods(tuple(await records.valid(tx, org, since=since)))
 
 
+async def read_many(tx: Tx, orgs: Collection[OrgId], since: datetime) -> dict[OrgId, ActingPeriods]:
+    """As `read`, for several organizations in one statement; those without any have no entry."""
+    by_org: dict[OrgId, list[ClosedPeriod]] = {}
+    for period in await records.valid_of(tx, orgs, since=since):
+        by_org.setdefault(period.org, []).append(period)
+    return {org: ActingPeriods(tuple(periods)) for org, periods in by_org.items()}
+
+
 async def present(tx: Tx, org: OrgId) -> ActingPeriods:
     """Reads the periods that may close something now; none when the organization's bound lies ahead."""
     bound = await records.closed_from(tx, org)

@@ -30,11 +30,10 @@ from steward.telemetry.log import Log
 BATCH = {"sqlite": 500, "postgresql": 200}
 _CONCURRENCY = {"sqlite": 1, "postgresql": 4}
 READ_LIMIT = {"sqlite": 6_000, "postgresql": 800}
-# Limits of one transaction of the slow path: automations, slots of each automation, slots in all. After a
-# standstill each automation may have many due slots. On PostgreSQL a larger batch shares its round trips.
-SLOW_PATH_BATCH = {"sqlite": 50, "postgresql": 200}
+# Limits of one transaction of the slow path: automations, and slots of each. After a standstill an automation
+# may have many due slots; those of one transaction share a notice.
+SLOW_PATH_BATCH = 50
 _SLOTS_PER_AUTOMATION = 100
-_SLOTS_PER_TRANSACTION = 5_000
 
 Key = tuple[OrgId, AutomationId]
 
@@ -97,9 +96,8 @@ async def _slow_path(
     """Decides the slots of `keys` in batches; when a batch fails, each automation on its own."""
     timings: list[Timing] = []
     delays: list[timedelta] = []
-    limit = SLOW_PATH_BATCH[engine.dialect]
-    for first in range(0, len(keys), limit):
-        some = keys[first : first + limit]
+    for first in range(0, len(keys), SLOW_PATH_BATCH):
+        some = keys[first : first + SLOW_PATH_BATCH]
         decided = await _attempt(engine, now, some, rules)
         parts = (
             [decided] if isinstance(decided, Decisions) else await _one_by_one(engine, now, some, rules, log)
@@ -190,7 +188,7 @@ async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Dec
         tx,
         {org: by_id for org, by_id in locked.items() if by_id},
         rules=rules,
-        max_slots=min(_SLOTS_PER_AUTOMATION, _SLOTS_PER_TRANSACTION // len(keys)),
+        max_slots=_SLOTS_PER_AUTOMATION,
         started=started,
     )
     done = [automation for by_id in decided.values() for automation in by_id]

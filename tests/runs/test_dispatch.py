@@ -457,7 +457,7 @@ class TestPoison:
 
     async def test_the_others_are_dispatched(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """A row that raises is rolled back and deferred; rows in the same transaction are dispatched."""
-        monkeypatch.setattr(dispatch, "SLOW_PATH_BATCH", {"sqlite": 2, "postgresql": 2})
+        monkeypatch.setattr(dispatch, "SLOW_PATH_BATCH", 2)
         bad = await self.broken(world)
         good = [await world.create(schedule=HOURLY) for _ in range(4)]
         await world.clock.advance(2 * 3600 + 540)  # more than one slot of each: the long way

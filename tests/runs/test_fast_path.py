@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any, cast
@@ -17,22 +18,26 @@ import pytest
 from steward.automations import lifecycle
 from steward.automations.lifecycle import StateCommand
 from steward.automations.plain import FastStarts
+from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Batchable, Engine, Tx
 from steward.database.runs import records as runs
 from steward.database.runs.steps import StepValue, ValueState, packed
 from steward.database.runs.transitions import Lease
 from steward.model.automation import Automation
+from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
 from steward.model.connection import ConnectionState
 from steward.model.json import JsonObject
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.refusals import Refusal
 from steward.model.run import Counts, Mode, Run, RunStatus
+from steward.occurrences import closings
 from steward.runs import checkpoint, claim, dispatch, finish
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.run_context import LeaseLost
 from steward.runs.start import StartedRun
+from tests.closed_periods.closing import WHOLE, Closer
 from tests.runs.shop import Shop, neighbour
 
 TABLES = (
@@ -85,6 +90,7 @@ class Side:
     shop: Shop
     automations: list[Automation] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
+    periods: list[StoredPeriod] = field(default_factory=list)
     claimed: dict[int, ClaimedRun] = field(default_factory=dict)
     last_seq: Counter[int] = field(default_factory=Counter)
 
@@ -374,12 +380,57 @@ async def _connection_is(side: Side, state: ConnectionState) -> None:
     await side.shop.set_connection_state("woocommerce", state)
 
 
+async def _close(side: Side, kind: ClosedKind, fields: JsonObject, stops: Stops, scope: int) -> None:
+    """Closes times of the organization, of its store, or of its first automation."""
+    automation = side.automations[0]
+    scopes = (
+        WHOLE,
+        ClosedScope(ClosedScopeKind.STORE, automation.integration_id),
+        ClosedScope(ClosedScopeKind.AUTOMATION, automation=automation.id),
+    )
+    side.periods.append(await _closer(side).make(kind, fields, f"P{len(side.periods)}", stops, scopes[scope]))
+
+
+async def _open(side: Side, number: int) -> None:
+    await _closer(side).end(side.periods.pop(number))
+
+
+def _closer(side: Side) -> Closer:
+    return Closer(side.shop.engine, side.shop.clock, side.shop.owner)
+
+
+def _when(now: datetime, random: Random) -> tuple[ClosedKind, JsonObject]:
+    """Some hours from about now, once or each week."""
+    start, end = (now + timedelta(minutes=random.randrange(*span)) for span in ((-60, 60), (61, 400)))
+    if random.random() < 0.5:
+        return ClosedKind.ONCE, {"start": f"{start:%Y-%m-%dT%H:%M}", "end": f"{end:%Y-%m-%dT%H:%M}"}
+    return ClosedKind.WEEKLY, {"days": [5, 6], "from": f"{start:%H:%M}", "to": f"{end:%H:%M}"}
+
+
+async def _change_periods(both: Both, random: Random) -> None:
+    """Closes times on both sides, or ends a period; the next runs follow now or later."""
+    now, engine = both.fast.shop.clock.now(), both.fast.shop.engine
+    if both.fast.periods and random.random() < 0.4:
+        await both.same(partial(_open, number=random.randrange(len(both.fast.periods))))
+    else:
+        kind, fields = _when(now, random)
+        stops = random.choice([Stops.RUNS, Stops.RUNS, Stops.CHANGES])
+        scope = random.randrange(3)
+        await both.same(partial(_close, kind=kind, fields=fields, stops=stops, scope=scope))
+    while random.random() < 0.8 and await closings.follow_changes(engine, now):
+        pass
+
+
 def _requests(random: Random) -> list[tuple[int, Mode, str]]:
-    """Draws runs to start at the same time, one per automation; few keys, so that some are replays."""
+    """Draws runs to start at the same time, one per automation; few keys, so that some are replays.
+
+    No key is sent twice at once: which of two requests comes first is not decided.
+    """
     numbers = random.sample(range(5), random.randint(1, 5))
+    keys = random.sample(range(60), len(numbers))
     return [
-        (number, random.choice([Mode.LIVE, Mode.LIVE, Mode.TEST]), f"key {random.randint(1, 60)}")
-        for number in numbers
+        (number, random.choice([Mode.LIVE, Mode.LIVE, Mode.TEST]), f"key {key}")
+        for number, key in zip(numbers, keys, strict=True)
     ]
 
 
@@ -387,8 +438,8 @@ async def _act(both: Both, random: Random) -> None:
     """Applies one random act on both sides."""
     shop = both.fast.shop
     kind = random.choices(
-        ["start", "claim", "checkpoint", "finish", "dispatch", "cancel", "state", "connection"],
-        weights=[6, 6, 6, 6, 4, 2, 1, 1],
+        ["start", "claim", "checkpoint", "finish", "dispatch", "cancel", "state", "connection", "periods"],
+        weights=[6, 6, 6, 6, 6, 2, 1, 1, 2],
     )[0]
     if kind == "start":
         await both.start(_requests(random))
@@ -411,6 +462,8 @@ async def _act(both: Both, random: Random) -> None:
             [ConnectionState.CONNECTED, ConnectionState.CONNECTED, ConnectionState.NEEDS_RECONNECTING]
         )
         await both.same(partial(_connection_is, state=state))
+    elif kind == "periods":
+        await _change_periods(both, random)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,5 +1,6 @@
 """Closed periods as rows, a row a version; and the instant from which an organization may be closed."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -72,11 +73,16 @@ async def set_closed_from(tx: Tx, org: OrgId, bound: datetime | None) -> None:
 
 async def valid(tx: Tx, org: OrgId, *, since: datetime) -> list[ClosedPeriod]:
     """Returns every version that is valid at some time from `since` on."""
+    return await valid_of(tx, [org], since=since)
+
+
+async def valid_of(tx: Tx, orgs: Collection[OrgId], *, since: datetime) -> list[ClosedPeriod]:
+    """As `valid`, for several organizations."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM closed_periods AS p"
-        " WHERE p.org_id = :org AND (p.valid_until IS NULL OR p.valid_until > :since)"
-        " ORDER BY p.id, p.version",
-        {"org": org, "since": since},
+        " WHERE p.org_id IN (:orgs) AND (p.valid_until IS NULL OR p.valid_until > :since)"
+        " ORDER BY p.org_id, p.id, p.version",
+        {"orgs": list(orgs), "since": since},
     )
     return [_stored(row).period for row in rows]
 

@@ -1084,6 +1084,25 @@ BEGIN
     RETURN QUERY SELECT unnest(started);
 END $$;
 
+-- Records slots that a closed period leaves out, and advances their schedules to the slot after each and to the first open
+-- one. The caller holds the schedules' locks.
+CREATE OR REPLACE FUNCTION steward_skip_closed_slots(orgs bigint[], ids text[], slots bigint[], keys text[], names text[],
+    nexts bigint[], opens bigint[])
+RETURNS void LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, public AS $$
+DECLARE
+    now_ms bigint := steward_now();
+BEGIN
+    INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason, closed_name, version,
+        by_auditor, from_edit, updated_at)
+    SELECT i.org_id, i.id, i.slot_at, i.slot_at, i.key, 'skipped', 'by_merchant', i.name, 0, false, false, now_ms
+    FROM unnest(orgs, ids, slots, keys, names) AS i (org_id, id, slot_at, key, name);
+    UPDATE schedules AS s SET next_run_at = i.open_at, due_at = i.next_at, next_slot_at = i.next_at
+    FROM unnest(orgs, ids, nexts, opens) AS i (org_id, id, next_at, open_at)
+    WHERE s.org_id = i.org_id AND s.automation_id = i.id;
+    DELETE FROM deferred_rows AS f WHERE f.task = 'dispatch' AND f.key = ANY (ids);
+END $$;
+
 -- Rights -----------------------------------------------------------------------------------------------------
 
 -- Since when transactions of other roles are open; without it queue_open_transactions() tells of none of them,
