@@ -19,7 +19,7 @@ from steward.events.context import EventContext, EventRules
 from steward.model.ids import OrgId, RunId, WorkerId
 from steward.model.notice import ChannelName
 from steward.model.refusals import Unavailable
-from steward.notifications import close, deliver, fan_out, status
+from steward.notifications import close, deliver, fan_out, poll, status
 from steward.notifications.context import NotificationContext
 from steward.occurrences import audit, closings, zone_change
 from steward.runs import claim, dispatch, recover, tasks, walk
@@ -213,18 +213,22 @@ def periodic_tasks(
 
 
 def _notification_tasks(ctx: NotificationContext | None) -> list[_PeriodicTask]:
-    """Returns the tasks that tell people; each channel has its own, so that a slow one delays no other."""
+    """Returns the tasks that tell people; each channel has its own, so that a slow one delays no other.
+
+    One statement a second finds which of them have due rows and wakes those.
+    """
     if ctx is None:
         return []
-    second = timedelta(seconds=1)
+    second, half_minute = timedelta(seconds=1), timedelta(seconds=30)
 
     def deliver_by(channel: ChannelName) -> _PeriodicTask:
         run = partial(deliver.deliver_due, ctx, channel)
-        return _PeriodicTask(f"deliver_{channel}", second, run, hint=f"deliver_{channel}")
+        return _PeriodicTask(f"deliver_{channel}", half_minute, run, hint=f"deliver_{channel}")
 
     return [
-        _PeriodicTask("fan_out", second, partial(fan_out.fan_out_due, ctx), hint="notice"),
-        _PeriodicTask("close_messages", second, partial(close.close_due, ctx), hint="message"),
+        _PeriodicTask("poll_notifications", second, partial(poll.wake_due, ctx)),
+        _PeriodicTask("fan_out", half_minute, partial(fan_out.fan_out_due, ctx), hint="notice"),
+        _PeriodicTask("close_messages", half_minute, partial(close.close_due, ctx), hint="message"),
         _PeriodicTask("notice_gauges", 15 * second, partial(status.export_gauges, ctx)),
         *(deliver_by(channel) for channel in ctx.channels),
     ]
@@ -420,25 +424,29 @@ async def apply_retention(worker: Worker) -> bool:
 
 
 async def _run_periodically(worker: Worker, task: _PeriodicTask) -> None:
-    """Runs a task again and again, by its hint or its time; a failing one backs off 1 to 30 s."""
+    """Runs a task again and again, by its hint or its time; a failing one backs off 1 to 30 s.
+
+    A hint shortens the back-off only if the database was away: it mends no defect.
+    """
     clock, failures = worker.ctx.clock, 0
     hint = worker.hints.of(task.hint) if task.hint else None
     while True:
         if hint is not None:
             hint.clear()
-        wait = task.every.total_seconds()
+        wait, is_defect = task.every.total_seconds(), False
         try:
             while await task.run():
                 pass
             failures = 0
         except Exception as error:
             failures += 1
+            is_defect = not isinstance(error, Unavailable)
             worker.ctx.metrics.count("steward_periodic_task_failures_total", task=task.name)
             wait = min(30.0, 2.0 ** (failures - 1))
             if task.name == "heartbeat":  # the lease must not end because the database was away for a moment
                 wait = min(wait, task.every.total_seconds() / 4)
             _log_failure(worker.ctx, task, error)
-        await _wait(clock.sleep(wait), hint)
+        await _wait(clock.sleep(wait), None if is_defect else hint)
 
 
 def _log_failure(ctx: WorkerContext, task: _PeriodicTask, error: Exception) -> None:

@@ -21,7 +21,7 @@ RecordRoute = Callable[[Tx, OrgId, RouteId, DeliveryOutcome], Awaitable[bool]]
 class NotificationRules:
     """The settings of notifications, with their defaults.
 
-    `fan_out_pairs` limits the number of notices times people in one transaction.
+    `fan_out_pairs` limits the number of receivers of all notices in one transaction.
     """
 
     window: timedelta = timedelta(minutes=default_of("notify_window_minutes"))

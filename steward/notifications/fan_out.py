@@ -36,6 +36,7 @@ _GROUPS_A_TOPIC = 50
 # How many events a minute are sent to a webhook one by one.
 _SINGLE_EVENTS = 60
 _MINUTE = timedelta(minutes=1)
+_NoticesOfPerson = tuple[PersonToTell, list[StoredNotice]]
 _KIND = {MailChoice.NOW: MessageKind.NOTICES, MailChoice.DIGEST: MessageKind.DIGEST}
 
 
@@ -83,15 +84,15 @@ async def fan_out(
 ) -> list[StoredNotice]:
     """Delivers those of the notices that are new to their receivers' inboxes and messages; returns them.
 
-    In a large organization some notices are left to the next pass, so that the transaction stays short.
+    If they have very many receivers, some are left to the next pass, so that the transaction stays short.
     """
     new = await notices.lock_new(tx, org, ids)
     organization = await organizations.get(tx, org)
     if not new or organization is None:
         return []
     audience = await receivers.audience(tx, org, new)
-    new = new[: max(1, ctx.rules.fan_out_pairs // max(1, len(audience.people)))]
-    mails = await _fill_inboxes(tx, org, audience, new)
+    new, notices_of_people = _share_out(audience, new, limit=ctx.rules.fan_out_pairs)
+    mails = await _fill_inboxes(tx, org, notices_of_people)
     if ChannelName.EMAIL not in ctx.channels:
         mails = []
     await _mail(tx, org, mails, zone_name=organization.zone, ctx=ctx)
@@ -103,15 +104,35 @@ async def fan_out(
     return new
 
 
+def _share_out(
+    audience: Audience, new: Sequence[StoredNotice], *, limit: int
+) -> tuple[list[StoredNotice], list[_NoticesOfPerson]]:
+    """Returns the oldest notices that have at most `limit` receivers in all, and those of each person.
+
+    One notice is always among them.
+    """
+    chosen: list[StoredNotice] = []
+    by_person: dict[PersonId, list[StoredNotice]] = defaultdict(list)
+    pairs = 0
+    for stored in new:
+        people = audience.receivers_of(stored)
+        pairs += len(people)
+        if chosen and pairs > limit:
+            break
+        chosen.append(stored)
+        for person in people:
+            by_person[person].append(stored)
+    return chosen, [(audience.people[person], by_person[person]) for person in sorted(by_person)]
+
+
 async def _fill_inboxes(
-    tx: Tx, org: OrgId, audience: Audience, new: Sequence[StoredNotice]
-) -> list[tuple[PersonToTell, list[StoredNotice]]]:
+    tx: Tx, org: OrgId, notices_of_people: Sequence[_NoticesOfPerson]
+) -> list[_NoticesOfPerson]:
     """Adds notices to inboxes, those of muted automations as read; returns what to mail to each person."""
     unread: list[tuple[PersonId, InboxGroup]] = []
     read: list[tuple[PersonId, InboxGroup]] = []
-    mails: list[tuple[PersonToTell, list[StoredNotice]]] = []
-    for person in audience.people:
-        notices_of_person = [stored for stored in new if audience.tells(person, stored)]
+    mails: list[_NoticesOfPerson] = []
+    for person, notices_of_person in notices_of_people:
         muted = [stored for stored in notices_of_person if _is_muted(person, stored)]
         heard = [stored for stored in notices_of_person if not _is_muted(person, stored)]
         read += [(person.person, group) for group in _inbox_groups(muted)]
@@ -163,7 +184,7 @@ def _group(key: str, grouped: Sequence[StoredNotice], *, automations: int) -> In
 async def _mail(
     tx: Tx,
     org: OrgId,
-    mails: Sequence[tuple[PersonToTell, list[StoredNotice]]],
+    mails: Sequence[_NoticesOfPerson],
     *,
     zone_name: str,
     ctx: NotificationContext,

@@ -1,7 +1,7 @@
 """Determines who receives a notice: the receivers of its topic, according to their preferences."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from steward.database.engine.base import Tx
@@ -35,26 +35,38 @@ _PERSONAL: Final = frozenset(
 class Audience:
     """The possible receivers, with the automations' creators and the people who started the runs."""
 
-    people: Collection[PersonToTell]
+    people: Mapping[PersonId, PersonToTell]
     routes: Collection[RouteToTell]
     makers: Mapping[AutomationId, PersonId | None]
     starters: Mapping[RunId, PersonId | None]
+    _by_topic: dict[Topic, list[PersonId]] = field(default_factory=dict)
 
-    def tells(self, person: PersonToTell, stored: StoredNotice) -> bool:
-        """Returns whether the person receives a notice."""
+    def receivers_of(self, stored: StoredNotice) -> set[PersonId]:
+        """Returns the people who receive a notice."""
         notice = stored.notice
         if notice.person is not None:
-            return person.person == notice.person
-        has_role = person.role in _ROLES.get(notice.topic, _OWNERS)
-        is_starter = notice.run is not None and self.starters.get(notice.run) == person.person
-        if notice.topic is Topic.APPROVAL_EXPIRED:
-            return has_role or is_starter
-        if notice.topic not in _PERSONAL:
-            return has_role
-        if person.preferences.automations is not None:
-            has_role = person.preferences.automations is AutomationChoice.ALL
-        is_maker = notice.automation is not None and self.makers.get(notice.automation) == person.person
-        return has_role or is_maker or is_starter
+            return {notice.person} & self.people.keys()
+        people = set(self._receivers_by_topic(notice.topic))
+        involved: list[PersonId | None] = []
+        if notice.run is not None and notice.topic in (Topic.APPROVAL_EXPIRED, *_PERSONAL):
+            involved.append(self.starters.get(notice.run))
+        if notice.automation is not None and notice.topic in _PERSONAL:
+            involved.append(self.makers.get(notice.automation))
+        return people | {person for person in involved if person is not None and person in self.people}
+
+    def _receivers_by_topic(self, topic: Topic) -> list[PersonId]:
+        """Returns the people who receive every notice of a topic."""
+        if topic not in self._by_topic:
+            people = self.people.values()
+            self._by_topic[topic] = [person.person for person in people if _receives_all(person, topic)]
+        return self._by_topic[topic]
+
+
+def _receives_all(person: PersonToTell, topic: Topic) -> bool:
+    choice = person.preferences.automations
+    if topic in _PERSONAL and choice is not None:
+        return choice is AutomationChoice.ALL
+    return person.role in _ROLES.get(topic, _OWNERS)
 
 
 def fits(route: RouteToTell, stored: StoredNotice) -> bool:
@@ -72,9 +84,10 @@ async def audience(tx: Tx, org: OrgId, notices: Collection[StoredNotice]) -> Aud
     """Reads the possible receivers of these notices."""
     automations = {stored.notice.automation for stored in notices} - {None}
     runs = {stored.notice.run for stored in notices} - {None}
+    makers = await receivers.makers(tx, org, [id_ for id_ in automations if id_ is not None])
+    starters = await receivers.starters(tx, org, [id_ for id_ in runs if id_ is not None])
+    named = {stored.notice.person for stored in notices}
+    involved = {person for person in (*named, *makers.values(), *starters.values()) if person is not None}
     return Audience(
-        await receivers.people(tx, org),
-        await receivers.routes(tx, org),
-        await receivers.makers(tx, org, [id_ for id_ in automations if id_ is not None]),
-        await receivers.starters(tx, org, [id_ for id_ in runs if id_ is not None]),
+        await receivers.people(tx, org, involved), await receivers.routes(tx, org), makers, starters
     )

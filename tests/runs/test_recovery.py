@@ -259,6 +259,30 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
     assert max(written(shop).values()) == 1
 
 
+@pytest.mark.parametrize(("error", "passes"), [(ValueError("defect"), 1), (Unavailable("away"), 2)])
+async def test_a_hint_shortens_the_back_off_only_if_the_database_was_away(
+    shop: Shop, error: Exception, passes: int
+) -> None:
+    """A database that gives hints answers again; a hint mends no defect."""
+    hired, stop, tried = await shop.hired(), asyncio.Event(), 0
+
+    async def fail() -> bool:
+        nonlocal tried
+        tried += 1
+        raise error
+
+    [dispatch] = [task for task in worker.periodic_tasks(hired) if task.name == "dispatch"]
+    working = asyncio.create_task(worker.run(hired, [replace(dispatch, run=fail)], stop))
+    await shop.clock.until_sleeping(shop.clock.sleeping + 1)
+    hired.hints.wake("due")
+    await shop.clock.settle()
+    assert tried == passes
+    await shop.clock.advance(2)
+    assert tried == passes + 1
+    stop.set()
+    await asyncio.wait_for(working, 30)
+
+
 async def logged_failure(
     shop: Shop, hired: worker.Worker, capsys: pytest.CaptureFixture[str]
 ) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from steward.database.engine.base import Row, Tx
 from steward.model.account import Role
 from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId, RouteId, RunId
-from steward.model.notice import ChannelName, Preferences, Topic, preferences_from_json
+from steward.model.notice import DEFAULT_PREFERENCES, ChannelName, Preferences, Topic, preferences_from_json
 
 # So many mails in a row were refused for good that a person gets none until somebody tries again.
 _REFUSALS_TO_STOP = 3
@@ -49,9 +49,15 @@ _PEOPLE = (
 )
 
 
-async def people(tx: Tx, org: OrgId) -> list[PersonToTell]:
-    """Returns the organization's active members who have joined."""
-    return [_person(row) for row in await tx.all(f"{_PEOPLE} ORDER BY m.person_id", {"org": org})]
+async def people(tx: Tx, org: OrgId, involved: Collection[PersonId]) -> dict[PersonId, PersonToTell]:
+    """Returns the organization's active members who have joined and may be told things.
+
+    They are the `involved` ones and those who may be told of what concerns others: by their role or because
+    they have stored preferences. In a large organization most members are neither.
+    """
+    may_be_told = "(m.role <> 'member' OR n.person_id IS NOT NULL OR m.person_id IN (:involved))"
+    rows = await tx.all(f"{_PEOPLE} AND {may_be_told}", {"org": org, "involved": list(involved)})
+    return {PersonId(row["person_id"]): _person(row) for row in rows}
 
 
 async def members(tx: Tx, org: OrgId, people: Collection[PersonId]) -> dict[PersonId, PersonToTell]:
@@ -63,12 +69,12 @@ async def members(tx: Tx, org: OrgId, people: Collection[PersonId]) -> dict[Pers
 
 
 def _person(row: Row) -> PersonToTell:
-    stored = json.loads(row["preferences"]) if row["preferences"] else {}
+    stored = row["preferences"]
     return PersonToTell(
         PersonId(row["person_id"]),
         Role(row["role"]),
         row["email"],
-        preferences_from_json(stored),
+        preferences_from_json(json.loads(stored)) if stored else DEFAULT_PREFERENCES,
         row["mail_refusals"],
     )
 

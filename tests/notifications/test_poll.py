@@ -1,0 +1,114 @@
+"""The one statement that finds which tasks of notifications have due rows."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from steward import worker
+from steward.database.engine.base import Tx
+from steward.database.notifications import due_tasks, messages
+from steward.model.ids import RouteId
+from steward.model.notice import ChannelName, MessageKind
+from steward.notifications import close, fan_out, poll
+from tests.fake_clock import FakeClock
+from tests.notifications.office import Office, open_office
+from tests.notifications.telling import failed, rows_of, tell
+from tests.outbound.mail_server import MailScript
+
+
+@pytest.fixture
+async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
+    """An office whose mail server takes everything."""
+    async with open_office(database_url, clock, tmp_path, MailScript()) as opened:
+        yield opened
+
+
+async def woken(office: Office) -> list[str]:
+    """The hints that a pass gives."""
+    hints: list[str] = []
+    assert not await poll.wake_due(replace(office.ctx, wake=hints.append))
+    return hints
+
+
+async def test_each_task_is_woken_when_it_has_due_rows(office: Office) -> None:
+    """From the notice to its mail: nothing, fan-out, closing, delivery, nothing."""
+    assert await woken(office) == []
+    await tell(office.shop, failed(1))
+    assert await woken(office) == ["notice"]
+    await fan_out.fan_out_due(office.ctx)
+    assert await woken(office) == ["message"]
+    await close.close_due(office.ctx)
+    assert await woken(office) == ["deliver_email"]
+    await office.turn()
+    assert await office.states() == ["sent"]
+    assert await woken(office) == []
+
+
+async def test_a_message_is_due_at_its_instant(office: Office) -> None:
+    """What waits for the end of the window wakes nobody before it."""
+    await tell(office.shop, failed(1))
+    await office.turn()
+    await tell(office.shop, failed(2))
+    await fan_out.fan_out_due(office.ctx)
+    [open_message] = [row for row in await rows_of(office.shop, "messages") if row["state"] == "collecting"]
+    wait_ms = open_message["due_at"] - int(office.shop.clock.now().timestamp() * 1000)
+    assert wait_ms > 0
+    await office.shop.clock.advance((wait_ms - 1) / 1000)
+    assert await woken(office) == []
+    await office.shop.clock.advance(0.001)
+    assert await woken(office) == ["message"]
+
+
+async def test_deferred_rows_wake_nobody(office: Office) -> None:
+    """A row that failed is due again when its time has come."""
+    await tell(office.shop, failed(1))
+    [notice] = await rows_of(office.shop, "notices")
+    later = office.shop.clock.now() + timedelta(minutes=1)
+    await office.shop.tamper("UPDATE notices SET not_before = :later", later=later)
+    assert await woken(office) == []
+    await office.shop.tamper("UPDATE notices SET not_before = :then", then=notice["not_before"])
+    await fan_out.fan_out_due(office.ctx)
+    [message] = await rows_of(office.shop, "messages")
+    put_off = (
+        "INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)"
+        " VALUES (:task, :key, 1, :later, 'x', 0)"
+    )
+    await office.shop.tamper(put_off, task="close_messages", key=message["id"], later=later)
+    assert await woken(office) == []
+    await office.shop.tamper("DELETE FROM deferred_rows")
+    await close.close_due(office.ctx)
+    await office.shop.tamper(put_off, task="send", key=message["id"], later=later)
+    assert await woken(office) == []
+    await office.shop.clock.advance(60)
+    assert await woken(office) == ["deliver_email"]
+
+
+async def test_channels_are_told_apart(office: Office) -> None:
+    """A message of a channel wakes the delivery of that channel alone, and only where it is set up."""
+
+    async def add(tx: Tx, *, channel: ChannelName) -> None:
+        receiver = messages.Receiver(channel, MessageKind.TEST, route=RouteId("r1"))
+        await messages.add_closed(tx, office.shop.owner.org, receiver, count=1, envelope={})
+
+    await office.shop.write(partial(add, channel=ChannelName.SLACK))
+    await office.shop.write(partial(add, channel=ChannelName.WEBHOOK))
+    assert sorted(await woken(office)) == ["deliver_slack", "deliver_webhook"]
+    read = partial(due_tasks.hints, channels=[ChannelName.TEAMS, ChannelName.SLACK])
+    assert await office.shop.read(read) == ["deliver_slack"]
+
+
+async def test_nothing_else_polls_every_second(office: Office) -> None:
+    """A second without anything to tell costs one statement."""
+    tasks = worker.periodic_tasks(await office.shop.hired())
+    names = {"fan_out", "close_messages", *(f"deliver_{channel}" for channel in office.ctx.channels)}
+    intervals = {task.name: task.every for task in tasks}
+    hints = {task.name: task.hint for task in tasks if task.name in names}
+    assert intervals["poll_notifications"] == timedelta(seconds=1)
+    assert {intervals[name] for name in names} == {timedelta(seconds=30)}
+    assert sorted(str(hint) for hint in hints.values()) == sorted(
+        ["notice", "message", *(f"deliver_{channel}" for channel in office.ctx.channels)]
+    )
