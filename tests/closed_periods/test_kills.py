@@ -12,7 +12,7 @@ from contextlib import suppress
 from steward.database.closed_periods.records import StoredPeriod
 from steward.model.run import RunStatus
 from tests.closed_periods.closing import Closer
-from tests.crash.killing import ROUNDS, Killed, Killer, bury, judge, killed, watching
+from tests.crash.killing import ROUNDS, Killed, Killer, bury, judge, kill_at, watching
 from tests.runs.shop import Shop
 
 KILLS = int(os.environ.get("CLOSED_KILLS", "1"))
@@ -24,7 +24,7 @@ async def test_a_held_run_survives_the_death_of_its_worker(shop: Shop, shopkeepe
     run = await shop.waiting(await shop.pricing())
     frozen = await shopkeeper.freeze()
     await shop.approve(run)
-    await killed(shop, "before_gate_sleep", "after_sleep")
+    await kill_at(shop, "before_gate_sleep", "after_sleep")
     await shop.drain()
     assert shop.writes() == []
     assert (await shop.run(run)).held_name == frozen.period.name

@@ -1,4 +1,4 @@
-"""A shop for the crash tests, everything connected."""
+"""The fixtures of the crash tests: a shop with everything connected."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service beside the pretend shop, once on each engine."""
+    """Provides a connected service, once on each engine."""
     opened = await open_shop(database_url, clock, tmp_path)
     await connect_all(opened)
     yield opened
@@ -22,7 +22,7 @@ async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 
 @pytest.fixture
 async def sqlite_shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service on SQLite alone, for wrong engines: each is as wrong on PostgreSQL."""
+    """Provides a connected service on SQLite, for faults that do not depend on the engine."""
     opened = await open_shop(sqlite_url, clock, tmp_path)
     await connect_all(opened)
     yield opened

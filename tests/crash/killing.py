@@ -1,4 +1,4 @@
-"""Kills the service at named points, starts it again, plays a run to its end and judges what is left."""
+"""Kills the service at failpoints, restarts it, follows a run to its end and checks the result."""
 
 import asyncio
 from collections import Counter
@@ -24,18 +24,19 @@ ROUNDS = 40
 
 
 class Killed(BaseException):
-    """The process ends here: nothing of it catches this."""
+    """Ends the process at a failpoint; a BaseException, so that no handler catches it."""
 
 
 @dataclass
 class Killer:
-    """Kills at given visits of crash points: the first number counts from the start, each later one from
-    the kill before. Or at the first visit of each of `points`, one life after the other.
+    """Kills the process at chosen visits of failpoints.
 
-    Once killed, the process is dead: whatever of it reaches a point ends there, until it is buried.
+    `visits` counts visits of any failpoint: the first number from the start, each later one from the kill
+    before. `points` instead names one failpoint a life, at whose first visit it kills. Until the process is
+    buried, every further failpoint raises Killed again.
     """
 
-    at: Sequence[int] = ()
+    visits: Sequence[int] = ()
     points: Sequence[str] = ()
     visited: list[str] = field(default_factory=list)
     kills: list[str] = field(default_factory=list)
@@ -43,7 +44,7 @@ class Killer:
     is_dead: bool = False
 
     def __call__(self, point: str) -> None:
-        """A point was reached."""
+        """Records a visit of a failpoint, and raises Killed if it is time."""
         if self.is_dead:
             raise Killed(point)
         self.visited.append(point)
@@ -58,25 +59,25 @@ class Killer:
         life = len(self.kills)
         if life < len(self.points):
             return point == self.points[life]
-        return life < len(self.at) and self.since > self.at[life]
+        return life < len(self.visits) and self.since > self.visits[life]
 
 
 @dataclass
-class Mortal:
-    """An engine that a dead process cannot use any more."""
+class MortalEngine:
+    """An engine that a killed process cannot use any more."""
 
     engine: Engine
     killer: Killer
 
     @property
     def dialect(self) -> Dialect:
-        """As the engine behind."""
+        """Returns the dialect of the engine."""
         return self.engine.dialect
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """As the engine behind, while the process lives."""
+        """Writes while the process lives; raises Killed afterwards."""
         if self.killer.is_dead:
             raise Killed
         return await self.engine.write(now, act, org=org, urgent=urgent)
@@ -84,20 +85,20 @@ class Mortal:
     async def read(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
     ) -> T:
-        """As the engine behind, while the process lives."""
+        """Reads while the process lives; raises Killed afterwards."""
         if self.killer.is_dead:
             raise Killed
         return await self.engine.read(now, act, org=org, small=small)
 
     async def close(self) -> None:
-        """The engine behind is closed by who opened it."""
+        """Does nothing: the test that opened the engine closes it."""
 
 
-def make_mortal(shop: Shop, killer: Killer) -> None:
-    """The present process does nothing more once it is killed."""
+def use_mortal_engine(shop: Shop, killer: Killer) -> None:
+    """Gives the present process an engine that `killer` can take from it."""
     ctx = shop.service.worker_context
     shop.service = replace(
-        shop.service, worker_context=replace(ctx, engine=Mortal(shop.service.engine, killer))
+        shop.service, worker_context=replace(ctx, engine=MortalEngine(shop.service.engine, killer))
     )
     if shop.worker is not None:
         shop.worker.ctx = shop.service.worker_context
@@ -105,8 +106,8 @@ def make_mortal(shop: Shop, killer: Killer) -> None:
 
 @contextmanager
 def watching(shop: Shop, killer: Killer) -> Iterator[Killer]:
-    """While in force, `killer` hears of every point."""
-    make_mortal(shop, killer)
+    """Reports every failpoint to `killer` inside the block."""
+    use_mortal_engine(shop, killer)
     watch(killer)
     try:
         yield killer
@@ -122,7 +123,10 @@ KINDS: dict[str, Callable[[Shop], Awaitable[Automation]]] = {
 
 
 async def play(shop: Shop, kind: str, killer: Killer, faults: Sequence[dict[str, Any]] = ()) -> Run:
-    """A run from its start to its end in a fresh outside world, killed where `killer` says."""
+    """Runs a kind of run to its end on reset fake platforms, with kills by `killer`, and returns it.
+
+    Asserts that nothing is written in the two hours after its end.
+    """
     await shop.world.reset()
     await shop.restart()  # with the outside world its tokens went
     shop.connected_at = 0
@@ -140,15 +144,15 @@ async def play(shop: Shop, kind: str, killer: Killer, faults: Sequence[dict[str,
                 await shop.until_settled(run)
             if killer.is_dead:
                 await bury(shop, killer)
-    written = len(shop.writes())
+    write_count = len(shop.writes())
     await shop.pass_time(hours=2)
     ended = await shop.run(run)
-    assert len(shop.writes()) == written, "something was written after the run had ended"
+    assert len(shop.writes()) == write_count, "something was written after the run had ended"
     return ended
 
 
 async def bury(shop: Shop, killer: Killer) -> None:
-    """Nothing of the killed process goes on; another one serves, once the lease is over."""
+    """Cancels the killed process's tasks and starts another one after its lease has ended."""
     assert killer.is_dead
     if shop.worker is not None:
         tasks = list(shop.worker.running.values())
@@ -157,11 +161,11 @@ async def bury(shop: Shop, killer: Killer) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
     killer.is_dead = False
     await shop.restart()
-    make_mortal(shop, killer)
+    use_mortal_engine(shop, killer)
 
 
-async def killed(shop: Shop, *points: str) -> None:
-    """The service is killed at the first visit of each point, one life after the other."""
+async def kill_at(shop: Shop, *points: str) -> None:
+    """Kills the service at the first visit of each point, one life after the other."""
     killer = Killer(points=points)
     with watching(shop, killer):
         for _ in points:
@@ -173,8 +177,8 @@ async def killed(shop: Shop, *points: str) -> None:
 Written = tuple[str, int, tuple[str, ...]]
 
 
-def written(shop: Shop) -> Counter[Written]:
-    """What the outside world saw change, how often."""
+def count_writes(shop: Shop) -> Counter[Written]:
+    """Counts how often each object's fields were written at the fake platforms."""
     return Counter(
         (
             str(item["type"]),
@@ -186,8 +190,8 @@ def written(shop: Shop) -> Counter[Written]:
     )
 
 
-def wanted(changes: Sequence[Change]) -> Counter[Written]:
-    """What carrying out the changes means outside."""
+def expected_writes(changes: Sequence[Change]) -> Counter[Written]:
+    """Returns the writes that applying the changes must cause."""
     collected: set[Written] = set()
     for change in changes:
         for part in change.proposal.parts:
@@ -212,10 +216,10 @@ def wanted(changes: Sequence[Change]) -> Counter[Written]:
 
 
 async def judge(shop: Shop, run: Run, *, blind: bool) -> list[str]:
-    """What is wrong after a run that was killed on its way; empty: all is as promised."""
+    """Returns what is wrong with a run that was killed on its way; an empty list if nothing is."""
     wrong: list[str] = []
     changes = await shop.changes(run)
-    seen, counter = written(shop), wanted(changes)
+    seen, counter = count_writes(shop), expected_writes(changes)
     if run.status not in TERMINAL:
         return [f"the run is stuck: {run.status}"]
     keys = Counter(entry["idempotency_key"] for entry in shop.applied())
@@ -237,7 +241,7 @@ async def judge(shop: Shop, run: Run, *, blind: bool) -> list[str]:
 
 
 def _judge_message(run: Run, changes: Sequence[Change], arrived: int) -> list[str]:
-    """At most once, and told truly: unknown only where it cannot be known."""
+    """Checks that the message was sent at most once and is `unknown` only if that cannot be known."""
     [message] = changes
     actual = (run.status, run.code, message.outcome)
     sent = (RunStatus.SUCCEEDED, None, Outcome.APPLIED)

@@ -1,4 +1,4 @@
-"""Short scenes that the right engine passes and a wrong one does not; each tells what went wrong."""
+"""Short scenarios that the right engine passes and a faulty one fails; each returns what went wrong."""
 
 import asyncio
 import sqlite3
@@ -21,7 +21,7 @@ FIRST_OUTCOME = 3
 
 
 async def killed_after_a_call(shop: Shop) -> list[str]:
-    """A message has left and the process dies before its outcome is kept."""
+    """A message was sent and the process dies before the outcome is stored."""
     run = await play(shop, "teams", dry := Killer())
     number = dry.visited.index("after_call")
     run = await play(shop, "teams", Killer([number]))
@@ -29,41 +29,41 @@ async def killed_after_a_call(shop: Shop) -> list[str]:
 
 
 async def killed_before_a_write(shop: Shop) -> list[str]:
-    """The process dies between an intent and its call, which has to be made after all."""
+    """The process dies between an intent and its call, which must then still be made."""
     run = await play(shop, "price", dry := Killer())
     number = dry.visited.index("after_intent")
     run = await play(shop, "price", Killer([number]))
     return await judge(shop, run, blind=False)
 
 
-class Late(httpx.AsyncBaseTransport):
-    """A network that keeps writes under way until it is told to deliver them."""
+class DelayedTransport(httpx.AsyncBaseTransport):
+    """A transport that holds writes back until `deliver` is set."""
 
     def __init__(self, behind: httpx.AsyncBaseTransport) -> None:
-        self._behind = behind
-        self.held = asyncio.Event()
+        self._transport = behind
+        self.writes_held = asyncio.Event()
         self.deliver = asyncio.Event()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Reads pass at once."""
+        """Passes reads at once and holds batch writes back."""
         if request.method not in GET and "/batch" in request.url.path:
-            self.held.set()
+            self.writes_held.set()
             await self.deliver.wait()
-        return await self._behind.handle_async_request(request)
+        return await self._transport.handle_async_request(request)
 
 
 async def late_call(shop: Shop) -> list[str]:
-    """A lost worker's write arrives only after another one has taken its run over."""
+    """A lost worker's write arrives only after another worker has taken over its run."""
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
-    network = Late(shop.world.transport())
+    network = DelayedTransport(shop.world.transport())
     slow = await app.build(
         read(dict(shop.environ)), clock=shop.clock, serve=False, transport=network, write_log=print
     )
     lost = await worker.register(slow.worker_context, slow.hints, poll=timedelta(seconds=1))
     [lease] = await claim.claim(slow.worker_context.engine, slow.clock.now(), lost.id, free=1, full=[])
     task = asyncio.create_task(walk.work(slow.worker_context, lease))
-    await network.held.wait()
+    await network.writes_held.wait()
     await shop.clock.advance(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
     shop.worker = None
     await shop.drain()
@@ -80,30 +80,31 @@ async def late_call(shop: Shop) -> list[str]:
 
 
 async def late_refusal(shop: Shop) -> list[str]:
-    """A lost worker wakes with a refusal after another one has made the change."""
+    """A lost worker receives a refusal after another worker has made the change."""
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     body: dict[str, Any] = {"code": "no", "message": "No.", "data": {"status": 400}}
     shop.fault("status", "POST", "**/batch", status=400, body=body)
-    return await _woken(shop, run, at=FIRST_OUTCOME, blind=False)
+    return await _wake_after_takeover(shop, run, at=FIRST_OUTCOME, blind=False)
 
 
 async def late_end(shop: Shop) -> list[str]:
-    """A lost worker wakes before its last write, when another one has ended the run."""
+    """A lost worker wakes before its last write, after another worker has ended the run."""
     run = await shop.run_now(await KINDS["teams"](shop))
-    last = await stalling.count(shop)
+    last = await stalling.count_run_writes(shop)
     assert (await shop.run(run)).status is RunStatus.SUCCEEDED
     await shop.world.reset()
     await shop.restart()
     shop.connected_at = 0
     run = await shop.run_now(await KINDS["teams"](shop))
-    return await _woken(shop, run, at=last, blind=True)
+    return await _wake_after_takeover(shop, run, at=last, blind=True)
 
 
-async def _woken(shop: Shop, run: Any, *, at: int, blind: bool) -> list[str]:
+async def _wake_after_takeover(shop: Shop, run: Any, *, at: int, blind: bool) -> list[str]:
+    """Stalls a worker at write number `at`, lets another finish the run, and wakes the first."""
     stalled = await stalling.stall(shop, at)
     assert stalled is not None
-    ended = await stalling.taken_over(shop, run)
+    ended = await stalling.finish_elsewhere(shop, run)
     before = await stalling.rows(shop)
     await stalling.wake(stalled)
     after = await stalling.rows(shop)
@@ -112,7 +113,7 @@ async def _woken(shop: Shop, run: Any, *, at: int, blind: bool) -> list[str]:
 
 
 async def passed_over(shop: Shop) -> list[str]:
-    """A run that waits for its turn is cancelled while another holds the lane."""
+    """A blocked run is cancelled while another run of the automation is active."""
     automation = await shop.hiding()
     holder = await shop.waiting(automation)
     second, third = await shop.run_now(automation), await shop.run_now(automation)

@@ -1,7 +1,7 @@
-"""Several workers on one database in virtual time: who goes next, when time passes and what fails is drawn
-by a seed, one operation on the database or the network at a time (simulate).
+"""Simulates several workers on one database in virtual time.
 
-See docs/guides/contributors.md#tests.
+A seed draws who acts next, when time passes and what fails: one operation on the database or the network at a
+time. See docs/guides/contributors.md#tests.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from steward.model.refusals import Refusal, Unavailable
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs.run_context import LeaseConfirmation
 from steward.worker import Hints, Worker
-from tests.crash.killing import KINDS, Killed, wanted, written
+from tests.crash.killing import KINDS, Killed, count_writes, expected_writes
 from tests.crash.skew import OwnTime, SkewedClock
 from tests.runs.shop import Shop
 
@@ -50,7 +50,7 @@ LOST: list[dict[str, Any]] = [
 
 @dataclass
 class Turn:
-    """An operation that waits until it is drawn, and says when it is over."""
+    """An operation that waits to be drawn and reports when it is done."""
 
     go: "asyncio.Future[None]"
     done: asyncio.Event
@@ -58,7 +58,7 @@ class Turn:
 
 @dataclass
 class Host:
-    """A process: its worker, its clock, and what of it waits for a turn."""
+    """A simulated process: its worker, its clock and the operations that wait for a turn."""
 
     number: int
     service: app.Wired
@@ -72,7 +72,7 @@ class Host:
     dead: bool = True
 
     async def turn(self) -> Turn:
-        """Waits until the scheduler draws this operation."""
+        """Waits until the simulation draws this operation."""
         if self.dead:
             raise Killed
         turn = Turn(asyncio.get_running_loop().create_future(), asyncio.Event())
@@ -86,21 +86,21 @@ class Host:
 
 
 @dataclass
-class Drawn:
-    """A database of one process: each use of it is a turn, and may be lost before or after its commit."""
+class DrawnEngine:
+    """An engine whose every use is a turn and may fail before or after its commit."""
 
     engine: Engine
     host: Host
 
     @property
     def dialect(self) -> Dialect:
-        """As the engine behind."""
+        """Returns the dialect of the engine."""
         return self.engine.dialect
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """In its turn; now and then the database is away, before or after the commit."""
+        """Writes when drawn; sometimes raises Unavailable before or after the commit."""
         return await self._in_turn(
             partial(self.engine.write, now, act, org=org, urgent=urgent), loses=not urgent
         )
@@ -108,7 +108,7 @@ class Drawn:
     async def read(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
     ) -> T:
-        """In its turn."""
+        """Reads when drawn."""
         return await self._in_turn(partial(self.engine.read, now, act, org=org, small=small), loses=False)
 
     async def _in_turn(self, work: Callable[[], Awaitable[T]], *, loses: bool) -> T:
@@ -125,19 +125,19 @@ class Drawn:
             turn.done.set()
 
     async def close(self) -> None:
-        """The engine behind is closed by who opened it."""
+        """Does nothing: the test that opened the engine closes it."""
 
 
 class Network(httpx.AsyncBaseTransport):
-    """A process's way outside: a request and its answer are a turn each."""
+    """A transport whose requests and answers are a turn each."""
 
     def __init__(self, behind: httpx.AsyncBaseTransport) -> None:
-        self._behind = behind
+        self._transport = behind
         self.host: Host | None = None
         self.requests: list[tuple[float, httpx.Request]] = []  # with the second at which each left
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Delivered within the time a call may take, or never."""
+        """Delivers the request within the time a call may take, or raises ReadTimeout."""
         host = self.host
         assert host is not None
         asked_at = host.clock.monotonic()
@@ -146,7 +146,7 @@ class Network(httpx.AsyncBaseTransport):
         try:
             if host.clock.monotonic() - asked_at > CALL_LASTS.total_seconds():
                 raise httpx.ReadTimeout("no answer in time", request=request)
-            answer = await self._behind.handle_async_request(request)
+            answer = await self._transport.handle_async_request(request)
         finally:
             turn.done.set()
         (await host.turn()).done.set()
@@ -157,7 +157,7 @@ class Network(httpx.AsyncBaseTransport):
 
 @dataclass
 class Simulation:
-    """One shop, its hosts, and the draw."""
+    """One shop, its hosts and the random draw."""
 
     shop: Shop
     hosts: list[Host]
@@ -166,7 +166,7 @@ class Simulation:
     cancelled: set[str] = field(default_factory=set)
 
     async def play(self, seed: int, steps: int) -> list[str]:
-        """One draw from a fresh outside world; what is wrong after it."""
+        """Plays `steps` acts drawn by `seed` on reset fake platforms; returns what is wrong afterwards."""
         shop = self.shop
         self.chance = random.Random(seed)
         self.trace, self.cancelled = [], set()
@@ -177,7 +177,7 @@ class Simulation:
             host.chance = random.Random(f"{seed} {host.number}")
             host.clock.ahead = timedelta(seconds=self.chance.uniform(-MOST_SKEW_S, MOST_SKEW_S))
             host.paused, host.dead = False, True
-        runs = await self._begun()
+        runs = await self._start_runs()
         try:
             for _ in range(steps):
                 await self.step(runs)
@@ -187,8 +187,8 @@ class Simulation:
         await shop.clock.advance(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
         return await self.judge(runs)
 
-    async def _begun(self) -> list[Run]:
-        """A run of each kind; mostly those that ask were approved before, for applying is what matters."""
+    async def _start_runs(self) -> list[Run]:
+        """Starts a run of each kind and approves most of those that ask, so that they apply changes."""
         shop = self.shop
         asking = [await shop.run_now(await KINDS[kind](shop)) for kind in ("hide", "price")]
         if self.chance.random() < 0.8:
@@ -201,13 +201,13 @@ class Simulation:
         return [*asking, sending]
 
     async def step(self, runs: list[Run]) -> None:
-        """One act: mostly somebody's turn, else time, a tick, a pause, a death or a person."""
+        """Draws an act: mostly a waiting operation, else time, a task, a pause, a kill or a person."""
         draw = self.chance.random()
         ready = [host for host in self.hosts if host.waiting and not host.paused and not host.dead]
         if ready and draw < 0.80:
             await self.grant(self.chance.choice(ready))
         elif draw < 0.91:
-            await self.tick(self.chance.choice(self.hosts))
+            await self.start_random_task(self.chance.choice(self.hosts))
         elif draw < 0.95:
             await self.shop.clock.advance(self.chance.choice((0.1, 1, 3, 10, PAST_THE_LEASE, 140)))
         elif draw < 0.975:
@@ -226,40 +226,40 @@ class Simulation:
         await self.shop.clock.settle()
 
     async def grant(self, host: Host) -> None:
-        """One of the host's waiting operations is done, from its start to its end."""
+        """Performs one of the host's waiting operations from start to end."""
         turn = host.waiting.pop(self.chance.randrange(len(host.waiting)))
         if turn.go.done():
             return
         turn.go.set_result(None)
         await asyncio.wait_for(turn.done.wait(), 30)
 
-    async def tick(self, host: Host) -> None:
-        """The host begins one of its ticks, if that one is not under way; a dead one is started again."""
+    async def start_random_task(self, host: Host) -> None:
+        """Starts a periodic task of the host, or restarts a dead host."""
         if host.paused:
             return
         if host.dead:
             await self.start(host)
         if host.dead:  # the database refused its registration
             return
-        self.begin(host, self.chance.choice([*TICKS, "claim", "heartbeat", "heartbeat"]))
+        self.start_task(host, self.chance.choice([*TICKS, "claim", "heartbeat", "heartbeat"]))
 
-    def begin(self, host: Host, name: str) -> None:
-        """A tick of the host, unless it is under way."""
+    def start_task(self, host: Host, name: str) -> None:
+        """Starts this periodic task of the host unless it is running."""
         if name in host.tasks and not host.tasks[name].done():
             return
         hired = host.registered_worker
         assert hired is not None
         ticks = {tick.name: tick for tick in worker.periodic_tasks(hired)}
-        self._look(host)
+        self._record_failures(host)
         host.tasks[name] = asyncio.ensure_future(_ticking(ticks[name].run()))
 
     def jump(self, host: Host) -> None:
-        """The host's clock is set, forward or back."""
+        """Sets the host's clock forward or back."""
         host.clock.ahead += timedelta(seconds=self.chance.choice(JUMPS_S))
         self.trace.append(f"{host.number}'s clock is off by {host.clock.ahead}")
 
     async def stall(self) -> None:
-        """A host with runs in hand stops for longer than its lease, and another one takes them over."""
+        """Pauses a host with runs for longer than its lease while another takes them over."""
         holding = [host for host in self.hosts if not host.dead and not host.paused and _has_runs(host)]
         others = [each_host for each_host in self.hosts if not each_host.dead and not each_host.paused]
         if not holding or len(others) < 2:
@@ -270,15 +270,15 @@ class Simulation:
         for _ in range(4):
             await self.shop.clock.advance(9)
             for other in others:
-                await self.at_once(other, "heartbeat")
+                await self.run_task(other, "heartbeat")
         taker = self.chance.choice(others)
-        await self.at_once(taker, "recover")
-        await self.at_once(taker, "claim")
+        await self.run_task(taker, "recover")
+        await self.run_task(taker, "claim")
         self.trace.append(f"{taker.number} takes over from {stopped.number}")
 
-    async def at_once(self, host: Host, name: str) -> None:
-        """A tick of the host from its start to its end; what else it does meanwhile goes on too."""
-        self.begin(host, name)
+    async def run_task(self, host: Host, name: str) -> None:
+        """Runs a periodic task of the host to its end, with the operations that it waits for."""
+        self.start_task(host, name)
         for _ in range(200):
             await self.shop.clock.settle(10)
             if host.tasks[name].done():
@@ -287,11 +287,11 @@ class Simulation:
                 await self.grant(host)
 
     async def start(self, host: Host) -> None:
-        """A new process on the host, which registers before anybody else has a turn."""
+        """Starts a new process on the host, which registers before any other turn."""
         host.dead, host.waiting, host.tasks = False, [], {}
         ctx = replace(
             host.service.worker_context,
-            engine=Drawn(OwnTime(self.shop.engine, self.shop.clock), host),
+            engine=DrawnEngine(OwnTime(self.shop.engine, self.shop.clock), host),
             clock=host.clock,
             lease_confirmation=LeaseConfirmation(),
             progress={},
@@ -308,7 +308,7 @@ class Simulation:
         self.trace.append(f"{host.number} starts")
 
     async def kill(self, host: Host) -> None:
-        """Nothing of the process goes on."""
+        """Kills the host's process."""
         if host.dead:
             return
         host.dead, host.paused = True, False
@@ -321,14 +321,14 @@ class Simulation:
         host.waiting = []
         self.trace.append(f"{host.number} is killed")
 
-    def _look(self, host: Host) -> None:
-        """A task that broke by anything else than what was drawn is a finding."""
+    def _record_failures(self, host: Host) -> None:
+        """Records each task that failed for another reason than a drawn fault."""
         for name, task in host.tasks.items():
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 self.trace.append(f"{host.number} {name}: {error!r}")
 
     async def person(self, run: Run) -> None:
-        """Somebody approves what is asked, or now and then cancels."""
+        """Approves what waits, or sometimes cancels a run."""
         try:
             if (await self.shop.run(run)).status is RunStatus.WAITING_APPROVAL:
                 await self.shop.approve(run)
@@ -341,7 +341,7 @@ class Simulation:
             pass  # it moved on meanwhile
 
     async def judge(self, runs: list[Run]) -> list[str]:
-        """A worker alone plays everything to its end; nothing lost, doubled, stuck or told wrongly."""
+        """Finishes all runs with one worker; returns what was lost, doubled, stuck or reported wrongly."""
         shop = self.shop
         for run in runs:
             for _ in range(4):
@@ -351,7 +351,7 @@ class Simulation:
         count = len(shop.writes())
         await shop.pass_time(hours=2)
         wrong = [] if len(shop.writes()) == count else ["something was written after the end"]
-        seen = written(shop)
+        seen = count_writes(shop)
         keys = Counter(entry["idempotency_key"] for entry in shop.applied())
         wrong += [f"a key was applied {times} times" for times in keys.values() if times > 1]
         wrong += [f"{item} was written {times} times" for item, times in seen.items() if times > 1]
@@ -360,11 +360,12 @@ class Simulation:
             ended = await shop.run(run)
             changes = await shop.changes(run)
             request += changes
-            wrong += [f"{run.template_id}: {words}" for words in self._told(ended, changes)]
-            wrong += await self._rows(ended)
-        return wrong + [f"{item} was written and not asked for" for item in seen - wanted(request)]
+            wrong += [f"{run.template_id}: {words}" for words in self._reporting_faults(ended, changes)]
+            wrong += await self._row_faults(ended)
+        return wrong + [f"{item} was written and not asked for" for item in seen - expected_writes(request)]
 
-    def _told(self, run: Run, changes: list[Change]) -> list[str]:
+    def _reporting_faults(self, run: Run, changes: list[Change]) -> list[str]:
+        """Returns which outcomes of the run and its changes do not match what was written."""
         blind = run.template_id == "low-stock-alert"
         # Five attempts that never left end a change, too: what is judged then is that it is told so.
         unsent = (RunStatus.FAILED, "some_changes_failed")
@@ -374,9 +375,9 @@ class Simulation:
         if run.id in self.cancelled:
             allowed.add((RunStatus.CANCELLED, "by_person"))
         wrong = [] if (run.status, run.code) in allowed else [f"ended {run.status} {run.code}: {run.message}"]
-        arrived = written(self.shop)
+        arrived = count_writes(self.shop)
         for change in changes:
-            there = [item in arrived for item in wanted([change])]
+            there = [item in arrived for item in expected_writes([change])]
             outcome = change.outcome
             if outcome is Outcome.UNKNOWN and blind:
                 continue
@@ -388,7 +389,8 @@ class Simulation:
                 wrong.append(f"{change.id} is told as {outcome} in a run that succeeded")
         return wrong
 
-    async def _rows(self, run: Run) -> list[str]:
+    async def _row_faults(self, run: Run) -> list[str]:
+        """Returns what is wrong with the run's stored rows."""
         rows = await self.shop.steps(run)
         wrong = []
         if [row["seq"] for row in rows] != list(range(1, run.last_seq + 1)):
@@ -413,7 +415,7 @@ async def _ticking(run: "Awaitable[bool]") -> bool:
 
 
 async def open_simulation(shop: Shop) -> Simulation:
-    """A shop with three more processes beside its own."""
+    """Builds a simulation of three more processes for the shop."""
     hosts = []
     for number in range(WORKERS):
         network = Network(shop.world.transport())

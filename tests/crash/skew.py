@@ -1,4 +1,4 @@
-"""A process whose wall clock is wrong, beside a database whose clock is right.
+"""Gives a process a wrong wall clock beside a database whose clock is right.
 
 See docs/design/runs.md#principles.
 """
@@ -20,60 +20,60 @@ T = TypeVar("T")
 
 @dataclass
 class SkewedClock:
-    """A host's clock: its wall time is off by `ahead`, its seconds are as long as everybody's."""
+    """A clock whose wall time is off by `ahead` and whose seconds have the right length."""
 
     right: FakeClock
     ahead: timedelta
 
     def now(self) -> datetime:
-        """What this host takes for the time."""
+        """Returns the wrong wall time of this host."""
         return self.right.now() + self.ahead
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Returns seconds that never go back."""
         return self.right.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """As everybody's."""
+        """Sleeps on the right clock."""
         await self.right.sleep(seconds)
 
 
 @dataclass
 class OwnTime:
-    """An engine with a clock of its own, as PostgreSQL has outside of tests: the caller's decides nothing."""
+    """An engine that uses its own time and ignores the caller's, as PostgreSQL does in production."""
 
     engine: Engine
     right: FakeClock
 
     @property
     def dialect(self) -> Dialect:
-        """As the engine behind."""
+        """Returns the dialect of the engine."""
         return self.engine.dialect
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """As the engine behind, at the database's time."""
+        """Writes at the database's time."""
         return await self.engine.write(self.right.now(), act, org=org, urgent=urgent)
 
     async def read(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
     ) -> T:
-        """As the engine behind, at the database's time."""
+        """Reads at the database's time."""
         return await self.engine.read(self.right.now(), act, org=org, small=small)
 
     async def close(self) -> None:
-        """The engine behind is closed by who opened it."""
+        """Does nothing: the test that opened the engine closes it."""
 
 
 def skewed(shop: Shop, ahead: timedelta, engine: Engine | None = None) -> WorkerContext:
-    """What a process of the shop's service is given whose clock is off."""
-    lagging = (
+    """Returns the context of a worker whose clock is off by `ahead`."""
+    ctx = (
         shop.service.worker_context if engine is None else replace(shop.service.worker_context, engine=engine)
     )
     return replace(
-        lagging,
-        engine=OwnTime(lagging.engine, shop.clock),
+        ctx,
+        engine=OwnTime(ctx.engine, shop.clock),
         clock=SkewedClock(shop.clock, ahead),
         lease_confirmation=LeaseConfirmation(),
         progress={},

@@ -1,4 +1,4 @@
-"""Stops a worker for longer than its lease, lets another finish its runs, and wakes it again."""
+"""Stops a worker for longer than its lease, lets another finish its run, and wakes it."""
 
 import asyncio
 from collections.abc import Collection
@@ -29,27 +29,27 @@ TABLES = (
 
 
 @dataclass
-class Stalling:
-    """An engine that holds back the write number `at` of a run, until it is told to go on."""
+class StallingEngine:
+    """An engine that holds back write number `stalled_write` until `go_on` is set."""
 
     engine: Engine
-    at: int
+    stalled_write: int
     writes: int = 0
     stalled: asyncio.Event = field(default_factory=asyncio.Event)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def dialect(self) -> Dialect:
-        """As the engine behind."""
+        """Returns the dialect of the engine."""
         return self.engine.dialect
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Writes of organisations' rows are counted; the one that is waited for is held back."""
+        """Counts the writes of organizations' rows and holds back number `stalled_write`."""
         if org != ():
             self.writes += 1
-            if self.writes == self.at:
+            if self.writes == self.stalled_write:
                 self.stalled.set()
                 await self.go_on.wait()
         return await self.engine.write(now, act, org=org, urgent=urgent)
@@ -57,25 +57,25 @@ class Stalling:
     async def read(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
     ) -> T:
-        """As the engine behind."""
+        """Reads without delay."""
         return await self.engine.read(now, act, org=org, small=small)
 
     async def close(self) -> None:
-        """The engine behind is closed by who opened it."""
+        """Does nothing: the test that opened the engine closes it."""
 
 
 @dataclass
-class Stalled:
-    """A worker in the midst of a run, and the task that has it."""
+class StalledWorker:
+    """A worker that is stopped within a run, with its engine and the run's task."""
 
     worker: Worker
-    engine: Stalling
+    engine: StallingEngine
     task: "asyncio.Task[None]"
 
 
-async def stall(shop: Shop, index: int) -> Stalled | None:
-    """A worker that claims what is ready and stops before its write number `at`; None: it made fewer."""
-    engine = Stalling(shop.engine, index)
+async def stall(shop: Shop, index: int) -> StalledWorker | None:
+    """Claims a run with a worker that stops before write number `index`; None if it makes fewer writes."""
+    engine = StallingEngine(shop.engine, index)
     ctx: WorkerContext = replace(
         shop.service.worker_context, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
     )
@@ -88,11 +88,11 @@ async def stall(shop: Shop, index: int) -> Stalled | None:
     if not engine.stalled.is_set():
         await task
         return None
-    return Stalled(slow, engine, task)
+    return StalledWorker(slow, engine, task)
 
 
-async def taken_over(shop: Shop, run: Run) -> Run:
-    """The run at its end, after another worker took it over and a person approved what it asked."""
+async def finish_elsewhere(shop: Shop, run: Run) -> Run:
+    """Lets another worker take the run over, approves what it asks, and returns the ended run."""
     await shop.clock.advance(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
     shop.worker = None
     await shop.registered_worker()
@@ -106,7 +106,7 @@ async def taken_over(shop: Shop, run: Run) -> Run:
 
 
 async def rows(shop: Shop) -> dict[str, list[str]]:
-    """Everything kept of the organisation's runs."""
+    """Returns every stored row of the organization's runs by table."""
 
     async def look(tx: Tx) -> dict[str, list[str]]:
         collected = {}
@@ -123,15 +123,15 @@ def _plain(value: Any) -> Any:
     return bytes(value).hex() if isinstance(value, bytes | memoryview) else value
 
 
-async def wake(stalled: Stalled) -> None:
-    """The stopped worker goes on where it was, until it has let go of the run."""
+async def wake(stalled: StalledWorker) -> None:
+    """Lets the stopped worker continue until it has released the run."""
     stalled.engine.go_on.set()
     await asyncio.wait_for(stalled.task, 30)
 
 
-async def count(shop: Shop) -> int:
-    """Takes up the one run that is ready and plays it as far as it goes; how many writes that took."""
-    engine = Stalling(shop.engine, 0)
+async def count_run_writes(shop: Shop) -> int:
+    """Runs the one ready run as far as it goes and returns the number of writes that took."""
+    engine = StallingEngine(shop.engine, 0)
     ctx: WorkerContext = replace(
         shop.service.worker_context, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
     )

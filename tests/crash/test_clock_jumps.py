@@ -1,4 +1,4 @@
-"""A machine's clock that is set forward and back: every slot has one record, none has two.
+"""Tests that a clock set forward and back gives every slot exactly one record.
 
 See docs/design/runs.md#principles and docs/design/schedule.md#dispatch.
 """
@@ -27,12 +27,12 @@ BEYOND = datetime(2038, 1, 19, 3, 15, tzinfo=UTC)
 
 @pytest.fixture
 async def world(engine: Engine, clock: FakeClock) -> World:
-    """Organisations with connections, on each engine."""
+    """Provides organizations with connections, on each engine."""
     return await make_world(engine, clock)
 
 
 async def assert_one_record_a_slot(world: World, automation: Automation) -> None:
-    """Every slot until now has its one record, and those with a run have one."""
+    """Asserts that every past slot has exactly one record, with its run if it started one."""
     tz = zone(automation.timezone)
     assert tz is not None
     stream = slots(
@@ -51,7 +51,10 @@ async def assert_one_record_a_slot(world: World, automation: Automation) -> None
 
 
 async def test_slots_have_one_record_each_however_the_clock_jumps(world: World) -> None:
-    """+1 h, −10 min, +1 day: no slot twice or lost. See docs/guides/contributors.md#tests."""
+    """Jumps of +1 h, −10 min and +1 day neither lose nor repeat a slot.
+
+    See docs/guides/contributors.md#tests.
+    """
     chance = random.Random(SEED)
     automations = [await world.create(schedule=HOURLY), await world.create(schedule=DAILY)]
     latest = world.now
@@ -73,7 +76,7 @@ async def test_slots_have_one_record_each_however_the_clock_jumps(world: World) 
 
 @pytest.mark.skipif(JUMPS <= FEW, reason="in `make soak`: twelve years of daily slots")
 async def test_a_clock_that_is_set_beyond_2038_makes_slots_late_and_loses_none(world: World) -> None:
-    """2038. See docs/guides/contributors.md#tests."""
+    """A clock set beyond 2038 makes slots late but loses none. See docs/guides/contributors.md#tests."""
     automation = await world.create(schedule=DAILY)
     world.clock.jump((BEYOND - world.now).total_seconds())
     await world.dispatch()

@@ -1,4 +1,4 @@
-"""A disk that fills up: writes are refused, reads go on, nothing is lost, all goes on.
+"""Tests a disk that fills up: writes are refused, reads go on, nothing is lost, and all recovers.
 
 See docs/design/storage.md#disk-reserve.
 """
@@ -30,7 +30,7 @@ BLOCK = 1 << 16
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 MiB; only root may make one."""
+    """Provides a file system of 64 MiB; only root can create one."""
     path = tmp_path / "disk"
     path.mkdir()
     completed = subprocess.run(
@@ -45,7 +45,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def note_much(tx: Tx) -> None:
-    """A row of a mebibyte."""
+    """Inserts a row of one mebibyte."""
     await tx.execute(
         "INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)"
         " VALUES ('test', :key, 1, 0, :message, 0)",
@@ -54,8 +54,8 @@ async def note_much(tx: Tx) -> None:
 
 
 @dataclass
-class Filled:
-    """The service on the small disk, and the one who fills it."""
+class SmallDisk:
+    """The service on the small disk, and the means to fill it."""
 
     shop: Shop
     api: Service
@@ -63,21 +63,21 @@ class Filled:
 
     @property
     def reserve(self) -> Path:
-        """Where the reserve lies."""
+        """Returns the path of the reserve file."""
         return self.disk / "steward.db.reserve"
 
     def fill(self) -> None:
-        """Takes every byte that is left."""
+        """Uses up every free byte."""
         with (self.disk / "ballast").open("wb", buffering=0) as out, contextlib.suppress(OSError):
             while True:
                 out.write(bytes(BLOCK))
 
     def make_room(self) -> None:
-        """Gives it all back."""
+        """Frees the bytes used up."""
         (self.disk / "ballast").unlink()
 
     async def write_until_refused(self) -> None:
-        """Big rows, until one finds no room; what the log of writes still held is used up."""
+        """Inserts large rows until one is refused, so that the write-ahead log has no free pages left."""
 
         engine, space = self.shop.service.context.engine, self.shop.service.worker_context.space
         assert space is not None
@@ -88,8 +88,8 @@ class Filled:
 
 
 @pytest.fixture
-async def filled(sqlite_url: str, disk: Path, clock: FakeClock) -> AsyncIterator[Filled]:
-    """Everything connected, the disk not full yet."""
+async def filled(sqlite_url: str, disk: Path, clock: FakeClock) -> AsyncIterator[SmallDisk]:
+    """Provides the service with everything connected; the disk is not full yet."""
     shutil.copyfile(sqlite_path(sqlite_url), disk / "steward.db")
     opened = await open_shop(f"sqlite:///{disk}/steward.db", clock, disk, serve=True)
     api = Service(opened.service.context, clock, lines=[], told=[])
@@ -98,13 +98,13 @@ async def filled(sqlite_url: str, disk: Path, clock: FakeClock) -> AsyncIterator
     actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)
     shop = Shop(opened.service, clock, opened.world, actor, opened.environ)
     await connect_all(shop)
-    yield Filled(shop, api, disk)
+    yield SmallDisk(shop, api, disk)
     await api.close()
     await shop.service.close()
 
 
-async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(filled: Filled) -> None:
-    """Reserve given up, 503 with Retry-After, nothing begun; tried again every 5 s.
+async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(filled: SmallDisk) -> None:
+    """A full disk gives up the reserve, answers writes with 503 and Retry-After, and is checked every 5 s.
 
     See docs/design/storage.md#disk-reserve.
     """
@@ -146,8 +146,8 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     assert (await caller.patch(path, renamed)).data["automation"]["name"] == "Another"
 
 
-async def test_the_worker_finishes_in_the_room_of_the_reserve_and_the_api_waits(filled: Filled) -> None:
-    """What is under way notes how it ended; nothing else is written.
+async def test_the_worker_finishes_in_the_room_of_the_reserve_and_the_api_waits(filled: SmallDisk) -> None:
+    """Runs in progress store their end in the reserve; nothing else is written.
 
     See docs/design/storage.md#disk-reserve.
     """
@@ -161,8 +161,8 @@ async def test_the_worker_finishes_in_the_room_of_the_reserve_and_the_api_waits(
         await service.context.engine.write(shop.clock.now(), note_much)
 
 
-async def test_a_write_that_finds_no_room_is_done_again_in_the_reserve(filled: Filled) -> None:
-    """The first to meet the full disk is not lost when it belongs to a run under way.
+async def test_a_write_that_finds_no_room_is_done_again_in_the_reserve(filled: SmallDisk) -> None:
+    """The write of an active run that first meets the full disk is repeated in the reserve.
 
     See docs/design/storage.md#disk-reserve.
     """
@@ -180,14 +180,14 @@ async def test_a_write_that_finds_no_room_is_done_again_in_the_reserve(filled: F
 
 
 async def count(tx: Tx) -> int:
-    """How many of the test's rows there are."""
+    """Returns the number of rows that the test inserted."""
     row = await tx.first("SELECT count(*) AS n FROM deferred_rows WHERE task = 'test'")
     assert row is not None
     return int(row["n"])
 
 
-async def test_a_file_that_finds_no_room_waits_for_it(filled: Filled) -> None:
-    """Nothing new is begun until there is room; then it is stored."""
+async def test_a_file_that_finds_no_room_waits_for_it(filled: SmallDisk) -> None:
+    """A step that stores a file waits until there is space, then stores it."""
     ctx = filled.shop.service.worker_context
     run = await filled.shop.run_now(await filled.shop.alerting())
     files = context.run_files(ctx, run)

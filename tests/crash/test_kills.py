@@ -1,5 +1,4 @@
-"""The crash matrix: every visit of every crash point, pairs of them, and kills beside lost requests and
-answers (crash_matrix).
+"""Tests the crash matrix: every visit of every failpoint, pairs of kills, kills with lost requests.
 
 See docs/guides/contributors.md#tests.
 """
@@ -53,7 +52,7 @@ FAULTS: dict[str, list[dict[str, Any]]] = {
 
 
 async def visits(shop: Shop, kind: str) -> list[str]:
-    """The points a run of the kind passes when nothing happens to it."""
+    """Returns the failpoints that an undisturbed run of the kind passes."""
     killer = Killer()
     run = await play(shop, kind, killer)
     assert await judge(shop, run, blind=kind == "teams") == []
@@ -62,14 +61,14 @@ async def visits(shop: Shop, kind: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_run_passes_every_named_point(shop: Shop, kind: str) -> None:
-    """A point that is never passed tests nothing. See docs/guides/contributors.md#tests."""
+    """The runs of the matrix together pass every failpoint. See docs/guides/contributors.md#tests."""
     passed = set(await visits(shop, kind))
     assert passed >= (POINTS | {"after_prepare"} if kind == "teams" else POINTS | OF_CHANGES)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_kill_anywhere_loses_and_doubles_nothing(shop: Shop, kind: str) -> None:
-    """0 lost, 0 doubled, 0 stuck. See docs/guides/contributors.md#tests."""
+    """A kill at any failpoint loses, doubles or blocks nothing. See docs/guides/contributors.md#tests."""
     passed = await visits(shop, kind)
     first = {point: passed.index(point) for point in passed}
     last = {point: number for number, point in enumerate(passed)}
@@ -86,7 +85,7 @@ async def test_a_kill_anywhere_loses_and_doubles_nothing(shop: Shop, kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_two_kills_lose_and_double_nothing(shop: Shop, kind: str) -> None:
-    """Pairs, sampled. See docs/guides/contributors.md#tests."""
+    """Sampled pairs of kills lose and double nothing. See docs/guides/contributors.md#tests."""
     count = len(await visits(shop, kind))
     draw = random.Random(f"{SEED} {kind} {shop.engine.dialect}")
     collected = {}
@@ -103,7 +102,10 @@ async def test_two_kills_lose_and_double_nothing(shop: Shop, kind: str) -> None:
 async def test_a_kill_beside_a_lost_request_or_answer_loses_and_doubles_nothing(
     shop: Shop, kind: str
 ) -> None:
-    """Crash × lost request or answer. See docs/guides/contributors.md#tests."""
+    """A kill together with a lost request or answer loses and doubles nothing.
+
+    See docs/guides/contributors.md#tests.
+    """
     count = len(await visits(shop, kind))
     draw = random.Random(f"{SEED} {kind} {shop.engine.dialect} faults")
     collected = {}

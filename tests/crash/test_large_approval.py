@@ -1,4 +1,4 @@
-"""Two hundred changes of two parts in one approval, killed three times in the middle."""
+"""Tests two hundred changes of two parts in one approval with three kills in the middle."""
 
 import pytest
 
@@ -18,7 +18,7 @@ async def _hiding(shop: Shop) -> Automation:
 async def test_two_hundred_changes_killed_three_times_are_applied_once_each(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each part is written once, and the run, which gets further each time, comes to its end.
+    """Each part is written once, and the run, which gets further in each life, ends.
 
     See docs/guides/contributors.md#tests.
     """

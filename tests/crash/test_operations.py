@@ -1,4 +1,4 @@
-"""One change of each operation: killed at the call or unanswered, made once at most, told truly."""
+"""Tests one change of each operation with a kill at the call or a lost answer: made at most once."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -74,14 +74,14 @@ SHEET_ASKS: dict[str, Callable[[tuple[Any, ...], str], Any]] = {
 
 
 async def _of_store(context: StepContext, name: str) -> tuple[AccountAccess, Any]:
-    """One change of the first object that can be asked for it."""
+    """Returns the account and a command for the first store object that allows the operation."""
     read, ask, make = ASKS[name]
     items = [item async for page in context.home.reader.read(read, ask) for item in page.items]
     return context.home, next(request for request in map(make, items) if request is not None)
 
 
 async def _of_sheet(context: StepContext, name: str) -> tuple[AccountAccess, Any]:
-    """One change of the sheet that the input names."""
+    """Returns the account and a command for the spreadsheet that the inputs name."""
     [sheet] = [access for access in context.accounts.values() if access.connection.kind == "spreadsheet"]
     [table] = [item async for page in sheet.reader.read(VALUES, ValuesQuery(TAB)) for item in page.items]
     tabs = [item async for page in sheet.reader.read(TABS, TabsQuery()) for item in page.items]
@@ -90,7 +90,7 @@ async def _of_sheet(context: StepContext, name: str) -> tuple[AccountAccess, Any
 
 
 def trying(name: str) -> Template:
-    """A template of one change of that operation; a sheet's is sent, a store's waits for approval."""
+    """Returns a template with one change of the operation: sent for a sheet, approved for a store."""
     find: Callable[[StepContext, str], Awaitable[tuple[AccountAccess, Any]]]
     find, kind = (_of_sheet, StepKind.SEND) if name in SHEET_ASKS else (_of_store, StepKind.CHANGE)
 
@@ -137,18 +137,19 @@ CASES: list[tuple[list[str], list[dict[str, Any]]]] = [
 async def test_one_effect_at_most_and_its_outcome_told(
     sqlite_shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Readable ones are read back, a note or key looked for; what is blind is never sent again.
+    """Each operation has at most one effect and a true outcome.
 
-    See docs/design/writes.md#two-tables.
+    Readable writes are read back, marked ones searched for, and those that can be neither are never sent
+    again. See docs/design/writes.md#two-tables.
     """
     monkeypatch.setattr(templates, "ALL", [*templates.ALL, trying(name)])
     monkeypatch.setitem(KINDS, name, _set_up)
     path = "/sheets/**" if name in SHEET_ASKS else "/wp-json/**"
     for points, faults in CASES:
-        supplied_values = [
+        matched_faults = [
             {**fault, "method": method, "path": path} for fault in faults for method in ("PUT", "POST")
         ]
-        run = await play(sqlite_shop, name, Killer(points=points), supplied_values)
+        run = await play(sqlite_shop, name, Killer(points=points), matched_faults)
         [change] = await sqlite_shop.changes(run)
         keys = Counter(entry["idempotency_key"] for entry in sqlite_shop.applied())
         actual = (change.outcome, run.status, run.code)

@@ -1,4 +1,4 @@
-"""Any order of steps of several workers keeps the promises, no wrong engine does (simulate).
+"""Tests random interleavings of several workers: the right engine holds, a faulty one is caught.
 
 See docs/guides/contributors.md#tests.
 """
@@ -30,20 +30,20 @@ async def _opened(shop: Shop) -> AsyncIterator[Simulation]:
 
 @pytest.fixture
 async def simulation(shop: Shop) -> AsyncIterator[Simulation]:
-    """The shop, once on each engine, with three more processes."""
+    """Provides a simulation with three more processes, once on each engine."""
     async for opened in _opened(shop):
         yield opened
 
 
 @pytest.fixture
 async def sqlite_simulation(sqlite_shop: Shop) -> AsyncIterator[Simulation]:
-    """The same on SQLite alone."""
+    """Provides the same simulation on SQLite only."""
     async for opened in _opened(sqlite_shop):
         yield opened
 
 
 async def test_any_interleaving_loses_and_doubles_nothing(simulation: Simulation) -> None:
-    """3 workers, lease ends, pauses, clocks off by 5 min, database errors: 0.
+    """Three workers with ended leases, pauses, wrong clocks and database errors lose and double nothing.
 
     See docs/guides/contributors.md#tests.
     """
@@ -61,7 +61,10 @@ async def test_any_interleaving_loses_and_doubles_nothing(simulation: Simulation
 async def test_an_engine_without_intents_is_caught(
     sqlite_simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A simulator that passes it fails the build. See docs/guides/contributors.md#tests."""
+    """The simulation finds the fault of an engine that writes no intents.
+
+    See docs/guides/contributors.md#tests.
+    """
     no_intent.install(monkeypatch)
     for seed in range(1, MOST_SEEDS + 1):
         if wrong := await sqlite_simulation.play(seed, STEPS):

@@ -1,4 +1,4 @@
-"""A worker that was stopped for longer than its lease writes nothing more when it wakes.
+"""Tests that a worker stopped for longer than its lease writes nothing after it wakes.
 
 See docs/design/runs.md#workers-and-leases.
 """
@@ -14,7 +14,7 @@ MOST_WRITES = 60
 
 
 async def stalled_once(shop: Shop, kind: str, index: int, *, approved: bool) -> list[str] | None:
-    """What goes wrong when a worker stops before its write `at`; None when it makes fewer writes."""
+    """Returns what goes wrong when a worker stops before write `at`; None if it makes fewer writes."""
     await shop.world.reset()
     await shop.restart()
     shop.connected_at = 0
@@ -26,7 +26,7 @@ async def stalled_once(shop: Shop, kind: str, index: int, *, approved: bool) -> 
     stalled = await stalling.stall(shop, index)
     if stalled is None:
         return None
-    ended = await stalling.taken_over(shop, run)
+    ended = await stalling.finish_elsewhere(shop, run)
     before, arrived = await stalling.rows(shop), len(shop.writes())
     await stalling.wake(stalled)
     after = await stalling.rows(shop)
@@ -44,7 +44,7 @@ async def stalled_once(shop: Shop, kind: str, index: int, *, approved: bool) -> 
 async def test_a_worker_that_lost_its_run_writes_and_sends_nothing(
     shop: Shop, kind: str, approved: bool
 ) -> None:
-    """A process stopped for longer than L and resumed finds its epoch gone at its next write.
+    """A worker resumed after its lease finds its epoch outdated at its next write.
 
     See docs/design/runs.md#workers-and-leases.
     """
@@ -61,7 +61,10 @@ async def test_a_worker_that_lost_its_run_writes_and_sends_nothing(
 
 
 async def test_a_stalled_run_is_taken_over_no_earlier_than_its_lease_ends(shop: Shop) -> None:
-    """See docs/design/runs.md#workers-and-leases."""
+    """A stalled run is taken over only after its lease has ended.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
     run = await shop.run_now(await shop.hiding())
     stalled = await stalling.stall(shop, 2)
     assert stalled is not None
@@ -70,5 +73,5 @@ async def test_a_stalled_run_is_taken_over_no_earlier_than_its_lease_ends(shop: 
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.RUNNING
     assert (await shop.run(run)).last_seq == 0
-    await stalling.taken_over(shop, run)
+    await stalling.finish_elsewhere(shop, run)
     await stalling.wake(stalled)

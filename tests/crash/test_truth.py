@@ -1,4 +1,4 @@
-"""Wherever a run is cancelled or lost, its numbers, its text and its recorded changes say the same."""
+"""Tests that the counts, text and changes of a run agree wherever it is cancelled or interrupted."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -15,8 +15,8 @@ from steward.model.change import Outcome
 from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs import cancel
-from tests.crash.killing import KINDS, Killed, Killer, bury, watching, written
-from tests.crash.stalling import Stalling
+from tests.crash.killing import KINDS, Killed, Killer, bury, count_writes, watching
+from tests.crash.stalling import StallingEngine
 from tests.runs.agreeing import assert_agrees
 from tests.runs.shop import Shop
 
@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 
 @dataclass
-class Cancelling(Stalling):
-    """An engine before whose write number `at` of the organisation the owner cancels the run."""
+class CancellingEngine(StallingEngine):
+    """An engine that cancels the run before a chosen write of the organization."""
 
     shop: Shop | None = None
     run: Run | None = None
@@ -33,10 +33,10 @@ class Cancelling(Stalling):
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """As the engine behind, after a cancel."""
+        """Writes, after a cancel if this is the chosen write."""
         if org != () and self.run is not None and self.shop is not None:
             self.writes += 1
-            if self.writes == self.at:
+            if self.writes == self.stalled_write:
                 wish = partial(cancel.cancel, actor=self.shop.owner, run=self.run.id)
                 with suppress(Exception):  # a run that has ended is no longer cancelled
                     await self.engine.write(now, wish, org=self.shop.owner.org)
@@ -44,7 +44,7 @@ class Cancelling(Stalling):
 
 
 async def assert_true(shop: Shop, run: Run) -> None:
-    """What the run says is what its changes say, and what the shop saw."""
+    """Asserts that the run's summary agrees with its changes and with what the shop received."""
     ended, changes = await shop.run(run), await shop.changes(run)
     assert ended.status in TERMINAL
     if ended.summary is None:
@@ -54,7 +54,7 @@ async def assert_true(shop: Shop, run: Run) -> None:
     assert_agrees(ended, changes)
     assert Outcome.PROPOSED not in {change.outcome for change in changes}
     assert Outcome.APPROVED not in {each_change.outcome for each_change in changes}
-    touched = {item[1] for item in written(shop) if item[0] != "tag"}
+    touched = {item[1] for item in count_writes(shop) if item[0] != "tag"}
     actual = {
         int(entry.proposal.parts[-1].target.rpartition("/")[2])
         for entry in changes
@@ -68,13 +68,13 @@ async def assert_true(shop: Shop, run: Run) -> None:
 
 @pytest.mark.parametrize("kind", ["hide", "price"])
 async def test_cancelled_at_any_write(shop: Shop, kind: str) -> None:
-    """A cancel that comes before any of the run's writes, from its first to its last."""
+    """A cancel before any of the run's writes leaves a consistent report."""
     ends: Counter[RunStatus] = Counter()
     for index in range(2, 60, 1 if kind == "price" else 4):
         await shop.world.reset()
         shop.connected_at = 0
         run = await shop.run_now(await KINDS[kind](shop))
-        cancelling = Cancelling(shop.engine, index, shop=shop, run=run)
+        cancelling = CancellingEngine(shop.engine, index, shop=shop, run=run)
         ctx = shop.service.worker_context
         hired = await shop.registered_worker()
         hired.ctx = replace(ctx, engine=cancelling)
@@ -94,13 +94,13 @@ async def test_cancelled_at_any_write(shop: Shop, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["hide", "price"])
 async def test_lost_for_good_from_any_point(shop: Shop, kind: str) -> None:
-    """Three workers are lost one after the other, the first at any point of the run."""
+    """A run interrupted by three lost workers, the first at any point, reports consistently."""
     for first in range(5, 50, 15):
         await shop.world.reset()
         await shop.restart()
         shop.connected_at = 0
         run = await shop.run_now(await KINDS[kind](shop))
-        killer = Killer(at=(first, 1, 1))
+        killer = Killer(visits=(first, 1, 1))
         with watching(shop, killer):
             for _ in range(8):
                 with suppress(Killed):

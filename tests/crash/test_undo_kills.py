@@ -1,6 +1,6 @@
-"""An undo that is killed at its crash points loses and doubles nothing, and writes only what was approved.
+"""Tests that an undo killed at any failpoint loses and doubles nothing and writes what was approved.
 
-`UNDO_KILLS=500` kills at so many visits on each engine, `CRASH_SEED` chooses which; the suite draws a few.
+`UNDO_KILLS=500` kills at that many visits on each engine, chosen by `CRASH_SEED`; the suite draws a few.
 """
 
 import os
@@ -19,7 +19,7 @@ SEED = os.environ.get("CRASH_SEED", "undo kills")
 
 
 async def _play(shop: Shop, run: Run, killer: Killer) -> Run:
-    """The undo of a run from its start to its end, killed where `killer` says."""
+    """Undoes a run from start to end, with kills by `killer`."""
     undo_run = (await undo_now(shop, run)).run
     with watching(shop, killer):
         for _ in range(ROUNDS):
@@ -36,7 +36,7 @@ async def _play(shop: Shop, run: Run, killer: Killer) -> Run:
 
 
 async def test_an_undo_goes_on_wherever_the_process_dies(shop: Shop) -> None:
-    """Each value is put back once, with what the template remembers, and the run ends as without a kill."""
+    """Each value is restored once, with the template's memory, and the undo ends as without a kill."""
     automation = await shop.hiding()
     before = tables(shop)
     visits, draw = 0, random.Random(SEED)

@@ -1,4 +1,4 @@
-"""Engines that are wrong in one place each are caught: a test that passes them tests nothing.
+"""Tests that engines with one fault each are caught by the scenarios.
 
 See docs/guides/contributors.md#tests.
 """
@@ -46,7 +46,7 @@ WRONG: dict[str, tuple[Install, Scene]] = {
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 async def test_the_engine_passes_the_scene(shop: Shop, scene: Scene) -> None:
-    """What the wrong ones are measured by. See docs/guides/contributors.md#tests."""
+    """The right engine passes every scenario. See docs/guides/contributors.md#tests."""
     assert await scene(shop) == []
 
 
@@ -54,7 +54,7 @@ async def test_the_engine_passes_the_scene(shop: Shop, scene: Scene) -> None:
 async def test_a_wrong_engine_is_caught(
     sqlite_shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """100 %. See docs/guides/contributors.md#tests."""
+    """Each faulty engine fails at least one scenario. See docs/guides/contributors.md#tests."""
     install, scene = WRONG[name]
     install(monkeypatch)
     try:

@@ -7,7 +7,7 @@ import pytest
 from steward.imports.n8n.read import read_value
 from steward.model.finding import FindingLevel
 from steward.model.run import Mode, RunStatus
-from tests.crash.killing import killed
+from tests.crash.killing import kill_at
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 
@@ -63,7 +63,7 @@ async def test_a_killed_run_finds_its_file(shop: Shop, point: str) -> None:
         pytest.skip("file and row are one transaction on PostgreSQL")
     answers(shop, times=4)
     run = await shop.run_now(await automated(shop, reading()))
-    await killed(shop, point)
+    await kill_at(shop, point)
     ended = await shop.until_settled(run)
     assert (await shop.steps(ended))[-1]["message"].startswith(EXPECTED)
 

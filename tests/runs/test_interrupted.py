@@ -9,7 +9,7 @@ from steward.database.runs import workers
 from steward.model.automation import AutomationState
 from steward.model.run import RunStatus
 from steward.runs import claim, recover
-from tests.crash.killing import killed
+from tests.crash.killing import kill_at
 from tests.runs.shop import Shop
 from tests.runs.test_recovery import run_state
 
@@ -19,7 +19,7 @@ async def test_lost_workers_pause_no_automation_and_the_operator_sees_them(shop:
     automation = await shop.set_up("hide-out-of-stock-products", {}, {"cadence": "daily", "run_at": "23:00"})
     await shop.tamper("UPDATE schedules SET consecutive_failures = 4 WHERE org_id = :org")
     run = await shop.run_now(automation)
-    await killed(shop, "after_start", "after_start", "after_start")
+    await kill_at(shop, "after_start", "after_start", "after_start")
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "interrupted")
     assert "interrupted by the service" in (ended.message or "")

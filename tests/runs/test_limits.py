@@ -21,7 +21,7 @@ from steward.model.change import Outcome
 from steward.model.run import Mode, Run, RunStatus
 from steward.runs import tasks
 from steward.steps.base import StepContext
-from tests.crash.killing import killed
+from tests.crash.killing import kill_at
 from tests.runs.agreeing import assert_agrees
 from tests.runs.shop import Shop
 
@@ -123,7 +123,7 @@ async def test_more_changes_than_the_limit_propose_nothing(shop: Shop) -> None:
     for is_killed in (False, True):
         run = await shop.run_now(await failing(shop))
         if is_killed:
-            await killed(shop, "before_finish")
+            await kill_at(shop, "before_finish")
         ended = await shop.until_settled(run)
         assert (ended.status, ended.code) == (RunStatus.FAILED, "too_many_changes")
         assert ended.message is not None
@@ -154,7 +154,7 @@ async def test_a_run_whose_worker_is_lost_while_it_is_stopped_never_succeeds(sho
     written = len(shop.writes())
     await shop.approve(run)
     rules(shop, time_limit=timedelta(0))
-    await killed(shop, "after_drop")
+    await kill_at(shop, "after_drop")
     rules(shop, time_limit=allowed)
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "interrupted")
@@ -197,7 +197,7 @@ async def test_more_data_than_a_run_may_keep_fails_it_after_a_lost_worker_too(
     stored_step_values = await shop.read(partial(steps.values, org=shop.owner.org, run=whole.id))
     monkeypatch.setattr(steps, "RUN_BYTES", sum(value.stored_bytes for value in stored_step_values) - 1)
     run = await shop.run_now(await shop.pricing())
-    await killed(shop, "after_checkpoint")
+    await kill_at(shop, "after_checkpoint")
     assert (await shop.until_settled(run)).code == "too_much_data"
 
 

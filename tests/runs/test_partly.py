@@ -2,7 +2,7 @@
 
 from steward.model.change import Outcome
 from steward.model.run import Run, RunStatus
-from tests.crash.killing import killed
+from tests.crash.killing import kill_at
 from tests.runs.shop import Shop
 from tests.runs.test_applying import counts_of
 
@@ -47,7 +47,7 @@ async def test_lost_for_good_between_two_parts(shop: Shop) -> None:
     shop.fault("throttle", "PUT", "**", retry_after=600, skip=1)
     await shop.drain()
     await shop.clock.advance(600)
-    await killed(shop, "after_start", "after_start", "after_start")
+    await kill_at(shop, "after_start", "after_start", "after_start")
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "interrupted")
     await assert_partial_write_reported(shop, run, ended)

@@ -22,8 +22,8 @@ from steward.model.ids import OrgId, WorkerId
 from steward.model.refusals import Unavailable
 from steward.model.run import Queue, Run, RunStatus
 from steward.runs import claim, recover
-from tests.crash.killing import killed, written
-from tests.crash.stalling import Stalling
+from tests.crash.killing import count_writes, kill_at
+from tests.crash.stalling import StallingEngine
 from tests.runs.shop import Shop
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ async def test_a_lost_run_goes_on_after_its_last_row(shop: Shop) -> None:
     See docs/design/api/runs.md#states.
     """
     run = await shop.run_now(await shop.hiding())
-    await killed(shop, "after_checkpoint")
+    await kill_at(shop, "after_checkpoint")
     began = (await shop.run(run)).started_at
     await shop.drain()
     fresh = await shop.run(run)
@@ -63,7 +63,7 @@ async def test_a_lost_run_goes_on_after_its_last_row(shop: Shop) -> None:
 async def test_a_run_lost_twice_is_tried_a_third_time(shop: Shop) -> None:
     """A run that was lost twice is claimed for a third attempt. See docs/design/runs.md#states."""
     run = await approved(shop)
-    await killed(shop, "after_start", "after_start")
+    await kill_at(shop, "after_start", "after_start")
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED
     assert (await run_state(shop, run)).attempt == 3
@@ -75,14 +75,14 @@ async def test_a_run_lost_three_times_finds_out_what_was_done_and_fails(shop: Sh
     See docs/design/runs.md#workers-and-leases.
     """
     run = await approved(shop)
-    await killed(shop, "after_call", "after_start", "after_start")
+    await kill_at(shop, "after_call", "after_start", "after_start")
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "interrupted")
     assert ended.summary is not None
     first, *others = await shop.changes(run)
     assert first.outcome is Outcome.APPLIED
     assert {change.outcome for change in others} == {Outcome.CANCELLED}
-    assert sum(written(shop).values()) == 1
+    assert sum(count_writes(shop).values()) == 1
 
 
 async def test_a_lost_run_is_not_queued_behind_new_ones(shop: Shop) -> None:
@@ -197,7 +197,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
 
 
 @dataclass
-class FailingEngine(Stalling):
+class FailingEngine(StallingEngine):
     """An engine that fails one write of a run as if the database were away."""
 
     async def write(
@@ -225,8 +225,8 @@ async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, at:
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
-    assert max(written(shop).values()) == 1
-    assert sum(written(shop).values()) == 10
+    assert max(count_writes(shop).values()) == 1
+    assert sum(count_writes(shop).values()) == 10
 
 
 async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None:
@@ -255,8 +255,8 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
     shop.service.worker_context.lease_confirmation.stopping = False
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.SUCCEEDED
-    assert sum(written(shop).values()) == 10
-    assert max(written(shop).values()) == 1
+    assert sum(count_writes(shop).values()) == 10
+    assert max(count_writes(shop).values()) == 1
 
 
 @pytest.mark.parametrize(("error", "passes"), [(ValueError("defect"), 1), (Unavailable("away"), 2)])

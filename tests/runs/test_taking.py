@@ -29,7 +29,7 @@ from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.run_context import LeaseLost
-from tests.crash.killing import killed
+from tests.crash.killing import kill_at
 from tests.runs.shop import Shop
 
 LOOK = PlanStep("look", "Look", StepKind.READ, "test.look")
@@ -87,7 +87,7 @@ async def test_a_run_that_has_begun_is_not_judged_again(shop: Shop) -> None:
     See docs/design/api/runs.md#states and docs/design/runs.md#cancellation.
     """
     run = await shop.run_now(await shop.hiding())
-    await killed(shop, "after_checkpoint")
+    await kill_at(shop, "after_checkpoint")
     await switch_automations(shop, False)
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
@@ -118,7 +118,7 @@ async def test_a_run_takes_the_inputs_it_starts_with_and_keeps_them(shop: Shop) 
     automation = await shop.hiding(threshold=0)
     run = await shop.run_now(automation)
     await shop.tamper("UPDATE automations SET inputs = replace(inputs, '\"threshold\":0', '\"threshold\":5')")
-    await killed(shop, "after_start")
+    await kill_at(shop, "after_start")
     await shop.tamper("UPDATE automations SET inputs = replace(inputs, '\"threshold\":5', '\"threshold\":0')")
     await shop.drain()
     assert len(await shop.changes(run)) > len(

@@ -1,4 +1,4 @@
-"""Wrong: what is approved is applied as it stands in the rows now."""
+"""Fault: applies the approved changes as the rows say now, without comparing their hash."""
 
 from collections.abc import Sequence
 
@@ -15,5 +15,5 @@ async def _verified(walk: Walk, step: PlanStep, items: Sequence[Change]) -> str:
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Puts it in force."""
+    """Installs the fault."""
     patch.setattr(proposals, "_verified", _verified)

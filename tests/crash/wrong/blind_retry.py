@@ -1,4 +1,4 @@
-"""Wrong: a message whose answer was lost is sent again."""
+"""Fault: sends a message again whose answer was lost."""
 
 from typing import Any
 
@@ -19,5 +19,5 @@ async def _find_out(ctx: Any, org: Any, ledger: Any, effect: Effect) -> Verdict:
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Puts it in force."""
+    """Installs the fault."""
     patch.setattr(reconcile, "_find_out", _find_out)

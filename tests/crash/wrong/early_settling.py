@@ -1,4 +1,4 @@
-"""Wrong: a write is read back while the call of the lost worker may still be on its way."""
+"""Fault: reads a write back while the lost worker's call may still arrive."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,5 +20,5 @@ async def _open_ledger(tx: Any, org: Any, run: Any) -> OpenLedger:
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Puts it in force."""
+    """Installs the fault."""
     patch.setattr(reconcile, "open_ledger", _open_ledger)

@@ -1,4 +1,4 @@
-"""Wrong: a run is ended by anyone who once had it."""
+"""Fault: lets any worker that once had a run end it."""
 
 import pytest
 
@@ -18,5 +18,5 @@ async def _finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Puts it in force."""
+    """Installs the fault."""
     patch.setattr(transitions, "finish", _finish)

@@ -1,4 +1,4 @@
-"""Wrong: an effect has another key each time its run is taken up."""
+"""Fault: gives a write a new idempotency key in each attempt."""
 
 from dataclasses import replace
 
@@ -15,5 +15,5 @@ def _key(self: Applying, change: Change, number: int) -> str:
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Puts it in force."""
+    """Installs the fault."""
     patch.setattr(Applying, "_key", _key)

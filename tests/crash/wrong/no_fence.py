@@ -1,4 +1,4 @@
-"""Wrong: anyone who once had a run writes to it."""
+"""Fault: lets any worker that once had a run write to it."""
 
 import pytest
 
@@ -6,5 +6,5 @@ from steward.database.runs import transitions
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Puts it in force."""
+    """Installs the fault."""
     patch.setattr(transitions, "_FENCE", " WHERE org_id = :org AND id = :run AND :epoch >= 0")

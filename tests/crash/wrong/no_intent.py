@@ -1,4 +1,4 @@
-"""Wrong: a write is sent without an intent that is kept first."""
+"""Fault: sends a write without storing an intent first."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,5 +14,5 @@ async def _intend(*_: Any, intents: Sequence[Intent], **__: Any) -> set[str]:
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Puts it in force."""
+    """Installs the fault."""
     patch.setattr(write_ledger, "intend", _intend)

@@ -1,4 +1,4 @@
-"""Wrong: the outcome of a call is written by anyone who made it, whether the run is still theirs or not."""
+"""Fault: stores the outcome of a call even if the run now belongs to another worker."""
 
 from typing import Any
 
@@ -23,12 +23,12 @@ async def _settle(*args: Any, **more: Any) -> None:
 
 
 async def _hold(self: WriteContext, lease: Lease) -> None:
-    """Lets go where the right one waits for its lease, which never comes back in this scene."""
+    """Returns at once where the right engine waits for its lease, which never comes back here."""
     if self.clock.monotonic() >= self.lease_confirmation.until:
         raise LeaseLost(lease)
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Puts it in force."""
+    """Installs the fault."""
     patch.setattr(ledger, "settle", _settle)
     patch.setattr(WriteContext, "wait_for_lease", _hold)

@@ -1,4 +1,4 @@
-"""Wrong: the end of any run lets the next one go, no matter who holds the lane."""
+"""Fault: promotes the next run at the end of any run, even while another one is active."""
 
 import pytest
 
@@ -16,5 +16,5 @@ async def _release(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Puts it in force."""
+    """Installs the fault."""
     patch.setattr(run_queue, "promote_next", _release)
