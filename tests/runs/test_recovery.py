@@ -203,23 +203,23 @@ class FailingEngine(StallingEngine):
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Fails write number `at`."""
+        """Fails write number `stalled_write`."""
         if org != ():
             self.writes += 1
-            if self.writes == self.at:
+            if self.writes == self.stalled_write:
                 raise Unavailable
         return await self.engine.write(now, act, org=org, urgent=urgent)
 
 
-@pytest.mark.parametrize("at", [1, 2, 3, 4, 7, 10, 11])
-async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, at: int) -> None:
+@pytest.mark.parametrize("failing_write", [1, 2, 3, 4, 7, 10, 11])
+async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, failing_write: int) -> None:
     """A short database outage gives no wrong answer and fails no run.
 
     See docs/design/security.md#promises.
     """
     run = await approved(shop)
     shop.worker = None
-    ctx = replace(shop.service.worker_context, engine=FailingEngine(shop.engine, at))
+    ctx = replace(shop.service.worker_context, engine=FailingEngine(shop.engine, failing_write))
     shop.service = replace(shop.service, worker_context=ctx)
     await shop.drain()
     ended = await shop.until_settled(run)

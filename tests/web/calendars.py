@@ -1,4 +1,4 @@
-"""Ways around the calendar its tests share: an automation's rows, dragging, the next change of a clock."""
+"""Helpers of the calendar tests: an automation's occurrences, dragging, the next clock change."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -13,8 +13,8 @@ from tests.web.site import WebSite
 
 
 async def coming(web: WebSite, automation: str, **query: Any) -> list[dict[str, Any]]:
-    """The automation's rows as the service answers them."""
-    owner = await web.signed("owner")
+    """Returns the automation's occurrences as the API answers them."""
+    owner = await web.session_of("owner")
     parameters = urlencode({"automation_id": automation, "limit": 500, **query})
     answer = await owner.call("GET", f"/v1/automations/occurrences?{parameters}")
     occurrences: list[dict[str, Any]] = answer["occurrences"]
@@ -22,7 +22,7 @@ async def coming(web: WebSite, automation: str, **query: Any) -> list[dict[str, 
 
 
 async def ahead(web: WebSite, automation: str) -> list[dict[str, Any]]:
-    """Its rows that nobody waits for: at least two hours away, whatever the clock says."""
+    """Returns the occurrences at least two hours away, which no run can disturb during a test."""
     from_ = await time_of(web) + timedelta(hours=2)
     return await coming(web, automation, **{"from": from_.isoformat()})
 
@@ -34,13 +34,13 @@ async def zone_in_daytime(web: WebSite) -> str:
 
 
 async def in_minutes(web: WebSite, minutes: int = 30) -> dict[str, Any]:
-    """A schedule whose next run is so far away, whatever the clock says."""
+    """Returns a schedule whose next run is in `minutes`."""
     moment = await time_of(web) + timedelta(minutes=minutes)
     return {"schedule": {"cadence": "daily", "run_at": f"{moment:%H:%M}"}, "timezone": "UTC"}
 
 
-async def same(web: WebSite, row: dict[str, Any]) -> dict[str, Any]:
-    """The run of this slot as it now is."""
+async def read_occurrence(web: WebSite, row: dict[str, Any]) -> dict[str, Any]:
+    """Reads the occurrence of this slot again."""
     slot = datetime.fromisoformat(row["slot_at"])
     around = {"from": slot - timedelta(days=2), "to": slot + timedelta(days=9)}
     rows = await coming(
@@ -49,19 +49,19 @@ async def same(web: WebSite, row: dict[str, Any]) -> dict[str, Any]:
     return next(each_row for each_row in rows if each_row["slot_at"] == row["slot_at"])
 
 
-async def becomes(web: WebSite, row: dict[str, Any], **expected: Any) -> None:
-    """Waits until the run of this slot has these values: a page shows a change before it is answered."""
+async def wait_for_occurrence(web: WebSite, row: dict[str, Any], **expected: Any) -> None:
+    """Waits until the occurrence of this slot has these values; pages show a change before its answer."""
 
     async def look() -> bool:
-        now = await same(web, row)
+        now = await read_occurrence(web, row)
         return all(now[name] == value for name, value in expected.items())
 
     await eventually(look)
 
 
-async def whole(web: WebSite, automation: str) -> dict[str, Any]:
-    """The automation as it now is."""
-    owner = await web.signed("owner")
+async def read_automation(web: WebSite, automation: str) -> dict[str, Any]:
+    """Reads the automation."""
+    owner = await web.session_of("owner")
     found_automation: dict[str, Any] = (await owner.call("GET", f"/v1/automations/{automation}"))[
         "automation"
     ]
@@ -69,14 +69,14 @@ async def whole(web: WebSite, automation: str) -> dict[str, Any]:
 
 
 async def time_of(web: WebSite) -> datetime:
-    """The present by the service's clock."""
-    owner = await web.signed("owner")
+    """Returns the service's current time."""
+    owner = await web.session_of("owner")
     return datetime.fromisoformat((await owner.call("GET", "/v1/automations/status"))["time"])
 
 
-async def moved(web: WebSite, row: dict[str, Any], to: datetime) -> dict[str, Any]:
-    """Another person moves this run; returns it as the move left it."""
-    owner = await web.signed("owner")
+async def move_as_other_person(web: WebSite, row: dict[str, Any], to: datetime) -> dict[str, Any]:
+    """Moves an occurrence as another person would and returns it."""
+    owner = await web.session_of("owner")
     body = {
         "slot_at": row["slot_at"],
         "occurrence_version": row["version"],
@@ -90,17 +90,17 @@ async def moved(web: WebSite, row: dict[str, Any], to: datetime) -> dict[str, An
 
 
 def key_of(row: dict[str, Any]) -> str:
-    """How the page names a run."""
+    """Returns the key under which the page shows a run."""
     return f"{row['automation_id']}.{int(datetime.fromisoformat(row['slot_at']).timestamp() * 1000)}"
 
 
 def local(instant: str, zone: str) -> datetime:
-    """The clock of a zone at an instant, by Python."""
+    """Converts an instant to the local time of a zone."""
     return datetime.fromisoformat(instant).astimezone(ZoneInfo(zone))
 
 
 async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0) -> str:
-    """Drags a chip by pixels with the mouse, in steps, and returns the last words of its preview."""
+    """Drags a chip by pixels with the mouse and returns the last text of its preview."""
     # The grid draws its chips anew when closed times or automations arrive: `hover` finds the new chip.
     await page.wait_for_load_state("networkidle")
     await chip.hover()
@@ -116,14 +116,14 @@ async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0)
     return words
 
 
-def sent(request: Request) -> dict[str, Any]:
-    """The body of a request."""
+def body_of(request: Request) -> dict[str, Any]:
+    """Returns the JSON body of a request."""
     sent_body: dict[str, Any] = json.loads(request.post_data or "{}")
     return sent_body
 
 
 def next_change(zone: str, after: datetime, *, gap: bool) -> datetime:
-    """The local midnight of the next day whose clock jumps (`gap`) or repeats."""
+    """Returns the local midnight of the next day with a clock change: a gap, or a repeated hour."""
     tz = ZoneInfo(zone)
     day = after.astimezone(tz).replace(hour=0, minute=0, second=0, microsecond=0)
     for _ in range(400):

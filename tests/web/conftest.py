@@ -1,4 +1,7 @@
-"""A browser, a service with its cast, and a way to look at it as one of them; absent ones skip loudly."""
+"""Fixtures of the browser tests:
+
+Chromium, a service with its users, and a way to open pages as one of them.
+"""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,16 +12,16 @@ import pytest
 from playwright.async_api import Browser, async_playwright, expect
 
 from tests.source import ROOT
-from tests.web.looking import CHROMIUM, FLAGS, Seen, look
+from tests.web.looking import CHROMIUM, FLAGS, OpenPage, look
 from tests.web.site import WebSite, open_web_site
 
-Look = Callable[..., Awaitable[Seen]]
+Look = Callable[..., Awaitable[OpenPage]]
 # A machine at work is slow, not wrong: what a test waits for comes or never comes.
 expect.set_options(timeout=60_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lets each browser test be tried again once (docs/decisions/0244-a-browser-test-is-tried-twice.md)."""
+    """Lets a failed browser test run once more (docs/decisions/0244-a-browser-test-is-tried-twice.md)."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.flaky(reruns=1))
@@ -26,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def built() -> None:
-    """The web app is built and Chromium is there; `make test` sees to both."""
+    """Skips, or fails in CI, if the web app is not built or Chromium is missing."""
     missing = []
     if not (ROOT / "steward/static/index.html").is_file():
         missing.append("the web app is not built (make web)")
@@ -40,7 +43,7 @@ def built() -> None:
 
 @pytest.fixture(scope="session")
 async def browser(built: None) -> AsyncIterator[Browser]:
-    """One Chromium for all tests of this process; each test has its own profile."""
+    """Provides one Chromium for all tests of this process; each test has its own profile."""
     async with async_playwright() as playwright:
         opened = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
         yield opened
@@ -49,23 +52,26 @@ async def browser(built: None) -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 async def web(built: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WebSite]:
-    """The service that tests share; what a test changes is its own automation."""
+    """Provides the service that tests share; each test changes automations of its own only."""
     async with open_web_site(tmp_path_factory.mktemp("web")) as site:
         yield site
 
 
 @pytest.fixture
 async def looking(browser: Browser, web: WebSite) -> AsyncIterator[Look]:
-    """Opens pages as one of the cast; at the end nothing may have been reported by the browser."""
-    opened: list[Seen] = []
+    """Provides a function that opens a page as one of the users.
 
-    async def at(name: str | None, **supplied: Any) -> Seen:
+    At the end it asserts that the browser reported nothing.
+    """
+    opened: list[OpenPage] = []
+
+    async def open_page(name: str | None, **supplied: Any) -> OpenPage:
         seen = await look(browser, web, name, **supplied)
         opened.append(seen)
         return seen
 
-    yield at
+    yield open_page
     for seen in opened:
         await seen.context.close()
-    await web.put_away()
+    await web.archive_automations()
     assert [report for seen in opened for report in seen.reports] == []

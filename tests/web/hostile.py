@@ -1,4 +1,4 @@
-"""Sixty texts of a hostile store: markup that would run, addresses to open, characters nobody sees."""
+"""Sixty texts of a hostile store: markup that could run, links, and invisible characters."""
 
 _RUNS = "alert(document.domain)"
 MARKUP = (

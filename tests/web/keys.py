@@ -1,4 +1,4 @@
-"""A person without a mouse: from field to field by Tab, into the one that is wanted."""
+"""Helpers that use a page with the keyboard only."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ MOST_TABS = 120
 
 
 async def tab_to(page: Page, target: Locator) -> None:
-    """Presses Tab until this has the focus; fails when the keyboard does not lead there."""
+    """Presses Tab until the element has the focus; fails if it is never reached."""
     await target.wait_for()
     for _ in range(MOST_TABS):
         if await target.evaluate("(one) => one === document.activeElement"):
@@ -18,20 +18,20 @@ async def tab_to(page: Page, target: Locator) -> None:
 
 
 async def press(page: Page, target: Locator, key: str = "Enter") -> None:
-    """Goes there by Tab and presses the key."""
+    """Reaches the element by Tab and presses the key."""
     await tab_to(page, target)
     await page.keyboard.press(key)
 
 
 async def fill(page: Page, target: Locator, text: str) -> None:
-    """Goes there by Tab and writes over what stands there."""
+    """Reaches the field by Tab and replaces its text."""
     await tab_to(page, target)
     await page.keyboard.press("Control+a")
     await page.keyboard.type(text)
 
 
 async def press_both(page: Page, first: str, second: str) -> None:
-    """Presses two keys right after each other, however slow the page is: the second does not wait for it."""
+    """Presses two keys in direct succession, without waiting for the page between them."""
     await asyncio.gather(page.keyboard.press(first), page.keyboard.press(second))
 
 
@@ -40,7 +40,7 @@ _AWAY = "(list, label) => [...list.options].findIndex((one) => one.label === lab
 
 
 async def choose(page: Page, target: Locator, label: str) -> None:
-    """Goes to a list by Tab and on to this choice by arrows: what is typed letter by letter hangs on time."""
+    """Reaches a list by Tab and selects a choice by arrow keys, since typing ahead depends on timing."""
     await expect(target.locator("option").filter(has_text=label)).to_have_count(1)
     await tab_to(page, target)
     while away := await target.evaluate(_AWAY, label):

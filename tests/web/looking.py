@@ -1,4 +1,4 @@
-"""A page as a person sees it, and everything a browser reports that nobody should see."""
+"""Opens pages, checks them with axe and for layout faults, and collects what the browser reports."""
 
 import json
 import os
@@ -51,7 +51,7 @@ _CELLS = """() => [...document.querySelectorAll('main td, main th')]
 
 
 @dataclass
-class Seen:
+class OpenPage:
     """One page in one browser context."""
 
     page: Page
@@ -60,16 +60,16 @@ class Seen:
     reports: list[str] = field(default_factory=list)
 
     async def open(self, path: str) -> None:
-        """Goes to an address of the app and waits for its heading."""
+        """Opens an address of the app and waits for its heading."""
         await self.page.goto(self.origin + path)
         await self.page.locator("h1").wait_for()
 
-    async def settled(self) -> None:
-        """Nothing is loading any more."""
+    async def wait_until_loaded(self) -> None:
+        """Waits until nothing is loading."""
         await self.page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
 
     async def audit(self, *, colours: bool = False) -> list[str]:
-        """What axe finds serious or critical, or outside of landmarks (D22); `colours`: contrast alone.
+        """Returns what axe finds serious, critical or outside of landmarks; `colours`: contrast only.
 
         See docs/design/web.md#accessibility.
         """
@@ -86,7 +86,10 @@ class Seen:
         ]
 
     async def layout_faults(self, widths: tuple[int, ...] = (360, 768, 1280)) -> list[str]:
-        """Sideways scrolling, and words cut off in buttons, at these widths. See docs/design/web.md#tests."""
+        """Returns sideways scrolling and cut-off button texts at these widths.
+
+        See docs/design/web.md#tests.
+        """
         faults: list[str] = []
         height = (self.page.viewport_size or {"height": 800})["height"]
         for width in widths:
@@ -97,19 +100,19 @@ class Seen:
             faults += [f"{width} px: cut off: {words}" for words in await self.page.evaluate(_CUT)]
         return faults
 
-    async def judged(self, name: str) -> list[str]:
-        """Faults of the page as it is, light and then dark; `SCREENSHOTS` keeps pictures of it.
+    async def check_looks(self, name: str) -> list[str]:
+        """Returns the faults of the page in light and dark; `SCREENSHOTS` also stores pictures of it.
 
-        What does not hang on colours is the same in both themes and looked at once; the long run
-        (`WEB_LOOKS=all`) looks at everything twice.
+        What does not depend on colours is checked once; the long run (`WEB_LOOKS=all`) checks everything in
+        both themes.
         """
         # Colours that are still fading are nobody's.
         await self.page.emulate_media(reduced_motion="reduce")
         faults = [f"{name}: {fault}" for fault in await self.layout_faults()]
-        return faults + await self.audited(name, pictures=True)
+        return faults + await self.audit_themes(name, pictures=True)
 
-    async def audited(self, name: str, *, pictures: bool = False) -> list[str]:
-        """What axe finds in the page at the size it has, light and then dark."""
+    async def audit_themes(self, name: str, *, pictures: bool = False) -> list[str]:
+        """Returns what axe finds in the page at its present size, in light and dark."""
         faults: list[str] = []
         turn = "(on) => document.documentElement.classList.toggle('dark', on)"
         for theme in ("light", "dark"):
@@ -130,30 +133,30 @@ class Seen:
             if before is not None:
                 await self.page.set_viewport_size(before)
 
-    def _heard(self, kind: str, words: str) -> None:
+    def _report(self, kind: str, words: str) -> None:
         if _ANSWERED not in words and _LOST not in words:
             self.reports.append(f"{kind}: {words}")
 
     def listen(self) -> None:
-        """Collects errors, dialogs, reports of the page policy, and requests to other hosts."""
-        self.page.on("console", lambda item: item.type == "error" and self._heard("console", item.text))
-        self.page.on("pageerror", lambda error: self._heard("error", str(error)))
-        self.page.on("request", self._asked)
-        self.page.on("dialog", self._asking)
+        """Collects errors, dialogs, violations of the page policy, and requests to other hosts."""
+        self.page.on("console", lambda item: item.type == "error" and self._report("console", item.text))
+        self.page.on("pageerror", lambda error: self._report("error", str(error)))
+        self.page.on("request", self._report_foreign_request)
+        self.page.on("dialog", self._accept_dialog)
 
-    def _asked(self, request: Any) -> None:
+    def _report_foreign_request(self, request: Any) -> None:
         url = urlsplit(request.url)
         if url.scheme.startswith("http") and f"{url.scheme}://{url.netloc}" != self.origin:
             self.reports.append(f"another host: {request.url}")
 
-    async def _asking(self, dialog: Any) -> None:
+    async def _accept_dialog(self, dialog: Any) -> None:
         if dialog.type != "beforeunload":
             self.reports.append(f"dialog: {dialog.message}")
         await dialog.accept()
 
 
-async def cut_off(seen: Seen) -> list[str]:
-    """Returns what is cut off in the cells of tables at the widths of a desk.
+async def cut_off(seen: OpenPage) -> list[str]:
+    """Returns what is cut off in the cells of tables at the widths of a desktop.
 
     See docs/design/web.md#accessibility.
     """
@@ -173,8 +176,8 @@ async def look(
     theme: Theme = "light",
     zone: str = "Europe/Berlin",
     cookie: str | None = None,
-) -> Seen:
-    """A fresh browser profile of one of the cast (None: nobody), whose reports are collected."""
+) -> OpenPage:
+    """Opens a fresh browser profile signed in as this user, or as nobody, and collects its reports."""
     width, height = SIZES[size]
     context = await browser.new_context(
         viewport={"width": width, "height": height},
@@ -187,9 +190,9 @@ async def look(
     context.set_default_timeout(60_000)
     await context.add_init_script(_TELL_POLICY)
     if name is not None:
-        value = cookie or (await web.signed(name)).cookie
+        value = cookie or (await web.session_of(name)).cookie
         await context.add_cookies([{"name": "steward", "value": value, "url": web.origin}])
-    seen = Seen(await context.new_page(), context, web.origin)
+    seen = OpenPage(await context.new_page(), context, web.origin)
     seen.listen()
     return seen
 
@@ -201,6 +204,6 @@ def _axe() -> str:
 
 @cache
 def manifest() -> dict[str, Any]:
-    """What the build consists of."""
+    """Returns the manifest of the build."""
     record: dict[str, Any] = json.loads((ROOT / "steward/static/manifest.json").read_text("utf-8"))
     return record

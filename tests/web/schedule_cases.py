@@ -1,4 +1,4 @@
-"""Cases for schedules as the page words and moves them: the service's own words, and the case file."""
+"""Cases for schedules as the page words and moves them: the service's own texts, and the case file."""
 
 import json
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ def _whole(schedule: dict[str, Any]) -> dict[str, Any]:
 
 
 def worded() -> list[Case]:
-    """Each schedule of the case file with the service's words (flow 11). See docs/design/web.md#tests."""
+    """Returns each schedule of the case file with the service's text. See docs/design/web.md#tests."""
     cases = []
     for case in json.loads(case_data("schedule_cases.json").read_text("utf-8"))["cases"]:
         now = datetime.fromisoformat(case["from"]) - timedelta(days=2)
@@ -31,7 +31,7 @@ def worded() -> list[Case]:
 
 
 def moved_on() -> list[Case]:
-    """Each move of "this and later" with the rule it comes to (Move dialog).
+    """Returns each move of "this and later" with the resulting rule.
 
     See docs/design/web.md#calendar and docs/design/schedule.md#moving-this-and-later.
     """

@@ -1,4 +1,4 @@
-"""What the pretend shop and sheet hold for a test of the browser: its own products, found by its own tag."""
+"""Prepares the fake shop and spreadsheet for a browser test: its own products under its own tag."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -17,20 +17,20 @@ def _keys(web: WebSite) -> tuple[str, str]:
 
 
 async def _batch(web: WebSite, path: str, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    created_items: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for index in range(0, len(items), AT_ONCE):
         part = list(items[index : index + AT_ONCE])
         answer = await web.site.world.post(f"{SHOP}/{path}/batch", json={"create": part}, auth=_keys(web))
         assert answer.status_code == 200, answer.text
-        created_items += answer.json()["create"]
-    assert all("error" not in record for record in created_items), [
-        entry for entry in created_items if "error" in entry
-    ][:3]
-    return created_items
+        records += answer.json()["create"]
+    assert all("error" not in record for record in records), [entry for entry in records if "error" in entry][
+        :3
+    ]
+    return records
 
 
-async def sold_out(web: WebSite, names: Sequence[str]) -> tuple[str, list[str]]:
-    """Sold-out products of these names, all with one new tag: the tag and the products' ids."""
+async def create_sold_out_products(web: WebSite, names: Sequence[str]) -> tuple[str, list[str]]:
+    """Creates sold-out products with one new tag; returns the tag and the products' ids."""
     tag = f"only-{next(_NUMBERS)}"
     [stored] = await _batch(web, "products/tags", [{"name": tag}])
     items = [
@@ -48,22 +48,22 @@ async def sold_out(web: WebSite, names: Sequence[str]) -> tuple[str, list[str]]:
 
 
 async def hiding(web: WebSite, name: str, products: Sequence[str], **changes: Any) -> dict[str, Any]:
-    """An automation that hides just these products; `ids` are theirs."""
-    tag, ids = await sold_out(web, products)
+    """Creates an automation that hides only these products; its `ids` are theirs."""
+    tag, ids = await create_sold_out_products(web, products)
     inputs = {"products": {"tags_any": [tag]}, "limit": 5000}
     body = {"inputs": inputs, "schedule": {"cadence": "manual"}, **changes}
     return {**await web.automation(name, **body), "ids": ids}
 
 
-async def hidden(web: WebSite) -> set[str]:
-    """The ids of the products the shop no longer shows."""
+async def hidden_products(web: WebSite) -> set[str]:
+    """Returns the ids of the products that the shop hides."""
     state = (await web.site.world.get("/sandbox/state")).json()
     return {str(product["id"]) for product in state["products"] if product["catalog_visibility"] == "hidden"}
 
 
 async def sheet(web: WebSite, spreadsheet: str) -> int:
-    """The connection to one of the pretend spreadsheets; made once, no matter who needs it first."""
-    owner = await web.signed("owner")
+    """Returns the connection to a fake spreadsheet; creates it at the first call."""
+    owner = await web.session_of("owner")
     name = f"Sheet {spreadsheet}"
     there = (await owner.call("GET", "/app/connections?limit=200"))["connections"]
     integration_ids: list[int] = [item["integration_id"] for item in there if item["name"] == name]
@@ -77,7 +77,7 @@ async def sheet(web: WebSite, spreadsheet: str) -> int:
 
 
 async def pricing(web: WebSite, name: str) -> dict[str, Any]:
-    """An automation that takes prices from the pretend sheet: ten of them differ."""
+    """Creates an automation that takes ten different prices from the fake spreadsheet."""
     new_sheet = await sheet(web, "sheet-prices")
     supplied_values = {
         "sheet": {"integration_id": new_sheet, "tab": "Prices"},
@@ -92,12 +92,12 @@ async def pricing(web: WebSite, name: str) -> dict[str, Any]:
     )
 
 
-async def ordered(web: WebSite) -> dict[str, str]:
-    """The shop's orders: id to status."""
+async def order_statuses(web: WebSite) -> dict[str, str]:
+    """Returns the status of each order by its id."""
     state = (await web.site.world.get("/sandbox/state")).json()
     return {str(order["id"]): order["status"] for order in state["orders"]}
 
 
 async def written(web: WebSite) -> int:
-    """How often the shop was written to; its webhooks, which follow other tests' automations, aside."""
+    """Counts the writes to the shop, except webhooks, which follow other tests' automations."""
     return len([entry for entry in await web.site.ledger() if "/webhooks" not in entry["path"]])

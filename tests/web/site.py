@@ -1,4 +1,4 @@
-"""A real service with the cast for the browser: sandbox, SQLite, three roles, one of another organisation."""
+"""Runs a real service for the browser: fake platforms, SQLite, three roles, other organizations."""
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +12,7 @@ import httpx
 
 from tests.processes.running import PASSWORD, Site, add_organization, open_site
 
-OWN, OTHER, THIRD = "Test Shop", "Other Shop", "Third Shop"
+OWN_ORGANIZATION, OTHER, THIRD = "Test Shop", "Other Shop", "Third Shop"
 # Beside the owner: `visitor` signs in and out, so that nobody else's session ends.
 ROLES = {"approver": "approver", "member": "member", "visitor": "member"}
 # Owners of organisations of their own, made when they are first wanted: `stranger` sets up a shop from
@@ -21,15 +21,15 @@ ELSEWHERE = {"stranger": OTHER, "keeper": THIRD}
 
 
 @dataclass
-class Signed:
-    """A session of one of the cast, outside any page."""
+class UserSession:
+    """A session of one of the users, outside any page."""
 
     cookie: str
     csrf: str
     client: httpx.AsyncClient
 
     async def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """A call of this person; its data. Fails unless it is answered with success."""
+        """Sends a request of this user and returns its data; fails unless it succeeds."""
         headers = {"Cookie": f"steward={self.cookie}"}
         if method != "GET":
             headers["X-CSRF-Token"] = self.csrf
@@ -41,28 +41,28 @@ class Signed:
 
 @dataclass
 class WebSite:
-    """The service as a browser sees it, and short ways around the page."""
+    """The service as a browser sees it, with helpers that bypass the page."""
 
     site: Site
-    kept: dict[str, Signed] = field(default_factory=dict)
+    sessions: dict[str, UserSession] = field(default_factory=dict)
     _addresses: Any = field(default_factory=lambda: itertools.count(1))
 
     @property
     def origin(self) -> str:
-        """Where the pages are."""
+        """Returns the origin of the pages."""
         return self.site.env["STEWARD_BASE_URL"]
 
     def address(self) -> str:
-        """An address nobody came from yet: attempts are counted by it."""
+        """Returns an unused client address, because sign-in attempts are counted by address."""
         number = next(self._addresses)
         return f"203.0.{number // 250}.{number % 250 + 1}"
 
     def email(self, name: str) -> str:
-        """The e-mail one of the cast signs in with."""
+        """Returns the e-mail address with which a user signs in."""
         return f"{name}@shop.example"
 
-    async def sign_in(self, name: str) -> Signed:
-        """A new session of one of the cast."""
+    async def sign_in(self, name: str) -> UserSession:
+        """Signs a user in and returns the new session."""
         client = httpx.AsyncClient(base_url=self.origin, timeout=30)
         body = {"email": self.email(name), "password": PASSWORD}
         headers = {"X-Forwarded-For": self.address()}
@@ -70,19 +70,19 @@ class WebSite:
         assert answer.status_code == 200, answer.text
         cookie = answer.cookies["steward"]
         client.cookies.clear()
-        return Signed(cookie, answer.json()["data"]["session"]["csrf_token"], client)
+        return UserSession(cookie, answer.json()["data"]["session"]["csrf_token"], client)
 
-    async def signed(self, name: str) -> Signed:
-        """The session of one of the cast that all tests share; none may end it."""
-        if name not in self.kept:
+    async def session_of(self, name: str) -> UserSession:
+        """Returns a user's shared session, which no test may end."""
+        if name not in self.sessions:
             if name in ELSEWHERE:
                 await add_organization(self.site.env, ELSEWHERE[name], name)
-            self.kept[name] = await self.sign_in(name)
-        return self.kept[name]
+            self.sessions[name] = await self.sign_in(name)
+        return self.sessions[name]
 
     async def automation(self, name: str, **changes: Any) -> dict[str, Any]:
-        """An automation of the owner on the connected shop; daily unless changed."""
-        owner = await self.signed("owner")
+        """Creates an automation of the owner on the connected shop; daily unless changed."""
+        owner = await self.session_of("owner")
         body = {
             "template_id": "hide-out-of-stock-products",
             "name": name,
@@ -94,9 +94,9 @@ class WebSite:
         new_automation: dict[str, Any] = (await owner.call("POST", "/v1/automations", body))["automation"]
         return new_automation
 
-    async def put_away(self) -> None:
-        """Archives the automations a test leaves: none of another test's becomes due or waits beside it."""
-        owner = await self.signed("owner")
+    async def archive_automations(self) -> None:
+        """Archives the automations of the test, so that none becomes due in another one."""
+        owner = await self.session_of("owner")
         path = "/v1/automations"
         remaining = await owner.call("GET", f"{path}?state=draft,active,paused&limit=200")
         for each_automation in remaining["automations"]:
@@ -109,8 +109,8 @@ class WebSite:
             assert answer.status_code in (200, 409), answer.text
 
     async def run(self, automation: str, key: str, mode: str = "live") -> dict[str, Any]:
-        """A run started by hand, once it waits or has ended."""
-        owner = await self.signed("owner")
+        """Starts a run by hand and returns it once it waits or has ended."""
+        owner = await self.session_of("owner")
         path = f"/v1/automations/{automation}/runs"
         # A test that is tried again has another automation, and so another key.
         body = {"idempotency_key": f"{key}-{automation}", "mode": mode}
@@ -123,7 +123,7 @@ class WebSite:
 async def open_web_site(
     folder: Path, *, private_hosts: Sequence[str] = (), **settings: str
 ) -> AsyncIterator[WebSite]:
-    """The whole of it, ended afterwards."""
+    """Starts the service and its users, and stops it at the end."""
     database = f"sqlite:///{folder / 'steward.db'}"
     supplied_values = {
         "STEWARD_TRUSTED_PROXIES": "127.0.0.0/8",
@@ -143,13 +143,13 @@ async def open_web_site(
                 await _join(web, name, role)
             yield web
         finally:
-            for signed in web.kept.values():
+            for signed in web.sessions.values():
                 await signed.client.aclose()
 
 
 async def _join(web: WebSite, name: str, role: str) -> None:
-    """The owner invites, the person accepts."""
-    owner = await web.signed("owner")
+    """Invites a person as the owner and accepts the invitation."""
+    owner = await web.session_of("owner")
     invited = await owner.call("POST", "/app/people", {"email": web.email(name), "role": role})
     token = urlsplit(invited["invite_url"]).fragment.partition("=")[2]
     names = {"first_name": "The", "last_name": name.title()}

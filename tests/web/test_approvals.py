@@ -1,4 +1,4 @@
-"""Flows 3, 4 and 6 of leaving out, two people at once, rejecting, running out, who may not.
+"""Tests approvals: exceptions, two deciders, rejecting, expiry, permissions (flows 3, 4 and 6).
 
 See docs/design/web.md#tests.
 """
@@ -14,20 +14,20 @@ from playwright.async_api import Locator, Page, expect
 from steward.model.instants import wire_time
 from tests.processes.running import CLOCK
 from tests.web.conftest import Look
-from tests.web.looking import Seen, cut_off
-from tests.web.shops import hidden, hiding, pricing
+from tests.web.looking import OpenPage, cut_off
+from tests.web.shops import hidden_products, hiding, pricing
 from tests.web.site import WebSite
 
 
 async def _waiting(web: WebSite, name: str, products: int = 1) -> tuple[dict[str, Any], dict[str, Any]]:
-    """An automation with a run that waits with so many changes."""
+    """Creates an automation with a run that waits with that many changes."""
     automation = await hiding(web, name, [f"{name} {number:02}" for number in range(products)])
     run = await web.run(automation["id"], f"key {name}".replace(" ", "-"))
     assert run["status"] == "waiting_approval"
     return automation, run
 
 
-async def _opened(seen: Seen, run: dict[str, Any]) -> Page:
+async def _opened(seen: OpenPage, run: dict[str, Any]) -> Page:
     await seen.open(f"/approvals/{run['approval_id']}")
     return seen.page
 
@@ -37,7 +37,7 @@ def _row(page: Page, words: str) -> Locator:
 
 
 async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: Look, web: WebSite) -> None:
-    """Three of forty left out by mouse and keyboard; the shop holds exactly the 37.
+    """Of forty changes three are excepted by mouse and keyboard, and the shop changes exactly the 37.
 
     See docs/design/web.md#approvals.
     """
@@ -67,7 +67,7 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await web.site.reaches(run["id"], "succeeded")
     await expect(page.get_by_role("button", name="Run again")).to_be_visible()
-    assert await hidden(web) & set(created["ids"]) == set(created["ids"][3:])
+    assert await hidden_products(web) & set(created["ids"]) == set(created["ids"][3:])
     changes = await web.site.changes(run["id"])
     assert [change["outcome"] for change in changes] == ["declined"] * 3 + ["applied"] * 37
     await page.get_by_role("link", name="Changes 40").click()
@@ -76,7 +76,7 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
 
 
 async def test_of_two_deciders_the_second_sees_what_the_first_decided(looking: Look, web: WebSite) -> None:
-    """A stale approval approves nothing and loads anew. See docs/design/web.md#approvals."""
+    """A stale approval approves nothing and is loaded again. See docs/design/web.md#approvals."""
     created, run = await _waiting(web, "Two deciders", 2)
     seen = await looking("approver")
     page = await _opened(seen, run)
@@ -91,11 +91,11 @@ async def test_of_two_deciders_the_second_sees_what_the_first_decided(looking: L
     await expect(page.get_by_text("Rejected by The Owner")).to_be_visible()
     await expect(approve).to_have_count(0)
     await expect(_row(page, "Two deciders 00").first).to_contain_text("Left out")
-    assert not await hidden(web) & set(created["ids"])
+    assert not await hidden_products(web) & set(created["ids"])
 
 
 async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -> None:
-    """Reject all; all left out is a rejection too, and the button says so.
+    """Rejecting asks first; with every change excepted the button says that it rejects.
 
     See docs/design/web.md#approvals.
     """
@@ -111,7 +111,7 @@ async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -
     await question.get_by_role("button", name="Reject all").click()
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await expect(page.get_by_text("Stopped", exact=True).first).to_be_visible()
-    assert not await hidden(web) & set(created["ids"])
+    assert not await hidden_products(web) & set(created["ids"])
 
 
 _IN_SIGHT = """() => {
@@ -126,7 +126,7 @@ _SCROLLERS = """() => [...document.querySelectorAll('main *')]
 
 
 async def test_a_phone_shows_eight_changes_and_approves_within_reach(looking: Look, web: WebSite) -> None:
-    """D6 and D19: a line of values a change, the page alone scrolls, hostile names widen nothing; 3 taps.
+    """A phone shows eight changes, scrolls only the page and approves in three taps.
 
     See docs/design/web.md#approvals.
     """
@@ -150,16 +150,16 @@ async def test_a_phone_shows_eight_changes_and_approves_within_reach(looking: Lo
     await _row(page, "Phone 19").get_by_role("checkbox").uncheck()
     await expect(_row(page, "Phone 19")).to_contain_text("Left out")
     await expect(approve).to_be_in_viewport(ratio=1)
-    assert await seen.judged("approval-phone") == []
+    assert await seen.check_looks("approval-phone") == []
     await page.set_viewport_size({"width": 390, "height": 844})
     await approve.click()
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await web.site.reaches(run["id"], "succeeded")
-    assert len(await hidden(web) & set(automation["ids"])) == 22
+    assert len(await hidden_products(web) & set(automation["ids"])) == 22
 
 
 async def test_prices_are_summed_up_and_narrowed_by_their_plot(looking: Look, web: WebSite) -> None:
-    """Counts, median and largest in words; a column narrows the table; what is shown is left out at once.
+    """The plot states count, median and largest change; a column filters the table and can be excepted.
 
     See docs/design/web.md#approvals.
     """
@@ -178,12 +178,12 @@ async def test_prices_are_summed_up_and_narrowed_by_their_plot(looking: Look, we
     await page.get_by_role("button", name="Show all").click()
     await expect(page.get_by_text("Showing 10 of 10 · 3 left out")).to_be_visible()
     await expect(page.locator("[data-approve] button")).to_have_text("Approve 7 changes")
-    assert await seen.judged("approval-prices") == []
+    assert await seen.check_looks("approval-prices") == []
     assert await cut_off(seen) == []
 
 
 async def test_a_member_sees_everything_and_is_told_whom_to_ask(looking: Look, web: WebSite) -> None:
-    """The buttons are there, off, with the reason. See docs/design/web.md#rules-for-every-screen."""
+    """A member sees disabled buttons with the reason. See docs/design/web.md#rules-for-every-screen."""
     _, run = await _waiting(web, "Member looks")
     seen = await looking("member")
     page = await _opened(seen, run)
@@ -197,7 +197,7 @@ async def test_a_member_sees_everything_and_is_told_whom_to_ask(looking: Look, w
 
 
 def _ends(web: WebSite, approval: str, moment: datetime) -> None:
-    """Lets an approval end then, as if it had been asked for so much earlier."""
+    """Makes an approval expire at the given time."""
     file = web.site.env["STEWARD_DATABASE_URL"].removeprefix("sqlite:///")
     with sqlite3.connect(file, timeout=30) as database:
         stored = database.execute("SELECT expires_at FROM approvals WHERE id = ?", (approval,)).fetchone()[0]
@@ -211,7 +211,10 @@ def _ends(web: WebSite, approval: str, moment: datetime) -> None:
 async def test_an_approval_that_runs_out_while_it_is_open_is_counted_and_told(
     looking: Look, web: WebSite
 ) -> None:
-    """A live count in the last hour; then nothing can be decided. See docs/design/web.md#approvals."""
+    """The last hour is counted down live; after it nothing can be decided.
+
+    See docs/design/web.md#approvals.
+    """
     created, run = await _waiting(web, "Runs out")
     _ends(web, run["approval_id"], CLOCK.now() + timedelta(minutes=50))
     seen = await looking("approver")
@@ -225,13 +228,13 @@ async def test_an_approval_that_runs_out_while_it_is_open_is_counted_and_told(
     await page.clock.fast_forward(15_000)
     await expect(page.get_by_text("Nobody decided in time; nothing was changed.")).to_be_visible()
     await expect(page.locator("[data-approve] button")).to_have_count(0)
-    assert not await hidden(web) & set(created["ids"])
+    assert not await hidden_products(web) & set(created["ids"])
 
 
 async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     looking: Look, web: WebSite
 ) -> None:
-    """Each with its heading; a refused one stays open and the others stand.
+    """Several approvals are decided in one table; a refused one stays open and the others count.
 
     See docs/design/web.md#approvals.
     """
@@ -268,7 +271,7 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     assert [url.split("/")[-2] for url, _ in sent] == [run["approval_id"] for run in runs]
     assert all(json.loads(body)["change_hash"] for _, body in sent)
     await web.site.reaches(runs[1]["id"], "succeeded")
-    assert await hidden(web) & {*automation["ids"], *other["ids"]} == set(other["ids"])
+    assert await hidden_products(web) & {*automation["ids"], *other["ids"]} == set(other["ids"])
     # What was decided stands below what waits, with who decided.
     third = await web.run(automation["id"], "queue-third")
     await seen.open("/approvals?decided=1")
@@ -278,7 +281,7 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     await expect(decided.filter(has_text="Queue two")).to_contain_text("1 of 1")
     await expect(decided.filter(has_text="Queue two")).to_contain_text("The approver".title())
     await expect(decided.filter(has_text="Queue one")).to_contain_text("Rejected")
-    assert await seen.judged("approvals") == []
+    assert await seen.check_looks("approvals") == []
     assert await cut_off(seen) == []
     # All that wait can be rejected at once, too.
     await seen.open(f"/approvals/review?automation={automation['id']}")

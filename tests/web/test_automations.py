@@ -1,4 +1,4 @@
-"""Automations: the list, states, the schedule editor, two people at once (flows 11, 15).
+"""Tests automations: the list, states, the schedule editor and simultaneous edits (flows 11 and 15).
 
 See docs/design/web.md#tests.
 """
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from playwright.async_api import Page, Response, expect
 
-from tests.web.calendars import next_change, time_of, whole
+from tests.web.calendars import next_change, read_automation, time_of
 from tests.web.conftest import Look
 from tests.web.site import WebSite
 
@@ -17,7 +17,7 @@ PREVIEW = "/v1/automations/schedule/preview"
 
 
 async def _choose(page: Page, schedule: dict[str, Any]) -> None:
-    """Chooses the schedule in the editor as a person does."""
+    """Chooses the schedule in the editor."""
     await page.get_by_label("How often").select_option(schedule["cadence"])
     if "day_of_month" in schedule:
         await page.get_by_label("A day of the month").check()
@@ -39,12 +39,12 @@ async def _choose(page: Page, schedule: dict[str, Any]) -> None:
 
 
 async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Look, web: WebSite) -> None:
-    """Every cadence, its words, three runs, and the notes at their runs.
+    """Every cadence shows the service's text, three runs and their notes.
 
     See docs/design/web.md#tests and docs/design/web.md#schedule-editor.
     """
     automation = await web.automation("To schedule", timezone="Europe/Berlin")
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     soon = await time_of(web) + timedelta(days=2)
     gap, fold = (next_change("Europe/Berlin", soon, gap=gap) for gap in (True, False))
     cases: list[tuple[dict[str, Any], str]] = [
@@ -80,7 +80,7 @@ async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Loo
 
 
 async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: WebSite) -> None:
-    """The last good preview stays, a zone keeps the time.
+    """Errors appear at their fields, the last valid preview stays, and a new zone keeps the time.
 
     See docs/design/web.md#tests and docs/design/web.md#schedule-editor.
     """
@@ -96,7 +96,7 @@ async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: 
     await expect(page.get_by_text("These were the runs before")).to_be_visible()
     await page.get_by_role("button", name="Save changes").click()
     await expect(page.get_by_text("One field needs another value.")).to_be_visible()
-    assert (await whole(web, automation["id"]))["version"] == 1
+    assert (await read_automation(web, automation["id"]))["version"] == 1
     await _choose(page, {"cadence": "daily", "run_at": "06:00"})
     zone = page.get_by_label("Zone")
     await zone.fill("Kiritimati")
@@ -105,18 +105,18 @@ async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: 
     await expect(page.get_by_text("The clock time stays: 06:00, now in Kiritimati.")).to_be_visible()
     await page.get_by_role("button", name="Save changes").click()
     await expect(page.get_by_role("group", name="Changes")).to_be_hidden()
-    now = await whole(web, automation["id"])
+    now = await read_automation(web, automation["id"])
     assert (now["timezone"], now["schedule"]["run_at"]) == ("Pacific/Kiritimati", "06:00")
 
 
 async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> None:
-    """The stale dialog, field by field; mine on top, and neither change is lost.
+    """The conflict dialog compares fields, and applying mine on top loses neither change.
 
     See docs/design/web.md#tests.
     """
     automation = await web.automation("Changed by two")
     path = f"/v1/automations/{automation['id']}"
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     seen = await looking("member")
     page = seen.page
     await seen.open(f"/automations/{automation['id']}/schedule")
@@ -131,7 +131,7 @@ async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> 
     await expect(question.get_by_role("row", name="Name")).to_contain_text("Changed by one")
     await question.get_by_role("button", name="Put mine on top").click()
     await expect(question).to_be_hidden()
-    now = await whole(web, automation["id"])
+    now = await read_automation(web, automation["id"])
     assert (now["version"], now["name"], now["schedule"]["run_at"]) == (3, "Changed by one", "08:40")
 
     await page.get_by_label("Time", exact=True).fill("09:50")
@@ -139,7 +139,7 @@ async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> 
     await page.get_by_role("button", name="Save changes").click()
     await question.get_by_role("button", name="Keep theirs").click()
     await expect(page.get_by_label("Time", exact=True)).to_have_value("11:11")
-    assert (await whole(web, automation["id"]))["version"] == 4
+    assert (await read_automation(web, automation["id"]))["version"] == 4
     await page.get_by_role("link", name="Versions").click()
     history = page.get_by_role("list", name="What was changed")
     await expect(history).to_contain_text("Every day at 10:10 →becomes Every day at 08:40")
@@ -147,7 +147,7 @@ async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> 
 
 
 async def test_an_automation_goes_through_its_states(looking: Look, web: WebSite) -> None:
-    """Pause with undo, archive asked about, restore; a test run opens its run; rename.
+    """Pause with undo, archive after a question, restore, test run and rename all work.
 
     See docs/design/web.md#automation.
     """
@@ -172,19 +172,19 @@ async def test_an_automation_goes_through_its_states(looking: Look, web: WebSite
     await question.get_by_role("button", name="Archive automation").click()
     await page.get_by_role("button", name="Restore automation").click()
     await expect(page.get_by_role("button", name="Resume automation")).to_be_visible()
-    assert (await whole(web, automation["id"]))["state"] == "paused"
+    assert (await read_automation(web, automation["id"]))["state"] == "paused"
     await page.get_by_role("button", name="Run as test").click()
     await expect(page.get_by_text("TEST: changes nothing")).to_be_visible()
 
 
 async def test_the_list_is_searched_filtered_and_acted_on(looking: Look, web: WebSite) -> None:
-    """Search, state, words of the schedule, row menu with the keyboard, a filter without match.
+    """The list filters by text, state and schedule; its row menu works by keyboard.
 
     See docs/design/web.md#automations-list.
     """
     stored_automation = await web.automation("Needle <b>in</b> hay", schedule={"cadence": "every_6_hours"})
     gone = await web.automation("Needle put away")
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     await owner.call("POST", f"/v1/automations/{gone['id']}/archive", {})
     seen = await looking("member")
     page = seen.page
@@ -201,7 +201,7 @@ async def test_the_list_is_searched_filtered_and_acted_on(looking: Look, web: We
     await page.keyboard.press("m")
     await page.get_by_role("button", name="Pause", exact=True).press("Enter")
     await expect(rows).to_contain_text("Paused")
-    assert (await whole(web, stored_automation["id"]))["state"] == "paused"
+    assert (await read_automation(web, stored_automation["id"]))["state"] == "paused"
     await page.get_by_label("State").select_option("archived")
     await expect(rows).to_contain_text("Needle put away")
     await page.get_by_label("State").select_option("draft")

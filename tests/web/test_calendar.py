@@ -1,4 +1,4 @@
-"""The calendar: moving by mouse, keys and touch, skipping, zones, clock changes (flows 7 to 10).
+"""Tests the calendar: moving and skipping by mouse, keys and touch, zones (flows 7 to 10).
 
 See docs/design/web.md#tests.
 """
@@ -16,17 +16,17 @@ from tests.processes.running import eventually
 from tests.source import ROOT
 from tests.web.calendars import (
     ahead,
-    becomes,
+    body_of,
     coming,
     drag,
     key_of,
     local,
-    moved,
+    move_as_other_person,
     next_change,
-    same,
-    sent,
+    read_automation,
+    read_occurrence,
     time_of,
-    whole,
+    wait_for_occurrence,
 )
 from tests.web.conftest import Look
 from tests.web.looking import manifest
@@ -36,7 +36,7 @@ WEEKLY = {"cadence": "weekly", "run_at": "09:30", "day_of_week": 3}
 
 
 async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebSite) -> None:
-    """Dialog, cancel, only this run, undo; automation's zone is not the viewer's.
+    """A drag asks, can be cancelled, moves only this run, and can be undone, in the automation's zone.
 
     See docs/design/web.md#tests.
     """
@@ -74,21 +74,21 @@ async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebS
     await dialog.get_by_role("button", name="Move this run").click()
     await expect(page.get_by_role("region", name="Notes").get_by_text("To drag moved to")).to_be_visible()
     await expect(chip).to_have_attribute("data-day", str(day + timedelta(days=1)))
-    then = await same(web, row)
+    then = await read_occurrence(web, row)
     before, after = (local(record["run_at"], "America/New_York") for record in (row, then))
     assert after.replace(tzinfo=None) - before.replace(tzinfo=None) == timedelta(days=1)
     assert then["moved_from"] == row["run_at"]
-    body = sent(moves[0])
+    body = body_of(moves[0])
     assert (body["scope"], body["occurrence_version"], body["automation_version"]) == ("this", 0, 1)
 
     await page.get_by_role("button", name="Undo").click()
     await expect(chip).to_have_attribute("data-day", str(day))
-    await becomes(web, row, run_at=row["run_at"])
-    assert sent(moves[1])["occurrence_version"] == 1
+    await wait_for_occurrence(web, row, run_at=row["run_at"])
+    assert body_of(moves[1])["occurrence_version"] == 1
 
 
 async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, web: WebSite) -> None:
-    """The new rule in words is what the service then has; no undo, but how it was.
+    """The service gets the new rule as worded; the page says what the rule was, without undo.
 
     See docs/design/web.md#tests.
     """
@@ -117,18 +117,18 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     await expect(dialog).to_contain_text(f"Later runs: {rule}, New York; earlier ones stay.")
     async with page.expect_request("**/move") as asked:
         await dialog.get_by_role("button", name="Move this and later").click()
-    assert sent(await asked.value)["scope"] == "this_and_later"
+    assert body_of(await asked.value)["scope"] == "this_and_later"
     note = page.get_by_role("region", name="Notes").get_by_text("later runs with it: Every Wednesday")
     await expect(note).to_contain_text("Before: Every Wednesday at 02:30.")
     await expect(page.get_by_role("button", name="Undo")).to_be_hidden()
-    now = await whole(web, automation["id"])
+    now = await read_automation(web, automation["id"])
     assert now["schedule"]["run_at"] == f"{expected_start:%H:%M}"
     runs = [datetime.fromisoformat(record["run_at"]) for record in await coming(web, automation["id"])]
     assert expected_start in runs
 
 
 async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look, web: WebSite) -> None:
-    """Arrows between days; m picks up, arrows carry, Enter asks what a drop of the mouse asks; s skips.
+    """Arrows change days, M picks a run up, Enter asks as a drop does, and S skips.
 
     See docs/design/web.md#tests.
     """
@@ -165,15 +165,15 @@ async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look,
     await move.press("Enter")
     await expect(chip).to_contain_text("11:45")
     await expect(dialog).to_be_hidden()
-    await becomes(web, rows[1], moved_from=rows[1]["run_at"])
-    await seen.settled()
+    await wait_for_occurrence(web, rows[1], moved_from=rows[1]["run_at"])
+    await seen.wait_until_loaded()
     await chip.press("s")
     await expect(chip).to_have_attribute("aria-label", re.compile("Skipped by a person"))
-    await becomes(web, rows[1], reason="by_merchant")
+    await wait_for_occurrence(web, rows[1], reason="by_merchant")
 
 
 def test_the_grid_comes_on_demand_and_is_small(built: None) -> None:
-    """Lazy parts, calendar at most 60 KB gzip. See docs/design/web.md#speed."""
+    """The calendar is loaded on demand and has at most 60 KB gzip. See docs/design/web.md#speed."""
     grid = manifest()["src/screens/calendar/Grid.svelte"]
     assert grid["isDynamicEntry"]
     size = len(gzip.compress((ROOT / "steward/static" / grid["file"]).read_bytes()))
@@ -181,7 +181,7 @@ def test_the_grid_comes_on_demand_and_is_small(built: None) -> None:
 
 
 async def test_a_phone_opens_the_list_and_moves_by_the_dialog(looking: Look, web: WebSite) -> None:
-    """Comfortable on a phone: skipping or moving a run.
+    """On a phone a run is skipped or moved from the list by a dialog.
 
     See docs/design/web.md#small-screens and docs/design/web.md#tests.
     """
@@ -198,8 +198,10 @@ async def test_a_phone_opens_the_list_and_moves_by_the_dialog(looking: Look, web
     await dialog.get_by_role("button", name="Move this run").tap()
     await expect(dialog).to_be_hidden()
     await expect(page.get_by_text("moved from")).to_be_visible()
-    await becomes(web, rows[1], moved_from=rows[1]["run_at"])
-    assert local((await same(web, rows[1]))["run_at"], "Europe/Berlin").strftime("%H:%M") == "10:30"
+    await wait_for_occurrence(web, rows[1], moved_from=rows[1]["run_at"])
+    assert (
+        local((await read_occurrence(web, rows[1]))["run_at"], "Europe/Berlin").strftime("%H:%M") == "10:30"
+    )
 
 
 VIEWERS = ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati"]
@@ -212,7 +214,7 @@ PLACES = (("Australia/Sydney", "02:30"), ("Europe/London", "01:30"))
 async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
     looking: Look, web: WebSite, viewer: str
 ) -> None:
-    """An automation in Sydney at 02:30 seen from elsewhere, when clocks change.
+    """Times of a Sydney automation match Python's in weeks in which clocks change.
 
     See docs/design/web.md#tests.
     """
@@ -226,7 +228,7 @@ async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
         )
         schedule = {"cadence": "daily", "run_at": timestamp}
         automation = await web.automation(f"{location} from {viewer}", timezone=location, schedule=schedule)
-        spread = timedelta(minutes=(await whole(web, automation["id"]))["spread_minutes"])
+        spread = timedelta(minutes=(await read_automation(web, automation["id"]))["spread_minutes"])
         hour, minute = map(int, timestamp.split(":"))
         runs = [
             (day.replace(tzinfo=None) + timedelta(days=by, hours=hour, minutes=minute))
@@ -251,7 +253,10 @@ async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
 
 
 async def test_a_run_is_skipped_and_taken_back_but_not_far_ahead(looking: Look, web: WebSite) -> None:
-    """Skip, un-skip by the list; a projected run says why not. See docs/design/web.md#tests."""
+    """A run is skipped and restored from the list; a projected run says why it cannot be.
+
+    See docs/design/web.md#tests.
+    """
     automation = await web.automation("To leave", schedule={"cadence": "daily", "run_at": "12:00"})
     near = (await ahead(web, automation["id"]))[0]
     rows = await coming(web, automation["id"], to=(await time_of(web) + timedelta(days=40)).isoformat())
@@ -262,10 +267,10 @@ async def test_a_run_is_skipped_and_taken_back_but_not_far_ahead(looking: Look, 
     line = page.locator("[data-row]").filter(has=page.locator(f"[data-run='{key_of(near)}']"))
     await line.get_by_role("button", name="Skip").click()
     await expect(line).to_contain_text("Skipped by a person")
-    await becomes(web, near, state="skipped")
+    await wait_for_occurrence(web, near, state="skipped")
     await line.get_by_role("button", name="Take back").click()
     await expect(line.get_by_role("button", name="Skip")).to_be_visible()
-    await becomes(web, near, state="pending")
+    await wait_for_occurrence(web, near, state="pending")
     day = local(far["run_at"], "Europe/Berlin").date()
     await seen.open(f"/calendar?view=list&date={day}&automation={automation['id']}&run={key_of(far)}")
     dialog = page.get_by_role("dialog", name="To leave")
@@ -275,14 +280,14 @@ async def test_a_run_is_skipped_and_taken_back_but_not_far_ahead(looking: Look, 
 
 
 async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, web: WebSite) -> None:
-    """The message, and the record read again.
+    """Moving a run that was queued meanwhile shows the message and the current record.
 
     See docs/design/web.md#tests and docs/design/web.md#rules-for-every-screen.
     """
     automation = await web.automation("Queued meanwhile", schedule={"cadence": "daily", "run_at": "12:00"})
     row = (await ahead(web, automation["id"]))[0]
     # Soon, and what the page will have read is how the move left it.
-    read = [await moved(web, row, await time_of(web) + timedelta(seconds=5))]
+    read = [await move_as_other_person(web, row, await time_of(web) + timedelta(seconds=5))]
     assert read[0]["state"] == "pending"
 
     async def queued() -> bool:
@@ -316,7 +321,10 @@ async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, 
 
 
 async def test_a_move_of_somebody_else_is_asked_about(looking: Look, web: WebSite) -> None:
-    """What is mine, what is current, and mine on top. See docs/design/web.md#rules-for-every-screen."""
+    """After a move by another person the dialog shows both times and can apply mine on top.
+
+    See docs/design/web.md#rules-for-every-screen.
+    """
     automation = await web.automation("Moved by two", schedule={"cadence": "daily", "run_at": "13:00"})
     row = (await ahead(web, automation["id"]))[1]
     seen = await looking("member")
@@ -325,12 +333,12 @@ async def test_a_move_of_somebody_else_is_asked_about(looking: Look, web: WebSit
     dialog = page.get_by_role("dialog", name="Moved by two")
     await dialog.get_by_label("Time").fill("14:00")
     theirs = datetime.fromisoformat(row["run_at"]) + timedelta(hours=3)
-    await moved(web, row, theirs)
+    await move_as_other_person(web, row, theirs)
     await dialog.get_by_role("button", name="Move this run").click()
     question = page.get_by_role("dialog", name="Changed by somebody else in the meantime")
     await expect(question).to_contain_text(f"{theirs.astimezone(ZoneInfo('Europe/Berlin')):%H:%M}")
     await question.get_by_role("button", name="Put mine on top").click()
     await expect(question).to_be_hidden()
-    await becomes(web, row, version=2)
-    now = await same(web, row)
+    await wait_for_occurrence(web, row, version=2)
+    now = await read_occurrence(web, row)
     assert local(now["run_at"], "Europe/Berlin").strftime("%H:%M") == "14:00"

@@ -1,4 +1,7 @@
-"""The month by keyboard, and what stays when it is read anew. See docs/design/web.md#calendar."""
+"""Tests the month view by keyboard, and what stays when it is loaded again.
+
+See docs/design/web.md#calendar.
+"""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -6,13 +9,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.async_api import expect
 
-from tests.web.calendars import ahead, becomes, key_of, local, moved, time_of
+from tests.web.calendars import ahead, key_of, local, move_as_other_person, time_of, wait_for_occurrence
 from tests.web.conftest import Look
 from tests.web.site import WebSite
 
 
 async def test_arrows_walk_the_month_and_carry_a_run_to_another_day(looking: Look, web: WebSite) -> None:
-    """Days and weeks by arrows, also into the next month; a carried run asks as a dropped one does."""
+    """Arrows move by days and weeks into the next month; a carried run asks as a dropped one does."""
     schedule = {"cadence": "weekly", "run_at": "10:00", "day_of_week": 3}
     automation = await web.automation("Carried", schedule=schedule)
     row = (await ahead(web, automation["id"]))[0]
@@ -51,12 +54,12 @@ async def test_arrows_walk_the_month_and_carry_a_run_to_another_day(looking: Loo
     await page.keyboard.press("ArrowRight")
     await page.keyboard.press("Enter")
     await dialog.get_by_role("button", name="Move this run").click()
-    await becomes(web, row, moved_from=row["run_at"])
+    await wait_for_occurrence(web, row, moved_from=row["run_at"])
     await expect(chip).to_have_attribute("data-day", str(day + timedelta(days=1)))
 
 
 async def test_a_month_opens_with_the_chosen_day_in_sight(looking: Look, web: WebSite) -> None:
-    """In a window lower than the month: a day of its last week is seen at once, also once runs are drawn."""
+    """In a low window the chosen day of the last week is visible at once and after runs are drawn."""
     await web.automation("Each hour of a month", schedule={"cadence": "hourly"})
     now = local((await time_of(web)).isoformat(), "Europe/Berlin").date()
     day = (now.replace(day=28) + timedelta(days=7)).replace(day=28)
@@ -72,7 +75,7 @@ async def test_a_month_opens_with_the_chosen_day_in_sight(looking: Look, web: We
 async def test_a_calendar_that_is_read_anew_keeps_chips_focus_and_scroll(
     looking: Look, web: WebSite, view: str
 ) -> None:
-    """Chips stay when nothing changed; where another run moved, the new chip has the focus."""
+    """Reloading keeps unchanged chips; if a run moved, its new chip has the focus."""
     automations = [
         await web.automation(name, schedule={"cadence": "daily", "run_at": run_at})
         for name, run_at in (("In focus", "12:00"), ("Beside it", "14:00"))
@@ -98,7 +101,7 @@ async def test_a_calendar_that_is_read_anew_keeps_chips_focus_and_scroll(
     await expect(chip).to_have_js_property("drawn", "before")
 
     there = datetime.fromisoformat(beside["run_at"]) + timedelta(hours=1)
-    await moved(web, beside, there)
+    await move_as_other_person(web, beside, there)
     await page.clock.fast_forward(61_000)
     other = page.locator(f"[data-run='{key_of(beside)}']")
     await expect(other).to_contain_text(f"{there.astimezone(ZoneInfo('Europe/Berlin')):%H:%M}")
@@ -110,7 +113,7 @@ _SCROLLED = "() => [scrollY, document.querySelector('.ec-main').scrollTop]"
 
 
 async def test_a_week_opens_at_the_present_of_the_viewers_zone(looking: Look, web: WebSite) -> None:
-    """In Tokyo it is 05:00 of tomorrow, on the browser's clock 20:00: it opens at 05:00, with its line."""
+    """The week opens at the present hour of the viewer's zone, with its line."""
     seen = await looking("member", zone="UTC")
     page = seen.page
     present = (await time_of(web)).replace(hour=20, minute=0, second=0, microsecond=0)

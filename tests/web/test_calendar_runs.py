@@ -1,4 +1,4 @@
-"""What the calendar shows: past runs of every origin, colours, strips of many, and all of it on a phone.
+"""Tests what the calendar shows: past runs of every origin, colours, strips of many runs, and phones.
 
 See docs/design/web.md#calendar.
 """
@@ -17,7 +17,7 @@ from tests.web.site import WebSite
 async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_list(
     looking: Look, web: WebSite
 ) -> None:
-    """D5: a run by hand leads to itself; many runs a day are one strip; each automation has its colour."""
+    """A run by hand links to itself, many runs a day form one strip, and each automation has a colour."""
     by_hand = await web.automation("Started by me", schedule={"cadence": "daily", "run_at": "04:00"})
     run = await web.run(by_hand["id"], "in-the-calendar")
     hourly = await web.automation("Each hour", schedule={"cadence": "hourly"})
@@ -61,7 +61,7 @@ async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_li
 
 
 async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSite) -> None:
-    """D14: dots a day, the chosen day's runs beneath, a week of three days from today; nothing is cut off."""
+    """A phone shows dots a day, the chosen day's runs and three days a week; nothing is cut off."""
     automation = await web.automation("On the phone", schedule={"cadence": "daily", "run_at": "23:55"})
     await web.automation("Hourly too", schedule={"cadence": "hourly"})
     await web.run(automation["id"], "on-the-phone")
@@ -81,7 +81,7 @@ async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSi
         await other.tap()
         await expect(other).to_have_attribute("aria-pressed", "true")
         await expect(own_value).to_be_hidden()
-    faults = await seen.judged("calendar-month-phone")
+    faults = await seen.check_looks("calendar-month-phone")
 
     await page.set_viewport_size({"width": 390, "height": 844})
     await seen.open(f"/calendar?view=week&automation={automation['id']}")
@@ -93,7 +93,7 @@ async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSi
     await expect(
         page.get_by_role("link", name=re.compile("On the phone, Waiting for approval, by hand"))
     ).to_be_in_viewport()
-    assert faults + await seen.judged("calendar-week-phone") == []
+    assert faults + await seen.check_looks("calendar-week-phone") == []
 
     # On a Thursday as well: neither the first day of its week nor of its month.
     thursday = today + timedelta(days=(3 - today.weekday()) % 7)

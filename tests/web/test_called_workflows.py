@@ -1,4 +1,4 @@
-"""Steps that call another workflow: chosen when an import is set up, and changed later.
+"""Tests steps that call another workflow: chosen at set-up and changed later.
 
 See docs/design/imports-called.md.
 """
@@ -15,8 +15,8 @@ from tests.web.workflows import IMPORTS
 async def test_the_import_of_the_name_is_proposed_and_another_is_chosen_later(
     looking: Look, web: WebSite
 ) -> None:
-    """Set-up sends what is chosen; the tab of the steps shows it and saves another choice."""
-    member = await web.signed("member")
+    """Set-up proposes the import of that name; the Steps tab shows the choice and saves another."""
+    member = await web.session_of("member")
 
     async def keep(export: object, name: str) -> str:
         body = {"source": "workflow_tool", "name": name, "content": export}

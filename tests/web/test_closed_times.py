@@ -1,4 +1,4 @@
-"""Closed times and the brake: made in a form, shown in the calendar, seen on every screen.
+"""Tests closed periods and the stop of all changes: created in a form, visible on every screen.
 
 See docs/design/closed-periods.md#web-app.
 """
@@ -9,14 +9,14 @@ import pytest
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
-from tests.web.looking import Seen, Size
-from tests.web.site import Signed, WebSite
+from tests.web.looking import OpenPage, Size
+from tests.web.site import UserSession, WebSite
 
 DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 
-async def open_all(owner: Signed) -> None:
-    """Ends every period."""
+async def end_all_periods(owner: UserSession) -> None:
+    """Ends every closed period."""
     listed = await owner.call("GET", "/app/closed-periods?state=active&limit=200")
     for period in listed["closed_periods"]:
         path = f"/app/closed-periods/{period['id']}/end"
@@ -25,17 +25,17 @@ async def open_all(owner: Signed) -> None:
 
 @pytest.fixture(autouse=True)
 async def nothing_closed(web: WebSite) -> AsyncIterator[None]:
-    """The shop is open before each test and after it, however it ends: others share it."""
-    owner = await web.signed("owner")
-    await open_all(owner)
+    """Ends every closed period before and after each test, because tests share the shop."""
+    owner = await web.session_of("owner")
+    await end_all_periods(owner)
     yield
-    await open_all(owner)
+    await end_all_periods(owner)
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
 async def test_a_time_is_closed_and_a_run_let_through(looking: Look, web: WebSite, size: Size) -> None:
-    """What it leaves out is said before; the calendar names it; a person lets one run through."""
-    owner = await web.signed("owner")
+    """The form lists the runs a period leaves out, the calendar names it, and one run is let through."""
+    owner = await web.session_of("owner")
     await web.automation("Every morning", schedule=DAILY)
     seen = await looking("owner", size=size)
     page = seen.page
@@ -77,8 +77,8 @@ async def test_a_time_is_closed_and_a_run_let_through(looking: Look, web: WebSit
     assert await seen.layout_faults() == []
 
 
-async def _a_run_is_moved_out(seen: Seen, owner: Signed) -> None:
-    """Bands show what is closed; a closed run is let through and moved in one dialog."""
+async def _a_run_is_moved_out(seen: OpenPage, owner: UserSession) -> None:
+    """Lets a closed run through and moves it in one dialog."""
     page = seen.page
     freeze = await owner.call("POST", "/app/freeze", {"scope": {"kind": "organization"}})
     await seen.open("/calendar?view=week")
@@ -105,7 +105,7 @@ async def _a_run_is_moved_out(seen: Seen, owner: Signed) -> None:
 
 @pytest.mark.parametrize("size", ["phone"])
 async def test_public_holidays_are_ticked_and_closed(looking: Look, size: Size) -> None:
-    """A country, a region and a year; the days that are closed already cannot be chosen again."""
+    """Holidays of a country, region and year are closed; days that are closed already are disabled."""
     seen = await looking("owner", size=size)
     page = seen.page
     await seen.open("/organization/closed-times")
@@ -125,7 +125,7 @@ async def test_public_holidays_are_ticked_and_closed(looking: Look, size: Size) 
 
 
 async def test_all_changes_are_stopped_in_two_clicks_and_go_on(looking: Look) -> None:
-    """A member stops all changes; everybody sees it; an approver lets changes go on."""
+    """A member stops all changes, everybody sees it, and an approver resumes them."""
     member = await looking("member")
     await member.open("/runs")
     await member.page.get_by_role("button", name="Stop all changes").click()

@@ -1,4 +1,4 @@
-"""Flow 14 of connecting, a failing check, reconnecting, disconnecting; no secret anywhere.
+"""Tests connecting, a failing check, reconnecting and disconnecting; no secret is shown (flow 14).
 
 See docs/design/web.md#tests.
 """
@@ -9,12 +9,12 @@ import json
 from playwright.async_api import Error, FilePayload, Page, Response, expect
 
 from tests.web.conftest import Look
-from tests.web.looking import Seen
+from tests.web.looking import OpenPage
 from tests.web.site import WebSite
 
 
 class Overheard:
-    """The text of every answer the page was given."""
+    """Collects the text of every response that the page received."""
 
     def __init__(self, page: Page) -> None:
         self._asked: list[asyncio.Task[str]] = []
@@ -31,13 +31,13 @@ class Overheard:
             return ""
 
     async def holds(self, secret: str) -> bool:
-        """Whether one of them holds this."""
+        """Tells whether a response contains this text."""
         texts = await asyncio.gather(*self._asked)
         assert any(texts), "nothing was overheard"
         return any(secret in text for text in texts)
 
 
-async def _kind(seen: Seen, kind: str, name: str) -> Page:
+async def _kind(seen: OpenPage, kind: str, name: str) -> Page:
     await seen.open("/connections/new")
     await seen.page.get_by_role("link", name=kind).click()
     await seen.page.get_by_label("Name", exact=True).fill(name)
@@ -50,13 +50,13 @@ async def _connected(page: Page, name: str) -> None:
 
 
 async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: WebSite) -> None:
-    """Teams and a bucket by the form; who uses it is named before it is disconnected.
+    """Teams and a bucket are connected by form; disconnecting names what uses them first.
 
     See docs/design/web.md#connections.
     """
     facts = web.site.sandbox.facts
     secret = facts["teams"]["webhook_url"]
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     seen = await looking("owner")
     heard = Overheard(seen.page)
     page = await _kind(seen, "Microsoft Teams", "Ops channel")
@@ -94,12 +94,12 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
 async def test_a_bucket_takes_the_right_key_alone_and_the_same_bucket_again(
     looking: Look, web: WebSite
 ) -> None:
-    """A refused key is told and nothing is saved; reconnected after its keys were erased.
+    """A refused key is reported and not saved; a bucket is reconnected after its keys were erased.
 
     See docs/design/web.md#connections.
     """
     bucket = web.site.sandbox.facts["cloud_s3"]
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     seen = await looking("owner")
     heard = Overheard(seen.page)
     page = await _kind(seen, "S3", "Supplier files")
@@ -138,7 +138,10 @@ async def _fill_bucket(page: Page, settings: dict[str, str]) -> None:
 
 
 async def test_a_store_is_looked_at_by_its_owner_and_read_by_members(looking: Look, web: WebSite) -> None:
-    """Check now tells what it found; others see whom to ask. See docs/design/web.md#connections."""
+    """ "Check now" reports its result to the owner; others see whom to ask.
+
+    See docs/design/web.md#connections.
+    """
     seen = await looking("owner")
     await seen.open(f"/connections/{web.site.store}")
     await seen.page.get_by_role("button", name="Check now").click()
@@ -158,7 +161,7 @@ async def test_a_store_is_looked_at_by_its_owner_and_read_by_members(looking: Lo
 
 
 async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSite) -> None:
-    """The key file says whose it is; a sign-in comes back connected, or says why not.
+    """The page names the key file's account; a sign-in returns connected or says why not.
 
     See docs/design/web.md#connections.
     """
@@ -187,7 +190,7 @@ async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSi
 
 
 async def test_two_kinds_of_keys_are_asked_for_one_at_a_time(looking: Look) -> None:
-    """Fields that do not go together; messages at theirs before anything is sent.
+    """Keys of one kind hide the other's fields, and errors appear before anything is sent.
 
     See docs/design/web.md#inputs-form.
     """

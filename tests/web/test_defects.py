@@ -1,7 +1,4 @@
-"""Defects of the first edition: each stands where it was, and stays mended.
-
-Those of other screens are in the tests of these screens, which name them.
-"""
+"""Tests that defects of the first edition stay fixed on screens without a test file of their own."""
 
 from playwright.async_api import Route, expect
 
@@ -14,7 +11,7 @@ NO_SUCH = "0" * 25 + "1"
 
 
 async def test_a_mended_failure_goes_and_one_under_check_is_named(looking: Look, web: WebSite) -> None:
-    """D2, D3 and D21: one row an automation, and no "Every connection works" beside a refused key."""
+    """One row an automation, and no "Every connection works" beside a refused key."""
     automation = await hiding(web, "Refused key", ["Refused a"], schedule={"cadence": "hourly"})
     await web.site.fault(method="GET", path="/wp-json/**", kind="status", status=401, count=1, body={})
     failed = await web.run(automation["id"], "refused-key")
@@ -62,12 +59,12 @@ async def test_a_mended_failure_goes_and_one_under_check_is_named(looking: Look,
 
 
 async def test_decided_approvals_stand_below_and_name_who_decided(looking: Look, web: WebSite) -> None:
-    """D10, and the columns of what waits."""
+    """Decided approvals are listed below the waiting ones, with the person who decided."""
     automation = await hiding(web, "Waits above", ["Above a"])
     await web.run(automation["id"], "waits-above")
     other = await hiding(web, "Decided below", ["Below a"])
     run = await web.run(other["id"], "decided-below")
-    approver = await web.signed("approver")
+    approver = await web.session_of("approver")
     path = f"/v1/automations/approvals/{run['approval_id']}"
     version = (await approver.call("GET", path))["approval"]["version"]
     await approver.call("POST", f"{path}/reject", {"version": version})
@@ -88,7 +85,7 @@ async def test_decided_approvals_stand_below_and_name_who_decided(looking: Look,
 
 
 async def test_a_record_that_is_not_there_is_no_dead_end(looking: Look) -> None:
-    """D16: each kind of record leads to its list."""
+    """The page of a missing record links to its list."""
     seen = await looking("member")
     page = seen.page
     for path, name in (
@@ -121,7 +118,7 @@ _WRAPPED = """() => [...document.querySelectorAll('main td')].flatMap((cell) => 
 
 
 async def test_short_words_of_a_table_stay_on_one_line(looking: Look, web: WebSite) -> None:
-    """D11: lengths and stores do not wrap, so that rows do not grow."""
+    """Durations and store names do not wrap."""
     automation = await web.automation("Wraps nothing", **await in_minutes(web))
     await web.run(automation["id"], "wraps-nothing", mode="test")
     seen = await looking("member")
@@ -134,14 +131,14 @@ async def test_short_words_of_a_table_stay_on_one_line(looking: Look, web: WebSi
         await seen.open(path)
         row = page.get_by_role("table", name=table).get_by_role("row").filter(has_text="Wraps nothing")
         await expect(row.first).to_contain_text(words)
-        await seen.settled()
+        await seen.wait_until_loaded()
         for width in (1024, 1280, 1440):
             await page.set_viewport_size({"width": width, "height": 900})
             assert await page.evaluate(_WRAPPED) == [], (path, width)
 
 
 async def test_a_phones_bar_shows_the_organisation_and_its_menu_the_rest(looking: Look) -> None:
-    """The bell and the brake beside it cut nothing off its name; help, zone and brake are in the menu."""
+    """The organization's name is not cut off; help, zone and the stop are in the menu."""
     seen = await looking("owner", size="phone")
     page = seen.page
     await seen.open("/")

@@ -1,4 +1,4 @@
-"""Small things that were wrong once: each is looked at where it was, several in one visit."""
+"""Tests details of several screens that were wrong once."""
 
 from playwright.async_api import expect
 
@@ -8,7 +8,7 @@ from tests.web.site import WebSite
 
 
 async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -> None:
-    """D9 and D22: the run now dialog, the region of notes; choosing several, a copy."""
+    """The run dialog, the notes' region, bulk selection and a copied automation are labelled."""
     automation = await web.automation("To detail", **await in_minutes(web))
     seen = await looking("owner")
     page = seen.page
@@ -28,7 +28,7 @@ async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -
     await page.get_by_role("button", name="Duplicate").click()
     await page.get_by_role("dialog").get_by_role("button", name="Duplicate").click()
     await expect(page.get_by_role("heading", name="To detail (copy)")).to_be_visible()
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     copies = (await owner.call("GET", "/v1/automations?q=To%20detail%20(copy)"))["automations"]
     assert [(item["template_id"], item["schedule"]) for item in copies] == [
         (automation["template_id"], automation["schedule"])
@@ -36,7 +36,7 @@ async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -
 
 
 async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, web: WebSite) -> None:
-    """D15: not with This and later either; every cell of the lists shows all it holds at three widths."""
+    """An unchanged time is no move, and table cells show all their text at three widths."""
     await web.automation("To stay where it is", schedule={"cadence": "daily", "run_at": "03:00"})
     seen = await looking("owner")
     page = seen.page
@@ -52,7 +52,7 @@ async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, 
         .filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent)"""
     for path in ("/", "/automations"):
         await seen.open(path)
-        await seen.settled()
+        await seen.wait_until_loaded()
         for width in (1024, 1280, 1440):
             await page.set_viewport_size({"width": width, "height": 900})
             assert await page.evaluate(cut) == [], (path, width)
@@ -60,7 +60,7 @@ async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, 
 
 
 async def test_one_button_starts_an_import_and_a_network_that_returns_mends_a_screen(looking: Look) -> None:
-    """D18 and D20: an organization without imports; a screen whose code could not be fetched."""
+    """An organization without imports has one button; a screen loads once the network is back."""
     seen = await looking("keeper")
     page = seen.page
     await seen.open("/imports")
@@ -74,7 +74,7 @@ async def test_one_button_starts_an_import_and_a_network_that_returns_mends_a_sc
 
 
 async def test_a_wrong_password_is_heard_as_it_is_shown(looking: Look) -> None:
-    """D12: the live region and the form say one sentence."""
+    """The live region and the form give the same message."""
     seen = await looking(None)
     page = seen.page
     await seen.open("/sign-in")
@@ -87,7 +87,7 @@ async def test_a_wrong_password_is_heard_as_it_is_shown(looking: Look) -> None:
 
 
 async def test_a_strip_on_a_phone_begins_where_its_line_does(looking: Look, web: WebSite) -> None:
-    """One run of thirty is not drawn at the end of the room for all of them."""
+    """A strip of runs starts at its first run."""
     automation = await web.automation("Ran once")
     await web.run(automation["id"], "ran-once")
     seen = await looking("member", size="phone")

@@ -1,4 +1,4 @@
-"""How much the first view loads. See docs/design/web.md#speed."""
+"""Tests the size of what the first view loads. See docs/design/web.md#speed."""
 
 import gzip
 
@@ -13,7 +13,7 @@ def _zipped(name: str) -> int:
 
 
 def test_the_script_of_the_first_view_stays_small(built: None) -> None:
-    """Entry and what it imports at once, at most 60 KB gzip. See docs/design/web.md#speed."""
+    """The entry script and its static imports have at most 60 KB gzip. See docs/design/web.md#speed."""
     chunks = manifest()
     [entry] = [name for name, chunk in chunks.items() if chunk.get("isEntry")]
     pending, collected = [entry], set[str]()
@@ -29,14 +29,17 @@ def test_the_script_of_the_first_view_stays_small(built: None) -> None:
 
 
 def test_the_sheet_of_the_first_view_stays_small(built: None) -> None:
-    """At most 16 KB gzip; one sheet for all screens. See docs/design/web.md#speed."""
+    """The style sheet has at most 16 KB gzip. See docs/design/web.md#speed."""
     sheets = [path.name for path in (STATIC / "assets").glob("*.css")]
     assert len(sheets) == 1
     assert _zipped(f"assets/{sheets[0]}") <= 16 * 1024
 
 
 def test_the_graph_is_fetched_apart_and_stays_small(built: None) -> None:
-    """The graph, with its sheet, at most 90 KB gzip. See docs/design/web.md#speed."""
+    """The graph is loaded on demand and has at most 90 KB gzip with its style sheet.
+
+    See docs/design/web.md#speed.
+    """
     chunks = manifest()
     graph = chunks["src/parts/plan/Drawing.svelte"]
     assert graph["isDynamicEntry"]

@@ -1,4 +1,4 @@
-"""A flow of Shopify's in the web app: read, drawn with its ports, and what a shop has no counterpart for."""
+"""Tests Shopify Flow files in the web app: read, drawn with their ports, and checked against a store."""
 
 from playwright.async_api import expect
 
@@ -25,7 +25,10 @@ SOLD = flow(
 
 
 async def test_a_flow_is_drawn_with_its_ports_and_says_what_a_shop_lacks(looking: Look) -> None:
-    """See docs/design/web.md#imports and docs/design/web.md#plan-graph."""
+    """The graph shows each step's ports, and steps without a WooCommerce counterpart are named.
+
+    See docs/design/web.md#imports and docs/design/web.md#plan-graph.
+    """
     seen = await looking("member")
     page = seen.page
     await seen.open("/imports/new")

@@ -1,4 +1,4 @@
-"""Accounts of HTTP APIs in the web app: connected, proposed to the steps of an import, changed later."""
+"""Tests accounts of HTTP APIs: connected, proposed to an import's steps, and changed later."""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -7,13 +7,13 @@ from tests.imports.exports import chain, node
 from tests.web.conftest import Look
 from tests.web.looking import Size
 from tests.web.site import WebSite
-from tests.web.workflows import kept_import
+from tests.web.workflows import store_import
 
 SECRET = "a-key-of-the-partner-5521"
 
 
 async def _look_at_the_sign_in(page: Page, host: str) -> None:
-    """Fills in part of the form of a person's own app, and goes back to the keys."""
+    """Fills in part of a sign-in with one's own app and returns to the keys."""
     await page.get_by_label("By signing in in the browser").check()
     await expect(page.get_by_text("/app/connections/sign-in/callback")).to_be_visible()
     await page.get_by_label("Hosts the key may be sent to").fill(host)
@@ -26,12 +26,12 @@ async def _look_at_the_sign_in(page: Page, host: str) -> None:
 async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
     looking: Look, web: WebSite, size: Size
 ) -> None:
-    """The form shows one sign-in at a time; the one account that fits is proposed, another is not.
+    """The form shows one sign-in at a time, and only the account of the step's host is proposed.
 
     See docs/design/web.md#imports and docs/design/imports-accounts.md#http-accounts.
     """
     host = f"api.{size}.example"
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     other = {"hosts": f"other.{size}.example", "token": SECRET}
     await owner.call(
         "POST", "/app/connections", {"kind": "http_api", "name": f"Other {size}", "settings": other}
@@ -60,7 +60,7 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
 
     sign_in = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
     ask = node("Ask", "httpRequest", 4.2, {"url": f"https://{host}/orders", **sign_in, "options": {}})
-    stored = await kept_import(web, chain(ask, name=f"Asks {size}"), f"Asks {size}")
+    stored = await store_import(web, chain(ask, name=f"Asks {size}"), f"Asks {size}")
     await seen.open(f"/imports/{stored['id']}?view=run")
     bound = page.get_by_role("list", name="Steps that need a connection")
     await expect(bound.get_by_text(f"for {host}", exact=False)).to_be_visible()

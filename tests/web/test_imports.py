@@ -1,4 +1,4 @@
-"""Flow 13 of an export dropped or pasted, its report, graph and bindings, run as an automation.
+"""Tests importing: drop or paste, report, graph, bindings and a run as an automation (flow 13).
 
 See docs/design/web.md#tests.
 """
@@ -16,11 +16,11 @@ from tests.web.conftest import Look
 from tests.web.looking import Size
 from tests.web.shops import sheet
 from tests.web.site import WebSite
-from tests.web.workflows import IMPORTS, kept_import, morning
+from tests.web.workflows import IMPORTS, morning, store_import
 
 
 async def _drop(page: Page, export: Any, file: str = "export.json") -> None:
-    """Drops a file onto the page as a person does."""
+    """Drops a file onto the page."""
     text = export if isinstance(export, str) else json.dumps(export)
     carried = await page.evaluate_handle(
         """([text, name]) => {
@@ -46,12 +46,15 @@ def _step(page: Page, name: str) -> Locator:
 async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     looking: Look, web: WebSite
 ) -> None:
-    """Flow 13. See docs/design/web.md#imports and docs/design/web.md#plan-graph."""
+    """An export is reported on at once, stored, bound and run.
+
+    See docs/design/web.md#imports and docs/design/web.md#plan-graph.
+    """
     account = await sheet(web, "sheet-prices")
     await sheet(web, "sheet-log")
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
-    member = await web.signed("member")
+    member = await web.session_of("member")
     imports = (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"]
     seen = await looking("member")
     page = seen.page
@@ -105,7 +108,7 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
 
 
 async def test_what_cannot_run_says_which_step_and_why_and_stays_off(looking: Look, web: WebSite) -> None:
-    """By paste; unreadable text, removed secrets, blocked steps; keyboard alone.
+    """Blocked steps, removed secrets and unreadable text are explained; keyboard only.
 
     See docs/design/web.md#imports.
     """
@@ -153,7 +156,7 @@ async def test_what_cannot_run_says_which_step_and_why_and_stays_off(looking: Lo
 async def test_the_verdict_says_how_many_steps_run_and_from_where(
     looking: Look, web: WebSite, size: Size
 ) -> None:
-    """Before it is kept, on its page and in the list; a workflow that does nothing says so.
+    """The verdict counts runnable steps before and after storing and in the list.
 
     See docs/design/web.md#imports and docs/design/imports-verdict.md#verdict.
     """
@@ -175,16 +178,16 @@ async def test_the_verdict_says_how_many_steps_run_and_from_where(
     await seen.open("/imports/new")
     await _drop(page, {**export, "connections": {}})
     await expect(page.get_by_text("Nothing follows the start of this workflow").first).to_be_visible()
-    faults = await seen.judged("import-nothing-runs")
+    faults = await seen.check_looks("import-nothing-runs")
     assert faults == []
 
 
 async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: Look, web: WebSite) -> None:
-    """D4: a step without a counterpart in a store is named beside that store.
+    """A step without a counterpart in a store is listed with that store.
 
     See docs/design/web.md#imports and docs/design/imports-verdict.md#verdict.
     """
-    member = await web.signed("member")
+    member = await web.session_of("member")
     displayed = {}
     for name, step in (("Tagged", http(2)), ("Fetched", task(2, FLOW + "fetch::orders", query=""))):
         sent = {"source": "store_flow", "name": name, "content": flow(began(), step)}
@@ -223,14 +226,17 @@ async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: 
 async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_given(
     looking: Look, web: WebSite
 ) -> None:
-    """Nothing given is lost; one may be deleted in the list. See docs/design/web.md#imports."""
+    """A file or count over the limit is refused with the limit, and the text stays.
+
+    See docs/design/web.md#imports.
+    """
     seen = await looking("member")
     page = seen.page
-    member = await web.signed("member")
+    member = await web.session_of("member")
     allowed = (await member.call("GET", "/v1/automations/status"))["limits"]["imports_allowed"]
     there = (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"]
     plain = [
-        await kept_import(web, chain(node(f"N{index}", "noOp", 1, {})), f"Kept {index}")
+        await store_import(web, chain(node(f"N{index}", "noOp", 1, {})), f"Kept {index}")
         for index in range(allowed - len(there))
     ]
     await seen.open("/imports/new")
@@ -258,25 +264,25 @@ async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_g
 
 
 async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite) -> None:
-    """Report, steps with the graph, set-up; and what is read before it is kept.
+    """The import's pages have no accessibility or layout faults in either theme.
 
     See docs/design/web.md#accessibility and docs/design/web.md#small-screens.
     """
     export = morning("Looked at")
     export["nodes"].append(node("Told by chat", "fluxCapacitor", 2, {}))
     export["connections"]["Copy"] = {"main": [[{"node": "Told by chat", "type": "main", "index": 0}]]}
-    created = await kept_import(web, export, "Looked at")
+    created = await store_import(web, export, "Looked at")
     seen = await looking("member")
     faults: list[str] = []
     for view, drawn in (("report", 0), ("steps&step=Log", 6), ("run", 0)):
         await seen.page.set_viewport_size({"width": 1280, "height": 800})
         await seen.open(f"/imports/{created['id']}?view={view}")
         await expect(seen.page.locator(".svelte-flow__node")).to_have_count(drawn)
-        await seen.settled()
-        faults += await seen.judged(f"import-{view.partition('&')[0]}")
+        await seen.wait_until_loaded()
+        faults += await seen.check_looks(f"import-{view.partition('&')[0]}")
     await seen.page.set_viewport_size({"width": 1280, "height": 800})
     await seen.open("/imports/new")
     await _drop(seen.page, export)
     await expect(seen.page.locator(".svelte-flow__node")).to_have_count(6)
-    faults += await seen.judged("import-read")
+    faults += await seen.check_looks("import-read")
     assert faults == []

@@ -1,4 +1,4 @@
-"""What cannot be undone is approved only with its number typed (Decide); by the keyboard alone.
+"""Tests that irreversible changes are approved only by typing their number; keyboard only.
 
 See docs/design/web.md#approvals.
 """
@@ -7,17 +7,20 @@ from playwright.async_api import Route, expect
 
 from tests.web.conftest import Look
 from tests.web.keys import press, tab_to
-from tests.web.shops import ordered
+from tests.web.shops import order_statuses
 from tests.web.site import WebSite
 
-ASKED = {"older_than_hours": 1, "statuses": ["pending", "on_hold"]}
+CANCEL_INPUTS = {"older_than_hours": 1, "statuses": ["pending", "on_hold"]}
 
 
 async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSite) -> None:
-    """A wrong number sends nothing; a lost answer keeps what was typed. See docs/design/web.md#approvals."""
+    """A wrong number sends nothing, and a lost answer keeps what was typed.
+
+    See docs/design/web.md#approvals.
+    """
     schedule = {"cadence": "manual"}
     automation = await web.automation(
-        "Cancel unpaid", template_id="cancel-unpaid-orders", inputs=ASKED, schedule=schedule
+        "Cancel unpaid", template_id="cancel-unpaid-orders", inputs=CANCEL_INPUTS, schedule=schedule
     )
     run = await web.run(automation["id"], "cancel-unpaid")
     changes = await web.site.changes(run["id"])
@@ -70,6 +73,6 @@ async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSi
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await web.site.reaches(run["id"], "succeeded")
     assert len(sent) == 2
-    there = await ordered(web)
+    there = await order_statuses(web)
     is_cancelled = [there[change["object"]["id"]] == "cancelled" for change in changes]
     assert is_cancelled == [False] + [True] * (number - 1)

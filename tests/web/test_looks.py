@@ -1,4 +1,4 @@
-"""Every screen in both themes: nothing serious for axe, no sideways scrolling, no words cut off.
+"""Tests every screen in both themes with axe, for sideways scrolling and for cut-off texts.
 
 See docs/design/web.md#accessibility.
 """
@@ -9,7 +9,7 @@ from typing import Any
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
-from tests.web.looking import Seen
+from tests.web.looking import OpenPage
 from tests.web.site import WebSite
 
 # Screens as one finds them: name and address. A new screen adds its line, and its states as functions below.
@@ -44,20 +44,20 @@ SCREENS: tuple[tuple[str, str], ...] = (
 )
 
 
-async def _keys(seen: Seen) -> None:
+async def _keys(seen: OpenPage) -> None:
     await seen.open("/")
     await seen.page.get_by_role("heading", name="Overview").focus()
     await seen.page.keyboard.press("?")
     await expect(seen.page.get_by_role("dialog", name="Keys of this screen")).to_be_visible()
 
 
-async def _menu(seen: Seen) -> None:
+async def _menu(seen: OpenPage) -> None:
     await seen.open("/")
     await seen.page.get_by_role("button", name="Account: The Approver").click()
     await expect(seen.page.get_by_role("button", name="Sign out")).to_be_visible()
 
 
-async def _wrong(seen: Seen) -> None:
+async def _wrong(seen: OpenPage) -> None:
     await seen.open("/account")
     await seen.page.get_by_label("Current password").fill("wrong password")
     await seen.page.get_by_label("New password", exact=True).fill("short")
@@ -66,7 +66,7 @@ async def _wrong(seen: Seen) -> None:
     await expect(seen.page.get_by_text("The two passwords differ.")).to_be_visible()
 
 
-async def _slot(seen: Seen) -> None:
+async def _slot(seen: OpenPage) -> None:
     await seen.open("/calendar?view=list")
     # The last one shown is days away, whatever the clock says.
     await seen.page.locator("[data-run]").last.click()
@@ -74,7 +74,7 @@ async def _slot(seen: Seen) -> None:
     await expect(seen.page.get_by_label("This and later")).to_be_visible()
 
 
-STATES: tuple[tuple[str, Callable[[Seen], Awaitable[None]]], ...] = (
+STATES: tuple[tuple[str, Callable[[OpenPage], Awaitable[None]]], ...] = (
     ("keys", _keys),
     ("menu", _menu),
     ("wrong", _wrong),
@@ -90,7 +90,7 @@ ON_A_PHONE = (
 
 
 async def _looked_at(web: WebSite) -> dict[str, Any]:
-    """A run that waits, beside strips of many runs and runs of another zone."""
+    """Prepares a waiting run beside strips of many runs and runs of another zone."""
     await web.automation("Looked at each hour", schedule={"cadence": "hourly"})
     daily = {"cadence": "daily", "run_at": "05:00"}
     await web.automation("Looked at elsewhere", schedule=daily, timezone="America/New_York")
@@ -99,7 +99,7 @@ async def _looked_at(web: WebSite) -> dict[str, Any]:
 
 
 async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite) -> None:
-    """Axe, serious and critical: 0; from 360 px without sideways scrolling.
+    """Axe finds nothing serious, and no screen scrolls sideways from 360 px on.
 
     See docs/design/web.md#accessibility and docs/design/web.md#small-screens.
     """
@@ -108,20 +108,20 @@ async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite)
     nobody = await looking(None)
     for name, path in OPEN:
         await nobody.open(path)
-        faults += await nobody.judged(name)
+        faults += await nobody.check_looks(name)
     seen = await looking("approver")
     for name, path in SCREENS:
         await seen.open(path.format(**run))
-        await seen.settled()
-        faults += await seen.judged(name)
+        await seen.wait_until_loaded()
+        faults += await seen.check_looks(name)
     for name, reach in STATES:
         await reach(seen)
-        faults += await seen.judged(name)
+        faults += await seen.check_looks(name)
     assert faults == []
 
 
 async def test_main_screens_are_sound_on_a_phone(looking: Look, web: WebSite) -> None:
-    """Axe, serious and critical: 0, light and dark, by touch and at a phone's size.
+    """The main screens have no faults at a phone's size with touch, light and dark.
 
     See docs/design/web.md#accessibility.
     """
@@ -132,13 +132,13 @@ async def test_main_screens_are_sound_on_a_phone(looking: Look, web: WebSite) ->
     paths = dict(SCREENS)
     for name in ON_A_PHONE:
         await seen.open(paths[name].format(**run))
-        await seen.settled()
-        faults += await seen.audited(f"{name}-phone")
+        await seen.wait_until_loaded()
+        faults += await seen.audit_themes(f"{name}-phone")
     assert faults == []
 
 
 async def test_a_browser_that_asks_for_dark_is_given_it_before_the_first_paint(looking: Look) -> None:
-    """Dark follows the system unless chosen. See docs/design/web.md#look."""
+    """The theme follows the system before the first paint unless chosen. See docs/design/web.md#look."""
     seen = await looking("member", theme="dark")
     await seen.open("/account")
     await expect(seen.page.locator("html")).to_have_class("dark")

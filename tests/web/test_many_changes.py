@@ -1,4 +1,4 @@
-"""Flows 5, 6 and 18 of thousands of changes at once, a hostile store, nobody deciding on own runs.
+"""Tests thousands of changes, a hostile store, and starters who may not decide (flows 5, 6 and 18).
 
 See docs/design/web.md#tests.
 """
@@ -14,7 +14,7 @@ import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from tests.web.hostile import LONG, TEXTS, UNSEEN
-from tests.web.looking import Seen, look
+from tests.web.looking import OpenPage, look
 from tests.web.shops import hiding
 from tests.web.site import WebSite, open_web_site
 
@@ -26,15 +26,15 @@ MOST_ROWS = 80
 
 @pytest.fixture(scope="module")
 async def many(built: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WebSite]:
-    """A service of its own, whose shop holds much, and where nobody decides on runs they started."""
+    """Provides a service of its own with a large shop, where nobody decides on their own runs."""
     folder = tmp_path_factory.mktemp("many")
     async with open_web_site(folder, STEWARD_APPROVER_NOT_STARTER="on") as site:
         yield site
 
 
 @pytest.fixture
-async def seen(browser: Browser, many: WebSite) -> AsyncIterator[Seen]:
-    """The approver's page; nothing may have been reported by the browser."""
+async def seen(browser: Browser, many: WebSite) -> AsyncIterator[OpenPage]:
+    """Provides the approver's page and asserts that the browser reported nothing."""
     opened = await look(browser, many, "approver")
     yield opened
     await opened.context.close()
@@ -46,9 +46,9 @@ async def _rows(page: Page) -> int:
 
 
 async def test_thousands_of_changes_are_searched_left_out_and_sent_as_shown(
-    seen: Seen, many: WebSite
+    seen: OpenPage, many: WebSite
 ) -> None:
-    """All counted, at most 80 rows in the page, the body is what was shown.
+    """All changes are counted, at most 80 rows are in the page, and the request matches the page.
 
     See docs/design/web.md#approvals.
     """
@@ -104,7 +104,7 @@ async def test_thousands_of_changes_are_searched_left_out_and_sent_as_shown(
 
 
 async def _sent(page: Page) -> Any:
-    """What Approve sends, when its answer is lost."""
+    """Returns the body that Approve sends, after dropping its answer."""
     bodies: list[Any] = []
 
     async def catch(route: Route) -> None:
@@ -118,8 +118,8 @@ async def _sent(page: Page) -> Any:
     return body
 
 
-async def test_a_hostile_store_is_shown_as_text_with_marks(seen: Seen, many: WebSite) -> None:
-    """60 strings in every field: no dialog, no policy report, marks visible.
+async def test_a_hostile_store_is_shown_as_text_with_marks(seen: OpenPage, many: WebSite) -> None:
+    """60 hostile texts open no dialog, break no policy, and invisible characters are marked.
 
     See docs/design/web.md#rules-for-every-screen and docs/design/security.md#sessions.
     """
@@ -164,7 +164,10 @@ async def test_a_hostile_store_is_shown_as_text_with_marks(seen: Seen, many: Web
 
 
 async def test_who_started_a_run_does_not_decide_on_it(browser: Browser, many: WebSite) -> None:
-    """Told in plain words; what was chosen stays. See docs/design/web.md#approvals."""
+    """The starter is told why the decision is refused, and the choice stays.
+
+    See docs/design/web.md#approvals.
+    """
     automation = await hiding(many, "Own run", ["Own a", "Own b"])
     run = await many.run(automation["id"], "own-run")
     seen = await look(browser, many, "owner")

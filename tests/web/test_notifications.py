@@ -1,4 +1,4 @@
-"""The bell, what reaches a person, and the channels of the organization, in a browser.
+"""Tests the bell, personal notification settings and the organization's channels.
 
 See docs/design/web.md#notifications.
 """
@@ -14,15 +14,15 @@ from playwright.async_api import Browser, Page, expect
 from tests.outbound.mail_server import MailScript, ReceivedMail, mail_server
 from tests.processes.running import eventually
 from tests.web.conftest import Look
-from tests.web.looking import Seen, look
-from tests.web.site import Signed, WebSite, open_web_site
+from tests.web.looking import OpenPage, look
+from tests.web.site import UserSession, WebSite, open_web_site
 
 # Counts what a person presses from here on.
 _COUNT = "() => { window.clicks = 0; addEventListener('click', () => (window.clicks += 1), true); }"
 
 
 async def test_a_person_chooses_what_reaches_them(looking: Look, web: WebSite) -> None:
-    """By keyboard, on a phone; it is there after loading anew, and the page is sound."""
+    """A person sets notifications by keyboard on a phone; the choice is there after a reload."""
     seen = await looking("member", size="phone")
     page = seen.page
     await seen.open("/account/notifications")
@@ -37,16 +37,16 @@ async def test_a_person_chooses_what_reaches_them(looking: Look, web: WebSite) -
     await expect(days.get_by_role("button", name="Sunday")).to_have_attribute("aria-pressed", "false")
     await page.get_by_role("button", name="Save my notifications").click()
     await expect(page.get_by_text("Your notifications are saved").first).to_be_visible()
-    member = await web.signed("member")
+    member = await web.session_of("member")
     stored = (await member.call("GET", "/app/notification-preferences"))["preferences"]
     assert stored["quiet_hours"] == {"from": "21:30", "to": "06:30", "days": [1, 2, 3, 4, 5, 6]}
     await page.reload()
     await expect(page.get_by_label("From")).to_have_value("21:30")
-    assert await seen.judged("account-notifications") == []
+    assert await seen.check_looks("account-notifications") == []
 
 
 async def _arrived(script: MailScript, to: str, words: str) -> ReceivedMail:
-    """The first mail to an address whose subject has these words."""
+    """Waits for the first mail to this address with these words in its subject."""
 
     async def find() -> ReceivedMail | None:
         arrived = [mail for mail in script.received if mail.recipients == [to]]
@@ -57,7 +57,7 @@ async def _arrived(script: MailScript, to: str, words: str) -> ReceivedMail:
 
 
 async def _run_by_hand(page: Page, name: str) -> int:
-    """Runs an automation from the overview on; returns how many clicks that took."""
+    """Runs an automation from the overview and returns the number of clicks."""
     await page.evaluate(_COUNT)
     await page.get_by_role("navigation", name="Main").get_by_role("link", name="Automations").click()
     await page.get_by_role("link", name=name).click()
@@ -68,8 +68,8 @@ async def _run_by_hand(page: Page, name: str) -> int:
     return clicks
 
 
-async def _follow_mail(seen: Seen, mail: ReceivedMail) -> None:
-    """The link of a mail leads to the approval, whose page says who was told; the bell has it, too."""
+async def _follow_mail(seen: OpenPage, mail: ReceivedMail) -> None:
+    """Follows the mail's link to the approval, whose page names the person notified."""
     page = seen.page
     text = mail.message.get_body(("plain",))
     assert text is not None
@@ -84,13 +84,13 @@ async def _follow_mail(seen: Seen, mail: ReceivedMail) -> None:
     await expect(page.get_by_role("button", name="Notices", exact=True)).to_be_visible()
 
 
-async def _choose_new_password(seen: Seen, script: MailScript, email: str) -> None:
-    """A forgotten password: the link of a mail, the new password, and signing in with it."""
+async def _choose_new_password(seen: OpenPage, script: MailScript, email: str) -> None:
+    """Resets a forgotten password by the mail's link and signs in with the new one."""
     page, words = seen.page, "plum orbit canvas nine"
     await seen.open("/sign-in")
     await page.get_by_role("link", name="Forgot your password?").click()
     await page.get_by_label("E-mail").fill(email)
-    faults = await seen.judged("forgot-password")
+    faults = await seen.check_looks("forgot-password")
     await page.get_by_role("button", name="Send me a link").click()
     await expect(page.get_by_text("a link to a new password is on its way")).to_be_visible()
     text = (await _arrived(script, email, "new password")).message.get_body(("plain",))
@@ -100,7 +100,7 @@ async def _choose_new_password(seen: Seen, script: MailScript, email: str) -> No
     await expect(page).to_have_url(re.compile(r"/password/reset$"))
     await page.get_by_label("New password", exact=True).fill(words)
     await page.get_by_label("New password again").fill(words)
-    faults += await seen.judged("reset-password")
+    faults += await seen.check_looks("reset-password")
     await page.get_by_role("button", name="Change password").click()
     await page.get_by_role("link", name="Sign in").click()
     await page.get_by_label("E-mail").fill(email)
@@ -110,10 +110,10 @@ async def _choose_new_password(seen: Seen, script: MailScript, email: str) -> No
     assert faults == []
 
 
-async def _try_refused_mail_again(seen: Seen, web: WebSite, script: MailScript) -> None:
-    """A member whose server refuses three mails in a row is marked under People, until tried again."""
+async def _try_refused_mail_again(seen: OpenPage, web: WebSite, script: MailScript) -> None:
+    """After three refused mails a member is marked under People until mail is tried again."""
     script.recipients["member@shop.example"] = "550 5.1.1 No such user"
-    member = await web.signed("member")
+    member = await web.session_of("member")
     for _ in range(3):
         await member.call("POST", "/app/notification-preferences/test", {})
 
@@ -130,8 +130,8 @@ async def _try_refused_mail_again(seen: Seen, web: WebSite, script: MailScript) 
     await expect(row).not_to_contain_text("mail is refused")
 
 
-async def _from_nothing_to_a_run(seen: Seen, web: WebSite) -> int:
-    """Connects a shop and runs an automation on it for the first time; returns how many clicks that took."""
+async def _from_nothing_to_a_run(seen: OpenPage, web: WebSite) -> int:
+    """Connects a shop, runs an automation for the first time and returns the number of clicks."""
     page, shop = seen.page, web.site.sandbox.facts["woocommerce"]
     await page.evaluate(_COUNT)
     await page.get_by_role("link", name="Connect your shop").click()
@@ -154,7 +154,7 @@ async def _from_nothing_to_a_run(seen: Seen, web: WebSite) -> int:
 
 
 def _in_database(web: WebSite, sql: str) -> None:
-    """A statement on the service's database, as time passing would have it."""
+    """Executes a statement on the service's database, in place of the passing of time."""
     with closing(
         sqlite3.connect(web.site.env["STEWARD_DATABASE_URL"].removeprefix("sqlite:///"))
     ) as connection:
@@ -164,7 +164,7 @@ def _in_database(web: WebSite, sql: str) -> None:
 
 
 async def _ask_again(web: WebSite, name: str) -> None:
-    """Another automation asks for approval."""
+    """Makes another automation ask for approval."""
     _in_database(web, "UPDATE messages SET sent_at = sent_at - 3600000")  # the window has passed
     automation = await web.automation(name)
     run = await web.run(automation["id"], automation["id"])
@@ -172,8 +172,8 @@ async def _ask_again(web: WebSite, name: str) -> None:
 
 
 async def _end_digests(browser: Browser, web: WebSite, script: MailScript) -> None:
-    """The address in a digest: opening it changes nothing, its button and a mail program's one click do."""
-    approver = await web.signed("approver")
+    """Opening a digest's address changes nothing; its button or a mail program's one click ends digests."""
+    approver = await web.session_of("approver")
     path, expected = "/app/notification-preferences", {"email": {"approvals": "digest"}}
     await approver.call("PATCH", path, expected)
     await _ask_again(web, "Asks in a digest")
@@ -197,7 +197,7 @@ async def _end_digests(browser: Browser, web: WebSite, script: MailScript) -> No
     button = nobody.page.get_by_role("button", name="Send me no more digests")
     await expect(button).to_be_visible()
     assert await choice() == "digest"
-    faults = await nobody.judged("unsubscribe")
+    faults = await nobody.check_looks("unsubscribe")
     await button.click()
     await expect(nobody.page.get_by_text("You get no more digests.")).to_be_visible()
     assert await choice() == "off"
@@ -209,8 +209,8 @@ async def _end_digests(browser: Browser, web: WebSite, script: MailScript) -> No
     await nobody.context.close()
 
 
-async def _see_that_mail_is_down(seen: Seen, web: WebSite, script: MailScript) -> None:
-    """While the mail server takes nothing an owner reads since when, that nothing is lost, and what to do."""
+async def _see_that_mail_is_down(seen: OpenPage, web: WebSite, script: MailScript) -> None:
+    """While the mail server is down an owner reads since when, that nothing is lost, and what to do."""
     script.answers = ("451 4.3.0 Try again later",)
     await _ask_again(web, "Asks unheard")
 
@@ -219,7 +219,7 @@ async def _see_that_mail_is_down(seen: Seen, web: WebSite, script: MailScript) -
             web, "UPDATE messages SET due_at = due_at - 1200000, next_try_at = 1 WHERE next_try_at > 1"
         )
         _in_database(web, "UPDATE messages SET sent_at = sent_at - 1200000")
-        inbox = await (await web.signed("owner")).call("GET", "/app/inbox")
+        inbox = await (await web.session_of("owner")).call("GET", "/app/inbox")
         return inbox["mail_down_since"] is not None
 
     await eventually(has_waited)
@@ -227,15 +227,15 @@ async def _see_that_mail_is_down(seen: Seen, web: WebSite, script: MailScript) -
     actual = seen.page.get_by_role("status").filter(has_text="E-mail is not going out since")
     await expect(actual).to_contain_text("Nothing is lost")
     await expect(actual).to_contain_text("steward doctor")
-    assert await seen.judged("mail-is-down") == []
-    member = await (await web.signed("member")).call("GET", "/app/inbox")
+    assert await seen.check_looks("mail-is-down") == []
+    member = await (await web.session_of("member")).call("GET", "/app/inbox")
     assert member["mail_down_since"] is None  # told to owners, who can see to it
 
 
 async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Browser, tmp_path: Path) -> None:
-    """With a mail server and nothing else set, from no shop to a mail about a waiting approval in 6 clicks.
+    """With only a mail server set up, six clicks lead from no shop to a mail about an approval.
 
-    Then a test mail, an end of digests, a new password, and a mail server that takes nothing.
+    Then follow a test mail, an end of digests, a new password and a mail server outage.
     """
     script = MailScript()
     async with mail_server(script) as port:
@@ -262,7 +262,7 @@ async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Brow
             await seen.page.get_by_role("button", name="Send me a test mail").click()
             await expect(seen.page.get_by_text("The mail server accepted a test mail")).to_be_visible()
             await _arrived(script, "owner@shop.example", "test mail")
-            assert await seen.judged("notifications-with-mail") == []
+            assert await seen.check_looks("notifications-with-mail") == []
             await _try_refused_mail_again(seen, web, script)
             nobody = await look(browser, web, None)
             await _choose_new_password(nobody, script, "visitor@shop.example")
@@ -273,8 +273,8 @@ async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Brow
             assert [*seen.reports, *nobody.reports] == []
 
 
-async def _change_channel(page: Page, owner: Signed) -> None:
-    """Its name and of which stores it tells; at least one has to be chosen."""
+async def _change_channel(page: Page, owner: UserSession) -> None:
+    """Changes a channel's name and stores; at least one store must stay chosen."""
     await page.get_by_role("button", name="Change channel").click()
     dialog = page.get_by_role("dialog", name="Change Operations room")
     await dialog.get_by_label("Name", exact=True).fill("Night watch")
@@ -290,7 +290,7 @@ async def _change_channel(page: Page, owner: Signed) -> None:
 
 
 async def _add_webhook(page: Page) -> None:
-    """The signing secret is shown once: on no page afterwards."""
+    """Adds a webhook, whose signing secret is shown once only."""
     await page.get_by_role("button", name="Add a channel").click()
     await page.get_by_role("link", name="Webhook").click()
     await page.get_by_label("Name", exact=True).fill("Program")
@@ -308,8 +308,8 @@ async def _add_webhook(page: Page) -> None:
 
 
 async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite) -> None:
-    """Channel, where, what, test; its deliveries are listed and sent again; others see it without buttons."""
-    owner = await web.signed("owner")
+    """An owner adds and tests a channel and resends its deliveries; others see no buttons."""
+    owner = await web.session_of("owner")
     slack = {"webhook_url": web.site.sandbox.facts["slack"]["webhook_url"]}
     await owner.call("POST", "/app/connections", {"kind": "slack", "name": "Operations", "settings": slack})
     seen = await looking("owner")
@@ -321,7 +321,7 @@ async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite)
     await expect(page.get_by_label("Name", exact=True)).to_have_attribute("aria-invalid", "true")
     await page.get_by_label("Name", exact=True).fill("Operations room")
     await page.get_by_role("checkbox", name="A run failed", exact=True).uncheck()
-    faults = await seen.judged("new-channel")
+    faults = await seen.check_looks("new-channel")
     await page.get_by_role("button", name="Add channel").click()
     await page.get_by_role("button", name="Send a test message").click()
     await expect(page.get_by_text("The test message was accepted.").first).to_be_visible()
@@ -329,7 +329,7 @@ async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite)
     await page.get_by_role("link", name="Operations room").click()
     row = page.get_by_role("row").filter(has_text="test")
     await expect(row).to_contain_text("Accepted")
-    faults += await seen.judged("channel")
+    faults += await seen.check_looks("channel")
     assert faults == []
     member = await looking("member", size="phone")
     await member.open("/organization/notifications")

@@ -1,7 +1,4 @@
-"""Invitations, and a person of two organisations: nothing of the other is left (flows 16 and 17).
-
-See docs/design/web.md#tests.
-"""
+"""Tests invitations and people of two organizations (flows 16 and 17). See docs/design/web.md#tests."""
 
 from urllib.parse import urlsplit
 
@@ -16,10 +13,13 @@ from tests.web.site import WebSite
 async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
     looking: Look, web: WebSite
 ) -> None:
-    """The invitation's token leaves the address at once. See docs/design/web.md#sign-in."""
+    """An invitation works once, its token leaves the address, and switching shows one organization only.
+
+    See docs/design/web.md#sign-in.
+    """
     await web.automation("Only of the test shop", **await in_minutes(web))
-    owner = await web.signed("owner")
-    keeper = await web.signed("keeper")
+    owner = await web.session_of("owner")
+    keeper = await web.session_of("keeper")
     body = {"email": "newcomer@shop.example", "role": "member"}
     invited = await owner.call("POST", "/app/people", body)
     seen = await looking(None)

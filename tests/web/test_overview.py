@@ -1,17 +1,20 @@
-"""The overview: what needs a person, skipping the next run, and the service going away under the page."""
+"""Tests the overview: what needs a person, skipping the next run, and a service that goes away."""
 
 from datetime import timedelta
 
 from playwright.async_api import expect
 
-from tests.web.calendars import becomes, coming, in_minutes, time_of
+from tests.web.calendars import coming, in_minutes, time_of, wait_for_occurrence
 from tests.web.conftest import Look
 from tests.web.keys import press_both
 from tests.web.site import WebSite
 
 
 async def test_what_waits_is_told_with_its_changes_and_expiry(looking: Look, web: WebSite) -> None:
-    """Approvals waiting, per automation. See docs/design/web.md#overview."""
+    """Waiting approvals are listed by automation with their changes and expiry.
+
+    See docs/design/web.md#overview.
+    """
     automation = await web.automation("Hide <b>what</b> is gone")
     run = await web.run(automation["id"], "overview-waits")
     assert run["status"] == "waiting_approval"
@@ -41,10 +44,7 @@ _COUNT_CALLS = """() => {
 
 
 async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, web: WebSite) -> None:
-    """D23: with rows and without any; the card of the first steps asks afterwards.
-
-    See docs/design/web.md#speed.
-    """
+    """At most seven calls precede the first view, with and without rows. See docs/design/web.md#speed."""
     for name in ("owner", "keeper"):
         if name == "owner":
             await web.automation("To be first", **await in_minutes(web))
@@ -65,10 +65,7 @@ async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, we
 
 
 async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSite) -> None:
-    """D13: each Skip names its automation; a quiet note with Undo.
-
-    See docs/design/web.md#rules-for-every-screen.
-    """
+    """Each Skip names its automation and can be undone. See docs/design/web.md#rules-for-every-screen."""
     automation = await web.automation("To skip", **await in_minutes(web))
     [row, *_] = await coming(web, automation["id"])
     seen = await looking("member")
@@ -78,16 +75,16 @@ async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSit
     before = await times.get_attribute("datetime")
     assert before is not None
     await rows.get_by_role("button", name="Skip the next run of To skip").click()
-    await becomes(web, row, state="skipped")
+    await wait_for_occurrence(web, row, state="skipped")
     # The row shows the run after it, or goes when none follows within a day.
     await expect(rows.locator(f"time[datetime='{before}']")).to_have_count(0)
     await seen.page.get_by_role("button", name="Undo").click()
     await expect(times).to_have_attribute("datetime", before)
-    await becomes(web, row, state="pending")
+    await wait_for_occurrence(web, row, state="pending")
 
 
 async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite) -> None:
-    """J and k through rows; g o from everywhere; keys are text in fields.
+    """J and K move between rows, G O opens the overview, and fields take keys as text.
 
     See docs/design/web.md#overview and docs/design/web.md#keyboard.
     """
@@ -105,7 +102,7 @@ async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite
     await page.get_by_role("table", name="Next runs").wait_for()
     # Above them stand what other tests left to mend: the keys walk through all rows.
     await expect(page.get_by_role("table", name="Next runs").locator("[data-row]")).to_have_count(2)
-    await seen.settled()
+    await seen.wait_until_loaded()
     current = """(at) => [...document.querySelectorAll('main [data-row]')]
         .findIndex((row) => row.matches(':focus-within')) === at"""
     for key, index in (("j", 0), ("j", 1), ("k", 0)):
@@ -114,7 +111,7 @@ async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite
 
 
 async def test_a_service_that_goes_away_is_told_and_asked_again(looking: Look, web: WebSite) -> None:
-    """Shown data stay, actions say why they are off; the page goes on by itself.
+    """Loaded data stays, disabled actions say why, and the page recovers by itself.
 
     See docs/design/web.md#rules-for-every-screen.
     """

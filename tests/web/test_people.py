@@ -1,4 +1,4 @@
-"""Flows 16 and 17 of inviting, roles, removing; nothing of another organisation is left.
+"""Tests inviting, roles and removing; no data of another organization stays (flows 16 and 17).
 
 See docs/design/web.md#tests.
 """
@@ -10,12 +10,12 @@ from playwright.async_api import Page, expect
 
 from tests.processes.running import PASSWORD
 from tests.web.conftest import Look
-from tests.web.looking import Seen
+from tests.web.looking import OpenPage
 from tests.web.site import WebSite
 
 
 async def _invite_again(page: Page, former: SplitResult) -> SplitResult:
-    """A new link for somebody who has not joined."""
+    """Creates a new link for a person who has not joined."""
     await page.get_by_role("button", name="Change guest@shop.example").click()
     await page.get_by_role("button", name="Invite again").click()
     link = urlsplit(await page.get_by_label("Link of the invitation").input_value())
@@ -24,8 +24,8 @@ async def _invite_again(page: Page, former: SplitResult) -> SplitResult:
     return link
 
 
-async def _reads_the_audit_log(owner: Seen, guest: Seen) -> None:
-    """The owner finds, filters and exports what happened; others have no such page."""
+async def _reads_the_audit_log(owner: OpenPage, guest: OpenPage) -> None:
+    """The owner filters and exports the audit log; others have no such page."""
     page = owner.page
     await owner.open("/organization/audit")
     table = page.get_by_role("table", name="Audit log")
@@ -42,7 +42,7 @@ async def _reads_the_audit_log(owner: Seen, guest: Seen) -> None:
 
 
 async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: WebSite) -> None:
-    """The link is shown once; a role holds from the next call; removal ends the session.
+    """The link is shown once, a role counts from the next call, and removal ends the session.
 
     See docs/design/web.md#people-organization-account.
     """
@@ -85,7 +85,7 @@ async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: 
     await guest.page.get_by_label("Workflows may send without approval").uncheck()
     await guest.page.get_by_role("button", name="Save the organisation").click()
     await expect(guest.page.get_by_text("The organisation is saved").first).to_be_visible()
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     organization = (await owner.call("GET", "/app/organization"))["organization"]
     assert organization["send_without_approval"] is False
     await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
@@ -104,16 +104,16 @@ async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: 
 
 
 async def _id(web: WebSite, email: str) -> int:
-    people = (await (await web.signed("owner")).call("GET", "/app/people"))["people"]
+    people = (await (await web.session_of("owner")).call("GET", "/app/people"))["people"]
     person: int = next(each_person["id"] for each_person in people if each_person["email"] == email)
     return person
 
 
 async def test_the_page_of_an_invitation_tells_nothing_of_an_account(looking: Look, web: WebSite) -> None:
-    """Anyone who holds the link sees the same page and words, whether or not the address has an account."""
+    """An invitation's page is the same whether or not the address has an account."""
     displayed = []
     for email in ("stranger@example.com", "unheard-of@example.com"):
-        invited = await (await web.signed("owner")).call(
+        invited = await (await web.session_of("owner")).call(
             "POST", "/app/people", {"email": email, "role": "member"}
         )
         link = urlsplit(invited["invite_url"])
@@ -133,9 +133,9 @@ async def test_the_page_of_an_invitation_tells_nothing_of_an_account(looking: Lo
 
 
 async def test_switching_leaves_no_record_of_the_other_organisation(looking: Look, web: WebSite) -> None:
-    """flow 17: the screen's kind stays, never a record's address; nothing of the other in the page"""
+    """Switching keeps the kind of screen but no record of the other organization."""
     body = {"email": "both@shop.example", "role": "member"}
-    invited = await (await web.signed("owner")).call("POST", "/app/people", body)
+    invited = await (await web.session_of("owner")).call("POST", "/app/people", body)
     accept = {"token": urlsplit(invited["invite_url"]).fragment.partition("=")[2], "password": PASSWORD}
     names = {"first_name": "Of", "last_name": "Both"}
     seen = await looking(None)
@@ -146,7 +146,7 @@ async def test_switching_leaves_no_record_of_the_other_organisation(looking: Loo
         f"{web.origin}/app/invitations/accept", data={**accept, **names}, headers=headers
     )
     assert answer.ok, await answer.text()
-    again = await (await web.signed("stranger")).call("POST", "/app/people", body)
+    again = await (await web.session_of("stranger")).call("POST", "/app/people", body)
     accept = {"token": urlsplit(again["invite_url"]).fragment.partition("=")[2], "password": PASSWORD}
     answer = await page.request.post(f"{web.origin}/app/invitations/accept", data=accept, headers=headers)
     assert answer.ok, await answer.text()

@@ -1,4 +1,4 @@
-"""The app's pure functions against what others say: Python's zones, the schemas of all templates.
+"""Tests the app's pure functions against Python's time zones and the schemas of all templates.
 
 See docs/design/web.md#tests.
 """
@@ -32,7 +32,7 @@ DECIDED_EACH_YEAR = {"Africa/Casablanca", "Africa/El_Aaiun"}
 
 
 def _changes(zone: ZoneInfo) -> Iterator[tuple[datetime, timedelta]]:
-    """Each change of the zone's offset, to the minute, and by how much."""
+    """Returns each change of the zone's offset, to the minute, with its size."""
     moment = FIRST
     before = moment.astimezone(zone).utcoffset()
     while moment < LAST:
@@ -60,7 +60,7 @@ def _cases(name: str) -> Iterator[Case]:
 
 
 def _case(name: str, zone: ZoneInfo, wall: datetime) -> Case:
-    """What the house's policy makes of a wall time: fold=0, so a missing one is later by the gap."""
+    """Returns the instant of a wall time with fold=0, so that a missing time is later by the gap."""
     instant = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     later = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
     fit = "exact" if instant == later else "fold" if instant < later else "gap"
@@ -68,7 +68,7 @@ def _case(name: str, zone: ZoneInfo, wall: datetime) -> Case:
 
 
 def _zones() -> list[str]:
-    """One zone of each kind of clock since 2020: the others are the same by another name."""
+    """Returns one zone of each set with equal clocks since 2020."""
     kinds: dict[tuple[object, ...], str] = {}
     step = timedelta(days=7)
     for name in sorted(available_timezones() - DECIDED_EACH_YEAR):
@@ -84,12 +84,11 @@ def _wall_clocks() -> list[Case]:
 
 
 def test_what_the_page_works_out_is_what_python_and_the_service_say(built: None, tmp_path: Path) -> None:
-    """Wall clocks in all zones on every change day of 2020 to 2035; a form for each
-    template's schema, flow 11, and 6.6: schedules in words, and after "this and later".
+    """The page computes wall clocks, forms and schedule texts as Python and the service do.
 
-    One process for all of them: starting it costs more than what it tests.
-
-    See docs/design/web.md#time and docs/design/web.md#tests.
+    It covers all zones on every change day of 2020 to 2035, a form for each template's schema, and schedules
+    in words, also after "this and later". One process serves all, because starting it costs more than its
+    tests. See docs/design/web.md#time and docs/design/web.md#tests.
     """
     clocks = {"WALL_CLOCK": _wall_clocks()}
     try:

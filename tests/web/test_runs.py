@@ -1,4 +1,4 @@
-"""Flows 19 and 20 of runs listed and followed, each step once, a lost answer, cancelling.
+"""Tests runs: listed, followed step by step, repeated and cancelled (flows 19 and 20).
 
 See docs/design/web.md#tests.
 """
@@ -29,7 +29,7 @@ TRY_NOW = """() => [...document.querySelectorAll('[role=alert] button')]
 
 
 async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web: WebSite) -> None:
-    """A filter is part of the address and says when nothing matches.
+    """Filters are part of the address, and the list says when nothing matches.
 
     See docs/design/web.md#run and docs/design/web.md#rules-for-every-screen.
     """
@@ -61,7 +61,7 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
     await expect(page.get_by_text("No run matches the filters.")).to_be_visible()
     await seen.open("/runs")
     await expect(row.first).to_be_visible()
-    assert await seen.judged("runs") == []
+    assert await seen.check_looks("runs") == []
     assert await cut_off(seen) == []
     await seen.open("/runs/01ARZ3NDEKTSV4RRFFQ69G5FAV")
     await page.get_by_role("link", name="All runs").click()
@@ -77,7 +77,7 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
 
 
 async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebSite) -> None:
-    """D1 and D8: approver and number, no step still waits, outcomes uncut, the run before beside it.
+    """A run names its approver, shows outcomes in full and compares with the run before.
 
     See docs/design/web.md#run.
     """
@@ -109,7 +109,7 @@ async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebS
     await expect(page.get_by_text(re.compile("at work, .* waiting for a person"))).to_be_visible()
     await expect(page.get_by_role("main")).not_to_contain_text("Waits for approval")
     await expect(page.get_by_role("region", name="Changes")).to_contain_text("changed in the meantime")
-    assert await seen.judged("run-changes") == []
+    assert await seen.check_looks("run-changes") == []
     assert await cut_off(seen) == []
     await page.get_by_role("link", name="Steps").click()
     steps = page.get_by_role("list", name="Steps")
@@ -123,7 +123,7 @@ async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebS
 
 
 async def test_no_outcome_is_cut_off_at_the_widths_of_a_desk(looking: Look, web: WebSite) -> None:
-    """D1: each outcome there is, with the longest messages, beside the panel of a change and without it.
+    """Every outcome with its longest message is shown in full, with and without the change panel.
 
     See docs/design/web.md#accessibility.
     """
@@ -166,7 +166,7 @@ _OUTCOMES = [
 
 
 async def test_a_failed_run_says_why_and_what_to_do(looking: Look, web: WebSite) -> None:
-    """D7: account, answer, tries, what was changed, what to do, with its buttons.
+    """A failed run shows account, answer, attempts, changes made and what to do.
 
     See docs/design/web.md#run.
     """
@@ -185,14 +185,14 @@ async def test_a_failed_run_says_why_and_what_to_do(looking: Look, web: WebSite)
     await expect(failure.get_by_role("link", name="The shop")).to_be_visible()
     await failure.get_by_role("button", name="Check connection").click()
     await expect(failure.get_by_role("status")).to_be_visible()
-    assert await seen.judged("run-failed") == []
+    assert await seen.check_looks("run-failed") == []
     await failure.get_by_role("button", name="Run again").click()
     await page.get_by_role("dialog", name="Run it again?").get_by_role("button", name="Run it live").click()
     await expect(page.get_by_role("button", name="Review 1 change")).to_be_visible()
 
 
 async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: WebSite) -> None:
-    """The key made with the question makes the repeat safe; the service stops between.
+    """Repeating a request whose answer was lost starts no second run, because the key stays.
 
     See docs/design/web.md#run.
     """
@@ -233,7 +233,7 @@ async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: Web
 
 
 async def test_cancelling_says_what_stays(looking: Look, web: WebSite) -> None:
-    """See docs/design/web.md#run."""
+    """Cancelling says which changes stay. See docs/design/web.md#run."""
     automation = await hiding(web, "To cancel", ["Cancel a"])
     run = await web.run(automation["id"], "to-cancel")
     seen = await looking("member")
@@ -248,7 +248,7 @@ async def test_cancelling_says_what_stays(looking: Look, web: WebSite) -> None:
 
 
 class _Log:
-    """The rows of a run's log written as a worker does, faster than any store could answer."""
+    """Writes step rows of a run as a worker does, faster than a store could answer."""
 
     def __init__(self, web: WebSite, run: dict[str, Any]) -> None:
         self._file = web.site.env["STEWARD_DATABASE_URL"].removeprefix("sqlite:///")
@@ -258,7 +258,7 @@ class _Log:
         return sqlite3.connect(self._file, timeout=30)
 
     def write(self, first: int, last: int, *, rounds: bool) -> None:
-        """Steps `first` to `last`, like the one there is; the run goes on."""
+        """Writes steps `first` to `last` as copies of the existing one."""
         with self._open() as database:
             database.row_factory = sqlite3.Row
             like = dict(
@@ -280,14 +280,17 @@ class _Log:
 
 
 def _after_seq(request: Request) -> list[str]:
-    """After which step a request asks for further ones, when it does."""
+    """Returns the request's `after_seq`, or None."""
     return request.url.split("after_seq=")[1:]
 
 
 async def test_a_thousand_steps_come_each_once_in_order_and_not_in_a_hidden_tab(
     looking: Look, web: WebSite
 ) -> None:
-    """Polled by the highest seq seen; stops at the end and in a hidden tab. See docs/design/web.md#run."""
+    """The page polls by the highest seq, and stops at the end and in a hidden tab.
+
+    See docs/design/web.md#run.
+    """
     automation = await hiding(web, "Followed", ["Followed a"])
     run = await web.run(automation["id"], "followed")
     log = _Log(web, run)

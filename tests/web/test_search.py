@@ -1,4 +1,4 @@
-"""The search over everything: by keyboard at a desk, by touch on a phone, and the runs of a word.
+"""Tests the global search: by keyboard on a desktop, by touch on a phone.
 
 See docs/design/web.md#search.
 """
@@ -13,7 +13,7 @@ from tests.web.site import WebSite
 async def test_everything_is_found_by_typing_and_opened_with_the_keyboard(
     looking: Look, web: WebSite
 ) -> None:
-    """Ctrl K, also from a field; arrows, Enter, Escape; what is not there is said.
+    """Ctrl K opens the search from anywhere; arrows, Enter and Escape work; no match is stated.
 
     See docs/design/web.md#search and docs/design/web.md#keyboard.
     """
@@ -35,7 +35,7 @@ async def test_everything_is_found_by_typing_and_opened_with_the_keyboard(
     automations = search.get_by_role("group", name="Automations")
     await expect(automations).to_contain_text("Searched <b>for</b> quinces")
     await expect(search.get_by_role("group", name="Approvals")).to_contain_text("1 change")
-    assert await seen.judged("search") == []
+    assert await seen.check_looks("search") == []
     await page.keyboard.press("ArrowUp")
     await expect(changes.get_by_role("option").last).to_have_attribute("aria-selected", "true")
     for _ in range(4):
@@ -66,7 +66,7 @@ async def test_everything_is_found_by_typing_and_opened_with_the_keyboard(
 
 
 async def test_a_phone_shows_the_whole_names_of_what_was_found(looking: Look, web: WebSite) -> None:
-    """Name above state, and no name is cut."""
+    """A phone shows each name above its state, in full."""
     name = "Found by its name, which is so long that a phone needs three lines to show the whole of it"
     await web.automation(name)
     seen = await looking("member", size="phone")
@@ -81,7 +81,7 @@ async def test_a_phone_shows_the_whole_names_of_what_was_found(looking: Look, we
 
 
 async def test_the_search_fills_a_phone_and_is_used_by_touch(looking: Look, web: WebSite) -> None:
-    """From the bar at the top; the screen's whole size; a screen is opened."""
+    """The search fills a phone's screen and opens a result by touch."""
     seen = await looking("member", size="phone")
     page = seen.page
     await seen.open("/")
@@ -97,6 +97,6 @@ async def test_the_search_fills_a_phone_and_is_used_by_touch(looking: Look, web:
     )
     await search.get_by_role("combobox", name="Search").fill("audit")
     await expect(search.get_by_role("option")).to_have_text(["Audit log"])
-    assert await seen.judged("search-phone") == []
+    assert await seen.check_looks("search-phone") == []
     await search.get_by_role("option").tap()
     await expect(page).to_have_url(f"{web.origin}/organization/audit")

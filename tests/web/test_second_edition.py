@@ -1,4 +1,4 @@
-"""What the second edition of the web app adds: help, API access, sentences and counts while setting up.
+"""Tests help, API access, and texts and counts during set-up.
 
 See docs/design/web.md#set-up and docs/design/web.md#help-api-access.
 """
@@ -16,7 +16,7 @@ from tests.web.site import WebSite
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
 async def test_help_opens_at_what_explains_the_screen(looking: Look, size: Size) -> None:
-    """From the screen one is on, without a call to anybody."""
+    """Help opens at the section of the current screen, without a request to another host."""
     seen = await looking("member", size=size)
     page = seen.page
     await seen.open("/approvals")
@@ -40,8 +40,8 @@ async def test_help_opens_at_what_explains_the_screen(looking: Look, size: Size)
 async def test_what_would_match_is_counted_before_anything_exists(
     looking: Look, web: WebSite, size: Size
 ) -> None:
-    """The sentence says what is chosen, the count comes from the shop, and nothing is written or made."""
-    owner = await web.signed("owner")
+    """Set-up states the choice and counts matches in the shop without writing anything."""
+    owner = await web.session_of("owner")
     before = len((await owner.call("GET", "/v1/automations?limit=200"))["automations"])
     writes = await written(web)
     seen = await looking("member", size=size)
@@ -65,7 +65,7 @@ async def test_what_would_match_is_counted_before_anything_exists(
 
 
 async def test_credentials_are_listed_without_secrets_or_buttons(looking: Look, web: WebSite) -> None:
-    """Owners see state and last sign-in; others whom to ask."""
+    """Owners see each credential's state and last use; others see whom to ask."""
     seen = await looking("owner")
     page = seen.page
     await seen.open("/organization/api")
@@ -80,7 +80,7 @@ async def test_credentials_are_listed_without_secrets_or_buttons(looking: Look, 
 
 
 async def test_back_from_the_shop_the_page_waits_for_its_keys(looking: Look) -> None:
-    """Here the shop cannot send keys: the form says why, and after a minute the page offers to enter them."""
+    """If the shop cannot send its keys, the page says why and offers to enter them after a minute."""
     seen = await looking("owner")
     page = seen.page
     await page.clock.install()
@@ -97,7 +97,7 @@ async def test_back_from_the_shop_the_page_waits_for_its_keys(looking: Look) -> 
 
 
 async def test_times_are_typed_with_24_hours(looking: Look) -> None:
-    """D17: no AM or PM in a field; "930" is 09:30, and words say the same."""
+    """Time fields use 24 hours; "930" becomes 09:30."""
     seen = await looking("member")
     page = seen.page
     await seen.open("/automations/new/hide-out-of-stock-products/where")

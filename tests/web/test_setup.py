@@ -1,4 +1,4 @@
-"""Flows 2 and 12 of from nothing to a test run; every form, and where messages land.
+"""Tests setting up: from nothing to a test run, every form, and where errors appear (flows 2 and 12).
 
 See docs/design/web.md#tests.
 """
@@ -9,7 +9,7 @@ from typing import Any
 from playwright.async_api import Page, expect
 
 from tests.web.conftest import Look
-from tests.web.looking import Seen
+from tests.web.looking import OpenPage
 from tests.web.shops import sheet, written
 from tests.web.site import WebSite
 
@@ -22,7 +22,7 @@ async def _next(page: Page, heading: str) -> None:
 
 
 async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, web: WebSite) -> None:
-    """Connect the pretend shop, pick a template, try it; no write in the store.
+    """A shop is connected and a template tried, without a write to the store.
 
     See docs/design/web.md#rules-for-every-screen.
     """
@@ -69,7 +69,7 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, we
     await expect(page.get_by_role("main").get_by_text("Done").first).to_be_visible()
     assert await written(web) == writes
 
-    stranger = await web.signed("stranger")
+    stranger = await web.session_of("stranger")
     [created] = (await stranger.call("GET", "/v1/automations"))["automations"]
     assert (created["name"], created["inputs"]["threshold"], created["created_via"]) == (
         "Hide what is gone",
@@ -81,8 +81,8 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, we
     await expect(page.get_by_text("Begun and not created")).to_have_count(0)
 
 
-async def _draft(seen: Seen, template: dict[str, Any], **changes: Any) -> None:
-    """A draft as the page itself keeps it, with its first two steps done."""
+async def _draft(seen: OpenPage, template: dict[str, Any], **changes: Any) -> None:
+    """Returns a draft as the page stores it, with its first two steps done."""
     draft = {
         "store": None,
         "connections": [],
@@ -108,11 +108,8 @@ async def _draft(seen: Seen, template: dict[str, Any], **changes: Any) -> None:
 
 
 async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
-    """Flow 12, all templates the service has; nothing is left to a JSON box.
-
-    See docs/design/web.md#inputs-form.
-    """
-    owner = await web.signed("owner")
+    """Every template has a form without a JSON field. See docs/design/web.md#inputs-form."""
+    owner = await web.session_of("owner")
     offered = (await owner.call("GET", "/v1/automations/templates?limit=200"))["templates"]
     assert offered
     seen = await looking("owner")
@@ -128,7 +125,7 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
         await expect(page.get_by_role("heading", name=f"New: {item['name']}")).to_be_visible()
         await expect(page.get_by_role("heading", name=INPUTS)).to_be_visible()
         await expect(page.locator("main .sentence")).to_be_visible()
-        await seen.settled()
+        await seen.wait_until_loaded()
         count = await page.locator("main .form .form").locator("input, select, textarea").count()
         assert count >= len(item["inputs_schema"].get("required", [])), item["template_id"]
         assert await page.get_by_text("This is not JSON").count() == 0
@@ -138,11 +135,11 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
 
 
 async def test_what_only_the_service_knows_lands_at_its_field(looking: Look, web: WebSite) -> None:
-    """The step it belongs to opens, the field has the focus, nothing typed is lost.
+    """An error of the service opens its step and focuses its field; typed values stay.
 
     See docs/design/web.md#rules-for-every-screen.
     """
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     new_sheet = await sheet(web, "sheet-prices")
     record = await owner.call("GET", "/v1/automations/templates/price-update-from-spreadsheet")
     seen = await looking("owner")

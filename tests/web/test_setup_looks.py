@@ -1,4 +1,4 @@
-"""The screens of setting up, in both themes: templates, wizard, connections, people, organisation.
+"""Tests the set-up screens in both themes: templates, wizard, connections, people, organization.
 
 See docs/design/web.md#accessibility.
 """
@@ -6,12 +6,12 @@ See docs/design/web.md#accessibility.
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
-from tests.web.looking import Seen
+from tests.web.looking import OpenPage
 from tests.web.site import WebSite
 
 
 async def test_the_gallery_and_the_wizard_are_sound(looking: Look, web: WebSite) -> None:
-    """Every step, with nothing chosen and with messages at its fields.
+    """The gallery and every step of the wizard have no faults, empty and with errors.
 
     See docs/design/web.md#set-up and docs/design/web.md#accessibility.
     """
@@ -19,29 +19,29 @@ async def test_the_gallery_and_the_wizard_are_sound(looking: Look, web: WebSite)
     page = seen.page
     await seen.open("/automations/new")
     await page.get_by_role("list", name="Most used").wait_for()
-    faults = await seen.judged("templates")
+    faults = await seen.check_looks("templates")
     await seen.open("/automations/new?q=nothing%20like%20it")
     await expect(page.get_by_text("No template fits this search.")).to_be_visible()
-    faults += await seen.judged("templates-none")
+    faults += await seen.check_looks("templates-none")
     await seen.open("/automations/new/tag-products-by-rule/where")
     await expect(page.get_by_role("radio", name="The shop")).to_be_checked()
-    faults += await seen.judged("setup-where")
+    faults += await seen.check_looks("setup-where")
     await page.get_by_role("button", name="Next").last.click()
     await expect(page.get_by_role("heading", name="What should it do?")).to_be_focused()
     await page.get_by_label("Rule", exact=True).select_option(label="Is of a vendor")
     await page.get_by_role("button", name="Next").last.click()
     await expect(page.get_by_text("This field is required.").first).to_be_visible()
-    faults += await seen.judged("setup-what")
+    faults += await seen.check_looks("setup-what")
     await page.get_by_label("Tag", exact=True).fill("by-rule")
     await page.get_by_label("Vendors").fill("Acme")
     await page.get_by_role("button", name="Next").last.click()
     await expect(page.get_by_role("list", name="Next runs").get_by_role("listitem")).to_have_count(3)
-    faults += await seen.judged("setup-when")
+    faults += await seen.check_looks("setup-when")
     assert faults == []
 
 
 async def test_connections_people_and_the_organisation_are_sound(looking: Look, web: WebSite) -> None:
-    """As an owner with the dialogs open, and as a member who may only read.
+    """The screens have no faults with dialogs open as an owner, and as a member who only reads.
 
     See docs/design/web.md#connections and docs/design/web.md#people-organization-account.
     """
@@ -52,29 +52,29 @@ async def test_connections_people_and_the_organisation_are_sound(looking: Look, 
     page = seen.page
     await seen.open("/connections/new")
     await page.get_by_role("link", name="WooCommerce").wait_for()
-    faults += await seen.judged("new-connection")
+    faults += await seen.check_looks("new-connection")
     await seen.open("/connections/new?kind=woocommerce")
     await page.get_by_label("Consumer key").wait_for()
-    faults += await seen.judged("new-connection-shop")
+    faults += await seen.check_looks("new-connection-shop")
     await seen.open("/connections/new?kind=shopify")
     await page.get_by_role("button", name="Check and connect").click()
     await expect(page.get_by_text("This field is required.").first).to_be_visible()
-    faults += await seen.judged("new-connection-keys")
+    faults += await seen.check_looks("new-connection-keys")
     await seen.open(f"/connections/{web.site.store}?do=disconnect")
     await expect(page.get_by_role("dialog").get_by_text("On the shop of the looks")).to_be_visible()
-    faults += await seen.judged("disconnect")
+    faults += await seen.check_looks("disconnect")
     await seen.open("/people?do=invite")
     await page.get_by_role("dialog", name="Invite a person").wait_for()
-    faults += await seen.judged("invite")
+    faults += await seen.check_looks("invite")
     await seen.open("/organization")
     await page.get_by_label("Name", exact=True).wait_for()
-    faults += await seen.judged("organization")
+    faults += await seen.check_looks("organization")
     await seen.open("/organization/audit")
     await page.get_by_role("table", name="Audit log").wait_for()
-    faults += await seen.judged("audit-log")
+    faults += await seen.check_looks("audit-log")
     await seen.open("/organization/api")
     await page.get_by_text("The operator of this Steward issues it").wait_for()
-    faults += await seen.judged("api-access")
+    faults += await seen.check_looks("api-access")
     assert faults == []
 
 
@@ -93,7 +93,7 @@ FORMS = (
 
 
 async def test_forms_are_sound_on_a_phone(looking: Look, web: WebSite) -> None:
-    """Axe, serious and critical: 0, light and dark, at a phone's size and by touch.
+    """The forms have no faults at a phone's size with touch, light and dark.
 
     See docs/design/web.md#accessibility.
     """
@@ -103,26 +103,26 @@ async def test_forms_are_sound_on_a_phone(looking: Look, web: WebSite) -> None:
     faults: list[str] = []
     for path in FORMS:
         await seen.open(path.format(automation=automation["id"], store=web.site.store))
-        await seen.settled()
+        await seen.wait_until_loaded()
         if "calendar" in path:
             await seen.page.locator("[data-run]").last.tap()
         if "calendar" in path or "do=" in path:
             await seen.page.get_by_role("dialog").wait_for()
         await seen.page.wait_for_load_state("networkidle")
-        faults += await seen.audited(path)
+        faults += await seen.audit_themes(path)
         wide = await seen.page.evaluate("document.documentElement.scrollWidth")
         faults += [f"{path}: {wide} px wide"] if wide > 390 else []
     assert faults == []
 
 
-async def _member(seen: Seen, web: WebSite) -> list[str]:
+async def _member(seen: OpenPage, web: WebSite) -> list[str]:
     await seen.open("/connections")
     await seen.page.get_by_role("link", name="The shop").wait_for()
-    faults = await seen.judged("connections")
+    faults = await seen.check_looks("connections")
     await seen.open(f"/connections/{web.site.store}")
     await seen.page.get_by_role("list").get_by_text("On the shop of the looks").wait_for()
-    faults += await seen.judged("connection")
+    faults += await seen.check_looks("connection")
     await seen.open("/people")
     await seen.page.get_by_role("cell", name="approver@shop.example").wait_for()
-    faults += await seen.judged("people")
+    faults += await seen.check_looks("people")
     return faults

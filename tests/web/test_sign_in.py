@@ -1,4 +1,4 @@
-"""Flow 1 of wrong password, too many tries, a session that ends while somebody types.
+"""Tests signing in: a wrong password, too many attempts, a session that ends while typing (flow 1).
 
 See docs/design/web.md#tests.
 """
@@ -14,7 +14,10 @@ from tests.web.site import WebSite
 async def test_a_wrong_password_keeps_what_was_typed_and_the_right_one_goes_where_was_asked(
     looking: Look, web: WebSite
 ) -> None:
-    """After sign-in the address first asked for. See docs/design/web.md#sign-in."""
+    """A wrong password keeps the e-mail, and signing in leads to the address first requested.
+
+    See docs/design/web.md#sign-in.
+    """
     seen = await looking(None)
     page = seen.page
     await seen.open("/account")
@@ -34,7 +37,7 @@ async def test_a_wrong_password_keeps_what_was_typed_and_the_right_one_goes_wher
 async def test_too_many_tries_are_told_with_the_seconds_and_the_button_waits(
     looking: Look, web: WebSite
 ) -> None:
-    """For an action says the seconds and keeps the button off until then.
+    """After too many attempts the page counts down the seconds with the button disabled.
 
     See docs/design/web.md#rules-for-every-screen.
     """
@@ -55,7 +58,10 @@ async def test_too_many_tries_are_told_with_the_seconds_and_the_button_waits(
 
 
 async def test_a_session_that_ends_while_somebody_types_loses_nothing(looking: Look, web: WebSite) -> None:
-    """Sign in over the page, and it goes on. See docs/design/web.md#rules-for-every-screen."""
+    """A sign-in over the page continues where the session ended.
+
+    See docs/design/web.md#rules-for-every-screen.
+    """
     session = await web.sign_in("visitor")
     seen = await looking("visitor", cookie=session.cookie)
     page = seen.page
@@ -78,7 +84,7 @@ async def test_a_session_that_ends_while_somebody_types_loses_nothing(looking: L
 
 
 async def test_leaving_what_was_typed_asks_first(looking: Look) -> None:
-    """See docs/design/web.md#rules-for-every-screen."""
+    """Leaving a changed form asks first. See docs/design/web.md#rules-for-every-screen."""
     seen = await looking("member")
     page = seen.page
     await seen.open("/account")
@@ -93,7 +99,7 @@ async def test_leaving_what_was_typed_asks_first(looking: Look) -> None:
 
 
 async def test_nobody_is_sent_elsewhere_after_signing_in(looking: Look, web: WebSite) -> None:
-    """Only an address of the app. See docs/design/web.md#sign-in."""
+    """After sign-in only addresses of the app are followed. See docs/design/web.md#sign-in."""
     seen = await looking(None)
     page = seen.page
     await seen.open("/sign-in?next=https%3A%2F%2Fevil.example%2F")

@@ -1,4 +1,4 @@
-"""Runs by hand that are given values: the dialog of "Run now" and "Run as test".
+"""Tests the dialogs of "Run now" and "Run as test" for runs that take values.
 
 See docs/design/web.md#automation.
 """
@@ -14,7 +14,7 @@ from tests.imports.exports import chain, code
 from tests.web.conftest import Look
 from tests.web.looking import Size
 from tests.web.site import WebSite
-from tests.web.workflows import IMPORTS, kept_import
+from tests.web.workflows import IMPORTS, store_import
 
 FORM = {
     "formFields": {
@@ -35,11 +35,11 @@ TOO_LARGE = "A payload has at most 256 KiB. Send less."
 
 
 async def _automation(web: WebSite, name: str, trigger: str, script: str, **parameters: Any) -> str:
-    """Makes an automation of a workflow that begins with this trigger and shows what it was given."""
+    """Creates an automation of a workflow with this trigger that shows the values it received."""
     export = chain(code("Show", script), name=name)
     export["nodes"][0] |= {"type": f"n8n-nodes-base.{trigger}", "parameters": parameters}
-    stored = await kept_import(web, export, name)
-    member = await web.signed("member")
+    stored = await store_import(web, export, name)
+    member = await web.session_of("member")
     body = {"name": name, "schedule": {"cadence": "manual"}}
     created = await member.call("POST", f"{IMPORTS}/{stored['id']}/automations", body)
     return str(created["automation"]["id"])
@@ -49,7 +49,7 @@ async def _automation(web: WebSite, name: str, trigger: str, script: str, **para
 async def test_a_webhook_is_started_with_the_fields_that_its_steps_read(
     looking: Look, web: WebSite, size: Size
 ) -> None:
-    """By keyboard; the JSON has what the fields have, and what is too large stays as it was typed."""
+    """Fields and JSON hold the same values by keyboard; JSON that is too large stays as typed."""
     script = f"const number = $json.body.order.number; {THROWN.format('.body')}"
     automation = await _automation(web, f"Hooked {size}", "webhook", script)
     seen = await looking("member", size=size)
@@ -88,7 +88,7 @@ async def test_a_webhook_is_started_with_the_fields_that_its_steps_read(
 async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
     looking: Look, web: WebSite, size: Size
 ) -> None:
-    """By the page, then by the service where only it was asked."""
+    """Errors of the page and of the service appear at their fields."""
     automation = await _automation(web, f"Formed {size}", "formTrigger", THROWN.format(""), **FORM)
     seen = await looking("member", size=size)
     page = seen.page
@@ -104,7 +104,7 @@ async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
     await expect(dialog.get_by_text("The form requires this field. Give a value.")).to_be_visible()
     await expect(dialog.get_by_text("Give a number.")).to_be_visible()
     await expect(many).to_have_value("three")
-    faults = await seen.judged(f"start-values-{size}")
+    faults = await seen.check_looks(f"start-values-{size}")
     await many.fill("3")
     await dialog.get_by_role("button", name="JSON", exact=True).click()
     await dialog.get_by_role("button", name="Run as test").click()
@@ -126,7 +126,7 @@ async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
 
 
 async def test_an_automation_without_such_fields_is_run_as_ever(looking: Look, web: WebSite) -> None:
-    """A live run is confirmed, a test run starts at once."""
+    """A live run is confirmed first; a test run starts at once."""
     automation = await _automation(web, "Plain", "manualTrigger", "return []")
     seen = await looking("member")
     page = seen.page

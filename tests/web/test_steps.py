@@ -1,4 +1,4 @@
-"""The Steps tab of a workflow's automation: bindings, how it sends, list and graph.
+"""Tests the Steps tab of an imported automation: bindings, approval mode, list and graph.
 
 See docs/design/web.md#automation and docs/design/web.md#binding-steps.
 """
@@ -7,17 +7,17 @@ import re
 
 from playwright.async_api import expect
 
-from tests.web.calendars import whole
+from tests.web.calendars import read_automation
 from tests.web.conftest import Look
 from tests.web.shops import sheet
 from tests.web.site import WebSite
-from tests.web.workflows import IMPORTS, kept_import, logged, morning
+from tests.web.workflows import IMPORTS, logged, morning, store_import
 
 
-async def _made(web: WebSite, export: object, name: str, store: int | None = None) -> str:
-    """An automation of the export with nothing bound."""
-    stored = await kept_import(web, export, name)
-    member = await web.signed("member")
+async def _create_unbound(web: WebSite, export: object, name: str, store: int | None = None) -> str:
+    """Creates an automation of the export with nothing bound."""
+    stored = await store_import(web, export, name)
+    member = await web.session_of("member")
     body = {"name": name, "schedule": {"cadence": "manual"}}
     supplied_values = body if store is None else {**body, "integration_id": store}
     new_automation = (await member.call("POST", f"{IMPORTS}/{stored['id']}/automations", supplied_values))[
@@ -32,16 +32,14 @@ async def _made(web: WebSite, export: object, name: str, store: int | None = Non
 async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_aside(
     looking: Look, web: WebSite
 ) -> None:
-    """A new binding supersedes what waits.
+    """A new binding supersedes the runs that wait.
 
     See docs/design/web.md#automation and docs/design/api/conventions.md#versions.
-
-    Interface statements: 9 plan_version.
     """
     prices, log = await sheet(web, "sheet-prices"), await sheet(web, "sheet-log")
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
-    automation = await _made(web, logged("Rows"), "Rows")
+    automation = await _create_unbound(web, logged("Rows"), "Rows")
     seen = await looking("member")
     page = seen.page
     await seen.open(f"/automations/{automation}")
@@ -73,22 +71,22 @@ async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_as
     await expect(bar).to_contain_text("Changed: Sending")
     await page.get_by_role("button", name="Save changes").click()
     await expect(bar).to_be_hidden()
-    now = await whole(web, automation)
+    now = await read_automation(web, automation)
     assert (now["send_mode"], now["plan_version"], now["version"]) == ("send", 4, 5)
     assert [now["bindings"][step]["integration_id"] for step in ("Log", "Copy")] == [prices, prices]
 
 
 async def test_an_approval_says_how_many_steps_may_follow(looking: Look, web: WebSite) -> None:
-    """Also that one of them may ask again.
+    """An approval says how many steps follow it and that one of them may ask again.
 
     See docs/design/api/approvals.md#approval.
     """
     account = await sheet(web, "sheet-prices")
-    automation = await _made(web, logged("Followed"), "Followed")
-    new_whole = await whole(web, automation)
+    automation = await _create_unbound(web, logged("Followed"), "Followed")
+    new_whole = await read_automation(web, automation)
     binding = {"integration_id": account, "kind": "spreadsheet", "target": None}
     change = {"version": new_whole["version"], "bindings": {"Log": binding, "Copy": binding}}
-    await (await web.signed("member")).call("PATCH", f"/v1/automations/{automation}", change)
+    await (await web.session_of("member")).call("PATCH", f"/v1/automations/{automation}", change)
     run = await web.run(automation, "followed-by-hand")
     assert run["status"] == "waiting_approval", run["message"]
     answer = await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}")
@@ -99,11 +97,13 @@ async def test_an_approval_says_how_many_steps_may_follow(looking: Look, web: We
 
 
 async def test_steps_are_shown_as_list_and_graph_and_judged(looking: Look, web: WebSite) -> None:
-    """Choosing in one chooses in the other, kept in the address; who may not change reads.
+    """Selecting in list or graph selects in both and stays in the address; a member only reads.
 
     See docs/design/web.md#plan-graph and docs/design/web.md#accessibility.
     """
-    automation = await _made(web, morning("Looked at as steps"), "Looked at as steps", web.site.store)
+    automation = await _create_unbound(
+        web, morning("Looked at as steps"), "Looked at as steps", web.site.store
+    )
     seen = await looking("member")
     page = seen.page
     await seen.open(f"/automations/{automation}/steps")
@@ -116,4 +116,4 @@ async def test_steps_are_shown_as_list_and_graph_and_judged(looking: Look, web: 
     await page.reload()
     await expect(step).to_have_attribute("aria-expanded", "true")
     await expect(drawn).to_have_count(5)
-    assert await seen.judged("automation-steps") == []
+    assert await seen.check_looks("automation-steps") == []

@@ -1,11 +1,14 @@
-"""The Summary of an automation: what waits, what was, what comes. See docs/design/web.md#automation."""
+"""Tests an automation's Summary tab: what waits, past runs and coming runs.
+
+See docs/design/web.md#automation.
+"""
 
 import re
 from zoneinfo import ZoneInfo
 
 from playwright.async_api import expect
 
-from tests.web.calendars import ahead, becomes, time_of
+from tests.web.calendars import ahead, time_of, wait_for_occurrence
 from tests.web.conftest import Look
 from tests.web.looking import cut_off
 from tests.web.site import WebSite
@@ -14,7 +17,7 @@ DAILY = {"cadence": "daily", "run_at": "23:40"}
 
 
 async def test_the_summary_says_what_waits_what_was_and_what_comes(looking: Look, web: WebSite) -> None:
-    """Numbers are those of the run; pictures are links and stand in words; skip, undo, move work there."""
+    """Numbers match the runs, charts link to them and have texts, and actions work."""
     # Hours away, whatever the clock says.
     hour = (await time_of(web)).astimezone(ZoneInfo("Europe/Berlin")).hour
     schedule = {"cadence": "daily", "run_at": "18:15" if 3 <= hour < 15 else "06:15"}
@@ -40,14 +43,14 @@ async def test_the_summary_says_what_waits_what_was_and_what_comes(looking: Look
     await expect(page.get_by_role("link", name="Review")).to_have_attribute(
         "href", f"/approvals/{run['approval_id']}"
     )
-    assert await cut_off(seen) + await seen.judged("summary") == []
+    assert await cut_off(seen) + await seen.check_looks("summary") == []
 
     coming = page.get_by_role("list", name="Next runs").get_by_role("listitem")
     await expect(coming).to_have_count(3)
     await coming.first.get_by_role("button", name=re.compile("^Skip the run of")).click()
-    await becomes(web, rows[0], state="skipped")
+    await wait_for_occurrence(web, rows[0], state="skipped")
     await page.get_by_role("button", name="Undo").click()
-    await becomes(web, rows[0], state="pending")
+    await wait_for_occurrence(web, rows[0], state="pending")
     await expect(coming.first.get_by_role("button", name=re.compile("^Skip the run of"))).to_be_enabled()
     # The service has the run back before the list shows it again.
     second = coming.filter(has=page.locator(f"time[datetime^='{rows[1]['run_at'][:16]}']"))
@@ -58,11 +61,11 @@ async def test_the_summary_says_what_waits_what_was_and_what_comes(looking: Look
     await dialog.get_by_label("Time").fill("20:20")
     await dialog.get_by_role("button", name="Move this run").click()
     await expect(coming.nth(1)).to_contain_text("20:20")
-    await becomes(web, rows[1], moved_from=rows[1]["run_at"])
+    await wait_for_occurrence(web, rows[1], moved_from=rows[1]["run_at"])
 
 
 async def test_the_summary_of_an_automation_without_runs_stays_short(looking: Look, web: WebSite) -> None:
-    """On a phone: no picture of nothing, and nothing wider than the screen."""
+    """Without runs there is no chart, and nothing exceeds a phone's width."""
     automation = await web.automation("Never ran", schedule=DAILY)
     seen = await looking("member", size="phone")
     await seen.open(f"/automations/{automation['id']}")

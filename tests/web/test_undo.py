@@ -1,17 +1,17 @@
-"""A run is undone in the web app: its preview, the approval, and what is told afterwards."""
+"""Tests undoing a run: the preview, the approval and the result."""
 
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
-from tests.web.shops import hidden, hiding
+from tests.web.shops import hidden_products, hiding
 from tests.web.site import WebSite
 
 
 async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, web: WebSite) -> None:
-    """The dialog counts what can be put back; the undo waits; afterwards both runs lead to each other."""
+    """The dialog counts undoable changes, the undo waits, and both runs link to each other."""
     automation = await hiding(web, "To undo", ["Undone a", "Undone b"])
     run = await web.run(automation["id"], "to-undo")
-    before = await hidden(web)
+    before = await hidden_products(web)
     seen = await looking("approver")
     page = seen.page
     await seen.open(f"/approvals/{run['approval_id']}")
@@ -19,7 +19,7 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, 
     await page.locator("[data-approve] button").click()
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await web.site.reaches(run["id"], "succeeded")
-    assert len(await hidden(web)) == len(before) + 2
+    assert len(await hidden_products(web)) == len(before) + 2
 
     await page.get_by_role("button", name="Undo…").click()
     question = page.get_by_role("dialog", name="Undo this run?")
@@ -35,7 +35,7 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, 
     await page.get_by_role("button", name="Review 2 changes").click()
     await page.locator("[data-approve] button").click()
     await expect(page.get_by_text("Put back 2 of 2 changes.")).to_be_visible()
-    assert await hidden(web) == before
+    assert await hidden_products(web) == before
     await page.get_by_role("link", name="The run it puts back").click()
     await expect(page.get_by_text("2 of 2 changes put back.")).to_be_visible()
     await page.get_by_role("link", name="Changes 2").click()
@@ -44,7 +44,7 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, 
 
 
 async def test_a_run_is_undone_with_one_hand_on_a_phone(looking: Look, web: WebSite) -> None:
-    """Each page of the way fits 390 pixels: the first approval, the choice, the review, what was put back."""
+    """Every page of an undo fits a width of 390 pixels."""
     automation = await hiding(web, "Undone on a phone", ["Phone a", "Phone b", "Phone c"])
     run = await web.run(automation["id"], "undone-on-a-phone")
     seen = await looking("approver", size="phone")
@@ -52,7 +52,7 @@ async def test_a_run_is_undone_with_one_hand_on_a_phone(looking: Look, web: WebS
     await seen.open(f"/approvals/{run['approval_id']}")
     await page.get_by_text("What it read, and what happens on approval").click()
     await expect(page.get_by_text("3 of 3 can be undone later")).to_be_visible()
-    faults = await seen.judged("undo-before-the-first-approval")
+    faults = await seen.check_looks("undo-before-the-first-approval")
     await page.locator("[data-approve] button").click()
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await web.site.reaches(run["id"], "succeeded")
@@ -62,16 +62,16 @@ async def test_a_run_is_undone_with_one_hand_on_a_phone(looking: Look, web: WebS
     rows = dialog.get_by_role("region", name="Changes to put back").locator("[data-at]")
     await expect(rows).to_have_count(3)
     await rows.first.get_by_role("checkbox").uncheck()
-    faults += await seen.judged("undo-dialog")
+    faults += await seen.check_looks("undo-dialog")
     await dialog.get_by_role("button", name="Put back 2 changes").click()
     await expect(page.get_by_role("heading", name="Undo of Undone on a phone")).to_be_visible()
     await page.get_by_role("button", name="Review 2 changes").click()
     await expect(page.locator("[data-approve] button")).to_be_visible()
-    faults += await seen.judged("undo-approval")
+    faults += await seen.check_looks("undo-approval")
     await page.locator("[data-approve] button").click()
     await expect(page.get_by_text("Put back 2 of 2 changes.")).to_be_visible()
-    faults += await seen.judged("undo-run")
+    faults += await seen.check_looks("undo-run")
     await page.get_by_role("link", name="The run it puts back").click()
     await expect(page.get_by_text("2 of 3 changes put back.")).to_be_visible()
-    faults += await seen.judged("undone-run")
+    faults += await seen.check_looks("undone-run")
     assert faults == []

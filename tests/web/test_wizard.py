@@ -1,4 +1,4 @@
-"""Setting up by the keyboard alone, and an automation that the store's events start.
+"""Tests the wizard by keyboard, and an automation started by store events.
 
 See docs/design/web.md#set-up and docs/design/web.md#keyboard.
 """
@@ -14,7 +14,7 @@ from tests.web.site import WebSite
 
 
 async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, web: WebSite) -> None:
-    """From the overview to the end of a test run; faults take the focus, steps their heading.
+    """From the overview to a test run by keyboard; errors and headings take the focus.
 
     See docs/design/web.md#set-up and docs/design/web.md#keyboard.
     """
@@ -47,7 +47,7 @@ async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, 
     await expect(page).to_have_url(re.compile(r"/runs/[0-9A-Z]{26}$"))
     await expect(page.get_by_role("main").get_by_text("TEST: changes nothing")).to_be_visible()
     await expect(page.get_by_role("main").get_by_text("Done").first).to_be_visible()
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     [created] = (await owner.call("GET", "/v1/automations?q=Made%20by%20keys"))["automations"]
     assert (created["inputs"]["tag"], created["schedule"]["cadence"], created["state"]) == (
         "by keys",
@@ -57,7 +57,7 @@ async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, 
 
 
 async def test_what_the_store_sends_starts_it_once_it_is_switched_on(looking: Look, web: WebSite) -> None:
-    """Created as a draft, switched on; the store is listened to.
+    """An event automation is created as a draft, activated, and started by the store's event.
 
     See docs/design/web.md#set-up and docs/design/web.md#schedule-editor.
     """
@@ -87,7 +87,7 @@ async def test_what_the_store_sends_starts_it_once_it_is_switched_on(looking: Lo
     await page.get_by_role("button", name="Switch on").click()
     await expect(page.get_by_role("button", name="Pause automation")).to_be_visible()
     automation = page.url.rsplit("/", 1)[1]
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
 
     async def heard() -> bool:
         found_automation = (await owner.call("GET", f"/v1/automations/{automation}"))["automation"]

@@ -1,4 +1,4 @@
-"""Exported workflows that tests of the browser keep: one with a choice, one that writes rows and no more."""
+"""Exported workflows for the browser tests: one with a choice, one that only appends rows."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ EACH_MORNING = {"rule": {"interval": [{"field": "days", "triggerAtHour": 8, "tri
 
 
 def appended(name: str, tab: str) -> dict[str, Any]:
-    """Adds what comes as a row."""
+    """Returns a step that appends its input as a row."""
     request_body = {
         "operation": "append",
         "documentId": {"__rl": True, "mode": "id", "value": "sheet-prices"},
@@ -22,7 +22,7 @@ def appended(name: str, tab: str) -> dict[str, Any]:
 
 
 def morning(name: str) -> dict[str, Any]:
-    """Each morning: a choice, one way to the store, the other to two tabs of a spreadsheet."""
+    """Returns a daily workflow with a choice: one branch to the store, the other to two tabs."""
     start = node("Morning", "scheduleTrigger", 1.2, EACH_MORNING)
     equal = {
         "leftValue": "={{ $json.id }}",
@@ -40,15 +40,15 @@ def morning(name: str) -> dict[str, Any]:
     return {"name": name, "nodes": nodes, "connections": joined, "settings": {}}
 
 
-async def kept_import(web: WebSite, export: Any, name: str) -> dict[str, Any]:
-    """The export kept by a member."""
-    member = await web.signed("member")
+async def store_import(web: WebSite, export: Any, name: str) -> dict[str, Any]:
+    """Stores the export as a member and returns the import."""
+    member = await web.session_of("member")
     body = {"source": "workflow_tool", "name": name, "content": export}
     created: dict[str, Any] = (await member.call("POST", IMPORTS, body))["import"]
     return created
 
 
 def logged(name: str) -> dict[str, Any]:
-    """Two rows in two tabs of a spreadsheet, started by hand."""
+    """Returns a workflow started by hand that appends two rows in two tabs."""
     rows = code("Make items", "return [{json: {SKU: 'of a test'}}]")
     return chain(rows, appended("Log", "Prices"), appended("Copy", "Prices"), name=name)
