@@ -90,13 +90,15 @@ def statements(text: str) -> list[str]:
     return [" ".join(statement.split()) for statement in ended if statement.strip()]
 
 
-def _is_additive(statement: str, dialect: Dialect, created: set[str]) -> bool:
+def _is_additive(statement: str, dialect: Dialect, new_tables: set[str]) -> bool:
     """Whether a statement leaves what the release before uses, and keeps nobody waiting."""
     if any(pattern.fullmatch(statement) for pattern in _ADDITIVE):
         return True
     if dialect == "sqlite" and re.fullmatch(r"CREATE INDEX \w+ ON .*", statement):
         return True  # the service is stopped meanwhile
-    return any((match := pattern.fullmatch(statement)) and match[1] in created for pattern in _OF_NEW_TABLE)
+    return any(
+        (match := pattern.fullmatch(statement)) and match[1] in new_tables for pattern in _OF_NEW_TABLE
+    )
 
 
 def migration_faults(folder: Path = FOLDER, released: Released | None = None) -> list[str]:
@@ -122,8 +124,8 @@ def migration_faults(folder: Path = FOLDER, released: Released | None = None) ->
 
 def _statement_faults(text: str, dialect: Dialect) -> list[str]:
     ordered = statements(text)
-    created = {match[1] for each in ordered if (match := re.match(r"CREATE TABLE (\w+)", each))}
-    faults = [each[:80] for each in ordered if not _is_additive(each, dialect, created)]
+    new_tables = {match[1] for each in ordered if (match := re.match(r"CREATE TABLE (\w+)", each))}
+    faults = [each[:80] for each in ordered if not _is_additive(each, dialect, new_tables)]
     concurrent = [each for each in ordered if _CONCURRENT.match(each)]
     if concurrent and len(concurrent) < len(ordered):
         faults.append("indexes that are built concurrently need a migration of their own")

@@ -159,7 +159,7 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
     log = Log(lines.append, clock, Register())
     ring = await open_ring(engine, clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL)
     register = Register()
-    supplied_values: Mapping[str, Any] = {
+    context_fields: Mapping[str, Any] = {
         "vault": Vault(MASTERS, {}, Outbound(HttpTransport(clock, register, log)), register),
         "automation_rules": AutomationRules({template.facts.template_id: template for template in TEMPLATES}),
         "wake": actual.append,
@@ -169,11 +169,11 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
     new_app_context = AppContext(
         engine=engine,
         clock=clock,
-        rules=supplied_values.get("rules", RULES),
+        rules=context_fields.get("rules", RULES),
         keys=ring,
         hashing=Hashing(CHEAP),
         log=log,
-        **{name: value for name, value in supplied_values.items() if name != "rules"},
+        **{name: value for name, value in context_fields.items() if name != "rules"},
     )
     service = Service(new_app_context, clock, lines=lines, told=actual)
     await service.write(lambda tx: settle(tx, service))

@@ -265,15 +265,15 @@ def main(words: Sequence[str]) -> int:
     ask.add_argument(
         "--resume", action="store_true", help="go on after the rounds in the report, and add to its counts"
     )
-    supplied = ask.parse_args(words)
-    names = [name for name in supplied.only.split(",") if name]
+    options = ask.parse_args(words)
+    names = [name for name in options.only.split(",") if name]
     if unknown := sorted(set(names) - {part.name for part in PARTS}):
         print(f"There is no part {', '.join(unknown)}. There are: {', '.join(part.name for part in PARTS)}.")
         return 2
     chosen = [part for part in PARTS if not names or part.name in names]
-    supplied.report.mkdir(parents=True, exist_ok=True)
-    earlier = _reported(supplied.report) if supplied.resume else {}
-    log = supplied.report / "log.txt"
+    options.report.mkdir(parents=True, exist_ok=True)
+    earlier = _reported(options.report) if options.resume else {}
+    log = options.report / "log.txt"
     if not earlier:
         log.write_text("")
     began, whole = CLOCK.monotonic(), sum(part.share for part in chosen)
@@ -281,12 +281,12 @@ def main(words: Sequence[str]) -> int:
     for part in chosen:
         print(f"{part.name}: {part.what}", flush=True)
         outcome = earlier.pop(part.name, None) or Outcome(part.name, part.what)
-        seconds = supplied.minutes * 60 * part.share / whole
+        seconds = options.minutes * 60 * part.share / whole
         outcome.add(play(part, seconds, log=log, first_round=outcome.rounds))
         outcomes.append(outcome)
-        _report(supplied.report, [*outcomes, *earlier.values()], supplied.minutes, CLOCK.monotonic() - began)
+        _report(options.report, [*outcomes, *earlier.values()], options.minutes, CLOCK.monotonic() - began)
     print(text_of(outcomes, CLOCK.monotonic() - began), end="")
-    print(f"The reports and the log are in {supplied.report}.")
+    print(f"The reports and the log are in {options.report}.")
     return int(any(each_outcome.violations or not each_outcome.rounds for each_outcome in outcomes))
 
 

@@ -182,11 +182,11 @@ class Statements:
 
 def owned_tables() -> set[str]:
     """The tables whose primary key begins with the organization, from the migrations of both engines."""
-    collected = set()
+    table_names = set()
     for file in sorted((ROOT / "steward/database/migrations").glob("*.sql")):
         for table, body in re.findall(
             r"CREATE (?:UNLOGGED )?TABLE (\w+) \((.*?)\n\)", file.read_text(), re.S
         ):
             if re.search(r"PRIMARY KEY \(org_id\b", body) or re.match(r"\s*org_id [^,]*PRIMARY KEY", body):
-                collected.add(table)
-    return collected
+                table_names.add(table)
+    return table_names

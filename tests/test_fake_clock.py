@@ -55,12 +55,12 @@ async def test_a_cancelled_sleeper_is_forgotten(clock: FakeClock) -> None:
 
 def test_a_jump_of_the_wall_clock_leaves_the_monotonic_one(clock: FakeClock) -> None:
     """Wall-clock jumps with the monotonic clock left alone. See docs/guides/contributors.md#tests."""
-    supplied: Clock = clock
-    before = supplied.monotonic()
+    typed_clock: Clock = clock
+    before = typed_clock.monotonic()
     clock.jump(-600)
-    assert (supplied.now(), supplied.monotonic()) == (START - timedelta(minutes=10), before)
+    assert (typed_clock.now(), typed_clock.monotonic()) == (START - timedelta(minutes=10), before)
     clock.tick(1.5)
-    assert (supplied.now(), supplied.monotonic()) == (
+    assert (typed_clock.now(), typed_clock.monotonic()) == (
         START - timedelta(minutes=10, seconds=-1.5),
         before + 1.5,
     )

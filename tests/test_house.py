@@ -110,17 +110,15 @@ def test_every_module_of_n8n_nodes_defines_a_node_type() -> None:
 
 def test_names_say_what_things_are() -> None:
     """See docs/guides/contributors.md#conventions."""
-    collected = []
+    faults = []
     for path in python_files(*SERVICE):
-        collected += [
-            f"{name_of(path)}: {part}" for part in _parts(path) if _is_vague(part) or part in _NOWHERE
-        ]
+        faults += [f"{name_of(path)}: {part}" for part in _parts(path) if _is_vague(part) or part in _NOWHERE]
         for node in nodes_of(path):
             if isinstance(node, ast.ClassDef) and _is_vague_class(node.name, path):
-                collected.append(f"{name_of(path)}:{node.lineno} class {node.name}")
+                faults.append(f"{name_of(path)}:{node.lineno} class {node.name}")
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_vague(node.name):
-                collected.append(f"{name_of(path)}:{node.lineno} {node.name}")
-    assert collected == []
+                faults.append(f"{name_of(path)}:{node.lineno} {node.name}")
+    assert faults == []
 
 
 _NOWHERE = {"common", "core", "lib", "services"}
@@ -151,16 +149,14 @@ def test_no_text_names_a_registry_or_a_machine() -> None:
     hosts.append("deb." + "debian.org")
     paths = [f"/{top}/" for top in ("work", "root", "opt/" + "pypi", "opt/" + "wheels", "Users")]
     banned = re.compile("|".join(map(re.escape, hosts)) + r"|(?<![\w./-])(" + "|".join(paths) + ")")
-    collected = []
+    faults = []
     for path in kept_files():
         try:
             lines = path.read_text("utf-8").splitlines()
         except UnicodeDecodeError:
             continue
-        collected += [
-            f"{name_of(path)}:{number}" for number, line in enumerate(lines, 1) if banned.search(line)
-        ]
-    assert collected == []
+        faults += [f"{name_of(path)}:{number}" for number, line in enumerate(lines, 1) if banned.search(line)]
+    assert faults == []
 
 
 def test_no_rule_of_the_house_is_switched_off_in_a_line() -> None:
@@ -169,24 +165,24 @@ def test_no_rule_of_the_house_is_switched_off_in_a_line() -> None:
     See docs/guides/contributors.md#numbers.
     """
     switch = re.compile(r"#\s*noqa(?!:)|#\s*noqa:.*\b(TID|BLE|DTZ|ASYNC|S[0-9])|#\s*type: ignore(?!\[)")
-    collected = [
+    faults = [
         f"{name_of(path)}:{number}"
         for path in python_files(*OURS)
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if switch.search(line) and path.name != "test_house.py"
     ]
-    assert collected == []
+    assert faults == []
 
 
 def test_every_test_is_named_by_a_sentence() -> None:
     """See docs/guides/contributors.md#tests."""
-    collected = [
+    faults = [
         f"{name_of(path)}:{node.lineno} {node.name}"
         for path in python_files("tests")
         for node in functions(path)
         if node.name.startswith("test_") and len(words_of(node.name)) < 4
     ]
-    assert collected == []
+    assert faults == []
 
 
 def _required(name: str) -> set[str]:

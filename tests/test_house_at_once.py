@@ -47,11 +47,11 @@ def _meant(path: Path, inside: ast.AST, node: ast.expr) -> tuple[Path, Function]
         return None if module is None or module[1] is not None else _function(module[0], node.attr)
     if not isinstance(node, ast.Name):
         return None
-    for supplied in ast.walk(inside):
-        if isinstance(supplied, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == node.id for target in supplied.targets
+    for inner_node in ast.walk(inside):
+        if isinstance(inner_node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == node.id for target in inner_node.targets
         ):
-            return _meant(path, inside, supplied.value)
+            return _meant(path, inside, inner_node.value)
     other = _imported(path).get(node.id)
     if other is not None:
         return None if other[1] is None else _function(other[0], other[1])

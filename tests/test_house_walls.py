@@ -94,14 +94,14 @@ def test_strangers_share_no_code_with_the_service(folder: str) -> None:
     See docs/guides/contributors.md#layers.
     """
     own_value = folder.rstrip("/").replace("/", ".")
-    collected = [
+    faults = [
         f"{name_of(path)} imports {name}"
         for path in python_files("steward", "clients")
         if name_of(path).startswith(folder)
         for name in imports(path)
         if re.match(r"steward(\.|$)", name) and not name.startswith(own_value) and name != "steward"
     ]
-    assert collected == []
+    assert faults == []
 
 
 def _carriers() -> set[str]:
@@ -193,10 +193,10 @@ def test_every_statement_on_owned_rows_names_the_organization() -> None:
     See docs/design/storage.md#tenant-context-and-row-level-security.
     """
     owned = owned_tables()
-    collected = []
+    faults = []
     for name, function, path in _store_functions():
         for text in (text for texts in _own_calls(function, path) for text in texts):
             tables = _touched(text, owned)
             if tables and (text.count("org_id") < len(tables) or ":org" not in text):
-                collected.append(f"{name}: {' '.join(text.split())[:120]}")
-    assert collected == []
+                faults.append(f"{name}: {' '.join(text.split())[:120]}")
+    assert faults == []

@@ -350,14 +350,14 @@ def test_a_secret_may_come_from_a_file_but_not_from_both(tmp_path: Path, name: s
     """NAME_FILE; both at once stop the start. See docs/design/command-line.md#settings."""
     file = tmp_path / "secret"
     file.write_text(text + "\n")
-    supplied_values = {"STEWARD_ENV": "test", f"STEWARD_{name}_FILE": str(file)}
+    environ = {"STEWARD_ENV": "test", f"STEWARD_{name}_FILE": str(file)}
     direct = {"STEWARD_ENV": "test", f"STEWARD_{name}": text}
-    assert getattr(read(supplied_values), name.lower()) == getattr(read(direct), name.lower())
-    words = refused(supplied_values | direct)
+    assert getattr(read(environ), name.lower()) == getattr(read(direct), name.lower())
+    words = refused(environ | direct)
     assert f"STEWARD_{name} and STEWARD_{name}_FILE are both given" in words
     file.unlink()
     with pytest.raises(SettingsError, match=f"STEWARD_{name}_FILE must be the path of a readable"):
-        read(supplied_values)
+        read(environ)
 
 
 def test_no_secret_shows_in_the_settings_or_in_a_refusal() -> None:

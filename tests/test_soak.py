@@ -45,14 +45,14 @@ def test_violations_are_counted_and_named(
         monkeypatch.setattr(soak, "PARTS", (part(tmp_path, text),))
         assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == code
         actual = json.loads((tmp_path / "told" / "report.json").read_text())
-        [created] = actual["parts"]
-        assert (created["rounds"], created["tries"], created["tests"], created["violations"]) == (
+        [soak_part] = actual["parts"]
+        assert (soak_part["rounds"], soak_part["tries"], soak_part["tests"], soak_part["violations"]) == (
             1,
             7,
             1,
             code,
         )
-        assert len(created["failed"]) == code
+        assert len(soak_part["failed"]) == code
         assert f"{code} violations" in (tmp_path / "told" / "report.txt").read_text()
     assert "test_bad" in capsys.readouterr().out
     assert soak.main(["--only", "nothing", "--report", str(tmp_path)]) == 2
@@ -67,8 +67,8 @@ def test_a_resumed_soak_goes_on_with_the_next_round_and_adds_its_counts(
     report = tmp_path / "told"
     for _ in range(2):
         assert soak.main(["--minutes", "0", "--report", str(report), "--resume"]) == 0
-    [created] = json.loads((report / "report.json").read_text())["parts"]
-    assert (created["rounds"], created["tries"], created["tests"]) == (2, 14, 2)
+    [soak_part] = json.loads((report / "report.json").read_text())["parts"]
+    assert (soak_part["rounds"], soak_part["tries"], soak_part["tests"]) == (2, 14, 2)
     log = (report / "log.txt").read_text()
     assert [log.count(f"seed {number}") for number in range(3)] == [1, 1, 0]
     assert "made: 1 rounds, 7 tries, 0 wrong" in capsys.readouterr().out
@@ -79,22 +79,22 @@ def test_a_round_that_does_not_end_is_cut_and_told(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(soak, "PARTS", (part(tmp_path, SLOW),))
     monkeypatch.setattr(soak, "GRACE_S", 1.0)
     assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == 1
-    [created] = json.loads((tmp_path / "told" / "report.json").read_text())["parts"]
-    assert (created["rounds"], created["unfinished"]) == (0, 1)
+    [soak_part] = json.loads((tmp_path / "told" / "report.json").read_text())["parts"]
+    assert (soak_part["rounds"], soak_part["unfinished"]) == (0, 1)
 
 
 def test_what_went_wrong_hides_nothing_and_stops_no_other_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """issue: with a report; a round that ran nothing, or not to its end, is no good one"""
-    created = {
+    reports = {
         "stopped": BAD + STOPPED,
         "skipped": SKIPPED,
         "broken": "import nothing_of_the_kind\n",
         "good": GOOD,
     }
     parts = []
-    for name, text in created.items():
+    for name, text in reports.items():
         (tmp_path / name).mkdir()
         parts.append(replace(part(tmp_path / name, text), name=name))
     monkeypatch.setattr(soak, "PARTS", tuple(parts))

@@ -21,8 +21,8 @@ async def attempt(engine: Engine, clock: FakeClock, client: str, address: str) -
 
 async def test_of_many_at_once_exactly_as_many_as_allowed_pass(engine: Engine, clock: FakeClock) -> None:
     """Of many at once exactly as many as allowed pass."""
-    collected = await asyncio.gather(*(attempt(engine, clock, "c", f"a{number}") for number in range(8)))
-    assert sorted(collected, key=str) == [60] * 5 + [None] * 3
+    outcomes = await asyncio.gather(*(attempt(engine, clock, "c", f"a{number}") for number in range(8)))
+    assert sorted(outcomes, key=str) == [60] * 5 + [None] * 3
 
 
 async def test_a_refused_attempt_counts_under_no_key(engine: Engine, clock: FakeClock) -> None:
@@ -58,9 +58,9 @@ async def test_keys_are_kept_as_hashes(engine: Engine, clock: FakeClock) -> None
     async def look(tx: Tx) -> list[str]:
         return [row["key_hash"] for row in await tx.all("SELECT key_hash FROM login_attempts")]
 
-    collected = await engine.read(clock.now(), look)
-    assert len(collected) == 2
-    assert all(len(key) == 64 for key in collected)
+    attempts = await engine.read(clock.now(), look)
+    assert len(attempts) == 2
+    assert all(len(key) == 64 for key in attempts)
 
 
 @pytest.mark.parametrize("most", [1, 10])

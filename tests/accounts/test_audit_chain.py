@@ -142,10 +142,10 @@ async def exported(engine: Engine, clock: FakeClock, org: OrgId) -> list[str]:
     making = Export(org, "ndjson", 1, newest.seq)
 
     async def lines(tx: Tx) -> list[str]:
-        collected = []
+        export_lines = []
         while not making.is_done:
-            collected += await making.batch(tx)
-        return [*collected, await making.closing(tx)]
+            export_lines += await making.batch(tx)
+        return [*export_lines, await making.closing(tx)]
 
     return await engine.read(clock.now(), lines, org=org)
 
@@ -286,9 +286,9 @@ def test_every_action_is_asserted_by_a_test_that_reads_the_log() -> None:
     recorded, asserted = set(), set()
     for path in kept_files():
         name, text = name_of(path), path.read_text("utf-8") if path.suffix == ".py" else ""
-        collected = {action for action in ACTIONS if f'"{action}"' in text}
+        logged_actions = {action for action in ACTIONS if f'"{action}"' in text}
         if name.startswith("steward/") and name != "steward/model/audit.py":
-            recorded |= collected
+            recorded |= logged_actions
         elif name.startswith("tests/") and _READS_THE_LOG.search(text):
-            asserted |= collected
+            asserted |= logged_actions
     assert recorded == asserted == set(ACTIONS)

@@ -16,7 +16,7 @@ async def actions(service: Service, org: OrgId) -> list[tuple[str, str | None, s
         )
         return [(row["action"], row["actor"], row["object_id"]) for row in rows]
 
-    collected: list[tuple[str, str | None, str | None]] = await service.context.engine.read(
+    entries: list[tuple[str, str | None, str | None]] = await service.context.engine.read(
         service.clock.now(), act, org=org
     )
-    return collected
+    return entries

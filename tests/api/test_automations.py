@@ -65,14 +65,14 @@ class Desk:
 
     async def names(self, **query: Any) -> list[str]:
         """The names a list answers, all of its pages."""
-        collected: list[str] = []
+        all_names: list[str] = []
         cursor: dict[str, Any] = {}
         while True:
             heard = await self.member.get(PATH, **query, **cursor)
             assert heard.status == 200, heard.body
-            collected += [each_automation["name"] for each_automation in heard.data["automations"]]
+            all_names += [each_automation["name"] for each_automation in heard.data["automations"]]
             if heard.data["next_cursor"] is None:
-                return collected
+                return all_names
             cursor = {"cursor": heard.data["next_cursor"]}
 
 
@@ -486,9 +486,9 @@ async def test_the_web_app_shows_the_history(desk: Desk) -> None:
     heard = await web.get(f"/app/automations/{automation['id']}/history")
     assert heard.status == 200
     assert heard.data["next_cursor"] is None
-    paused, changed, created = heard.data["entries"]
+    paused, changed, create_entry = heard.data["entries"]
     assert changed["fields"] == [{"field": "name", "before": "Stock watch", "after": "Renamed"}]
-    assert (created["action"], created["via"], created["person"]["first_name"]) == (
+    assert (create_entry["action"], create_entry["via"], create_entry["person"]["first_name"]) == (
         "created",
         "api-token",
         "Mia",

@@ -116,17 +116,17 @@ async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None
     for number in range(3):
         await desk.create(name=f"Watch {number}", timezone="UTC")
     whole = await rows(desk)
-    collected: list[dict[str, Any]] = []
+    occurrences: list[dict[str, Any]] = []
     cursor: dict[str, Any] = {}
     while True:
         heard = await desk.member.get(PATH, limit=4, **cursor)
-        collected += heard.data["occurrences"]
+        occurrences += heard.data["occurrences"]
         if heard.data["next_cursor"] is None:
             break
         cursor = {"cursor": heard.data["next_cursor"]}
         desk.service.clock.tick(60)
-    assert collected == whole
-    assert len(collected) == 42
+    assert occurrences == whole
+    assert len(occurrences) == 42
 
 
 async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> None:

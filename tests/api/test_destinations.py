@@ -211,18 +211,18 @@ async def test_destinations_are_searched_and_paged_by_name(whole: Whole, token: 
     names = [*(f"Straße {number:03}" for number in range(7)), "x" * 200, "\U0001f375" * 150]
     offering(whole, names)
     sheet = whole.number("spreadsheet")
-    collected: list[str] = []
+    listed_names: list[str] = []
     cursor: dict[str, str] = {}
     while True:
         page = await token.get(PATH, integration_id=sheet, parent="p", limit=3, **cursor)
         assert page.status == 200
-        collected += [destination["name"] for destination in page.data["destinations"]]
+        listed_names += [destination["name"] for destination in page.data["destinations"]]
         if page.data["next_cursor"] is None:
             break
         assert len(page.data["next_cursor"]) <= 512
         cursor = {"cursor": page.data["next_cursor"]}
-    assert sorted(collected) == sorted(names)
-    assert collected[:7] == names[:7]
+    assert sorted(listed_names) == sorted(names)
+    assert listed_names[:7] == names[:7]
     some = await token.get(PATH, integration_id=sheet, q=" STRASSE 00")
     assert len(some.data["destinations"]) == 7
     other = await token.get(PATH, integration_id=sheet, parent="p", q="x", **cursor)

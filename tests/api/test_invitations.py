@@ -327,9 +327,7 @@ async def test_a_link_does_not_tell_it_before_somebody_proves_who_they_are(servi
     for number, email in enumerate(ADDRESSES):
         invited = await invite(owner, email)
         person = service.nobody(f"203.0.113.{number}")
-        heard = [
-            await person.post(ACCEPT, acceptance(invited, **supplied_values)) for supplied_values in REFUSED
-        ]
+        heard = [await person.post(ACCEPT, acceptance(invited, **fields)) for fields in REFUSED]
         assert [answer.status for answer in heard] == [422] * len(REFUSED)
         actual.append([_without(each_answer.body) for each_answer in heard])
     assert all(item == actual[0] for item in actual)

@@ -13,9 +13,9 @@ PATH = "/v1/automations"
 DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 
-async def planned(desk: Desk, created: dict[str, Any], index: int = 0) -> dict[str, Any]:
+async def planned(desk: Desk, automation: dict[str, Any], index: int = 0) -> dict[str, Any]:
     """A coming run as the calendar gives it."""
-    heard = await desk.member.get(f"{PATH}/occurrences", automation_id=created["id"])
+    heard = await desk.member.get(f"{PATH}/occurrences", automation_id=automation["id"])
     row: dict[str, Any] = heard.data["occurrences"][index]
     return row
 
@@ -31,10 +31,10 @@ def sent(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 async def edit(
-    desk: Desk, verb: str, created: dict[str, Any], body: object, caller: Caller | None = None
+    desk: Desk, verb: str, automation: dict[str, Any], body: object, caller: Caller | None = None
 ) -> Heard:
     """POST of move, skip or unskip."""
-    return await (caller or desk.member).post(f"{PATH}/{created['id']}/occurrences/{verb}", body)
+    return await (caller or desk.member).post(f"{PATH}/{automation['id']}/occurrences/{verb}", body)
 
 
 async def utc_daily(desk: Desk) -> dict[str, Any]:

@@ -39,8 +39,8 @@ async def automation(service: Service) -> str:
     }
     heard = await (await service.web("owner")).post("/v1/automations", body)
     assert heard.status == 201, heard.body
-    created: str = heard.data["automation"]["id"]
-    return created
+    automation_id: str = heard.data["automation"]["id"]
+    return automation_id
 
 
 async def test_preferences_begin_with_their_defaults(service: Service) -> None:

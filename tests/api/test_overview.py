@@ -147,10 +147,10 @@ async def test_numbers_are_those_of_the_runs_in_random_histories(desk: Desk) -> 
         for number in range(60):
             queued = service.clock.now() - DAY * chance.random() * 9
             status = chance.choice((*ENDS, "queued", "succeeded"))
-            created = ids[seed * 3 + number // 20]
+            automation_id = ids[seed * 3 + number // 20]
             counts = summary(chance.randrange(5), chance.randrange(2), int(chance.randrange(8) == 0))
             mode = chance.choice(("live", "live", "live", "test"))
-            run = await put(service, org, created, status, queued, counts, mode)
+            run = await put(service, org, automation_id, status, queued, counts, mode)
             if status == "queued" or '"unknown": 1' in counts:
                 waiting.append(run)
         for _ in range(4):
@@ -161,8 +161,8 @@ async def test_numbers_are_those_of_the_runs_in_random_histories(desk: Desk) -> 
                 waiting.remove(run)
             assert await shown(owner, "UTC") == await expected(service, org, "UTC")
             service.clock.tick(60 * chance.randrange(25))
-            await put(service, org, created, "failed", service.clock.now() - timedelta(minutes=1))
-        strip = (await owner.get(STRIPS, automation_ids=created)).data["strips"][0]
+            await put(service, org, automation_id, "failed", service.clock.now() - timedelta(minutes=1))
+        strip = (await owner.get(STRIPS, automation_ids=automation_id)).data["strips"][0]
         assert len(strip["runs"]) <= 30
         assert [run["at"] for run in strip["runs"]] == sorted(run["at"] for run in strip["runs"])
 

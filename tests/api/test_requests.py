@@ -278,8 +278,8 @@ async def test_a_wrong_parameter_is_named(caller: Caller) -> None:
 
 async def test_a_limit_above_the_most_is_lowered(caller: Caller) -> None:
     """A limit above the most is lowered."""
-    for supplied, meant in ((200, 200), (201, 200), (10**15, 200), (1, 1)):
-        assert (await caller.get(SMALL, limit=supplied)).data["echo"]["query"]["limit"] == meant
+    for limit, meant in ((200, 200), (201, 200), (10**15, 200), (1, 1)):
+        assert (await caller.get(SMALL, limit=limit)).data["echo"]["query"]["limit"] == meant
 
 
 async def test_a_cursor_goes_on_after_its_row_and_only_with_its_own_filters(

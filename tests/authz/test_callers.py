@@ -34,14 +34,14 @@ async def refusals(two: Two, caller: Caller, expected: Callable[[Operation], Exp
         content = b"{" if row.method in CHANGING else None
         headers = {"Content-Type": "application/json"}
         heard = await caller.call(row.method, at(row, two.ours), content=content, headers=headers)
-        collected = (heard.status, heard.code)
+        response = (heard.status, heard.code)
         expected_value = expected(row)
         if (
-            collected != expected_value
+            response != expected_value
             if expected_value
             else (heard.status in (401, 403, 429) or heard.status >= 500)
         ):
-            wrong.append(f"{row.method} {row.path}: {collected}, not {expected_value}")
+            wrong.append(f"{row.method} {row.path}: {response}, not {expected_value}")
     return wrong
 
 
@@ -60,9 +60,9 @@ async def issued(two: Two) -> tuple[Issued, Caller]:
     """A new credential of ours and a token of it."""
     service = two.service
     ring, org = service.context.keys, service.members["owner"].org
-    created: Issued = await service.write(lambda tx: credentials.issue(tx, ring, org, "one more"))
-    service.own.issued = created
-    return created, await service.token("owner")
+    issued_credential: Issued = await service.write(lambda tx: credentials.issue(tx, ring, org, "one more"))
+    service.own.issued = issued_credential
+    return issued_credential, await service.token("owner")
 
 
 async def garbage(two: Two) -> Caller:
@@ -81,25 +81,25 @@ async def expired(two: Two) -> Caller:
 
 async def rotated(two: Two) -> Caller:
     """A token of a credential that has another secret since."""
-    created, caller = await issued(two)
-    ring, client = two.service.context.keys, created.credential.client_id
+    credential, caller = await issued(two)
+    ring, client = two.service.context.keys, credential.credential.client_id
     await two.service.write(lambda tx: credentials.rotate(tx, ring, client))
     return caller
 
 
 async def disabled(two: Two) -> Caller:
     """A token of a credential that was switched off."""
-    created, caller = await issued(two)
-    await two.service.write(lambda tx: credentials.set_enabled(tx, created.credential.client_id, False))
+    credential, caller = await issued(two)
+    await two.service.write(lambda tx: credentials.set_enabled(tx, credential.credential.client_id, False))
     return caller
 
 
 async def disabled_and_enabled(two: Two) -> Caller:
     """A token from before its credential was switched off and on again."""
-    created, caller = await issued(two)
+    credential, caller = await issued(two)
     for enabled in (False, True):
         await two.service.write(
-            lambda tx, to=enabled: credentials.set_enabled(tx, created.credential.client_id, to)
+            lambda tx, to=enabled: credentials.set_enabled(tx, credential.credential.client_id, to)
         )
     return caller
 

@@ -94,8 +94,8 @@ def test_every_field_that_takes_an_id_is_named(row: Operation) -> None:
 
     if row.query is not None:
         assert ids(_fields(row.query)) == set(spelled(row).filters)
-    collected = {one.rpartition(".")[0] or one for one in ids(_fields(row.body))}
-    assert collected <= set(spelled(row).bodies), collected
+    field_names = {one.rpartition(".")[0] or one for one in ids(_fields(row.body))}
+    assert field_names <= set(spelled(row).bodies), field_names
 
 
 async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: Two) -> None:

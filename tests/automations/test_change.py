@@ -195,16 +195,16 @@ async def test_other_fields_leave_coming_rows_alone(world: World) -> None:
     assert await world.rows(automation) == [row]
 
 
-def moved(created: Automation, *, day: int, to: str) -> StoredSlot:
+def moved(automation: Automation, *, day: int, to: str) -> StoredSlot:
     """The slot of that day in May, moved."""
-    slot_at = datetime(2026, 5, day, 8, created.spread_minutes, tzinfo=UTC)
+    slot_at = datetime(2026, 5, day, 8, automation.spread_minutes, tzinfo=UTC)
     run_at = datetime.fromisoformat(f"{to}+00:00")
     return StoredSlot(slot_at, run_at, f"2026-05-{day:02}T08:00", moved_from=slot_at, version=1)
 
 
-def skipped(created: Automation, *, day: int) -> StoredSlot:
+def skipped(automation: Automation, *, day: int) -> StoredSlot:
     """The slot of that day in May, skipped by a person."""
-    slot_at = datetime(2026, 5, day, 8, created.spread_minutes, tzinfo=UTC)
+    slot_at = datetime(2026, 5, day, 8, automation.spread_minutes, tzinfo=UTC)
     key = f"2026-05-{day:02}T08:00"
     return StoredSlot(slot_at, slot_at, key, SKIPPED, SkipReason.BY_MERCHANT, version=3)
 

@@ -321,10 +321,10 @@ class TestIdempotencyKey:
         """See docs/design/api/automations.md#requests and docs/design/security.md#roles."""
         await self.again(world)
         ask = world.ask(idempotency_key="key-1", integration_id=world.foreign_store, name="Theirs")
-        created = await world.write(
+        second = await world.write(
             partial(setup.create, actor=world.stranger, command=ask, rules=world.rules), world.stranger.org
         )
-        assert not created.replayed
+        assert not second.replayed
 
     async def test_simultaneous_requests_make_one(self, world: World) -> None:
         """exactly one is new"""

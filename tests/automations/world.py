@@ -153,10 +153,10 @@ class World:
 
     async def create(self, **fields: Any) -> Automation:
         """A new automation of the owner's organisation."""
-        created = await self.write(
+        result = await self.write(
             partial(setup.create, actor=self.owner, command=self.ask(**fields), rules=self.rules)
         )
-        return created.automation
+        return result.automation
 
     async def update(self, automation: Automation, **fields: Any) -> Automation:
         """The automation changed under the version given."""

@@ -72,11 +72,11 @@ async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Pa
     """What was written since the copy is looked up before anything is sent."""
     prices = await approved(shop)
     copy = tmp_path / "copy.db"
-    created = await told(shop, "backup", "--to", str(copy))
-    assert created["bytes"] == copy.stat().st_size
+    report = await told(shop, "backup", "--to", str(copy))
+    assert report["bytes"] == copy.stat().st_size
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "copy.db.sha256").read_text() == f"{created['sha256']}  copy.db\n"
-    assert created["schema_version"] == max(migration.version for migration in migrations("sqlite"))
+    assert (tmp_path / "copy.db.sha256").read_text() == f"{report['sha256']}  copy.db\n"
+    assert report["schema_version"] == max(migration.version for migration in migrations("sqlite"))
     await shop.drain()
     assert (await shop.run(prices)).status is RunStatus.SUCCEEDED
     written = len(shop.writes())
@@ -84,7 +84,7 @@ async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Pa
     await shop.service.close()
 
     again = await told(shop, "restore", "--from", str(copy), "--force")
-    assert (again["taken_at"], again["runs_to_check"]) == (created["taken_at"], 1)
+    assert (again["taken_at"], again["runs_to_check"]) == (report["taken_at"], 1)
     assert again["data_dir"] == shop.environ["STEWARD_DATA_DIR"]
     await shop.restart()
     assert (await shop.run(prices)).status is RunStatus.RUNNING

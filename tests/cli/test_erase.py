@@ -293,7 +293,7 @@ async def test_every_table_of_an_organisation_is_erased_or_kept_on_purpose(datab
         names = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         columns = {name: {row[1] for row in file.execute(f"PRAGMA table_info({name})")} for name in names}
         file.close()
-        owned = {name for name, collected in columns.items() if "org_id" in collected}
+        owned = {name for name, table_columns in columns.items() if "org_id" in table_columns}
     else:
         connection = await asyncpg.connect(database_url)
         rows = await connection.fetch(

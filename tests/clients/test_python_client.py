@@ -67,10 +67,10 @@ def arguments(whole: Whole) -> dict[str, Any]:
 
 def set_environment(monkeypatch: pytest.MonkeyPatch, whole: Whole, port: int) -> None:
     """Sets what `from_env` reads."""
-    supplied_values = arguments(whole)
+    settings = arguments(whole)
     monkeypatch.setenv("STEWARD_CLIENT_URL", f"http://127.0.0.1:{port}/")
     for name in ("username", "email", "organization", "client_id", "client_secret"):
-        monkeypatch.setenv(f"STEWARD_CLIENT_{name.removeprefix('client_').upper()}", supplied_values[name])
+        monkeypatch.setenv(f"STEWARD_CLIENT_{name.removeprefix('client_').upper()}", settings[name])
 
 
 def client_of(
@@ -84,15 +84,13 @@ def client_of(
         clock.tick(seconds)
         await whole.shop.drain()
 
-    supplied_values = {
-        name: value for name, value in {**arguments(whole), **changes}.items() if value is not ...
-    }
+    settings = {name: value for name, value in {**arguments(whole), **changes}.items() if value is not ...}
     return AsyncSteward(
         BASE_URL,
         http=httpx.AsyncClient(transport=async_base_transport),
         clock=clock.monotonic,
         sleep=sleep,
-        **supplied_values,
+        **settings,
     )
 
 
@@ -122,22 +120,22 @@ async def _calling(whole: Whole) -> AsyncIterator[Caller]:
     await steward._transport.http.aclose()
 
 
-async def edit_coming_run(steward: AsyncSteward, created: Any) -> None:
+async def edit_coming_run(steward: AsyncSteward, automation: Any) -> None:
     """Moves the next run of an automation, skips it, and takes that back."""
-    [first, *_] = [entry async for entry in steward.occurrences.list(automation_id=created.id)]
+    [first, *_] = [entry async for entry in steward.occurrences.list(automation_id=automation.id)]
     moved = await steward.automations.move_occurrence(
-        created,
+        automation,
         slot_at=first.slot_at,
         run_at=first.run_at + timedelta(hours=1),
         scope="this",
         occurrence_version=first.version,
-        automation_version=created.version,
+        automation_version=automation.version,
     )
     assert moved.occurrence.moved_from == first.run_at
     for verb in ("skip", "unskip"):
         edit = getattr(steward.automations, f"{verb}_occurrence")
         edited = await edit(
-            created,
+            automation,
             slot_at=first.slot_at,
             occurrence_version=moved.occurrence.version,
             automation_version=moved.automation.version,
@@ -379,7 +377,7 @@ async def test_a_program_without_asyncio_has_the_same(
 ) -> None:
     """Over a socket, by the environment: log in, page, run, wait; one login for callers in threads."""
     whole = embedded.whole
-    supplied_values = arguments(whole)
+    settings = arguments(whole)
     automation = await embedded.automation()
     loop = asyncio.get_running_loop()
 
@@ -390,8 +388,8 @@ async def test_a_program_without_asyncio_has_the_same(
     def work(port: int) -> None:
         set_environment(monkeypatch, whole, port)
         with Steward.from_env(sleep=sleep, clock=whole.service.clock.monotonic) as steward:
-            assert supplied_values["client_secret"] not in repr(steward)
-            assert f"organization={supplied_values['organization']!r}" in repr(steward)
+            assert settings["client_secret"] not in repr(steward)
+            assert f"organization={settings['organization']!r}" in repr(steward)
             assert [entry.id for entry in steward.automations.list(limit=1)] == [automation.id]
             done = steward.wait_for(steward.automations.run(automation, mode="test"))
             assert done.status == "succeeded"

@@ -27,7 +27,7 @@ needs_build = pytest.mark.skipif(
 async def seen_by_node(whole: Whole, port: int) -> Any:
     """What the program saw; whenever it sleeps, time goes on and the worker works."""
     body = whole.service.login_body("member")
-    supplied_values = {
+    settings = {
         "url": f"http://127.0.0.1:{port}",
         "lost": 5,
         "runs": RUNS,
@@ -39,7 +39,7 @@ async def seen_by_node(whole: Whole, port: int) -> Any:
     }
     pipes = {name: asyncio.subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
     node = await asyncio.create_subprocess_exec(
-        "node", FOLDER / "test/live.mjs", json.dumps(supplied_values), **pipes
+        "node", FOLDER / "test/live.mjs", json.dumps(settings), **pipes
     )
     assert node.stdin is not None
     assert node.stdout is not None

@@ -68,7 +68,7 @@ async def _edit(
     world: World,
     closer: Closer,
     diary: Diary,
-    created: Automation,
+    automation: Automation,
     active: list[StoredPeriod],
 ) -> None:
     match draw.randrange(6):
@@ -76,29 +76,29 @@ async def _edit(
             kind, fields = _when(draw, world.now)
             scope = WHOLE
             if draw.randrange(2):
-                scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=created.id)
+                scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=automation.id)
             stops = draw.choice([Stops.RUNS, Stops.RUNS, Stops.CHANGES])
             active.append(await closer.make(kind, fields, f"P{len(active)}", stops, scope))
         case 2 if active:
             await closer.end(active.pop(draw.randrange(len(active))))
         case 3:
-            rows = await diary.rows(created, states=[SKIPPED], since=world.now, limit=20)
+            rows = await diary.rows(automation, states=[SKIPPED], since=world.now, limit=20)
             closed = [
                 row for row in rows if row.closed_name and not row.is_projected and row.run_at > world.now
             ]
             if closed:
                 row = draw.choice(closed)
-                await diary.unskip(created, row.slot_at, version=row.version, actor=closer.actor)
+                await diary.unskip(automation, row.slot_at, version=row.version, actor=closer.actor)
         case 4 | 5:
-            await _move(draw, world, diary, created, active)
+            await _move(draw, world, diary, automation, active)
 
 
 async def _move(
-    draw: random.Random, world: World, diary: Diary, created: Automation, active: list[StoredPeriod]
+    draw: random.Random, world: World, diary: Diary, automation: Automation, active: list[StoredPeriod]
 ) -> None:
     """Moves a coming run, one that was let through if there is one, by what a walk of every minute allows."""
-    stored = {row.slot_at: row for row in await world.rows(created)}
-    coming = [row for row in await diary.rows(created, states=[PENDING], since=world.now, limit=20)]
+    stored = {row.slot_at: row for row in await world.rows(automation)}
+    coming = [row for row in await diary.rows(automation, states=[PENDING], since=world.now, limit=20)]
     coming = [row for row in coming if not row.is_projected and row.run_at > world.now + _MINUTE]
     let_through = [row for row in coming if row.slot_at in stored and stored[row.slot_at].exempt]
     if not coming:
@@ -113,7 +113,7 @@ async def _move(
         and not (row in let_through and _is_closed(period, row.run_at, run_at))
     ]
     try:
-        moved = await diary.move(created, row.slot_at, run_at, version=row.version)
+        moved = await diary.move(automation, row.slot_at, run_at, version=row.version)
     except ValidationFailed as refused:
         words = str(refused.errors)
         assert bool(obstacles) is ("in the closed period" in words), (words, row, run_at)
@@ -142,11 +142,11 @@ def _when(draw: random.Random, now: datetime) -> tuple[ClosedKind, JsonObject]:
     }
 
 
-async def _assert_agree(world: World, diary: Diary, created: Automation, case: str) -> None:
+async def _assert_agree(world: World, diary: Diary, initial: Automation, case: str) -> None:
     """The calendar's first open run is the next run; the preview names the same slots."""
-    rows = await diary.rows(created, since=world.now, until=world.now + timedelta(days=20), limit=500)
+    rows = await diary.rows(initial, since=world.now, until=world.now + timedelta(days=20), limit=500)
     pending = [row for row in rows if row.state is PENDING and row.run_at > world.now]
-    automation = await world.read(created)
+    automation = await world.read(initial)
     if pending:
         assert automation.next_run_at == pending[0].run_at, case
 
@@ -154,26 +154,28 @@ async def _assert_agree(world: World, diary: Diary, created: Automation, case: s
         return await acting.read(tx, world.org, since=tx.now)
 
     closed = (await world.write(periods)).on_runs(automation)
-    closed_preview = preview_open(created.schedule, place("UTC"), closed, after=world.now)
+    closed_preview = preview_open(initial.schedule, place("UTC"), closed, after=world.now)
     unedited = [row.slot_at for row in pending if row.version == 0]
     displayed = [run.slot_at for run in closed_preview.next if run.slot_at in {row.slot_at for row in rows}]
     assert unedited[: len(displayed)][:1] == displayed[:1] or any(row.version for row in pending), case
 
 
-async def _pass(draw: random.Random, world: World, diary: Diary, created: Automation, case: str) -> None:
+async def _pass(draw: random.Random, world: World, diary: Diary, automation: Automation, case: str) -> None:
     """Time passes slot by slot; each is decided as the calendar showed it just before."""
     until = world.now + timedelta(hours=draw.randrange(1, 14))
-    displayed = {
+    shown_rows = {
         row.slot_at: (row.run_at, row.state, row.closed_name)
-        for row in await diary.rows(created, since=world.now, until=until + timedelta(seconds=1), limit=500)
+        for row in await diary.rows(
+            automation, since=world.now, until=until + timedelta(seconds=1), limit=500
+        )
         if row.run_at > world.now
     }
-    for run_at in sorted(run_at for run_at, _, _ in displayed.values()):
+    for run_at in sorted(run_at for run_at, _, _ in shown_rows.values()):
         await world.clock.advance_to(run_at)
         await world.dispatch()
     await world.clock.advance_to(until)
-    stored = {row.slot_at: row for row in await world.rows(created)}
-    for slot_at, (_, state, name) in displayed.items():
+    stored = {row.slot_at: row for row in await world.rows(automation)}
+    for slot_at, (_, state, name) in shown_rows.items():
         row = stored[slot_at]
         assert row.state is not PENDING, case
         assert row.closed_name == name, case

@@ -74,7 +74,7 @@ async def _play(shop: Shop, killer: Killer, *, approves_first: bool) -> list[str
 
 async def test_kills_anywhere_send_nothing_while_changes_are_stopped(shop: Shop) -> None:
     """Wherever the process dies before, while and after a freeze holds its run: written once, afterwards."""
-    draw, collected = random.Random(SEED), {}
+    draw, faults = random.Random(SEED), {}
     visits: dict[bool, int] = {}
     for kill in range(KILLS + 2):
         approves_first = kill % 2 == 0
@@ -84,5 +84,5 @@ async def test_kills_anywhere_send_nothing_while_changes_are_stopped(shop: Shop)
         visits.setdefault(approves_first, len(killer.visited))
         assert len(killer.kills) == (number is not None)
         if wrong:
-            collected[(number, *killer.kills)] = wrong
-    assert collected == {}
+            faults[(number, *killer.kills)] = wrong
+    assert faults == {}

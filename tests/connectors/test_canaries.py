@@ -57,16 +57,16 @@ FAULTS: list[dict[str, Any]] = [
 
 def canaries(connection: Connection) -> set[str]:
     """The secrets of a connection in every form they might be told in."""
-    collected: set[str] = set()
+    secret_forms: set[str] = set()
     for secret in connection.secrets.sealed.values():
         value = secret.reveal()
         lines = [line for line in value.split("\n") if len(line) >= 8 and "-----" not in line] or [value]
         for text in (value, *lines[:3]):
-            collected |= {text, quote(text, safe=""), base64.b64encode(text.encode()).decode()}
+            secret_forms |= {text, quote(text, safe=""), base64.b64encode(text.encode()).decode()}
     keys = [secret.reveal() for secret in connection.secrets.sealed.values()]
     if connection.connector.facts.id == "woocommerce":
-        collected.add(base64.b64encode(":".join(keys).encode()).decode())
-    return {text for text in collected if len(text) >= 8}
+        secret_forms.add(base64.b64encode(":".join(keys).encode()).decode())
+    return {text for text in secret_forms if len(text) >= 8}
 
 
 async def told(connection: Connection, world: Outside) -> list[str]:
@@ -130,8 +130,8 @@ async def test_no_error_tells_a_secret(world: Outside, kind: str, fault: dict[st
 
 async def _through(world: Outside, working: Any) -> list[str]:
     """Lets the repeats of reads pass."""
-    collected: list[str] = await _within(world.clock, working)
-    return collected
+    outcomes: list[str] = await _within(world.clock, working)
+    return outcomes
 
 
 async def _within(clock: FakeClock, working: Any) -> Any:

@@ -49,16 +49,16 @@ async def furnished(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
 
 async def canaries(shop: Shop) -> set[str]:
     """Every secret of every account, and the ways each may be written."""
-    collected: set[str] = set()
+    secret_forms: set[str] = set()
     for kind in ACCOUNTS:
         look = partial(open_secrets, vault=shop.service.context.vault, connection=shop.connections[kind])
         for secret in (await shop.read(look)).sealed.values():
             value = secret.reveal()
             lines = [line for line in value.split("\n") if len(line) >= 8 and "-----" not in line]
             for text in (value, *lines[:2]):
-                collected |= {form for form in forms(text) if len(form) >= 8}
-    assert len(collected) > 2 * len(ACCOUNTS)
-    return collected
+                secret_forms |= {form for form in forms(text) if len(form) >= 8}
+    assert len(secret_forms) > 2 * len(ACCOUNTS)
+    return secret_forms
 
 
 def failing(both: Both, stored: set[str]) -> None:

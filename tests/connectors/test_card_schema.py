@@ -38,9 +38,9 @@ def schema() -> Draft6Validator:
 
 def card(ask: PostCard) -> dict[str, Any]:
     """The one card of the message, which holds nothing beside it."""
-    created: dict[str, Any] = json.loads(json.dumps(message(ask)))
-    [attachment] = created.pop("attachments")
-    assert created == HEAD
+    card_message: dict[str, Any] = json.loads(json.dumps(message(ask)))
+    [attachment] = card_message.pop("attachments")
+    assert card_message == HEAD
     assert (attachment["contentType"], attachment.get("contentUrl")) == (ADAPTIVE, None)
     results: dict[str, Any] = attachment["content"]
     return results

@@ -46,18 +46,18 @@ def test_signatures_are_those_of_the_published_examples(path: str, mark: str) ->
 
 def test_a_read_of_an_object_is_signed_as_the_documentation_shows() -> None:
     """The S3 examples: GET object with a range, and GET with a query"""
-    supplied_values: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "region": "us-east-1",
         "now": datetime(2013, 5, 24, tzinfo=UTC),
         "method": "GET",
     }
     keys = ("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
     base = "https://examplebucket.s3.amazonaws.com"
-    headers = signed_headers(*keys, url=f"{base}/test.txt", headers={"range": "bytes=0-9"}, **supplied_values)
+    headers = signed_headers(*keys, url=f"{base}/test.txt", headers={"range": "bytes=0-9"}, **settings)
     assert headers["authorization"].endswith(
         "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
     )
-    headers = signed_headers(*keys, url=f"{base}/?max-keys=2&prefix=J", headers={}, **supplied_values)
+    headers = signed_headers(*keys, url=f"{base}/?max-keys=2&prefix=J", headers={}, **settings)
     assert headers["authorization"].endswith(
         "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"
     )
@@ -127,8 +127,8 @@ async def test_a_check_tells_keys_regions_and_buckets_apart(bucket: Connection, 
         ({"region": "eu-west-9"}, WrongAddress, "region"),
         ({"bucket": "another"}, WrongAddress, "bucket"),
     ]
-    for supplied_values, kind, field in cases:
-        health = await world.connection("cloud_s3", supplied_values).check()
+    for settings, kind, field in cases:
+        health = await world.connection("cloud_s3", settings).check()
         assert isinstance(health.error, kind)
         assert health.error_field == field
     region = world.world.described()["cloud_s3"]["region"]
@@ -189,7 +189,7 @@ def test_settings_say_which_field_is_wrong(world: Outside) -> None:
 )
 def test_both_styles_of_address_are_called(world: Outside, endpoint: str, bucket: str, url: str) -> None:
     """Path-style and virtual-host style. See docs/design/connectors.md#s3."""
-    supplied_values = {"endpoint_url": endpoint, "bucket": bucket, "region": "eu-central-1"}
-    connection = world.connection("cloud_s3", supplied_values)
+    settings = {"endpoint_url": endpoint, "bucket": bucket, "region": "eu-central-1"}
+    connection = world.connection("cloud_s3", settings)
     assert connection.connector.endpoint(connection.secrets).base_url == url
     assert isinstance(connection.secrets.sealed["secret_access_key"], Secret)

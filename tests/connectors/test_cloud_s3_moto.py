@@ -54,7 +54,7 @@ class Storage:
         """The connector with that person's key, over real sockets."""
         host = self.url.removeprefix("http://")
         connector = CloudS3Connector(private_hosts=frozenset([host]), read_s=20.0)
-        supplied_values = {
+        form = {
             "endpoint_url": self.url,
             "region": REGION,
             "bucket": BUCKET,
@@ -63,7 +63,7 @@ class Storage:
             "secret_access_key": self.secret,
             **changed,
         }
-        settings = connector.settings(dict(supplied_values))
+        settings = connector.settings(dict(form))
         clock, register = SystemClock(), Register()
         wire = HttpTransport(clock, register, Log(lambda line: None, clock, register), private_hosts=[host])
         return connector, ConnectionSecrets(IntegrationId(7), settings.plain, settings.sealed), Outbound(wire)
@@ -122,8 +122,8 @@ async def storage() -> AsyncIterator[Storage]:
         await server.wait()
 
 
-async def _furnish(created: Storage) -> None:
-    async with httpx.AsyncClient(base_url=created.url, timeout=30) as client:
+async def _furnish(storage: Storage) -> None:
+    async with httpx.AsyncClient(base_url=storage.url, timeout=30) as client:
         await eventually(lambda: _answers(client))
         made_in = f"<LocationConstraint>{REGION}</LocationConstraint>"
         location = f"<CreateBucketConfiguration>{made_in}</CreateBucketConfiguration>"
@@ -142,10 +142,10 @@ async def _furnish(created: Storage) -> None:
             assert answer.status_code == 200, answer.text
         request_body = {"Action": "CreateAccessKey", "UserName": "steward", "Version": "2010-05-08"}
         text = (await client.post("/", data=request_body, headers=iam)).text
-        created.key_id, created.secret = (
+        storage.key_id, storage.secret = (
             text.partition(f"<{name}>")[2].partition("<")[0] for name in ("AccessKeyId", "SecretAccessKey")
         )
-    await created.put({name: name.encode() for name in (*NAMES, "other/secret.csv")})
+    await storage.put({name: name.encode() for name in (*NAMES, "other/secret.csv")})
 
 
 async def _answers(client: httpx.AsyncClient) -> bool:
@@ -184,9 +184,9 @@ async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
         ({"secret_access_key": "x" * 40}, Unauthorized),
         ({"bucket": "another"}, MissingRight),
     ]
-    for supplied_values, kind in cases:
-        health = await storage.check(**supplied_values)
-        assert isinstance(health.error, kind), (supplied_values, health)
+    for settings, kind in cases:
+        health = await storage.check(**settings)
+        assert isinstance(health.error, kind), (settings, health)
     with pytest.raises(MissingRight):
         await storage.all(FILE, FileQuery("secret.csv"), prefix="other/")
 

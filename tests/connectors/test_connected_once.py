@@ -32,11 +32,11 @@ def _woocommerce(world: Given) -> tuple[Given, Given]:
 
 
 def _spreadsheet(world: Given) -> tuple[Given, Given]:
-    supplied_values = {
+    settings = {
         "service_account": world["spreadsheet"]["service_account"],
         "spreadsheet_id": "sheet-prices",
     }
-    return supplied_values, dict(supplied_values)
+    return settings, dict(settings)
 
 
 def _teams(world: Given) -> tuple[Given, Given]:
@@ -46,8 +46,8 @@ def _teams(world: Given) -> tuple[Given, Given]:
 
 def _cloud_s3(world: Given) -> tuple[Given, Given]:
     names = ("endpoint_url", "region", "bucket", "access_key_id", "secret_access_key")
-    supplied_values = {name: world["cloud_s3"][name] for name in names}
-    return supplied_values, {**supplied_values, "endpoint_url": f"{supplied_values['endpoint_url']}/"}
+    settings = {name: world["cloud_s3"][name] for name in names}
+    return settings, {**settings, "endpoint_url": f"{settings['endpoint_url']}/"}
 
 
 KINDS: dict[str, Callable[[Given], tuple[Given, Given]]] = {
@@ -61,9 +61,9 @@ KINDS: dict[str, Callable[[Given], tuple[Given, Given]]] = {
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_same_account_is_connected_once(bare: Shop, kind: str) -> None:
     """Refused in the organisation, also in another spelling or when disconnected; not in another one."""
-    supplied_values, again = KINDS[kind](bare.world.described())
-    connection = await bare.connect(kind, supplied_values)
-    for settings in (supplied_values, again):
+    first_settings, again = KINDS[kind](bare.world.described())
+    connection = await bare.connect(kind, first_settings)
+    for settings in (first_settings, again):
         with pytest.raises(ValidationFailed) as refused:
             await bare.connect(kind, settings)
         assert refused.value.errors is not None
@@ -72,11 +72,11 @@ async def test_the_same_account_is_connected_once(bare: Shop, kind: str) -> None
     other = await bare.write(partial(organizations.create, command=CreateOrganization("Other Shop")))
     actor = bare.owner
     bare.owner = replace(actor, org=other.id)
-    await bare.connect(kind, supplied_values)
+    await bare.connect(kind, first_settings)
     bare.owner = actor
     await bare.write(partial(connect.disconnect, actor=actor, integration=connection.integration_id))
     with pytest.raises(ValidationFailed) as refused:
-        await bare.connect(kind, supplied_values)
+        await bare.connect(kind, first_settings)
     assert refused.value.errors is not None
     [[words]] = refused.value.errors.values()
     assert words == f"This was The {kind} (number {connection.integration_id}). Reconnect that one."

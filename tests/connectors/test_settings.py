@@ -18,10 +18,10 @@ GOOD = {"url": "https://shop.example", "consumer_key": "ck_1", "consumer_secret"
 HOOK = "https://prod-1.westeurope.logic.azure.com/workflows/abc/triggers/manual?sig=abcdefgh"
 
 
-def errors_of(world: Outside, kind: str, supplied_values: dict[str, Any]) -> set[str]:
+def errors_of(world: Outside, kind: str, settings: dict[str, Any]) -> set[str]:
     """The fields that are refused."""
     with pytest.raises(BadSettings) as refused:
-        world.connectors[kind].settings(supplied_values)
+        world.connectors[kind].settings(settings)
     return set(refused.value.errors)
 
 
@@ -73,13 +73,13 @@ def test_an_address_that_may_not_be_called_is_refused_on_its_field(world: Outsid
 @pytest.mark.parametrize("host", ["127.0.0.1", "127。0。0。1", "[::1]", "0x7f.1", "8.8.8.8", "ⓞ⒈"])
 def test_the_words_at_a_field_are_sentences(world: Outside, host: str) -> None:
     """What is said of an address that may not be called begins with a capital letter, each sentence of it."""
-    for kind, field, supplied_values in (
+    for kind, field, settings in (
         ("woocommerce", "url", GOOD),
         ("cloud_s3", "endpoint_url", {}),
         ("teams", "webhook_url", {}),
     ):
         with pytest.raises(BadSettings) as refused:
-            world.connectors[kind].settings({**supplied_values, field: f"https://{host}/a"})
+            world.connectors[kind].settings({**settings, field: f"https://{host}/a"})
         for words in refused.value.errors[field]:
             assert all(sentence[0].isupper() for sentence in words.split(". ")), words
 
@@ -97,19 +97,15 @@ def test_missing_wrong_and_unknown_fields_are_named(world: Outside) -> None:
 def test_a_service_account_is_its_key_file_and_the_key_stays_secret(world: Outside) -> None:
     """See docs/design/api/connections.md#connecting and docs/design/connectors.md#google-sheets."""
     account = world.world.described()["spreadsheet"]["service_account"]
-    supplied_values = {"service_account": account, "spreadsheet_id": "sheet-prices"}
-    settings = world.connectors["spreadsheet"].settings(supplied_values)
+    form = {"service_account": account, "spreadsheet_id": "sheet-prices"}
+    settings = world.connectors["spreadsheet"].settings(form)
     assert settings.plain["client_email"] == account["client_email"]
     assert settings.subject == "sheet-prices"
     assert account["private_key"] not in repr(settings)
     for wrong in ({}, {**account, "private_key": "x"}, {**account, "client_email": "x"}, "text", None):
-        assert errors_of(world, "spreadsheet", {**supplied_values, "service_account": wrong}) == {
-            "service_account"
-        }
+        assert errors_of(world, "spreadsheet", {**form, "service_account": wrong}) == {"service_account"}
     for sheet in ("", "a/b", "x" * 129, "../x", 5):
-        assert errors_of(world, "spreadsheet", {**supplied_values, "spreadsheet_id": sheet}) == {
-            "spreadsheet_id"
-        }
+        assert errors_of(world, "spreadsheet", {**form, "spreadsheet_id": sheet}) == {"spreadsheet_id"}
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,8 @@ async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Co
 
     See docs/design/connectors.md#operations and docs/design/connectors.md#google-sheets.
     """
-    supplied_values = (("=1+1", Decimal("8.40")), ("X-2", Decimal(3)), ("GIF-015-L", None))
-    ask = AppendRows("Prices", supplied_values, key_column=0, present=frozenset({"GIF-015-L"}))
+    new_cells = (("=1+1", Decimal("8.40")), ("X-2", Decimal(3)), ("GIF-015-L", None))
+    ask = AppendRows("Prices", new_cells, key_column=0, present=frozenset({"GIF-015-L"}))
     [proposal] = sheet.plan("sheet.append_rows", ask).proposals
     [part] = proposal.parts
     assert APPEND.recovery_of(part) is Recovery.MARKED

@@ -64,8 +64,8 @@ async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
     before = everything(served)
     whole = tool.changes
 
-    async def interrupted(*supplied: Any) -> None:
-        await whole(*supplied)
+    async def interrupted(*_: Any) -> None:
+        await whole(*_)
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.Event().wait()
 

@@ -38,14 +38,14 @@ ADDRESS = "https://steward.example/v1/store-events/kkkkkkkkkkkkkkkkkkkkkkkkkkkkk
 
 def deliveries() -> list[dict[str, Any]]:
     """The recorded deliveries with their exact bytes as `raw` and headers in lower case."""
-    collected = []
+    recorded_rows = []
     content = json.loads((case_data("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
     for row in content["deliveries"]:
         parts = row["request"].get("body_parts", [row["request"].get("body")])
         text = "".join(p["repeat"] * p["times"] if isinstance(p, dict) else p for p in parts)
         headers = {name.lower(): value for name, value in row["request"]["headers"].items()}
-        collected.append({**row, "raw": text.encode(), "headers": headers})
-    return collected
+        recorded_rows.append({**row, "raw": text.encode(), "headers": headers})
+    return recorded_rows
 
 
 def raw(body: bytes, *secrets: bytes) -> RawBody:
@@ -141,12 +141,12 @@ def order(native: str = "order.updated", **fields: Any) -> Event:
 
 def walk(*events: Event, seen: Mapping[str, Any] | None = None) -> list[tuple[str, ...]]:
     """The topics of each event after the other, the native one left out."""
-    collected = []
+    derived_topics = []
     for event in events:
         derived = derive(event, seen, since=SINCE)
         seen = derived.seen if derived.seen is not None else seen
-        collected.append(tuple(name for name in derived.topics if TOPICS[name].derived))
-    return collected
+        derived_topics.append(tuple(name for name in derived.topics if TOPICS[name].derived))
+    return derived_topics
 
 
 def test_states_of_orders_are_derived_once() -> None:
@@ -274,10 +274,10 @@ async def test_doubles_go_and_the_hooks_of_others_stay(shop: Connection, world: 
 async def test_a_key_that_only_reads_makes_no_webhooks(world: Outside) -> None:
     """Failed with the reason in words. See docs/design/events.md#subscriptions."""
     described = world.world.described()["woocommerce"]
-    supplied_values = {
+    settings = {
         "consumer_key": described["read_only_key"],
         "consumer_secret": described["read_only_secret"],
     }
-    [row] = await keep(world.connection("woocommerce", supplied_values), "order.updated")
+    [row] = await keep(world.connection("woocommerce", settings), "order.updated")
     assert (row.outcome, row.remote_id) == (SubscriptionOutcome.FAILED, None)
     assert row.reason

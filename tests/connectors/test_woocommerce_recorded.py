@@ -94,8 +94,8 @@ def over(clock: FakeClock, *names: str) -> tuple[Outside, Connection, Recorded]:
     transport = Recorded(*names)
     held = outside(clock)
     recorded = Outside(clock, held.world, transport)
-    supplied_values = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}
-    return recorded, recorded.connection("woocommerce", supplied_values), transport
+    settings = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}
+    return recorded, recorded.connection("woocommerce", settings), transport
 
 
 async def test_a_check_finds_zone_currency_rights_and_order_storage(clock: FakeClock) -> None:

@@ -144,10 +144,10 @@ async def test_a_shop_that_makes_another_tag_is_told_of_at_once(shop: Connection
 async def test_tags_are_read_once_by_a_reader(shop: Connection, world: Outside) -> None:
     """However many products of a run ask for them."""
     reader = shop.reader()
-    collected = [
+    readings = [
         [tag async for page in reader.read(TAGS, NoParameters()) for tag in page.items] for _ in range(3)
     ]
-    assert collected[0] == collected[1] == collected[2]
+    assert readings[0] == readings[1] == readings[2]
     rows = [entry.as_row() for entry in world.world.state.ledger.entries(reads=True)]
     assert sum(row["path"].endswith("/products/tags") for row in rows) == 1
 

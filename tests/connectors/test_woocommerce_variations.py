@@ -102,9 +102,11 @@ async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
     reader = VariationReader(pages, listed=True, whole=True, max_held=held)
     pages_read = [None async for _ in reader.load(rows[:9])]
     assert len(pages_read) == (0 if by_parents else 1)
-    collected = [await reader.of_page(part) for part in (rows[:9], rows[9:])]
+    variation_pages = [await reader.of_page(part) for part in (rows[:9], rows[9:])]
     plain = {parent: [id_of(row) for row in own_values] for parent, own_values in one_by_one.items()}
-    assert {p: [id_of(row) for row in own] for record in collected for p, own in record.items()} == plain
+    assert {
+        p: [id_of(row) for row in own] for record in variation_pages for p, own in record.items()
+    } == plain
     assert _requests(full, "/v3/variations") == (3 if by_parents else 1)
 
 
@@ -117,18 +119,18 @@ async def test_what_changes_while_pages_are_read_is_there_once(full: Outside) ->
     )
     gone, stored, *_ = state.products[last]["variations"]
     products: list[Product] = []
-    created = 0
+    new_count = 0
     async for page in shop.reader().read(PRODUCTS, ProductsQuery()):
         if page.items and not products:
-            created = variations.create(state, last, {"regular_price": "3.00"})["id"]
+            new_count = variations.create(state, last, {"regular_price": "3.00"})["id"]
             variations.delete(state, last, gone, force=True)
             variations.update(state, last, stored, {"regular_price": "8.88"})
         products += page.items
     variants = next(product for product in products if product.id == str(last)).variants
     ids = [variant.id for variant in variants]
     assert len(set(ids)) == len(ids)
-    assert {f"{last}/{stored}", f"{last}/{created}"} <= set(ids)
-    assert [variant.price for variant in variants if variant.id == f"{last}/{created}"] == ["3.00"]
+    assert {f"{last}/{stored}", f"{last}/{new_count}"} <= set(ids)
+    assert [variant.price for variant in variants if variant.id == f"{last}/{new_count}"] == ["3.00"]
 
 
 async def test_a_shop_that_went_back_to_an_older_version_is_read_as_before(full: Outside) -> None:

@@ -417,8 +417,8 @@ async def test_somebody_elses_value_is_a_conflict_and_an_unreadable_shop_unknown
 async def test_a_read_only_key_reads_and_is_refused_to_write(world: Outside) -> None:
     """See docs/design/connectors.md#errors."""
     keys = world.world.described()["woocommerce"]
-    supplied_values = {"consumer_key": keys["read_only_key"], "consumer_secret": keys["read_only_secret"]}
-    shop = world.connection("woocommerce", supplied_values)
+    settings = {"consumer_key": keys["read_only_key"], "consumer_secret": keys["read_only_secret"]}
+    shop = world.connection("woocommerce", settings)
     assert (await shop.check()).missing_rights == ("write",)
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [proposal] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals

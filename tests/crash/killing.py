@@ -192,27 +192,27 @@ def count_writes(shop: Shop) -> Counter[Written]:
 
 def expected_writes(changes: Sequence[Change]) -> Counter[Written]:
     """Returns the writes that applying the changes must cause."""
-    collected: set[Written] = set()
+    writes: set[Written] = set()
     for change in changes:
         for part in change.proposal.parts:
             parent, _, number = part.target.rpartition("/")
             match part.operation:
                 case "product.set_visible":
-                    collected.add(("product", int(number), ("catalog_visibility",)))
+                    writes.add(("product", int(number), ("catalog_visibility",)))
                 case "product.set_status":
-                    collected.add(("product", int(number), ("status",)))
+                    writes.add(("product", int(number), ("status",)))
                 case "product.set_tags":
-                    collected.add(("product", int(number), ("tags",)))
+                    writes.add(("product", int(number), ("tags",)))
                 case "variant.set_price":
                     what = "variation" if parent else "product"
-                    collected.add((what, int(number), ("regular_price", "sale_price")))
+                    writes.add((what, int(number), ("regular_price", "sale_price")))
                 case "product_tag.create":
-                    collected.add(("tag", 0, ("name",)))
+                    writes.add(("tag", 0, ("name",)))
                 case "teams.post":
-                    collected.add(("message", 0, ("card",)))
+                    writes.add(("message", 0, ("card",)))
                 case other:
                     raise AssertionError(other)
-    return Counter(collected)
+    return Counter(writes)
 
 
 async def judge(shop: Shop, run: Run, *, blind: bool) -> list[str]:

@@ -109,12 +109,12 @@ async def rows(shop: Shop) -> dict[str, list[str]]:
     """Returns every stored row of the organization's runs by table."""
 
     async def look(tx: Tx) -> dict[str, list[str]]:
-        collected = {}
+        rows_by_table = {}
         for table in TABLES:
             stored_rows = await tx.all(f"SELECT * FROM {table} WHERE org_id = :org", {"org": shop.owner.org})
             fields = [[(name, _plain(row[name])) for name in row.keys()] for row in stored_rows]  # noqa: SIM118
-            collected[table] = sorted(map(repr, fields))
-        return collected
+            rows_by_table[table] = sorted(map(repr, fields))
+        return rows_by_table
 
     return await shop.read(look)
 

@@ -73,14 +73,14 @@ async def test_a_kill_anywhere_loses_and_doubles_nothing(shop: Shop, kind: str) 
     first = {point: passed.index(point) for point in passed}
     last = {point: number for number, point in enumerate(passed)}
     edges = {*first.values(), *last.values()} if shop.engine.dialect == "sqlite" else {*first.values()}
-    collected = {}
+    faults = {}
     for number in sorted(edges | {*range(0, len(passed), EVERY[shop.engine.dialect])}):
         killer = Killer([number])
         run = await play(shop, kind, killer)
         if wrong := await judge(shop, run, blind=kind == "teams"):
-            collected[(number, *killer.kills)] = wrong
+            faults[(number, *killer.kills)] = wrong
         assert len(killer.kills) == 1
-    assert collected == {}
+    assert faults == {}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -88,14 +88,14 @@ async def test_two_kills_lose_and_double_nothing(shop: Shop, kind: str) -> None:
     """Sampled pairs of kills lose and double nothing. See docs/guides/contributors.md#tests."""
     count = len(await visits(shop, kind))
     draw = random.Random(f"{SEED} {kind} {shop.engine.dialect}")
-    collected = {}
+    faults = {}
     for _ in range(PAIRS):
         points = (draw.randrange(count), draw.randrange(max(count // 2, 1)))
         killer = Killer(points)
         run = await play(shop, kind, killer)
         if wrong := await judge(shop, run, blind=kind == "teams"):
-            collected[(*points, *killer.kills)] = wrong
-    assert collected == {}
+            faults[(*points, *killer.kills)] = wrong
+    assert faults == {}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,11 +108,11 @@ async def test_a_kill_beside_a_lost_request_or_answer_loses_and_doubles_nothing(
     """
     count = len(await visits(shop, kind))
     draw = random.Random(f"{SEED} {kind} {shop.engine.dialect} faults")
-    collected = {}
+    failures = {}
     for fault in FAULTS[kind]:
         for number in [None, *draw.sample(range(count // 2, count), 3)]:
             killer = Killer([] if number is None else [number])
             run = await play(shop, kind, killer, [fault])
             if wrong := await judge(shop, run, blind=kind == "teams"):
-                collected[(str(fault), number, *killer.kills)] = wrong
-    assert collected == {}
+                failures[(str(fault), number, *killer.kills)] = wrong
+    assert failures == {}

@@ -47,11 +47,11 @@ async def test_any_interleaving_loses_and_doubles_nothing(simulation: Simulation
 
     See docs/guides/contributors.md#tests.
     """
-    collected = {}
+    faults = {}
     for seed in range(FIRST, FIRST + SEEDS[simulation.shop.engine.dialect]):
         if wrong := await simulation.play(seed, STEPS):
-            collected[seed] = (wrong, simulation.trace)
-    assert collected == {}
+            faults[seed] = (wrong, simulation.trace)
+    assert faults == {}
 
 
 @pytest.mark.skipif(

@@ -48,15 +48,15 @@ async def test_a_worker_that_lost_its_run_writes_and_sends_nothing(
 
     See docs/design/runs.md#workers-and-leases.
     """
-    collected = {}
+    faults = {}
     every = 1 if shop.engine.dialect == "sqlite" and (kind, approved) != ("hide", True) else 4
     for index in range(1, MOST_WRITES, every):
         wrong = await stalled_once(shop, kind, index, approved=approved)
         if wrong is None:
             break
         if wrong:
-            collected[index] = wrong
-    assert collected == {}
+            faults[index] = wrong
+    assert faults == {}
     assert index > 4
 
 

@@ -58,11 +58,11 @@ def lines() -> Iterator[tuple[str, str]]:
 
 def check_steward(words: list[str]) -> None:
     """Fails unless the words begin a command of Steward and its options are that command's."""
-    supplied_values = [word for word in words if not word.startswith("-")]
+    positional_words = [word for word in words if not word.startswith("-")]
     known_items = [
         command
-        for command in commands(supplied_values[0])
-        if supplied_values[: len(command.name.split())] == command.name.split()
+        for command in commands(positional_words[0])
+        if positional_words[: len(command.name.split())] == command.name.split()
     ]
     assert len(known_items) == 1, words
     names = {name for argument in known_items[0].arguments for name in argument.names}

@@ -21,23 +21,23 @@ def unreachable(request: httpx.Request) -> httpx.Response:
 
 async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
     """See docs/design/events.md#catch-up and docs/design/command-line.md#settings."""
-    created, is_paid = await ears.automation("orders/create"), await ears.automation("orders/paid")
+    on_create, is_paid = await ears.automation("orders/create"), await ears.automation("orders/paid")
     ears.shop.clock.tick(60)
     delivered = await sold(ears)
-    assert await ears.told(created) == [("orders/create", delivered)]
+    assert await ears.told(on_create) == [("orders/create", delivered)]
     ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
     ears.shop.clock.tick(60)
     lost = await sold(ears)
     await ears.shop.drain()
-    assert len(await ears.runs(created)) == 1
+    assert len(await ears.runs(on_create)) == 1
     ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.whole.service.app))
     await ears.later(minutes=15)
-    for automation, topic in ((created, "orders/create"), (is_paid, "orders/paid")):
+    for automation, topic in ((on_create, "orders/create"), (is_paid, "orders/paid")):
         assert await ears.told(automation) == [(topic, delivered), (topic, lost)]
     [results] = await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled")
     for _ in range(3):
         await ears.later(minutes=15)
-    assert len(await ears.runs(created)) == len(await ears.runs(is_paid)) == 2
+    assert len(await ears.runs(on_create)) == len(await ears.runs(is_paid)) == 2
     assert await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled") == [results]
 
 

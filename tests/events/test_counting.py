@@ -36,7 +36,7 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
     print(f"seed {seed}")
     dice = random.Random(seed)
     await ears.waits_at_most(WAITING)
-    created, other = await ears.automation("orders/create"), await ears.automation("orders/create")
+    first_automation, other = await ears.automation("orders/create"), await ears.automation("orders/create")
 
     async def send(deliveries: list[tuple[str, bytes | dict[str, Any]]], *, drained: bool) -> None:
         for start in range(0, len(deliveries), AT_ONCE):
@@ -60,7 +60,7 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
     large = sum(name.startswith("large") for name in run_at_once | lagging)
     small = len(lagging) - sum(name.startswith("large") for name in lagging)
     ears.token = await ears.whole.service.token("member")
-    for automation in (created, other):
+    for automation in (first_automation, other):
         runs = await ears.runs(automation)
         assert Counter((run["status"], run["code"]) for run in runs) == {
             ("succeeded", None): sum(name.startswith("small") for name in run_at_once),

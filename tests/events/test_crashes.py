@@ -47,7 +47,7 @@ async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
 
 async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> None:
     """The event leaves `new` in the transaction that offers its runs. See docs/design/events.md#matching."""
-    created, other = await mortal.automation("orders/create"), await mortal.automation("orders/paid")
+    on_create, other = await mortal.automation("orders/create"), await mortal.automation("orders/paid")
     for number in (1, 2, 3):
         paid = order(number, date_paid_gmt="2026-05-01T08:00:00")
         assert (await mortal.deliver("order.created", paid)).status == 200
@@ -60,7 +60,7 @@ async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> Non
             await again(mortal)
         await mortal.shop.drain()
     assert killer.kills == list(killer.points)
-    for automation, topic in ((created, "orders/create"), (other, "orders/paid")):
+    for automation, topic in ((on_create, "orders/create"), (other, "orders/paid")):
         assert await mortal.told(automation) == [(topic, str(number)) for number in (1, 2, 3)]
 
 

@@ -67,13 +67,13 @@ async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ea
 
     Interface statements: 8 waiting.
     """
-    created, other = await ears.automation("orders/create"), await ears.automation("orders/create")
+    first_automation, other = await ears.automation("orders/create"), await ears.automation("orders/create")
     for number in range(205):
         await ears.deliver("order.created", order(number + 1))
     large = b'{"id": 1, "note": "' + b"x" * LIMIT + b'"}'
     await ears.deliver("order.created", large)
     await ears.tick("match")
-    for automation in (created, other):
+    for automation in (first_automation, other):
         runs = await ears.runs(automation)
         assert [run["status"] for run in runs] == ["queued"] * 200 + ["refused"] * 6
         assert [run["code"] for run in runs[200:]] == ["too_many_waiting"] * 5 + ["event_too_large"]
@@ -84,14 +84,14 @@ async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ea
     await ears.deliver("order.created", order(300))
     await ears.tick("match")
     assert [run["status"] for run in await ears.runs(other, status="queued")] == ["queued"] * 200
-    dropped = [(await ears.trigger(automation))["events_dropped"] for automation in (created, other)]
+    dropped = [(await ears.trigger(automation))["events_dropped"] for automation in (first_automation, other)]
     assert dropped == [7, 6]
-    ended = (await ears.act(created, "pause")).data["automation"]
-    assert await ears.runs(created, status="queued") == []
+    ended = (await ears.act(first_automation, "pause")).data["automation"]
+    assert await ears.runs(first_automation, status="queued") == []
     assert (ended["trigger"]["listening"], ended["trigger"]["events_dropped"]) == ("off", 7)
     await ears.deliver("order.created", order(301))
     await ears.tick("match")
-    assert len(await ears.runs(created)) == 207
+    assert len(await ears.runs(first_automation)) == 207
     assert len(await ears.runs(other)) == 208
 
 
@@ -131,10 +131,10 @@ async def hiding(ears: Ears) -> dict[str, Any]:
     return await ears.automation("products/update", template_id="hide-on-change")
 
 
-async def approved(ears: Ears, created: dict[str, Any]) -> int:
+async def approved(ears: Ears, automation: dict[str, Any]) -> int:
     """Approves what the automation waits for; how many runs it has had once all is quiet."""
     await ears.shop.drain()
-    waiting = await ears.runs(created, status="waiting_approval")
+    waiting = await ears.runs(automation, status="waiting_approval")
     for run in waiting:
         owner = await ears.whole.service.web("owner")
         heard = await owner.get(f"/v1/automations/approvals/{run['approval_id']}")
@@ -144,7 +144,7 @@ async def approved(ears: Ears, created: dict[str, Any]) -> int:
     await ears.shop.drain()
     await ears.shop.world.settle()
     await ears.shop.drain()
-    return len(await ears.runs(created))
+    return len(await ears.runs(automation))
 
 
 async def test_an_automation_does_not_start_itself_and_two_that_start_each_other_are_stopped(

@@ -35,17 +35,17 @@ async def test_only_changes_of_others_start_an_automation_that_changed_many_obje
     assert (await ears.trigger(automation))["events_dropped"] == 0
 
 
-async def all_approved(ears: Ears, created: dict[str, Any]) -> int:
+async def all_approved(ears: Ears, automation: dict[str, Any]) -> int:
     """Approves what its runs ask for, one after the other; how many runs it has had."""
     shop = ears.shop
     await shop.drain()
-    while waiting := await ears.runs(created, status="waiting_approval"):
+    while waiting := await ears.runs(automation, status="waiting_approval"):
         for run in waiting:
             await shop.approve(await shop.read(partial(runs.get, org=shop.owner.org, run=run["id"])))
         await shop.drain()
         await shop.world.settle()
         await shop.drain()
-    return len(await ears.runs(created))
+    return len(await ears.runs(automation))
 
 
 async def echo(ears: Ears, path: str) -> None:

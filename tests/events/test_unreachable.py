@@ -22,10 +22,10 @@ async def begun(ears: Ears, fault: str, **how: Any) -> dict[str, Any]:
     return automation
 
 
-async def the_run(ears: Ears, created: dict[str, Any]) -> dict[str, Any]:
+async def the_run(ears: Ears, automation: dict[str, Any]) -> dict[str, Any]:
     """Its one run."""
     ears.token = await ears.whole.service.token("member")
-    [run] = await ears.runs(created)
+    [run] = await ears.runs(automation)
     return run
 
 

@@ -124,15 +124,15 @@ class Ears:
 
     async def runs(self, automation: Mapping[str, Any], **query: Any) -> list[dict[str, Any]]:
         """Its runs, in the order of their events."""
-        collected: list[dict[str, Any]] = []
+        all_runs: list[dict[str, Any]] = []
         cursor: dict[str, Any] = {}
         while True:
             heard = await self.token.get(
                 f"{PATH}/runs", automation_id=automation["id"], limit=200, **query, **cursor
             )
-            collected += heard.data["runs"]
+            all_runs += heard.data["runs"]
             if heard.data["next_cursor"] is None:
-                return sorted(collected, key=lambda run: str(run["event"]["id"]))
+                return sorted(all_runs, key=lambda run: str(run["event"]["id"]))
             cursor = {"cursor": heard.data["next_cursor"]}
 
     async def told(self, automation: Mapping[str, Any]) -> list[tuple[str, str | None]]:

@@ -40,15 +40,15 @@ def _differences(step: RecordedStep, answers: Sequence[Sequence[Outcome]]) -> li
         fault = any(isinstance(value, ExpressionError) for answer in answers for value in answer)
         if fault or step.failed:
             return [] if fault == step.failed else [f"{step.name}: an expression error {fault}"]
-    collected = []
+    differences = []
     for index, recorded in enumerate(step.put_out or ()):
         for field, answer in zip(fields, answers, strict=True):
             if f"{step.node['name']}.0.0.{index}.{field['name']}" in step.unstable:
                 continue
             value, expected = _kept(step, field, answer[index]), recorded.get(field["name"], UNDEFINED)
             if not equal(value, expected) and field["value"] not in ACCEPTED:
-                collected.append(f"{step.name} {field['value']}: {value!r}, recorded {expected!r}")
-    return collected
+                differences.append(f"{step.name} {field['value']}: {value!r}, recorded {expected!r}")
+    return differences
 
 
 def _kept(step: RecordedStep, field: dict[str, Any], value: Any) -> Any:
@@ -69,15 +69,15 @@ async def test_recorded_expressions_come_to_what_they_came_to(evaluator: Evaluat
 
     See docs/design/imports-n8n.md#expressions.
     """
-    collected: list[str] = []
+    differences: list[str] = []
     count = 0
     for step in recorded_steps(CASES, EXPRESSIONS):
         if step.kind != "set":
             continue
         templates = [read(str(field["value"])) for field in _fields(step)]
         count += len(templates)
-        collected += _differences(step, await evaluator.evaluate(templates, step.world))
-    assert collected == []
+        differences += _differences(step, await evaluator.evaluate(templates, step.world))
+    assert differences == []
     assert count > 1000
 
 

@@ -171,9 +171,9 @@ async def test_stock_taken_by_an_order_stands_beside_it_in_the_entry(
     """Objects are all that the write changed. See docs/design/fake-platforms.md#control."""
     product = (await shop.get("products", params={"stock_status": "instock", "type": "simple"})).json()[0]
     line = {"product_id": product["id"], "quantity": 1}
-    created = await shop.post("orders", json={"status": "processing", "line_items": [line]})
+    response = await shop.post("orders", json={"status": "processing", "line_items": [line]})
     order, stock = pretend.state.ledger.writes()[0]["objects"]
-    assert (order["type"], order["id"], order["before"]) == ("order", created.json()["id"], {})
+    assert (order["type"], order["id"], order["before"]) == ("order", response.json()["id"], {})
     assert (stock["type"], stock["id"]) == ("product", product["id"])
     assert stock["before"]["stock_quantity"] == stock["after"]["stock_quantity"] + 1
 

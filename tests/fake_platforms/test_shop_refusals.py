@@ -122,8 +122,8 @@ async def test_an_account_that_cannot_be_made(
     shop: httpx.AsyncClient, fields: dict[str, Any], code: str
 ) -> None:
     """The account is refused where it is made: by the codes of the registration, alone and in a batch."""
-    created = await shop.post("customers", json={"email": "taken@example.com", "username": "taken"})
-    assert created.status_code == 201
+    response = await shop.post("customers", json={"email": "taken@example.com", "username": "taken"})
+    assert response.status_code == 201
     assert await _status_and_code(await shop.post("customers", json=fields)) == (400, code)
     if code.startswith("registration"):
         batch = (await shop.post("customers/batch", json={"create": [fields]})).json()["create"]
@@ -203,15 +203,15 @@ async def test_a_trashed_product_takes_its_variations_along(shop: httpx.AsyncCli
 async def test_a_webhook_is_made_active_and_paused_only_later(shop: httpx.AsyncClient) -> None:
     """Making one does not look at the status; a change refuses one it does not know, in a batch as well."""
     webhook = {"topic": "order.updated", "delivery_url": "https://steward.example/x", "status": "paused"}
-    created = (await shop.post("webhooks", json=webhook)).json()
-    assert created["status"] == "active"
-    paused = await shop.put(f"webhooks/{created['id']}", json={"status": "paused"})
+    new_webhook = (await shop.post("webhooks", json=webhook)).json()
+    assert new_webhook["status"] == "active"
+    paused = await shop.put(f"webhooks/{new_webhook['id']}", json={"status": "paused"})
     assert paused.json()["status"] == "paused"
     unchanged = await shop.put(
-        f"webhooks/{created['id']}", json={"status": None, "topic": "", "delivery_url": ""}
+        f"webhooks/{new_webhook['id']}", json={"status": None, "topic": "", "delivery_url": ""}
     )
     assert (unchanged.json()["status"], unchanged.json()["topic"]) == ("paused", "order.updated")
-    batch = await shop.post("webhooks/batch", json={"update": [{"id": created["id"], "status": "on"}]})
+    batch = await shop.post("webhooks/batch", json={"update": [{"id": new_webhook["id"], "status": "on"}]})
     code = batch.json()["update"][0]["error"]["code"]
     assert code == "woocommerce_rest_shop_webhook_invalid_status"
 
@@ -266,13 +266,13 @@ async def test_a_terms_name_is_kept_as_wordpress_keeps_it(
     shop: httpx.AsyncClient, sent: str, stored: str
 ) -> None:
     """Markup and escaped bytes are taken out, blanks drawn together, entities stored."""
-    created = await shop.post("products/tags", json={"name": sent})
-    assert created.json()["name"] == stored
+    response = await shop.post("products/tags", json={"name": sent})
+    assert response.json()["name"] == stored
     again = await shop.post("products/tags", json={"name": sent})
     assert await _status_and_code(again) == (400, "term_exists")
     product = await _first_product(shop)
     tagged = await shop.put(f"products/{product['id']}", json={"tags": [{"name": sent}]})
-    assert [tag["id"] for tag in tagged.json()["tags"]] == [created.json()["id"]]
+    assert [tag["id"] for tag in tagged.json()["tags"]] == [response.json()["id"]]
 
 
 async def test_a_term_of_nothing_is_refused_and_four_bytes_may_be_left_out(
@@ -284,5 +284,5 @@ async def test_a_term_of_nothing_is_refused_and_four_bytes_may_be_left_out(
         "empty_term_name",
     )
     pretend.state.shop.holds_four_bytes = False
-    created = await shop.post("products/tags", json={"name": "Hot \N{FIRE}"})
-    assert created.json()["name"] == "Hot"
+    response = await shop.post("products/tags", json={"name": "Hot \N{FIRE}"})
+    assert response.json()["name"] == "Hot"

@@ -175,8 +175,8 @@ async def test_idempotency_keys_mean_nothing_to_the_shop(shop: httpx.AsyncClient
     """Two orders under one key are two orders. See docs/design/fake-platforms.md#services."""
     ids = set()
     for _ in range(2):
-        created = await shop.post("orders", json={}, headers={"Idempotency-Key": "one"})
-        ids.add(created.json()["id"])
+        response = await shop.post("orders", json={}, headers={"Idempotency-Key": "one"})
+        ids.add(response.json()["id"])
     assert len(ids) == 2
 
 

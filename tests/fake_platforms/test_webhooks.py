@@ -26,9 +26,9 @@ SECRET = "between us"
 
 async def _listen(shop: httpx.AsyncClient, topic: str, **more: Any) -> int:
     body = {"topic": topic, "secret": SECRET, "delivery_url": ADDRESS, **more}
-    created = await shop.post("webhooks", json=body)
-    assert created.status_code == 201
-    return int(created.json()["id"])
+    response = await shop.post("webhooks", json=body)
+    assert response.status_code == 201
+    return int(response.json()["id"])
 
 
 async def _event(outside: httpx.AsyncClient, **event: Any) -> list[dict[str, Any]]:

@@ -119,7 +119,7 @@ async def working(clients: Clients) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def fail(created: Cluster, host: Host, fault: str, clients: Clients) -> float:
+async def fail(cluster: Cluster, host: Host, fault: str, clients: Clients) -> float:
     """Lets the primary's host fail, and brings it back when the service goes on; seconds until it did."""
     since = CLOCK.monotonic()
     if fault == "host killed":
@@ -132,7 +132,7 @@ async def fail(created: Cluster, host: Host, fault: str, clients: Clients) -> fl
         os.kill(host.postmaster(), signal.SIGKILL)
     gap = await clients.are_back(since)
     if fault == "host killed":
-        created.start(host)
+        cluster.start(host)
     elif fault == "host frozen":
         await CLOCK.sleep(max(0.0, FROZEN - (CLOCK.monotonic() - since)))
         host.signal(signal.SIGCONT)
@@ -141,38 +141,38 @@ async def fail(created: Cluster, host: Host, fault: str, clients: Clients) -> fl
     return gap
 
 
-async def campaign(created: Cluster, folder: Path, failovers: int, report: Report) -> None:
+async def campaign(cluster: Cluster, folder: Path, failovers: int, report: Report) -> None:
     """One fault after the other under load; afterwards the history is compared with the database."""
-    async with open_site(created.url, folder, STEWARD_LEASE_SECONDS="5") as site:
+    async with open_site(cluster.url, folder, STEWARD_LEASE_SECONDS="5") as site:
         clients = Clients(site, report.history)
         async with working(clients):
             for number in range(failovers):
                 fault = FAULTS[number % len(FAULTS)]
-                host = await created.leader()
+                host = await cluster.leader()
                 assert host is not None
                 await clients.are_back(CLOCK.monotonic())
                 run, approved, before = await applying(site)
-                gap = await fail(created, host, fault, clients)
+                gap = await fail(cluster, host, fault, clients)
                 report.gaps.setdefault(fault, []).append(gap)
                 report.failovers += 1
                 print(f"{number + 1}: {fault}, back after {gap:.1f} s", flush=True)
-                await created.becomes_whole()
+                await cluster.becomes_whole()
                 try:
                     await assert_written_once(site, run, approved, before)
                 except AssertionError as error:
                     report.wrong.append(f"run {run}: {error}")
-    report.wrong += report.history.violations(await stored(created))
+    report.wrong += report.history.violations(await stored(cluster))
 
 
-async def lie(created: Cluster, folder: Path, report: Report) -> None:
+async def lie(cluster: Cluster, folder: Path, report: Report) -> None:
     """The control: with asynchronous commits, cut-off standbys and a killed primary lose acts."""
-    async with open_site(created.url, folder, STEWARD_LEASE_SECONDS="5") as site:
+    async with open_site(cluster.url, folder, STEWARD_LEASE_SECONDS="5") as site:
         clients = Clients(site, report.history)
         async with working(clients):
-            primary = await created.leader()
+            primary = await cluster.leader()
             assert primary is not None
             await clients.are_back(CLOCK.monotonic())
-            standbys = [host for host in created.hosts if host is not primary]
+            standbys = [host for host in cluster.hosts if host is not primary]
             for host in standbys:
                 host.plug("down")
             await CLOCK.sleep(UNREPLICATED)
@@ -183,14 +183,14 @@ async def lie(created: Cluster, folder: Path, report: Report) -> None:
                 host.plug("up")
             await clients.are_back(CLOCK.monotonic())
             report.failovers += 1
-    report.wrong += report.history.violations(await stored(created))
+    report.wrong += report.history.violations(await stored(cluster))
 
 
-async def stored(created: Cluster) -> list[str]:
+async def stored(cluster: Cluster) -> list[str]:
     """The keys of the acts that the database holds."""
-    leader = await created.leader()
+    leader = await cluster.leader()
     assert leader is not None
-    url = f"postgresql://postgres:{created.password}@{leader.address}/postgres"
+    url = f"postgresql://postgres:{cluster.password}@{leader.address}/postgres"
     connection: Any = await asyncpg.connect(url)
     try:
         rows = await connection.fetch("SELECT name FROM automations WHERE name LIKE 'act %'")

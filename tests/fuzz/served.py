@@ -87,8 +87,8 @@ class Served:
         service = self.two.service
         kind = "token" if row.scope in TOKEN_SCOPES else "web"
         if kind not in self._callers:
-            created = service.token("owner") if kind == "token" else service.web("owner")
-            self._callers[kind] = await created
+            fresh_caller = service.token("owner") if kind == "token" else service.web("owner")
+            self._callers[kind] = await fresh_caller
         caller = self._callers[kind]
         headers = {**sent.get("headers", {}), **caller.headers}
         if caller.csrf is not None:

@@ -47,16 +47,16 @@ _ODD: list[Any] = [
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    collected: list[tuple[Any, Any]] = []
+    members: list[tuple[Any, Any]] = []
     open_ = [value]
     while open_:
         current = open_.pop()
         names: list[Any] = list(current) if isinstance(current, dict) else list(range(len(current)))
         for name in names:
-            collected.append((current, name))
+            members.append((current, name))
             if isinstance(current[name], dict | list):
                 open_.append(current[name])
-    return collected
+    return members
 
 
 def test_no_altered_export_breaks_the_reader() -> None:

@@ -89,11 +89,11 @@ async def send(
 
 def signed(caller: Caller) -> list[tuple[bytes, bytes]]:
     """The headers of a caller: token, or cookie and CSRF token."""
-    collected = [(name.lower().encode(), value.encode()) for name, value in caller.headers.items()]
+    headers = [(name.lower().encode(), value.encode()) for name, value in caller.headers.items()]
     if caller.csrf is not None:
         cookies = "; ".join(f"{name}={value}" for name, value in caller.client.cookies.items())
-        collected += [(b"cookie", cookies.encode()), (b"x-csrf-token", caller.csrf.encode())]
-    return collected
+        headers += [(b"cookie", cookies.encode()), (b"x-csrf-token", caller.csrf.encode())]
+    return headers
 
 
 JSON = (b"content-type", b"application/json")

@@ -102,15 +102,15 @@ class Walk:
 
 def test_calls_that_follow_from_one_another_are_as_described(served: Served) -> None:
     """Bars: the stateful phase; create, run, move, skip, pause, archive and back, in any order."""
-    collected: set[tuple[str, int]] = set()
+    statuses: set[tuple[str, int]] = set()
     for seed in range(WALKS):
         chance = Random(seed)
         walk = Walk(served, chance, served.two.ours)
         walk.step(CREATE)
         for _ in range(STEPS):
             operation = chance.choice(WALKED)
-            collected.add((f"{operation.method.upper()} {operation.path}", walk.step(operation)))
+            statuses.add((f"{operation.method.upper()} {operation.path}", walk.step(operation)))
     # No account is connected anew, and both approvals may end with their runs before they are decided.
-    done = {name for name, status in collected if status in (200, 201)}
+    done = {name for name, status in statuses if status in (200, 201)}
     assert len(done) >= len(WALKED) - 5, {f"{item.method.upper()} {item.path}" for item in WALKED} - done
-    assert {status for _, status in collected} >= {200, 201, 409, 422}
+    assert {status for _, status in statuses} >= {200, 201, 409, 422}

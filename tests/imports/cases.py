@@ -100,36 +100,36 @@ async def _no_sleep(seconds: float) -> None:
 
 
 def _differences(case: Mapping[str, Any], journal: Recording, *, stopped: bool) -> Sequence[str]:
-    collected: list[str] = []
+    differences: list[str] = []
     unstable = {tuple(path.split(".")) for path in case["unstable"]}
     expected = {name: runs for name, runs in case["expected"].items() if name != START}
     for name in sorted(set(expected) | set(journal.given)):
         there, ours = expected.get(name), journal.given.get(name)
         if there is None or ours is None:
-            collected.append(f"{name}: {'did not run there' if there is None else 'did not run here'}")
+            differences.append(f"{name}: {'did not run there' if there is None else 'did not run here'}")
         elif len(there) != len(ours):
-            collected.append(f"{name}: ran {len(there)} times there, {len(ours)} here")
+            differences.append(f"{name}: ran {len(there)} times there, {len(ours)} here")
         else:
             for number, (item, done) in enumerate(zip(there, ours, strict=True)):
-                collected += _run_differences(name, number, item, done, unstable)
-    collected += _error_differences(case, journal)
+                differences += _run_differences(name, number, item, done, unstable)
+    differences += _error_differences(case, journal)
     if bool(case["stopped"]) != stopped:
-        collected.append(f"stopped: {case['stopped']!r} there, {stopped} here")
+        differences.append(f"stopped: {case['stopped']!r} there, {stopped} here")
     order = [[name, run] for name, run in case["order"] if name != START]
     if order != [list(entry) for entry in journal.ran]:
-        collected.append(f"order: {order} there, {journal.ran} here")
-    return collected
+        differences.append(f"order: {order} there, {journal.ran} here")
+    return differences
 
 
 def _error_differences(case: Mapping[str, Any], journal: Recording) -> Sequence[str]:
-    collected = []
+    differences = []
     for name, runs in journal.given.items():
         there = case["errors"].get(name) or [None] * len(runs)
         for number, done in enumerate(runs):
             expected = there[number] if number < len(there) else None
             if bool(expected) != bool(done.error):
-                collected.append(f"{name}[{number}]: error {expected!r} there, {done.error!r} here")
-    return collected
+                differences.append(f"{name}[{number}]: error {expected!r} there, {done.error!r} here")
+    return differences
 
 
 def _run_differences(
@@ -146,16 +146,16 @@ def _run_differences(
     remaining, right = _trimmed(there), _trimmed(ours)
     if len(remaining) != len(right):
         return [f"{where}: {[len(o) for o in remaining]} items there, {[len(o) for o in right]} here"]
-    collected = []
+    differences = []
     for output, (entry, two) in enumerate(zip(remaining, right, strict=True)):
         if len(entry) != len(two):
-            collected.append(f"{where}.{output}: {len(entry)} items there, {len(two)} here")
+            differences.append(f"{where}.{output}: {len(entry)} items there, {len(two)} here")
             continue
         for index, (a, b) in enumerate(zip(entry, two, strict=True)):
             path = (name, str(number), str(output), str(index))
             if not _equal(a, b, path, unstable):
-                collected.append(f"{where}.{output}.{index}: {_short(a, b)}")
-    return collected
+                differences.append(f"{where}.{output}.{index}: {_short(a, b)}")
+    return differences
 
 
 def _trimmed(outputs: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:

@@ -142,9 +142,9 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
 async def test_what_a_chosen_workflow_sends_is_approved_with_its_step(shop: Shop) -> None:
     """The message waits for approval and goes once, also when its import is deleted meanwhile."""
     chosen = await import_of(shop, passed_to(told()))
-    created = code("One", "return [{json: {id: 7}}]")
+    first_step = code("One", "return [{json: {id: 7}}]")
     calls, bindings = {"Call": {"import_id": chosen}}, {"Call": bound(shop)}
-    automation = await automated(shop, chain(created, call_by_id()), calls=calls, bindings=bindings)
+    automation = await automated(shop, chain(first_step, call_by_id()), calls=calls, bindings=bindings)
     await shop.write(partial(keep.delete, actor=shop.owner, import_id=chosen))
     run = await shop.waiting(automation)
     assert shop.writes() == []

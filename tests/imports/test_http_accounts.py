@@ -125,8 +125,8 @@ def read(step: dict[str, Any]) -> tuple[str | None, Any, list[tuple[str, str]]]:
     plan = kept_plan.from_kept(kept_plan.to_kept(export.plan))
     origin = plan.step("Ask").origin
     assert origin is not None
-    collected = [(str(finding.level), finding.code) for finding in export.findings if finding.step == "Ask"]
-    return origin.needs, origin.account, [entry for entry in collected if entry[0] != "note"]
+    findings = [(str(finding.level), finding.code) for finding in export.findings if finding.step == "Ask"]
+    return origin.needs, origin.account, [entry for entry in findings if entry[0] != "note"]
 
 
 def http(version: float = 4.2, **parameters: Any) -> dict[str, Any]:
@@ -189,33 +189,33 @@ def predefined(name: str, **parameters: Any) -> dict[str, Any]:
 )
 def test_a_sign_in_of_the_file_becomes_an_account_to_bind(step: dict[str, Any], account: Any) -> None:
     """The import proposes how to sign in, and where; it finds no error."""
-    needs, proposed, collected = read(step)
+    needs, proposed, findings = read(step)
     credential, sign_in, name, hosts = account
     assert needs == "http_api"
     assert proposed == {"credential": credential, "sign_in": sign_in, "name": name, "hosts": hosts}
-    assert not [entry for entry in collected if entry[0] == "error"]
-    assert ("warning", "credential") in collected
+    assert not [entry for entry in findings if entry[0] == "error"]
+    assert ("warning", "credential") in findings
 
 
 @pytest.mark.parametrize("name", ["httpDigestAuth", "oAuth1Api"])
 def test_a_sign_in_that_is_not_offered_is_an_error(name: str) -> None:
     """It cannot be bound, and the finding says so."""
-    needs, account, collected = read(http(authentication="genericCredentialType", genericAuthType=name))
-    assert (needs, account, collected) == (None, None, [("error", "credential")])
+    needs, account, findings = read(http(authentication="genericCredentialType", genericAuthType=name))
+    assert (needs, account, findings) == (None, None, [("error", "credential")])
 
 
 @pytest.mark.parametrize("name", ["aws", "googleApi", "shopifyAccessTokenApi"])
 def test_a_service_that_signs_in_another_way_is_an_error(name: str) -> None:
     """Signed requests, keys of Google's service accounts, and changes of a store without a store step."""
-    needs, account, collected = read(predefined(name, method="POST"))
-    assert (needs, account, collected) == (None, None, [("error", "credential")])
+    needs, account, findings = read(predefined(name, method="POST"))
+    assert (needs, account, findings) == (None, None, [("error", "credential")])
 
 
 def test_an_address_that_is_not_the_services_own_is_warned_about() -> None:
     """A file that would send a known service's key to another host is shown as such."""
-    _, account, collected = read(predefined("openAiApi", url=f"https://{ELSEWHERE}/v1"))
+    _, account, findings = read(predefined("openAiApi", url=f"https://{ELSEWHERE}/v1"))
     assert account["hosts"] == ["api.openai.com"]
-    assert collected.count(("warning", "credential")) == 2
+    assert findings.count(("warning", "credential")) == 2
 
 
 async def test_the_one_account_that_fits_is_proposed(partner: PartnerShop) -> None:

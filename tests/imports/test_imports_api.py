@@ -37,24 +37,24 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
     export = chain(code("One", "return [{json: {}}]"), drafted(), told())
     heard = await member.post(PATH, body(export))
     assert heard.status == 201, heard.body
-    created = heard.data["import"]
-    assert created["supported"] is True
-    assert created["needs"] == ["store", "teams"]
-    assert created["step_count"] == 3
-    assert [step["operation"] for step in created["plan"]["steps"]] == [
+    new_import = heard.data["import"]
+    assert new_import["supported"] is True
+    assert new_import["needs"] == ["store", "teams"]
+    assert new_import["step_count"] == 3
+    assert [step["operation"] for step in new_import["plan"]["steps"]] == [
         "code",
         "woocommerce.product.update",
         "teams.post",
     ]
     again = await member.post(PATH, body(json.loads(json.dumps(export, sort_keys=True)), "Another name"))
-    assert (again.status, again.data["import"]["id"]) == (200, created["id"])
+    assert (again.status, again.data["import"]["id"]) == (200, new_import["id"])
     listed = (await member.get(PATH)).data["imports"]
-    assert [item["id"] for item in listed] == [created["id"]]
+    assert [item["id"] for item in listed] == [new_import["id"]]
     assert "plan" not in listed[0]
-    answer = await member.get(f"{PATH}/{created['id']}")
-    assert answer.data["import"]["plan"] == created["plan"]
-    assert (await member.delete(f"{PATH}/{created['id']}")).status == 200
-    assert (await member.get(f"{PATH}/{created['id']}")).status == 404
+    answer = await member.get(f"{PATH}/{new_import['id']}")
+    assert answer.data["import"]["plan"] == new_import["plan"]
+    assert (await member.delete(f"{PATH}/{new_import['id']}")).status == 200
+    assert (await member.get(f"{PATH}/{new_import['id']}")).status == 404
 
 
 async def test_the_hundred_and_first_is_refused(service: Service) -> None:
@@ -147,9 +147,9 @@ async def test_secrets_are_named_and_never_kept(service: Service) -> None:
     fields = {"assignments": [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]}
     heard = await member.post(PATH, body(chain(node("Keys", "set", 3.4, {"assignments": fields}))))
     assert heard.status == 201, heard.body
-    created = heard.data["import"]
+    new_import = heard.data["import"]
     assert secret not in json.dumps(heard.body)
-    named = [issue for issue in created["issues"] if issue["code"] == "secret_removed"]
+    named = [issue for issue in new_import["issues"] if issue["code"] == "secret_removed"]
     assert [item["step"] for item in named] == ["Keys"]
 
     async def stored(tx: Any) -> str:
@@ -200,14 +200,14 @@ async def test_a_rotation_seals_imports_under_the_new_data_key(service: Service)
     """Each once; a second pass finds none, and what was sealed anew opens with the new key."""
     member = await service.token("member")
     step = node("Step", "set", 3.4, {"assignments": {"assignments": []}}, notes="Sealed twice")
-    created = (await member.post(PATH, body(chain(step)))).data["import"]
+    new_import = (await member.post(PATH, body(chain(step)))).data["import"]
     org, masters = service.own.organization.id, service.context.vault.masters
     number = await service.write(partial(rotation.new_key, org=org, masters=masters), org=org)
     assert number is not None
     others = partial(imports.sealed_under_others, org=org, number=number)
-    assert await service.write(others, org=org) == [created["id"]]
+    assert await service.write(others, org=org) == [new_import["id"]]
     reseal = partial(
-        rotation.seal_import_anew, org=org, masters=masters, import_id=created["id"], number=number
+        rotation.seal_import_anew, org=org, masters=masters, import_id=new_import["id"], number=number
     )
     assert await service.write(reseal, org=org) == 1
     assert await service.write(others, org=org) == []
@@ -228,9 +228,9 @@ async def test_a_payload_must_be_an_object_that_the_automation_can_start_with(se
     export = chain(code("One", "return [{json: {}}]"))
     made = (await member.post(PATH, body(export))).data["import"]
     set_up = {"name": "Mine", "schedule": MANUAL, "idempotency_key": "set-up"}
-    created = await member.post(f"{PATH}/{made['id']}/automations", set_up)
-    assert created.status == 201, created.body
-    runs = f"/v1/automations/{created.data['automation']['id']}/runs"
+    response = await member.post(f"{PATH}/{made['id']}/automations", set_up)
+    assert response.status == 201, response.body
+    runs = f"/v1/automations/{response.data['automation']['id']}/runs"
     for wrong in (5, "text", [1]):
         refused = await member.post(runs, {"idempotency_key": "one", "payload": wrong})
         assert (refused.status, list(refused.errors)) == (422, ["payload"]), refused.body
@@ -326,19 +326,19 @@ async def test_five_hundred_bindings_are_looked_at_and_no_more(service: Service)
     binding = {"integration_id": 1, "kind": "teams", "target": None}
     refused = {}
     for count in (500, 501):
-        supplied_values = {f"Step {number}": binding for number in range(count)}
+        bindings = {f"Step {number}": binding for number in range(count)}
         heard = await member.patch(
-            f"/v1/automations/{new_automation['id']}", {"version": 1, "bindings": supplied_values}
+            f"/v1/automations/{new_automation['id']}", {"version": 1, "bindings": bindings}
         )
         assert heard.status == 422
         refused[count] = set(heard.errors)
     assert refused[501] == {"bindings"}
     assert refused[500] == {f"bindings.Step {number}" for number in range(500)}
     for number in (0, 2**53, 2**70):
-        supplied_values = {"Told": {**binding, "integration_id": number}}
-        heard = await member.post(f"{PATH}/{stored['id']}/preview", {"bindings": supplied_values})
+        bindings = {"Told": {**binding, "integration_id": number}}
+        heard = await member.post(f"{PATH}/{stored['id']}/preview", {"bindings": bindings})
         assert (heard.status, set(heard.errors)) == (422, {"bindings.Told"})
         heard = await member.patch(
-            f"/v1/automations/{new_automation['id']}", {"version": 1, "bindings": supplied_values}
+            f"/v1/automations/{new_automation['id']}", {"version": 1, "bindings": bindings}
         )
         assert (heard.status, set(heard.errors)) == (422, {"bindings.Told"})

@@ -467,8 +467,8 @@ async def test_a_killed_workflow_changes_each_thing_once(shop: Shop, monkeypatch
     """
     first = code("First", "return [{json: {at: Math.random()}}]")
     export = chain(first, listed(2), drafted(), node("After", "noOp", 1, {}))
-    created = partial(automated, export=export, integration_id=store(shop))
-    monkeypatch.setitem(KINDS, "import", created)
+    create_automation = partial(automated, export=export, integration_id=store(shop))
+    monkeypatch.setitem(KINDS, "import", create_automation)
     run = await play(shop, "import", dry := Killer())
     assert await judge(shop, run, blind=False) == []
     for number in range(1, len(dry.visited), 10):

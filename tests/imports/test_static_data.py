@@ -98,8 +98,8 @@ async def test_a_run_that_fails_keeps_nothing(shop: Shop) -> None:
 async def test_what_changed_before_an_approval_is_kept_when_the_run_ends(shop: Shop) -> None:
     """The rows of a run that waits hold it; nothing is stored until the end."""
     again = code("Again", "$getWorkflowStaticData('global').n += 10; return [];")
-    created = code("One", "$getWorkflowStaticData('global').n = 1; return [{json: {id: 7}}];")
-    automation = await automated(shop, chain(created, told(), again), bindings={"Tell": bound(shop)})
+    first_step = code("One", "$getWorkflowStaticData('global').n = 1; return [{json: {id: 7}}];")
+    automation = await automated(shop, chain(first_step, told(), again), bindings={"Tell": bound(shop)})
     run = await shop.waiting(automation)
     assert await stored(shop, automation) == {}
     await shop.restart()

@@ -198,9 +198,9 @@ async def test_every_automation_has_a_fixed_offset_of_its_own(whole: Whole, toke
 
 async def test_the_last_start_and_failures_in_a_row_are_counted(whole: Whole, token: Caller) -> None:
     """Interface statements: 2.3 last_run_at, consecutive_failures."""
-    supplied_values = {"threshold": 5, "teams": {"integration_id": whole.number("teams")}}
+    inputs = {"threshold": 5, "teams": {"integration_id": whole.number("teams")}}
     automation = await created(
-        whole, token, template_id="low-stock-alert", inputs=supplied_values, schedule={"cadence": "manual"}
+        whole, token, template_id="low-stock-alert", inputs=inputs, schedule={"cadence": "manual"}
     )
     assert (automation["last_run_at"], automation["consecutive_failures"], automation["next_run_at"]) == (
         None,

@@ -137,11 +137,11 @@ async def message(tx: Tx, *, org: OrgId, route: RouteId, state: MessageState) ->
 async def furnished(service: Service, route: RouteId, states: list[MessageState]) -> list[str]:
     """Messages of the route in these states, a second apart."""
     org = service.own.organization.id
-    collected = []
+    message_ids = []
     for state in states:
         service.clock.tick(1)
-        collected.append(await service.write(partial(message, org=org, route=route, state=state), org=org))
-    return collected
+        message_ids.append(await service.write(partial(message, org=org, route=route, state=state), org=org))
+    return message_ids
 
 
 async def listed(web: Caller, route: RouteId, **query: Any) -> list[tuple[str, str]]:

@@ -21,24 +21,24 @@ async def world(engine: Engine, clock: FakeClock) -> World:
     return await make_world(engine, clock)
 
 
-async def _align(world: World, created: Automation) -> None:
+async def _align(world: World, automation: Automation) -> None:
     """Brings the clock to the minute of the hour at which the automation's slots are."""
-    moment = (await world.read(created)).next_run_at
+    moment = (await world.read(automation)).next_run_at
     assert moment is not None
     await world.clock.advance((moment - world.now).total_seconds() % 3600)
 
 
-async def _hours(world: World, created: Automation, hours: int, *, status: str = "failed") -> None:
+async def _hours(world: World, automation: Automation, hours: int, *, status: str = "failed") -> None:
     """So many hours pass, each slot's run ending with a status, and the auditor looking at it."""
-    await _align(world, created)
+    await _align(world, automation)
     for _ in range(hours):
         await world.clock.advance(3600)
         await world.dispatch()
-        await world.end(created)
+        await world.end(automation)
         await world.write(
             lambda tx: tx.execute(
                 "UPDATE runs SET status = :status WHERE org_id = :org AND finished_at = :now",
-                {"org": created.org, "status": status},
+                {"org": automation.org, "status": status},
             )
         )
         await audit_slots(
@@ -50,12 +50,12 @@ async def _hours(world: World, created: Automation, hours: int, *, status: str =
         )
 
 
-async def _told(world: World, created: Automation) -> int:
+async def _told(world: World, automation: Automation) -> int:
     async def count(tx: Tx) -> int:
         row = await tx.first(
             "SELECT count(*) AS n FROM notices WHERE org_id = :org AND automation_id = :automation"
             " AND topic = :topic",
-            {"org": created.org, "automation": created.id, "topic": Topic.AUTOMATION_QUIET},
+            {"org": automation.org, "automation": automation.id, "topic": Topic.AUTOMATION_QUIET},
         )
         return 0 if row is None else int(row["n"])
 

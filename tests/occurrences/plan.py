@@ -129,12 +129,12 @@ class Plan:
             displayed.append(row)
         if self.state == "active":
             displayed += list(self.generated(until))
-        collected = [
+        records = [
             {**record, "projected": self.is_projected(record["slot_at"])}
             for record in displayed
             if since <= record["run_at"] < until
         ]
-        return sorted(collected, key=lambda item: (item["run_at"], item["slot_at"]))
+        return sorted(records, key=lambda item: (item["run_at"], item["slot_at"]))
 
     # The service's doing -----------------------------------------------------------------------------------
 

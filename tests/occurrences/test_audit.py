@@ -66,14 +66,14 @@ async def auditor(world: World) -> Auditor:
     return Auditor(world)
 
 
-async def lose(world: World, created: Automation, *slots: datetime) -> None:
+async def lose(world: World, automation: Automation, *slots: datetime) -> None:
     """Rows vanish, as by a defect."""
     for slot_at in slots:
         gone = await world.write(
             lambda tx, slot_at=slot_at: tx.execute(
                 "DELETE FROM occurrences WHERE org_id = :org AND automation_id = :automation"
                 " AND slot_at = :slot_at",
-                {"org": created.org, "automation": created.id, "slot_at": slot_at},
+                {"org": automation.org, "automation": automation.id, "slot_at": slot_at},
             )
         )
         assert gone == 1
@@ -85,13 +85,13 @@ async def _told(tx: Tx, org: OrgId) -> list[tuple[str, int, str]]:
     return [(row["topic"], row["count"], row["automation_id"]) for row in rows]
 
 
-async def days(world: World, created: Automation, last: int) -> None:
+async def days(world: World, automation: Automation, last: int) -> None:
     """Dispatches every morning up to the given day of May, each run ending at once."""
     for day in range(1, last + 1):
         if world.now <= utc(f"05-{day:02} 08:00"):
             await world.at(f"2026-05-{day:02}T08:00")
             await world.dispatch()
-            await world.end(created)
+            await world.end(automation)
 
 
 async def test_nothing_is_found_when_every_slot_has_its_record(
@@ -315,9 +315,9 @@ async def test_a_pass_is_limited_and_the_longest_unaudited_come_first(world: Wor
     assert auditor.round_seconds == 3600
 
 
-async def set_audited(world: World, created: Automation, until: datetime) -> None:
+async def set_audited(world: World, automation: Automation, until: datetime) -> None:
     """Writes up to when an automation is audited."""
-    await world.write(partial(slot_audits.set_audited, org=created.org, audited={created.id: until}))
+    await world.write(partial(slot_audits.set_audited, org=automation.org, audited={automation.id: until}))
 
 
 async def test_a_pass_takes_more_than_a_batch(world: World, auditor: Auditor) -> None:
@@ -356,10 +356,10 @@ async def test_a_clock_set_back_and_another_schedule_are_no_finding(world: World
     assert auditor.counted() == (0, 0)
 
 
-async def lose_nothing_for_a_day(world: World, created: Automation, auditor: Auditor) -> None:
+async def lose_nothing_for_a_day(world: World, automation: Automation, auditor: Auditor) -> None:
     """Every hour dispatch and the auditor."""
     for _ in range(26):
         await world.clock.advance(3600)
         await world.dispatch()
-        await world.end(created)
+        await world.end(automation)
         await auditor.tick(every=NOW)

@@ -297,15 +297,15 @@ async def test_pages_give_every_row_once(world: World, diary: Diary) -> None:
     await diary.skip(automations[2], utc("05-05 08:00"))
     whole = (await diary.page(limit=500, until=world.now + 5 * DAY)).rows
     for limit in (1, 7, 26):
-        collected, after, since, until = [], None, world.now, world.now + 5 * DAY
+        rows, after, since, until = [], None, world.now, world.now + 5 * DAY
         while True:
             page = await diary.page(limit=limit, since=since, until=until, after=after)
-            collected += page.rows
+            rows += page.rows
             if not page.has_more:
                 break
             assert len(page.rows) == limit
             after = place_of(page.rows[-1])
-        assert collected == list(whole)
+        assert rows == list(whole)
     assert {row.automation_id for row in whole} == {automation.id for automation in automations} | {hourly.id}
 
 

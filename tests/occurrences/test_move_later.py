@@ -21,9 +21,9 @@ WEEKLY = {"cadence": "weekly", "run_at": "08:00", "day_of_week": 1}
 INSTANT = timedelta(milliseconds=1)
 
 
-async def times(diary: Diary, created: Automation, days: int = 10) -> list[str]:
+async def times(diary: Diary, automation: Automation, days: int = 10) -> list[str]:
     """When it runs, of the days to come."""
-    rows = await diary.rows(created, until=diary.world.now + days * DAY, states=[PENDING])
+    rows = await diary.rows(automation, until=diary.world.now + days * DAY, states=[PENDING])
     return [short(row.run_at) for row in rows]
 
 

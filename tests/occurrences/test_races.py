@@ -23,8 +23,8 @@ async def together(random: Random, *acts: Awaitable[object]) -> list[object]:
     """All at once, in an order of chance; refusals are answers here."""
     order = list(range(len(acts)))
     random.shuffle(order)
-    collected = await asyncio.gather(*(acts[index] for index in order), return_exceptions=True)
-    by_place = dict(zip(order, collected, strict=True))
+    results = await asyncio.gather(*(acts[index] for index in order), return_exceptions=True)
+    by_place = dict(zip(order, results, strict=True))
     answers = [by_place[position] for position in range(len(acts))]
     for answer in answers:
         if isinstance(answer, BaseException) and not isinstance(answer, Refusal):

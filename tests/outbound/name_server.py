@@ -71,10 +71,10 @@ class UdpResolver:
 
     async def resolve(self, host: str, port: int) -> list[str]:
         """Every address of `host`. Raises OSError when there is none."""
-        collected = [address for kind in (A, AAAA) for address in await self._asked(host, kind)]
-        if not collected:
+        addresses = [address for kind in (A, AAAA) for address in await self._asked(host, kind)]
+        if not addresses:
             raise OSError(f"{host} has no address")
-        return collected
+        return addresses
 
     async def _asked(self, host: str, kind: int) -> list[str]:
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -100,14 +100,14 @@ def _addresses(packet: bytes, kind: int) -> list[str]:
     [count] = struct.unpack(">H", packet[6:8])
     _, index = _read_name(packet, 12)
     index += 4
-    collected = []
+    addresses = []
     for _ in range(count):
         _, index = _read_name(packet, index)
         stored, _, _, length = struct.unpack(">HHIH", packet[index : index + 10])
         if stored == kind:
-            collected.append(str(ipaddress.ip_address(packet[index + 10 : index + 10 + length])))
+            addresses.append(str(ipaddress.ip_address(packet[index + 10 : index + 10 + length])))
         index += 10 + length
-    return collected
+    return addresses
 
 
 @asynccontextmanager

@@ -108,8 +108,8 @@ class Bench:
 async def write(client: WriteClient, *keys: str, **changed: Any) -> Any:
     """One write for `keys`."""
     named = keys or KEYS[:1]
-    supplied_values = {"effect_keys": named, "key": batch_key(named)} | changed
-    return await client.send("POST", "/things", {"a": 1}, **supplied_values)
+    fields = {"effect_keys": named, "key": batch_key(named)} | changed
+    return await client.send("POST", "/things", {"a": 1}, **fields)
 
 
 def test_a_reading_client_has_no_way_to_send_anything_but_reads() -> None:

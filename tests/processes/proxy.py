@@ -90,17 +90,17 @@ class Proxy:
         *,
         answers: bool,
     ) -> None:
-        supplied = 0
+        sent_bytes = 0
         with contextlib.suppress(OSError):
             while piece := await source.read(CHUNK):
                 if self.delay_s:
                     await CLOCK.sleep(self.delay_s)
                 await passes.wait()
-                if answers and self.cut_after is not None and supplied + len(piece) > self.cut_after:
-                    target.write(piece[: self.cut_after - supplied])
+                if answers and self.cut_after is not None and sent_bytes + len(piece) > self.cut_after:
+                    target.write(piece[: self.cut_after - sent_bytes])
                     await target.drain()
                     return
-                supplied += len(piece)
+                sent_bytes += len(piece)
                 self.passed += len(piece)
                 self.asked += not answers
                 target.write(piece)

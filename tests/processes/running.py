@@ -151,13 +151,13 @@ class Site:
 
     async def changes(self, run: str) -> list[dict[str, Any]]:
         """Every change of a run."""
-        collected: list[dict[str, Any]] = []
+        all_changes: list[dict[str, Any]] = []
         cursor = ""
         while True:
             page = await self.call("GET", f"/v1/automations/runs/{run}/changes?limit=200{cursor}")
-            collected += page["changes"]
+            all_changes += page["changes"]
             if page["next_cursor"] is None:
-                return collected
+                return all_changes
             cursor = f"&cursor={page['next_cursor']}"
 
     async def ledger(self, after: int = 0) -> list[dict[str, Any]]:

@@ -48,22 +48,22 @@ class From:
         statuses = []
         async with self._client as client:
             for number in range(count):
-                supplied_values = {
+                header_fields = {
                     name.replace("_", "-"): value.format(number) for name, value in headers.items()
                 }
                 statuses.append(
                     (
-                        await client.post("/v2/api/automations/login", json={}, headers=supplied_values)
+                        await client.post("/v2/api/automations/login", json={}, headers=header_fields)
                     ).status_code
                 )
         return statuses
 
     async def signs_in(self, **headers: str) -> int:
         """The status of a sign-in to the web app."""
-        supplied_values = {name.replace("_", "-"): value for name, value in headers.items()}
+        header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
         async with self._client as client:
             answer = await client.post(
-                "/app/session", json={"email": EMAIL, "password": PASSWORD}, headers=supplied_values
+                "/app/session", json={"email": EMAIL, "password": PASSWORD}, headers=header_fields
             )
         return answer.status_code
 

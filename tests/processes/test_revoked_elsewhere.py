@@ -50,8 +50,8 @@ async def test_what_is_ended_is_refused_by_every_process_with_the_next_call(
 ) -> None:
     """Credentials rotated and disabled, sessions ended, people switched off: no process remembers them."""
     site, current, there = two
-    created = await steward("credential", "issue", "--org", "Test Shop", env=site.env)
-    credential, secret = created["credential"], created["client_secret"]
+    issued = await steward("credential", "issue", "--org", "Test Shop", env=site.env)
+    credential, secret = issued["credential"], issued["client_secret"]
 
     async def by_token(headers: dict[str, str]) -> list[int]:
         return [(await client.get(STATUS, headers=headers)).status_code for client in (current, there)]

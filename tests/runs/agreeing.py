@@ -33,8 +33,8 @@ def assert_agrees(run: Run, changes: Sequence[Change], *, sends: bool = False) -
     assert counts["unchanged"] >= tally[Outcome.UNCHANGED], run.summary
     text = str(run.summary["text"])
     for outcome, words in OTHER_OUTCOMES.items():
-        collected = [int(number) for number in re.findall(rf"(\d+) {words}\b", text)]
-        assert sends or collected == ([tally[outcome]] if tally[outcome] else []), (outcome, text)
+        numbers = [int(number) for number in re.findall(rf"(\d+) {words}\b", text)]
+        assert sends or numbers == ([tally[outcome]] if tally[outcome] else []), (outcome, text)
     if (match := DONE.search(text)) is not None:
         assert (int(match[1]), int(match[2])) == (applied, len(changes)), text
     elif (in_general := DONE_IN_GENERAL.search(text)) is not None:

@@ -35,17 +35,17 @@ async def world(engine: Engine, clock: FakeClock) -> World:
     return await make_world(engine, clock)
 
 
-def expected(created: Automation, until: datetime) -> list[datetime]:
+def expected(automation: Automation, until: datetime) -> list[datetime]:
     """Returns every slot that the schedule has had since set-up."""
-    tz = zone(created.timezone)
+    tz = zone(automation.timezone)
     assert tz is not None
     stream = slots(
-        created.schedule,
+        automation.schedule,
         tz,
-        spread_minutes=created.spread_minutes,
-        after=created.created_at,
+        spread_minutes=automation.spread_minutes,
+        after=automation.created_at,
         until=until + timedelta(milliseconds=1),
-        slots_after=created.created_at,
+        slots_after=automation.created_at,
     )
     return [slot.slot_at for slot in stream]
 
@@ -58,7 +58,7 @@ async def due(world: World, **fields: object) -> Automation:
     return automation
 
 
-def slot(created: Automation, moment: datetime, **fields: object) -> StoredSlot:
+def slot(automation: Automation, moment: datetime, **fields: object) -> StoredSlot:
     """Builds a stored row of a daily slot."""
     plain = StoredSlot(moment, moment, f"{moment.date()}T08:00")
     return replace(plain, **fields)  # type: ignore[arg-type]

@@ -19,11 +19,11 @@ async def queue_of(shop: Shop, run: Run) -> Queue:
 
 async def live(shop: Shop, automation: Automation) -> list[RunId]:
     """Returns the automation's runs that run or wait for approval."""
-    collected = []
+    run_ids = []
     for status in (RunStatus.RUNNING, RunStatus.WAITING_APPROVAL):
         ids = partial(transitions.ids_of, org=shop.owner.org, automation=automation.id, status=status)
-        collected += [run for run, _, _ in await shop.read(ids)]
-    return collected
+        run_ids += [run for run, _, _ in await shop.read(ids)]
+    return run_ids
 
 
 async def test_a_second_live_run_waits_for_the_first(shop: Shop) -> None:

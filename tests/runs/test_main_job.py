@@ -79,9 +79,9 @@ async def test_who_connected_and_who_decided_is_remembered_for_good(shop: Shop) 
         return [(row["action"], row["actor"], row["object_kind"]) for row in rows]
 
     person = str(shop.owner.person)
-    collected = await shop.read(lines)
-    assert collected.count(("connected", person, "connection")) == 3
-    assert collected.count(("approved", person, "approval")) == 1
+    log_lines = await shop.read(lines)
+    assert log_lines.count(("connected", person, "connection")) == 3
+    assert log_lines.count(("approved", person, "approval")) == 1
 
     async def forget(tx: Tx) -> int:
         return await tx.execute("DELETE FROM audit_log WHERE org_id = :org", {"org": shop.owner.org})

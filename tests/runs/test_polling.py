@@ -165,10 +165,8 @@ async def test_a_runs_changes_are_listed_by_step_and_outcome(shop: Shop, reader:
 
     # As if a later step had asked for the first four: a page may end in one step and go on in the next.
     async def apart(tx: Tx) -> int:
-        supplied_values = {"run": run.id, "ids": ids[:4]}
-        return await tx.execute(
-            "UPDATE changes SET seq = seq + 1 WHERE run_id = :run AND id IN (:ids)", supplied_values
-        )
+        args = {"run": run.id, "ids": ids[:4]}
+        return await tx.execute("UPDATE changes SET seq = seq + 1 WHERE run_id = :run AND id IN (:ids)", args)
 
     assert await shop.write(apart) == 4
     assert await _paged(reader, run) == ids[4:] + ids[:4]

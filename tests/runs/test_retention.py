@@ -32,14 +32,14 @@ async def counted(shop: Shop, *tables: str) -> dict[str, int]:
     """Returns the number of the organization's rows by table."""
 
     async def count(tx: Tx) -> dict[str, int]:
-        collected = {}
+        counts = {}
         for table in tables:
             row = await tx.first(
                 f"SELECT count(*) AS n FROM {table} WHERE org_id = :org", {"org": shop.owner.org}
             )
             assert row is not None
-            collected[table] = row["n"]
-        return collected
+            counts[table] = row["n"]
+        return counts
 
     return await shop.read(count)
 
@@ -111,8 +111,8 @@ async def test_what_is_not_over_stays_however_old(shop: Shop) -> None:
     await shop.drain()
     open_run = await shop.run_now(await shop.hiding())
     await shop.clock.advance((HISTORY + timedelta(days=1)).total_seconds())
-    collected = await shop.read(partial(runs_left, org=shop.owner.org))
-    assert {waiting.id, ended.id, open_run.id} == collected
+    run_ids = await shop.read(partial(runs_left, org=shop.owner.org))
+    assert {waiting.id, ended.id, open_run.id} == run_ids
     for _ in range(3):
         await worker.apply_retention(hired)
     assert await shop.read(partial(runs_left, org=shop.owner.org)) == {open_run.id}

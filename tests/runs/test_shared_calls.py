@@ -61,10 +61,10 @@ async def test_a_call_that_waits_and_then_fails_holds_up_no_other(
         assert not any(task.done() for task in waiting)
         return waiting
 
-    refused, created = await asyncio.gather(*await shop.write(hold), return_exceptions=True)
+    refused, started_run = await asyncio.gather(*await shop.write(hold), return_exceptions=True)
     assert isinstance(refused, KeyReused)
-    assert isinstance(created, StartedRun)
-    assert await shop.run(created.run) == created.run
+    assert isinstance(started_run, StartedRun)
+    assert await shop.run(started_run.run) == started_run.run
     assert shop.service.metrics.value(SPLIT, kind="start") == 1
     [line] = [line for line in capsys.readouterr().out.splitlines() if "batch_split" in line]
     assert '"kind": "start"' in line

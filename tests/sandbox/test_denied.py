@@ -141,8 +141,8 @@ async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
     children = SandboxPool(2)
     users = []
     try:
-        for kind, (op, supplied) in MESSAGES.items():
-            await children.send(("org", kind), kind, {"op": op}, json.dumps(supplied).encode(), 5.0)
+        for kind, (op, payload) in MESSAGES.items():
+            await children.send(("org", kind), kind, {"op": op}, json.dumps(payload).encode(), 5.0)
         assert (await children.probe_isolation()).unprivileged
         for child in children._live:
             status = _status(child.process.pid)

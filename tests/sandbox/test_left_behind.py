@@ -233,11 +233,11 @@ async def test_a_child_that_spoke_unasked_is_ended_and_its_run_gets_another(
     children: SandboxPool, kind: str
 ) -> None:
     """What waits in a pipe while nobody asks could be read as the next answer."""
-    request_body, supplied = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
-    answer = await children.send(OWNER, kind, request_body, supplied, 5.0)
+    request_body, payload = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
+    answer = await children.send(OWNER, kind, request_body, payload, 5.0)
     (child,) = children._live
     child.process._reader.feed_data(HEADER.pack(bytes(16), b"=", 5) + b"[[1]]")
-    assert await children.send(OWNER, kind, request_body, supplied, 5.0) == answer
+    assert await children.send(OWNER, kind, request_body, payload, 5.0) == answer
     assert child not in children._live
     assert child.process._process.returncode is not None
     await asyncio.gather(*children._spares)

@@ -84,22 +84,22 @@ def test_a_closing_whose_end_meets_its_start_is_empty() -> None:
 
 def test_a_version_closes_only_while_it_is_valid() -> None:
     """Made in the middle of a closing, it closes from then on; ended in it, until then."""
-    created, ended = at("2026-12-24 10:00"), at("2026-12-25 10:00")
-    christmas = closed_period(_CHRISTMAS, valid=(created, ended))
+    closed_at, ended = at("2026-12-24 10:00"), at("2026-12-25 10:00")
+    christmas = closed_period(_CHRISTMAS, valid=(closed_at, ended))
     [closing] = closings(christmas, since=at("2026-12-01 00:00"), until=at("2027-12-31 00:00"))
-    assert (closing.start, closing.end) == (created, ended)
-    assert closing_at([christmas], created - _HAIR) is None
+    assert (closing.start, closing.end) == (closed_at, ended)
+    assert closing_at([christmas], closed_at - _HAIR) is None
     assert closing_at([christmas], ended) is None
 
 
 def test_a_freeze_has_no_end_until_a_person_ends_it() -> None:
     """Nothing is open from its beginning on; ended, it is a closing like any other."""
-    created, ended = at("2026-05-01 12:03"), at("2026-05-01 14:00")
-    frozen = closed_period(FREEZE, stops=Stops.CHANGES, valid=(created, None))
-    assert open_from([frozen], created - _HAIR) == created - _HAIR
-    assert open_from([frozen], created) is None
-    over = closed_period(FREEZE, stops=Stops.CHANGES, valid=(created, ended))
-    assert open_from([over], created) == ended
+    closed_at, ended = at("2026-05-01 12:03"), at("2026-05-01 14:00")
+    frozen = closed_period(FREEZE, stops=Stops.CHANGES, valid=(closed_at, None))
+    assert open_from([frozen], closed_at - _HAIR) == closed_at - _HAIR
+    assert open_from([frozen], closed_at) is None
+    over = closed_period(FREEZE, stops=Stops.CHANGES, valid=(closed_at, ended))
+    assert open_from([over], closed_at) == ended
 
 
 def test_overlapping_closings_add_up_and_the_narrowest_is_named() -> None:

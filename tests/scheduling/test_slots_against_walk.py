@@ -150,13 +150,13 @@ def _somewhere(draw: random.Random) -> datetime:
 def _changes(name: str, first_year: int, years: int) -> list[datetime]:
     """When the zone's clock changed, found by looking every week: a change there and back may be missed."""
     zone = place(name)
-    collected = []
+    changes = []
     week = datetime(first_year, 1, 1, tzinfo=UTC)
     while week.year < first_year + years:
         if week.astimezone(zone).utcoffset() != (week + 7 * _DAY).astimezone(zone).utcoffset():
-            collected.append(stretches(zone, week, week + 7 * _DAY)[0].end)
+            changes.append(stretches(zone, week, week + 7 * _DAY)[0].end)
         week += 7 * _DAY
-    return collected
+    return changes
 
 
 def _schedule(draw: random.Random, middle: datetime, zone: ZoneInfo) -> Schedule:

@@ -67,27 +67,27 @@ def every_minute(schedule: Schedule, zone: ZoneInfo, after: datetime, until: dat
     """The same instants by looking at the clock each minute."""
     start = (after - 3 * _DAY).replace(second=0, microsecond=0)
     expected = set(_walls(schedule, after.date() - 3 * _DAY, until.date() + 3 * _DAY))
-    collected: set[datetime] = set()
+    instants: set[datetime] = set()
     seen: set[Wall] = set()
     before: Wall | None = None
     moment = start
     while moment < until:
         wall = moment.astimezone(zone).replace(tzinfo=UTC)
         if schedule.cadence is Cadence.HOURLY:
-            collected |= {moment} if wall.minute == 0 else set()
+            instants |= {moment} if wall.minute == 0 else set()
         else:
             if wall in expected and wall not in seen:
-                collected.add(moment)
+                instants.add(moment)
             seen.add(wall)
             missed = before + _MINUTE if before is not None else wall
             jumped_at = missed
             while missed < wall:  # never shown: as long after the jump as it lies inside it
                 if missed in expected and missed not in seen:
-                    collected.add(moment + (missed - jumped_at))
+                    instants.add(moment + (missed - jumped_at))
                 missed += _MINUTE
         before = wall
         moment += _MINUTE
-    return sorted(instant for instant in collected if after < instant < until)
+    return sorted(instant for instant in instants if after < instant < until)
 
 
 def shown_at(clock: list[Stretch], wall: Wall) -> datetime | None:

@@ -174,13 +174,18 @@ async def test_a_form_is_sent_as_the_service_takes_it(shop: Shop, api: Api) -> N
     api.respond = respond
     listed = {"resource": "customer", "operation": "getAll", "returnAll": True}
     address = {"address": {"details": {"city": "Riga & Co"}}}
-    created = {"resource": "customer", "operation": "create", "name": "Ann", "additionalFields": address}
+    new_customer = {
+        "resource": "customer",
+        "operation": "create",
+        "name": "Ann",
+        "additionalFields": address,
+    }
     automation = await automated(
         shop,
         chain(
             node("List", "stripe", 1, listed),
             node("Last", "limit", 1, {"keep": "lastItems"}),
-            node("Create", "stripe", 1, created),
+            node("Create", "stripe", 1, new_customer),
             code("Read", "return items"),
         ),
         accounts={"List": account, "Create": account},

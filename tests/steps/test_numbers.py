@@ -91,9 +91,9 @@ def _read(cell: object, form: str = "auto", currency: str | None = "EUR") -> str
 @pytest.mark.parametrize(("text", "auto", "point", "comma"), TABLE)
 def test_a_text_is_one_number_or_is_refused(text: str, auto: str, point: str, comma: str) -> None:
     """Every sentence of it. See docs/design/templates.md#e5-numbers-as-text."""
-    collected = [_read(text, form) for form in ("auto", "point", "comma")]
+    readings = [_read(text, form) for form in ("auto", "point", "comma")]
     expected = [auto, point, comma]
-    assert [_same(text) for text in collected] == [_same(text) for text in expected]
+    assert [_same(text) for text in readings] == [_same(text) for text in expected]
 
 
 def _same(text: str) -> object:

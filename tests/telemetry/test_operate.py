@@ -33,13 +33,13 @@ def called(*methods: str) -> Iterator[tuple[str, str]]:
 def rows(heading: str) -> dict[str, list[str]]:
     """The first table below a heading: each word in code of its first column, and the other columns."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    collected = {}
+    cells_by_name = {}
     for line in section.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         for name in re.findall(r"`([a-z_]+)`", cells[0]):
             if line.startswith("| `") and "_" in name:
-                collected[name] = cells[1:]
-    return collected
+                cells_by_name[name] = cells[1:]
+    return cells_by_name
 
 
 def test_every_metric_is_known_and_told_with_what_to_do() -> None:

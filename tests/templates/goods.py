@@ -336,8 +336,8 @@ def _of_item(woo: Any, row: dict[str, Any], item: Item) -> None:
 
 def _term(woo: Any, kind: str, name: str) -> dict[str, Any]:
     term = [item for item in woo.terms[kind].values() if item["name"] == name]
-    created = term[0] if term else terms.add(woo, kind, {"name": name})
-    return {column: created[column] for column in ("id", "name", "slug")}
+    term_id = term[0] if term else terms.add(woo, kind, {"name": name})
+    return {column: term_id[column] for column in ("id", "name", "slug")}
 
 
 def fill_shopify(fake: ShopifyFake, goods: Sequence[Goods]) -> None:

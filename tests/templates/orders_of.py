@@ -65,18 +65,18 @@ def in_woocommerce(shop: WooShop, bought: Sequence[Bought]) -> None:
             row["date_paid"], row["date_paid_gmt"] = shop.stamp(order.at)
         for amount, when in order.refunds:
             local, gmt = shop.stamp(when)
-            supplied_values = {
+            new_order = {
                 "id": shop.next_id("post"),
                 "order_id": row["id"],
                 "amount": amount,
                 "reason": "",
             }
-            shop.refunds[supplied_values["id"]] = {
-                **supplied_values,
+            shop.refunds[new_order["id"]] = {
+                **new_order,
                 "date_created": local,
                 "date_created_gmt": gmt,
             }
-            row["refunds"].append({"id": supplied_values["id"], "reason": "", "total": f"-{amount}"})
+            row["refunds"].append({"id": new_order["id"], "reason": "", "total": f"-{amount}"})
         shop.orders[row["id"]] = row
 
 

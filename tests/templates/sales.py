@@ -294,9 +294,9 @@ class Market:
         )
 
     def _variant(self, line: Sold) -> dict[str, Any]:
-        collected = [row for row in self.twin.fake.of("ProductVariant") if row["sku"] == line.sku]
-        if collected:
-            return collected[0]
+        variants = [row for row in self.twin.fake.of("ProductVariant") if row["sku"] == line.sku]
+        if variants:
+            return variants[0]
         product = self.twin.fake.add_product(line.title, sku=line.sku)
         return self.twin.fake.owned(product["id"])[0]
 

@@ -119,14 +119,14 @@ async def test_an_unknown_template_is_not_found(owner: Caller) -> None:
 
 async def test_pages_of_templates_give_each_once(owner: Caller) -> None:
     """See docs/design/api/conventions.md#paging."""
-    collected, cursor = [], None
+    template_ids, cursor = [], None
     for _ in range(len(IDS)):
         more = {"cursor": cursor} if cursor else {}
         heard = await owner.get(f"{PREFIX}/templates", limit=1, **more)
         [item] = heard.data["templates"]
-        collected.append(item["template_id"])
+        template_ids.append(item["template_id"])
         cursor = heard.data["next_cursor"]
-    assert (collected, cursor) == (IDS, None)
+    assert (template_ids, cursor) == (IDS, None)
 
 
 async def test_a_cursor_is_bound_to_its_filters(owner: Caller) -> None:
@@ -201,8 +201,8 @@ async def test_pages_of_connections_give_each_once(service: Service, owner: Call
     numbers = [await _connect(service, "teams") for _ in range(3)]
     first = (await owner.get(f"{PREFIX}/connections", limit=2)).data
     rest = (await owner.get(f"{PREFIX}/connections", limit=2, cursor=first["next_cursor"])).data
-    supplied_values = [item["integration_id"] for item in (*first["connections"], *rest["connections"])]
-    assert (supplied_values, rest["next_cursor"]) == (numbers, None)
+    integration_ids = [item["integration_id"] for item in (*first["connections"], *rest["connections"])]
+    assert (integration_ids, rest["next_cursor"]) == (numbers, None)
 
 
 @pytest.mark.parametrize("path", ["templates", "templates/low-stock-alert", "stores", "connections"])

@@ -118,14 +118,14 @@ async def test_the_alert_lists_low_stock_and_reaches_the_channel(world: World) -
 
 
 def _prices(world: World, **inputs: Any) -> Stage:
-    supplied_values: dict[str, Any] = {
+    all_inputs: dict[str, Any] = {
         "sheet": {"integration_id": int(SHEET), "tab": "Prices"},
         "sku_column": "SKU",
         "price_column": "Price",
         "max_change_percent": 95,
         **inputs,
     }
-    return world.stage(price_update_from_spreadsheet.TEMPLATE, **supplied_values)
+    return world.stage(price_update_from_spreadsheet.TEMPLATE, **all_inputs)
 
 
 def _write_sheet(world: World, rows: list[list[Any]]) -> None:

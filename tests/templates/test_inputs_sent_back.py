@@ -77,7 +77,7 @@ async def test_answered_inputs_can_be_sent_back(service: Service) -> None:
     for template in ALL:
         body = {"template_id": template.template_id, "name": template.template_id, "schedule": MANUAL}
         for home in _homes(template, number):
-            sale_of = {number[kind]: created["id"] for kind, created in started.items()}
+            sale_of = {number[kind]: automation["id"] for kind, automation in started.items()}
             new_inputs = Inputs(
                 template, {**known_by_name, "sale_automation_id": sale_of.get(home.get("integration_id", 0))}
             )

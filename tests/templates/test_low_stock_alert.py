@@ -17,8 +17,8 @@ from tests.templates.stage import TEAMS, Shop, Stage, card_lines, product, varia
 
 
 def _stage(*products: Any, **inputs: Any) -> Stage:
-    supplied_values = {"threshold": 5, "teams": {"integration_id": int(TEAMS)}, **inputs}
-    return Stage(TEMPLATE, supplied_values, shop=Shop(list(products)))
+    all_inputs = {"threshold": 5, "teams": {"integration_id": int(TEAMS)}, **inputs}
+    return Stage(TEMPLATE, all_inputs, shop=Shop(list(products)))
 
 
 def _stock(stage: Stage, **levels: int) -> None:

@@ -18,14 +18,14 @@ _HEAD = ["SKU", "Price", "Was"]
 
 
 def _stage(rows: list[list[Any]], *products: Any, **inputs: Any) -> Stage:
-    supplied_values = {
+    all_inputs = {
         "sheet": {"integration_id": int(SHEET)},
         "sku_column": "SKU",
         "price_column": "Price",
         **inputs,
     }
     held = products or (product(variant("7", "A")),)
-    return Stage(TEMPLATE, supplied_values, shop=Shop(list(held)), sheet=Sheet([_HEAD, *rows]))
+    return Stage(TEMPLATE, all_inputs, shop=Shop(list(held)), sheet=Sheet([_HEAD, *rows]))
 
 
 async def _refusal(rows: list[list[Any]], *products: Any, **inputs: Any) -> tuple[Any, ...]:

@@ -164,8 +164,8 @@ def test_defaults_are_filled_in_but_for_what_is_required() -> None:
 def test_defaults_inside_a_given_object_are_filled_in_and_an_absent_one_stays_absent() -> None:
     """`products` absent means all published ones. See docs/design/templates.md#rules."""
     assert "products" not in ALERT.check_inputs(_ALERT).inputs
-    supplied = ALERT.check_inputs({**_ALERT, "products": {"tags_any": ["tea"]}}).inputs["products"]
-    assert supplied == {"tags_any": ["tea"], "tags_none": [], "vendors": [], "types": []}
+    products = ALERT.check_inputs({**_ALERT, "products": {"tags_any": ["tea"]}}).inputs["products"]
+    assert products == {"tags_any": ["tea"], "tags_none": [], "vendors": [], "types": []}
 
 
 def test_filling_in_never_touches_what_was_sent_or_the_defaults() -> None:

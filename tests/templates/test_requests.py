@@ -91,7 +91,7 @@ async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeCloc
     """
     store = FullStore(platform, clock, PRODUCTS[platform])
     await store.fill()
-    expected_value, collected = _of(platform, PRODUCTS[platform]), {}
+    expected_value, requests_by_name = _of(platform, PRODUCTS[platform]), {}
     for name in expected_value:
         before = len(store.asked())
         await clock.advance(60)  # no run waits for what another has asked
@@ -106,8 +106,8 @@ async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeCloc
             if "bulkOperationRun" in each or "gid://shopify/BulkOperation" not in each
         ]
         assert name == "sync-stock-between-stores" or len(set(once)) == len(once), name
-        collected[name] = len(requests)
-    assert collected == expected_value
+        requests_by_name[name] = len(requests)
+    assert requests_by_name == expected_value
     await store.close()
 
 

@@ -128,8 +128,8 @@ def _stage(*variants: Any, sold: Any = (), **inputs: Any) -> Stage:
     products = [product(replace(variant, created_at=NOW - timedelta(days=300))) for variant in variants]
     shop = Selling(products)
     shop.orders = list(sold)
-    supplied_values = {"no_sale_days": 30, "percent": 20, "floor": "none", **inputs}
-    return Stage(TEMPLATE, supplied_values, shop=shop)
+    all_inputs = {"no_sale_days": 30, "percent": 20, "floor": "none", **inputs}
+    return Stage(TEMPLATE, all_inputs, shop=shop)
 
 
 def _order(days: float, number: str = "1", **changed: Any) -> Order:

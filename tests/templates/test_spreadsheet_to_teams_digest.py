@@ -34,9 +34,9 @@ ROWS: list[list[Any]] = [
 
 def _stage(rows: list[list[Any]], column: str, op: str, value: str | None = None, **more: Any) -> Stage:
     where = {"column": column, "op": op} | ({} if value is None else {"value": value})
-    supplied_values = {"where": where, "columns": ["Order"], "teams": {"integration_id": int(TEAMS)}, **more}
+    all_inputs = {"where": where, "columns": ["Order"], "teams": {"integration_id": int(TEAMS)}, **more}
     sheet = Sheet([[*HEAD], *(list(row) for row in rows)])
-    return Stage(TEMPLATE, supplied_values, sheet=sheet, reads=(IntegrationId(int(SHEET)),))
+    return Stage(TEMPLATE, all_inputs, sheet=sheet, reads=(IntegrationId(int(SHEET)),))
 
 
 def _told(ran: Ran) -> list[str]:
@@ -213,8 +213,8 @@ async def test_another_sheet_to_read_is_held_to_the_spreadsheet_that_is_named(bo
     reads = (AutomationConnection(log.integration_id, "spreadsheet"),)
     rules = both.shop.service.worker_context.automation_rules
 
-    async def change(supplied_values: dict[str, Any] | None) -> None:
-        ask = UpdateCommand(automation.id, automation.version, connections=reads, inputs=supplied_values)
+    async def change(row: dict[str, Any] | None) -> None:
+        ask = UpdateCommand(automation.id, automation.version, connections=reads, inputs=row)
         await both.shop.write(partial(update, actor=both.shop.owner, command=ask, rules=rules))
 
     with pytest.raises(ValidationFailed) as refused:

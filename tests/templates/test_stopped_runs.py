@@ -36,9 +36,9 @@ def stopped(
 
 def texts(record: RunTotals) -> list[str]:
     """What it says for each way to stop."""
-    collected = [str(record.summary(status, "by_person", "Because.")["text"]) for status in STOPS]
-    assert collected[1].startswith("Because. ")
-    return collected
+    summary_texts = [str(record.summary(status, "by_person", "Because.")["text"]) for status in STOPS]
+    assert summary_texts[1].startswith("Because. ")
+    return summary_texts
 
 
 @pytest.mark.parametrize("template", ALL, ids=lambda item: item.template_id)
@@ -92,11 +92,11 @@ def _assert_told(template: Template, inputs: dict[str, Any], ran: Ran) -> None:
     if acting.kind is StepKind.SEND or not proposed:
         return
     after = {**before, acting.name: ran.outputs[acting.name]}
-    for created in (0, proposed // 2, proposed):
-        outcomes = [Outcome.APPLIED] * created + [Outcome.CANCELLED] * (proposed - created)
+    for applied in (0, proposed // 2, proposed):
+        outcomes = [Outcome.APPLIED] * applied + [Outcome.CANCELLED] * (proposed - applied)
         record = stopped(template, inputs, after, outcomes={acting.name: outcomes})
         counts = record.counts()
-        assert (counts.applied, counts.proposed) == (created, proposed)
+        assert (counts.applied, counts.proposed) == (applied, proposed)
         for text in texts(record):
             findall = re.findall(r", (\d+) cancelled\b", text)
-            assert sum(map(int, findall)) == proposed - created, text
+            assert sum(map(int, findall)) == proposed - applied, text

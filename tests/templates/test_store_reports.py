@@ -154,8 +154,8 @@ def _beside(template: Template, first: list[Any], second: list[Any], **inputs: A
         number: AccountAccess(connection("woocommerce", number), Shop(products), {})
         for number, products in ((SHOP, first), (OTHER, second))
     }
-    supplied_values = {"teams": {"integration_id": int(TEAMS)}, **inputs}
-    return Stage(template, supplied_values, accounts=access, reads=(SHOP, OTHER))
+    all_inputs = {"teams": {"integration_id": int(TEAMS)}, **inputs}
+    return Stage(template, all_inputs, accounts=access, reads=(SHOP, OTHER))
 
 
 async def _compared(first: list[Any], second: list[Any], **inputs: Any) -> Ran:

@@ -39,9 +39,9 @@ class Feed:
     def inputs(self, **more: Any) -> dict[str, Any]:
         """Stock and price from the file."""
         number = int(self.twin.shop.connections["cloud_s3"].integration_id)
-        supplied_values = {"integration_id": number, "path": PATH, "delimiter": ";"}
+        file = {"integration_id": number, "path": PATH, "delimiter": ";"}
         named = {"sku_column": "Artikel", "stock_column": "Bestand", "price_column": "Preis"}
-        return {"file": supplied_values, **named, **more}
+        return {"file": file, **named, **more}
 
     async def set_up(self, **more: Any) -> Any:
         """The automation."""

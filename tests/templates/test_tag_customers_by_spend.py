@@ -157,9 +157,9 @@ async def test_the_window_begins_with_a_local_day() -> None:
     """
     start = datetime(2026, 10, 20, 22, 0, tzinfo=UTC)
     before = start - timedelta(seconds=1)
-    for placed, collected in ((start, ["1"]), (before, [])):
+    for placed, tagged_ids in ((start, ["1"]), (before, [])):
         stage = _tagging([_customer("1")], [_paid("5", "1", "120.00", created_at=placed)], window_days=30)
-        assert ids(await stage.run()) == collected
+        assert ids(await stage.run()) == tagged_ids
 
 
 async def test_an_event_looks_at_the_customer_of_its_order_alone() -> None:

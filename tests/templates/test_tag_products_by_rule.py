@@ -66,12 +66,12 @@ async def test_what_woocommerce_does_not_tell_is_refused_there(twin: Twin, when:
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
-    supplied_values = {"tag": "odd", **when}
+    all_inputs = {"tag": "odd", **when}
     if twin.platform == "woocommerce":
-        assert list(await twin.refused("tag-products-by-rule", supplied_values)) == ["inputs.when"]
+        assert list(await twin.refused("tag-products-by-rule", all_inputs)) == ["inputs.when"]
         return
     twin.stock(*_GOODS)
-    came = await twin.run(await twin.set_up("tag-products-by-rule", supplied_values))
+    came = await twin.run(await twin.set_up("tag-products-by-rule", all_inputs))
     assert came.changes == [(_BOWL, {"Tags": (["picked"], ["odd", "picked"])})]
     words = "Vendor: LAB." if when["when"] == "vendor" else "A variant has no cost price."
     assert came.messages == [words]

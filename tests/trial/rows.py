@@ -103,28 +103,28 @@ def held(condition: bool, words: str) -> None:
 
 async def reads(shop: Shop, things: Things, table: Table) -> None:
     """Every read of the connector, over the shop's own objects and those of the trial."""
-    created = things.made
-    path = f"{created['parent']}/{created['variation S']}"
+    made_ids = things.made
+    path = f"{made_ids['parent']}/{made_ids['variation S']}"
     skus, long_ago = (f"{things.mark}-1", f"{things.mark}-S"), shop.clock.now().replace(year=2001, day=1)
     asks: list[tuple[str, Any, Any, bool]] = [
         ("products", PRODUCTS, ProductsQuery(), False),
-        ("products by id", PRODUCTS, ProductsQuery(ids=(created["product"], created["parent"])), True),
+        ("products by id", PRODUCTS, ProductsQuery(ids=(made_ids["product"], made_ids["parent"])), True),
         ("products by SKU, a variation's too", PRODUCTS, ProductsQuery(skus=skus), True),
         ("products changed since", PRODUCTS, ProductsQuery(modified_after=long_ago), True),
         ("products published", PRODUCTS, ProductsQuery(published_only=True), False),
-        ("product", PRODUCT, ById(created["parent"]), True),
+        ("product", PRODUCT, ById(made_ids["parent"]), True),
         ("variants", VARIANTS, ProductsQuery(), True),
         ("variant", VARIANT, ById(path), True),
         ("tags", TAGS, NoParameters(), False),
         ("categories", CATEGORIES, NoParameters(), False),
         ("orders", ORDERS, OrdersQuery(), True),
         ("orders open, of a time", ORDERS, OrdersQuery(open_only=True, created_after=long_ago), True),
-        ("order", ORDER, ById(created["order"]), True),
-        ("refunds of an order", REFUNDS, RefundsQuery(created["order"]), False),
+        ("order", ORDER, ById(made_ids["order"]), True),
+        ("refunds of an order", REFUNDS, RefundsQuery(made_ids["order"]), False),
         ("customers", CUSTOMERS, CustomersQuery(), True),
-        ("customer", CUSTOMER, ById(created["customer"]), True),
+        ("customer", CUSTOMER, ById(made_ids["customer"]), True),
         ("objects: product", OBJECTS, ObjectsQuery("product", limit=3), True),
-        ("objects: order", OBJECTS, ObjectsQuery("order", id=created["order"]), True),
+        ("objects: order", OBJECTS, ObjectsQuery("order", id=made_ids["order"]), True),
         ("objects: customer", OBJECTS, ObjectsQuery("customer", limit=3), True),
         ("changed: product", CHANGED, ChangedQuery("product", long_ago), True),
         ("changed: order", CHANGED, ChangedQuery("order", long_ago), True),
@@ -137,12 +137,12 @@ async def reads(shop: Shop, things: Things, table: Table) -> None:
 
 
 async def _read(shop: Shop, op: Any, ask: Any, *, some: bool) -> str:
-    collected = await shop.all(op, ask)
-    held(bool(collected) or not some, "nothing was found")
-    ids = [str(getattr(item, "id", item.get("id") if isinstance(item, dict) else item)) for item in collected]
+    items = await shop.all(op, ask)
+    held(bool(items) or not some, "nothing was found")
+    ids = [str(getattr(item, "id", item.get("id") if isinstance(item, dict) else item)) for item in items]
     if op not in (CHANGED, TAGS, CATEGORIES):
         held(len(set(ids)) == len(ids), "an object came twice")
-    return f"{len(collected)} read"
+    return f"{len(items)} read"
 
 
 async def _missing(shop: Shop) -> None:

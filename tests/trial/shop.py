@@ -54,14 +54,14 @@ class Shop:
     async def all(self, op: ReadOp[P, I], params: P) -> list[I]:
         """The items of a read, of its first pages when there are many."""
         pages: AsyncIterator[RecordPage[I]] = self.reader().read(op, params)
-        collected: list[I] = []
+        items: list[I] = []
         count = 0
         async for page in pages:
-            collected += page.items
+            items += page.items
             count += 1
             if count == MOST_PAGES:
                 break
-        return collected
+        return items
 
     def plan(self, name: str, *asks: Any) -> PlannedChanges:
         """What an operation works out."""
@@ -169,8 +169,8 @@ class Things:
                 "attributes": [{"name": "Size", "option": size}],
                 **own_values,
             }
-            created = await call("POST", f"products/{self.made['parent']}/variations", row)
-            self.made[f"variation {size}"] = str(created["id"])
+            variation = await call("POST", f"products/{self.made['parent']}/variations", row)
+            self.made[f"variation {size}"] = str(variation["id"])
         person = {"email": f"{mark}@example.com", "first_name": "Steward", "last_name": mark}
         self.made["customer"] = str((await call("POST", "customers", person))["id"])
         order = {

@@ -65,8 +65,8 @@ async def looking(browser: Browser, web: WebSite) -> AsyncIterator[Look]:
     """
     opened: list[OpenPage] = []
 
-    async def open_page(name: str | None, **supplied: Any) -> OpenPage:
-        seen = await look(browser, web, name, **supplied)
+    async def open_page(name: str | None, **options: Any) -> OpenPage:
+        seen = await look(browser, web, name, **options)
         opened.append(seen)
         return seen
 

@@ -79,7 +79,7 @@ async def sheet(web: WebSite, spreadsheet: str) -> int:
 async def pricing(web: WebSite, name: str) -> dict[str, Any]:
     """Creates an automation that takes ten different prices from the fake spreadsheet."""
     new_sheet = await sheet(web, "sheet-prices")
-    supplied_values = {
+    inputs = {
         "sheet": {"integration_id": new_sheet, "tab": "Prices"},
         "sku_column": "SKU",
         "price_column": "Price",
@@ -87,7 +87,7 @@ async def pricing(web: WebSite, name: str) -> dict[str, Any]:
     return await web.automation(
         name,
         template_id="price-update-from-spreadsheet",
-        inputs=supplied_values,
+        inputs=inputs,
         schedule={"cadence": "manual"},
     )
 

@@ -125,7 +125,7 @@ async def open_web_site(
 ) -> AsyncIterator[WebSite]:
     """Starts the service and its users, and stops it at the end."""
     database = f"sqlite:///{folder / 'steward.db'}"
-    supplied_values = {
+    site_settings = {
         "STEWARD_TRUSTED_PROXIES": "127.0.0.0/8",
         "STEWARD_IMPORTS_KEPT": "20",  # few fill the allowance
         # However long other tests take between two of the browser's.
@@ -136,7 +136,7 @@ async def open_web_site(
         "STEWARD_OUTBOUND_TIMEOUT_SECONDS": "30",
         **settings,
     }
-    async with open_site(database, folder, private_hosts=private_hosts, **supplied_values) as site:
+    async with open_site(database, folder, private_hosts=private_hosts, **site_settings) as site:
         web = WebSite(site)
         try:
             for name, role in ROLES.items():

@@ -41,7 +41,7 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
 
     See docs/design/web.md#approvals.
     """
-    created, run = await _waiting(web, "Leave out", 40)
+    automation, run = await _waiting(web, "Leave out", 40)
     seen = await looking("approver")
     page = await _opened(seen, run)
     approve = page.locator("[data-approve] button")
@@ -67,7 +67,7 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await web.site.reaches(run["id"], "succeeded")
     await expect(page.get_by_role("button", name="Run again")).to_be_visible()
-    assert await hidden_products(web) & set(created["ids"]) == set(created["ids"][3:])
+    assert await hidden_products(web) & set(automation["ids"]) == set(automation["ids"][3:])
     changes = await web.site.changes(run["id"])
     assert [change["outcome"] for change in changes] == ["declined"] * 3 + ["applied"] * 37
     await page.get_by_role("link", name="Changes 40").click()
@@ -77,7 +77,7 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
 
 async def test_of_two_deciders_the_second_sees_what_the_first_decided(looking: Look, web: WebSite) -> None:
     """A stale approval approves nothing and is loaded again. See docs/design/web.md#approvals."""
-    created, run = await _waiting(web, "Two deciders", 2)
+    automation, run = await _waiting(web, "Two deciders", 2)
     seen = await looking("approver")
     page = await _opened(seen, run)
     approve = page.locator("[data-approve] button")
@@ -91,7 +91,7 @@ async def test_of_two_deciders_the_second_sees_what_the_first_decided(looking: L
     await expect(page.get_by_text("Rejected by The Owner")).to_be_visible()
     await expect(approve).to_have_count(0)
     await expect(_row(page, "Two deciders 00").first).to_contain_text("Left out")
-    assert not await hidden_products(web) & set(created["ids"])
+    assert not await hidden_products(web) & set(automation["ids"])
 
 
 async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -> None:
@@ -99,7 +99,7 @@ async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -
 
     See docs/design/web.md#approvals.
     """
-    created, run = await _waiting(web, "Reject", 2)
+    automation, run = await _waiting(web, "Reject", 2)
     seen = await looking("approver", size="phone")
     page = await _opened(seen, run)
     await expect(page.locator("[data-approve] button")).to_have_text("Approve 2 changes")
@@ -111,7 +111,7 @@ async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -
     await question.get_by_role("button", name="Reject all").click()
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await expect(page.get_by_text("Stopped", exact=True).first).to_be_visible()
-    assert not await hidden_products(web) & set(created["ids"])
+    assert not await hidden_products(web) & set(automation["ids"])
 
 
 _IN_SIGHT = """() => {
@@ -215,7 +215,7 @@ async def test_an_approval_that_runs_out_while_it_is_open_is_counted_and_told(
 
     See docs/design/web.md#approvals.
     """
-    created, run = await _waiting(web, "Runs out")
+    automation, run = await _waiting(web, "Runs out")
     _ends(web, run["approval_id"], CLOCK.now() + timedelta(minutes=50))
     seen = await looking("approver")
     await seen.page.clock.install()
@@ -228,7 +228,7 @@ async def test_an_approval_that_runs_out_while_it_is_open_is_counted_and_told(
     await page.clock.fast_forward(15_000)
     await expect(page.get_by_text("Nobody decided in time; nothing was changed.")).to_be_visible()
     await expect(page.locator("[data-approve] button")).to_have_count(0)
-    assert not await hidden_products(web) & set(created["ids"])
+    assert not await hidden_products(web) & set(automation["ids"])
 
 
 async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(

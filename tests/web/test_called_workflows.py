@@ -33,10 +33,10 @@ async def test_the_import_of_the_name_is_proposed_and_another_is_chosen_later(
     await expect(choice).to_have_value(first)
     await page.get_by_role("button", name="Make automation").click()
     await page.wait_for_url("**/automations/*")
-    created = page.url.rsplit("/", 1)[1]
-    path = f"/v1/automations/{created}"
+    automation_id = page.url.rsplit("/", 1)[1]
+    path = f"/v1/automations/{automation_id}"
     assert (await member.call("GET", path))["automation"]["calls"] == {"Call": {"import_id": first}}
-    await seen.open(f"/automations/{created}/steps")
+    await seen.open(f"/automations/{automation_id}/steps")
     await expect(choice).to_have_value(first)
     await choice.select_option(other)
     await page.get_by_role("button", name="Save").first.click()

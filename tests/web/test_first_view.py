@@ -16,13 +16,13 @@ def test_the_script_of_the_first_view_stays_small(built: None) -> None:
     """The entry script and its static imports have at most 60 KB gzip. See docs/design/web.md#speed."""
     chunks = manifest()
     [entry] = [name for name, chunk in chunks.items() if chunk.get("isEntry")]
-    pending, collected = [entry], set[str]()
+    pending, modules = [entry], set[str]()
     while pending:
         name = pending.pop()
-        if name not in collected:
-            collected.add(name)
+        if name not in modules:
+            modules.add(name)
             pending += chunks[name].get("imports", [])
-    scripts = [chunks[name]["file"] for name in collected]
+    scripts = [chunks[name]["file"] for name in modules]
     assert sum(map(_zipped, scripts)) <= 60 * 1024
     # With the page itself and the sheet: at most 4 files before the first row.
     assert len(scripts) <= 2

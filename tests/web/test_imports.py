@@ -213,8 +213,8 @@ async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: 
     # The only store there is chooses itself.
     make = seen.page.get_by_role("button", name="Make automation")
     await expect(make).to_have_accessible_description(re.compile("no counterpart for 1 step"))
-    for created in displayed.values():
-        await member.call("DELETE", f"{IMPORTS}/{created['id']}")
+    for flow_import in displayed.values():
+        await member.call("DELETE", f"{IMPORTS}/{flow_import['id']}")
     # So is one that is not kept yet.
     await seen.open("/imports/new")
     await _drop(seen.page, flow(began(), task(2, FLOW + "fetch::orders", query="")))
@@ -271,12 +271,12 @@ async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite) ->
     export = morning("Looked at")
     export["nodes"].append(node("Told by chat", "fluxCapacitor", 2, {}))
     export["connections"]["Copy"] = {"main": [[{"node": "Told by chat", "type": "main", "index": 0}]]}
-    created = await store_import(web, export, "Looked at")
+    new_import = await store_import(web, export, "Looked at")
     seen = await looking("member")
     faults: list[str] = []
     for view, drawn in (("report", 0), ("steps&step=Log", 6), ("run", 0)):
         await seen.page.set_viewport_size({"width": 1280, "height": 800})
-        await seen.open(f"/imports/{created['id']}?view={view}")
+        await seen.open(f"/imports/{new_import['id']}?view={view}")
         await expect(seen.page.locator(".svelte-flow__node")).to_have_count(drawn)
         await seen.wait_until_loaded()
         faults += await seen.check_looks(f"import-{view.partition('&')[0]}")

@@ -104,9 +104,9 @@ def _of_the_case_files() -> dict[str, Any]:
     return {"TEMPLATES": case_data("templates.json"), "SCHEDULES": worded(), "MOVES": moved_on()}
 
 
-def _assert_vitest_passes(folder: Path, files: Sequence[str], supplied_values: Mapping[str, Any]) -> None:
+def _assert_vitest_passes(folder: Path, files: Sequence[str], variables: Mapping[str, Any]) -> None:
     env = dict(os.environ)
-    for name, cases in supplied_values.items():
+    for name, cases in variables.items():
         file = cases if isinstance(cases, Path) else folder / f"{name}.json"
         if file is not cases:
             file.write_text(json.dumps(cases))

@@ -70,8 +70,8 @@ async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, we
     assert await written(web) == writes
 
     stranger = await web.session_of("stranger")
-    [created] = (await stranger.call("GET", "/v1/automations"))["automations"]
-    assert (created["name"], created["inputs"]["threshold"], created["created_via"]) == (
+    [automation] = (await stranger.call("GET", "/v1/automations"))["automations"]
+    assert (automation["name"], automation["inputs"]["threshold"], automation["created_via"]) == (
         "Hide what is gone",
         2,
         "ui",

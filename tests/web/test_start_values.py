@@ -41,8 +41,8 @@ async def _automation(web: WebSite, name: str, trigger: str, script: str, **para
     stored = await store_import(web, export, name)
     member = await web.session_of("member")
     body = {"name": name, "schedule": {"cadence": "manual"}}
-    created = await member.call("POST", f"{IMPORTS}/{stored['id']}/automations", body)
-    return str(created["automation"]["id"])
+    automation = await member.call("POST", f"{IMPORTS}/{stored['id']}/automations", body)
+    return str(automation["automation"]["id"])
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])

@@ -19,8 +19,8 @@ async def _create_unbound(web: WebSite, export: object, name: str, store: int | 
     stored = await store_import(web, export, name)
     member = await web.session_of("member")
     body = {"name": name, "schedule": {"cadence": "manual"}}
-    supplied_values = body if store is None else {**body, "integration_id": store}
-    new_automation = (await member.call("POST", f"{IMPORTS}/{stored['id']}/automations", supplied_values))[
+    full_body = body if store is None else {**body, "integration_id": store}
+    new_automation = (await member.call("POST", f"{IMPORTS}/{stored['id']}/automations", full_body))[
         "automation"
     ]
     # The automation has its own copy of the steps.

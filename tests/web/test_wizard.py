@@ -48,8 +48,8 @@ async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, 
     await expect(page.get_by_role("main").get_by_text("TEST: changes nothing")).to_be_visible()
     await expect(page.get_by_role("main").get_by_text("Done").first).to_be_visible()
     owner = await web.session_of("owner")
-    [created] = (await owner.call("GET", "/v1/automations?q=Made%20by%20keys"))["automations"]
-    assert (created["inputs"]["tag"], created["schedule"]["cadence"], created["state"]) == (
+    [automation] = (await owner.call("GET", "/v1/automations?q=Made%20by%20keys"))["automations"]
+    assert (automation["inputs"]["tag"], automation["schedule"]["cadence"], automation["state"]) == (
         "by keys",
         "weekly",
         "active",

@@ -44,8 +44,8 @@ async def store_import(web: WebSite, export: Any, name: str) -> dict[str, Any]:
     """Stores the export as a member and returns the import."""
     member = await web.session_of("member")
     body = {"source": "workflow_tool", "name": name, "content": export}
-    created: dict[str, Any] = (await member.call("POST", IMPORTS, body))["import"]
-    return created
+    new_import: dict[str, Any] = (await member.call("POST", IMPORTS, body))["import"]
+    return new_import
 
 
 def logged(name: str) -> dict[str, Any]:

@@ -131,12 +131,12 @@ async def stand(
     steps: Sequence[Proposing] = (one_of_each,),
 ) -> Stand:
     """A service whose store is connected, and which offers the template below."""
-    created = Stand(await open_shop(database_url, clock, folder))
-    monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template(created, steps)])
-    created.refurnish()
-    await created.shop.restart()
-    await created.shop.connect("shopify", created.store.settings())
-    return created
+    running = Stand(await open_shop(database_url, clock, folder))
+    monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template(running, steps)])
+    running.refurnish()
+    await running.shop.restart()
+    await running.shop.connect("shopify", running.store.settings())
+    return running
 
 
 def _template(stand_: Stand, steps: Sequence[Proposing]) -> Template:

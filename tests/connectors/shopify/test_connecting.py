@@ -100,14 +100,14 @@ def test_the_served_schema_takes_the_domains_the_service_takes(written: str) -> 
     """
     connector = Shopify(version="2026-10", url=None, read_s=20.0)
     schema: Any = connector.facts.settings_schema
-    supplied_values = {**FIXED, "shop_domain": written}
+    form = {**FIXED, "shop_domain": written}
     Draft202012Validator.check_schema(schema)
-    if Draft202012Validator(schema).is_valid(supplied_values):
-        settings = connector.settings(supplied_values)
+    if Draft202012Validator(schema).is_valid(form):
+        settings = connector.settings(form)
         assert settings.subject == settings.domain == settings.plain["shop_domain"] == written.strip().lower()
     else:
         with pytest.raises(BadSettings):
-            connector.settings(supplied_values)
+            connector.settings(form)
 
 
 async def test_a_check_tells_rights_places_zone_and_currency(bench: Bench) -> None:

@@ -39,10 +39,10 @@ async def here(
     monkeypatch: pytest.MonkeyPatch, database_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
     """The service beside the store, once on each engine."""
-    created = await stand(monkeypatch, database_url, clock, tmp_path)
-    yield created
+    running = await stand(monkeypatch, database_url, clock, tmp_path)
+    yield running
     watch(None)
-    await created.shop.service.close()
+    await running.shop.service.close()
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ async def on_sqlite(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
     """The same on SQLite alone, for what does not depend on the engine."""
-    created = await stand(monkeypatch, sqlite_url, clock, tmp_path)
-    yield created
+    running = await stand(monkeypatch, sqlite_url, clock, tmp_path)
+    yield running
     watch(None)
-    await created.shop.service.close()
+    await running.shop.service.close()
 
 
 async def test_every_change_is_made_once_wherever_the_process_dies(here: Stand) -> None:

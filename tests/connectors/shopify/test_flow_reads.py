@@ -168,10 +168,10 @@ async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench)
     for index in range(110):
         bench.store.add_product(f"More {index:03}", tags=["fresh"])
     paths = ("products.title", "products.variants.sku")
-    collected = await bench.all(
+    products = await bench.all(
         FLOW_OBJECTS, FlowObjectsQuery("products", paths, "tag:fresh", "TITLE desc", 105)
     )
-    assert [record["title"] for record in collected] == [
+    assert [record["title"] for record in products] == [
         f"More {position:03}" for position in range(109, 9, -1)
     ]
     some = await bench.all(FLOW_OBJECTS, FlowObjectsQuery("products", paths, "tag:fresh", "title", 3))

@@ -53,10 +53,10 @@ async def here(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
     """The service beside the store."""
-    created = await stand(monkeypatch, sqlite_url, clock, tmp_path)
-    yield created
+    running = await stand(monkeypatch, sqlite_url, clock, tmp_path)
+    yield running
     watch(None)
-    await created.shop.service.close()
+    await running.shop.service.close()
 
 
 def _tables(store: ShopifyFake, targets: Collection[str]) -> dict[str, Any]:
@@ -84,8 +84,8 @@ async def test_what_was_changed_in_a_store_is_put_back_and_done_again(here: Stan
     run = await here.play(Killer())
     assert run.status is RunStatus.SUCCEEDED
     shop = here.shop
-    created = {change.id: change for change in await shop.changes(run)}
-    undoable = [each_change for each_change in created.values() if each_change.undoable]
+    change_by_id = {change.id: change for change in await shop.changes(run)}
+    undoable = [each_change for each_change in change_by_id.values() if each_change.undoable]
     targets = {
         number for item in undoable for number in re.findall(r"\d+", str(item.proposal.parts[0].target))
     }
@@ -93,12 +93,12 @@ async def test_what_was_changed_in_a_store_is_put_back_and_done_again(here: Stan
     before.seed(products=8, orders=2, customers=2)
     furnish(before)
     after = _tables(here.store, targets)
-    never = {entry.proposal.parts[0].operation for entry in created.values() if not entry.undoable}
+    never = {entry.proposal.parts[0].operation for entry in change_by_id.values() if not entry.undoable}
     assert never == _NEVER
     undo_run = await undone(shop, run)
     changes = await shop.changes(undo_run)
     assert {element.proposal.undo_of for element in changes} == {
-        each.id for each in created.values() if each.undoable
+        each.id for each in change_by_id.values() if each.undoable
     }
     wrong = [
         (each.proposal.parts, each.outcome, each.message)
@@ -157,12 +157,12 @@ def _planned(whose: IntegrationId, *commands: Any) -> dict[str, Proposal]:
         SetPublished: "product.set_published",
     }
     writes = Shopify(version="2026-10", url=None, read_s=20.0).writes
-    collected = {}
+    proposals = {}
     for number, command in enumerate(commands):
         planned = writes[operations[type(command)]].plan([command], integration_id=whose)
         assert planned.problems == (), planned.problems
-        [collected[f"{number}"]] = planned.proposals
-    return collected
+        [proposals[f"{number}"]] = planned.proposals
+    return proposals
 
 
 async def test_values_that_a_run_set_twice_are_put_back_to_the_first(
@@ -172,8 +172,11 @@ async def test_values_that_a_run_set_twice_are_put_back_to_the_first(
     current = await stand(monkeypatch, sqlite_url, clock, tmp_path, (_first_values, _next_values))
     run = await current.play(Killer())
     assert run.status is RunStatus.SUCCEEDED, run
-    created = {change.id: change for change in await current.shop.changes(run)}
-    assert (len(created), {each_change.outcome for each_change in created.values()}) == (9, {Outcome.APPLIED})
+    change_by_id = {change.id: change for change in await current.shop.changes(run)}
+    assert (len(change_by_id), {each_change.outcome for each_change in change_by_id.values()}) == (
+        9,
+        {Outcome.APPLIED},
+    )
     before = ShopifyFake(now=current.shop.clock.now)
     before.seed(products=8, orders=2, customers=2)
     furnish(before)

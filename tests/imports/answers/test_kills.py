@@ -78,13 +78,13 @@ async def test_a_kill_between_a_send_and_its_checkpoint_neither_repeats_nor_lose
     """At the first and last visit of each point; the answers are read as they were given."""
     points = await visited(shop, orders, monkeypatch, send_mode)
     last = {point: number for number, point in enumerate(points)}
-    collected = {}
+    faults = {}
     for number in sorted({*(points.index(point) for point in BETWEEN), *(last[point] for point in BETWEEN)}):
         run = await play(shop, "answers", killer := Killer([number]))
         assert len(killer.kills) == 1
         if wrong := await judged(shop, orders, run, killer.kills):
-            collected[(number, *killer.kills)] = wrong
-    assert collected == {}
+            faults[(number, *killer.kills)] = wrong
+    assert faults == {}
 
 
 @MODES
@@ -94,12 +94,12 @@ async def test_random_kills_neither_repeat_nor_lose(
     """One or two kills anywhere; `CRASH_ANSWERS` says how many are drawn."""
     count = len(await visited(shop, orders, monkeypatch, send_mode))
     draw = random.Random(f"{SEED} {send_mode} {shop.engine.dialect}")
-    collected = {}
+    faults = {}
     drawn = 0
     while drawn < KILLS:
         points = [draw.randrange(count)] + ([draw.randrange(count // 2)] if draw.random() < 0.5 else [])
         run = await play(shop, "answers", killer := Killer(points))
         drawn += len(killer.kills)
         if wrong := await judged(shop, orders, run, killer.kills):
-            collected[(*points, *killer.kills)] = wrong
-    assert collected == {}
+            faults[(*points, *killer.kills)] = wrong
+    assert faults == {}

@@ -47,12 +47,12 @@ def test_a_step_whose_file_only_the_start_could_bring_is_an_error(
     export: Mapping[str, Any], step: str | None
 ) -> None:
     """A run begins with values alone; who calls a workflow may hand it files."""
-    collected = [
+    findings = [
         (finding.step, str(finding.level))
         for finding in read_value(export).findings
         if finding.code == "binary"
     ]
-    assert collected == ([(step, "error")] if step is not None else [])
+    assert findings == ([(step, "error")] if step is not None else [])
 
 
 @pytest.mark.parametrize(

@@ -221,8 +221,8 @@ def test_an_ai_step_has_one_finding() -> None:
     export = connected([BEGIN, agent, model, node("Tool", "code", 99, {})], {"Begin": ["Agent"]})
     for name, kind in (("Model", "ai_languageModel"), ("Tool", "ai_tool")):
         export["connections"][name] = {kind: [[{"node": "Agent", "type": kind, "index": 0}]]}
-    collected = [(finding.step, finding.code) for finding in read_value(export).findings if finding.step]
-    assert sorted(collected) == [("Agent", "ai_node"), ("Model", "ai_node"), ("Tool", "ai_node")]
+    finding_codes = [(finding.step, finding.code) for finding in read_value(export).findings if finding.step]
+    assert sorted(finding_codes) == [("Agent", "ai_node"), ("Model", "ai_node"), ("Tool", "ai_node")]
 
 
 def test_reads_that_send_data_are_said_once_a_workflow() -> None:

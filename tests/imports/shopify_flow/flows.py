@@ -52,8 +52,8 @@ def code(number: Any, selection: str, script: str, schema: str = "") -> dict[str
 
 def http(number: Any, **fields: Any) -> dict[str, Any]:
     """A request."""
-    supplied_values = {"method": "POST", "url": "https://hooks.example/flow", "headers": [], "body": "{}"}
-    return task(number, FLOW + "http_request", **{**supplied_values, **fields})
+    task_fields = {"method": "POST", "url": "https://hooks.example/flow", "headers": [], "body": "{}"}
+    return task(number, FLOW + "http_request", **{**task_fields, **fields})
 
 
 def compared(path: str, operator: str, value: Any = "", kind: str = "String") -> dict[str, Any]:

@@ -24,23 +24,23 @@ REQUEST = ADMIN + "admin_api_operation"
 def furnished(store: ShopifyFake) -> dict[str, Row]:
     """An object of its own for every change below, so that none is in another's way."""
     variants = store.of("ProductVariant")[:1]
-    created = {f"product{index}": store.add_product(f"Jar {index}", stock=4) for index in range(9)}
-    created |= {f"order{position}": store.add_order(variants, tags=["old"]) for position in range(10)}
-    created |= {f"person{at}": store.add_customer(f"Bo {at}") for at in range(5)}
-    created |= {"draft0": store.add_draft("#D1"), "draft1": store.add_draft("#D2")}
-    created["draft1"]["tags"] = ["old"]
-    created["captured"] = store.add_order(variants, payment="AUTHORIZED")
+    objects = {f"product{index}": store.add_product(f"Jar {index}", stock=4) for index in range(9)}
+    objects |= {f"order{position}": store.add_order(variants, tags=["old"]) for position in range(10)}
+    objects |= {f"person{at}": store.add_customer(f"Bo {at}") for at in range(5)}
+    objects |= {"draft0": store.add_draft("#D1"), "draft1": store.add_draft("#D2")}
+    objects["draft1"]["tags"] = ["old"]
+    objects["captured"] = store.add_order(variants, payment="AUTHORIZED")
     for name in ("released", "freed"):
-        created[name] = store.add_order(variants)
-        store.rows[created[name]["fulfillmentOrders"][0]].update(status="ON_HOLD", holds=["other"])
-    created["order5"]["closedAt"] = created["order5"]["createdAt"]
-    created["redirect"] = store.make("UrlRedirect", path="/jar", target="/old")
-    return created
+        objects[name] = store.add_order(variants)
+        store.rows[objects[name]["fulfillmentOrders"][0]].update(status="ON_HOLD", holds=["other"])
+    objects["order5"]["closedAt"] = objects["order5"]["createdAt"]
+    objects["redirect"] = store.make("UrlRedirect", path="/jar", target="/old")
+    return objects
 
 
-def actions(created: dict[str, Row], store: ShopifyFake) -> list[tuple[str, dict[str, Any]]]:
+def actions(objects: dict[str, Row], store: ShopifyFake) -> list[tuple[str, dict[str, Any]]]:
     """(task, fields) of every action there is."""
-    ids = {name: row["id"] for name, row in created.items()}
+    ids = {name: row["id"] for name, row in objects.items()}
     [variant] = store.owned(ids["product4"])
     [stocked] = store.owned(ids["product5"])
     online, location = store.of("Publication")[0]["id"], store.of("Location")[0]["id"]
@@ -69,7 +69,7 @@ def actions(created: dict[str, Row], store: ShopifyFake) -> list[tuple[str, dict
         ("hold_fulfillment_order", {"order_id": ids["order7"], "reason": "OTHER"}),
         (
             "release_fulfillment_order",
-            {"fulfillment_order_id": created["released"]["fulfillmentOrders"][0]},
+            {"fulfillment_order_id": objects["released"]["fulfillmentOrders"][0]},
         ),
         ("update_product_status", {"product_id": ids["product3"], "status": "DRAFT"}),
         ("hide_product", {"product_id": ids["product6"], "publication_id": online}),
@@ -148,13 +148,13 @@ async def test_every_action_is_asked_for_at_once_and_made_once(standing: Standin
     assert objects["product7"]["publications"] != []
 
 
-def requests(created: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str, Any]]:
+def requests(objects: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str, Any]]:
     """The arguments of every mutation on the list."""
-    ids = {name: row["id"] for name, row in created.items()}
+    ids = {name: row["id"] for name, row in objects.items()}
     [variant] = store.owned(ids["product4"])
     [stocked] = store.owned(ids["product5"])
     online, location = store.of("Publication")[0]["id"], store.of("Location")[0]["id"]
-    held, freed = (created[name]["fulfillmentOrders"][0] for name in ("order7", "freed"))
+    held, freed = (objects[name]["fulfillmentOrders"][0] for name in ("order7", "freed"))
     quantity = {"inventoryItemId": stocked["item"], "locationId": location, "quantity": 9}
     field = {"ownerId": variant["id"], "namespace": "custom", "key": "care", "type": "t", "value": "Wash"}
     return {
@@ -247,8 +247,8 @@ def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, argumen
     """Else `parameter` (error). See docs/design/imports-shopify-flow.md#tasks."""
     kind = FLOW_TYPES[REQUEST]
     task = TaskDefinition("Request", REQUEST, {"api_call": called(name, **arguments)})
-    collected = [(problem.level, problem.code) for problem in kind.check(task)]
-    assert set(collected) == {("error", "parameter")}, collected
+    problems = [(problem.level, problem.code) for problem in kind.check(task)]
+    assert set(problems) == {("error", "parameter")}, problems
 
 
 async def test_what_liquid_makes_of_a_request_is_judged_once_more(standing: Standing) -> None:

@@ -44,8 +44,8 @@ class _Tells:
 @pytest.fixture(autouse=True)
 def stores_tell(service: Service) -> None:
     """Stores of both platforms send the topics they have."""
-    created = {"shopify": _Tells(SHOPIFY), "woocommerce": _Tells(WOOCOMMERCE)}
-    rules = replace(service.context.automation_rules, connectors=created)
+    connectors = {"shopify": _Tells(SHOPIFY), "woocommerce": _Tells(WOOCOMMERCE)}
+    rules = replace(service.context.automation_rules, connectors=connectors)
     service.context = replace(service.context, automation_rules=rules)
     service.restart()
 
@@ -90,8 +90,8 @@ async def kept(member: Member, value: Any, **more: Any) -> dict[str, Any]:
     """The import that was kept."""
     heard = await member.post(PATH, {**body(value), **more})
     assert heard.status == 201, heard.body
-    created: dict[str, Any] = heard.data["import"]
-    return created
+    flow_import: dict[str, Any] = heard.data["import"]
+    return flow_import
 
 
 async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service) -> None:
@@ -100,44 +100,44 @@ async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service)
     Interface statements: 4.3 imports.
     """
     member = await service.token("member")
-    created = await kept(member, PRESALE, name="Presale")
-    assert created["step_count"] == 5
-    assert created["trigger"] == {
+    flow_import = await kept(member, PRESALE, name="Presale")
+    assert flow_import["step_count"] == 5
+    assert flow_import["trigger"] == {
         "kind": "event",
         "topics": ["orders/create"],
         "schedule": None,
         "timezone": None,
     }
-    assert [step["name"] for step in created["plan"]["steps"]] == [
+    assert [step["name"] for step in flow_import["plan"]["steps"]] == [
         "Check if condition is met",
         "For each loop",
         "Check if condition is met 2",
         "Add product tags",
         "Send internal email",
     ]
-    assert [(edge["from"], edge["port"], edge["to"]) for edge in created["plan"]["edges"]] == [
+    assert [(edge["from"], edge["port"], edge["to"]) for edge in flow_import["plan"]["edges"]] == [
         ("Check if condition is met", "true", "For each loop"),
         ("For each loop", "loop_body", "Check if condition is met 2"),
         ("Check if condition is met 2", "true", "Add product tags"),
         ("For each loop", "after", "Send internal email"),
     ]
     again = await member.post(PATH, body(PRESALE, "Another name"))
-    assert (again.status, again.data["import"]["id"]) == (200, created["id"])
+    assert (again.status, again.data["import"]["id"]) == (200, flow_import["id"])
     of_tool = await member.get(f"{PATH}?source=workflow_tool")
     of_flow = await member.get(f"{PATH}?source=store_flow")
     assert (of_tool.data["imports"], [item["id"] for item in of_flow.data["imports"]]) == (
         [],
-        [created["id"]],
+        [flow_import["id"]],
     )
-    assert (await member.delete(f"{PATH}/{created['id']}")).status == 200
+    assert (await member.delete(f"{PATH}/{flow_import['id']}")).status == 200
 
 
 async def test_a_schedule_is_proposed_with_its_zone(service: Service) -> None:
     """See docs/design/api/imports.md#findings."""
-    created = await kept(await service.token("member"), SCHEDULED)
-    assert created["trigger"]["kind"] == "schedule"
-    assert created["trigger"]["timezone"] == "Europe/Berlin"
-    assert created["trigger"]["schedule"]["run_at"] == "06:00"
+    flow_import = await kept(await service.token("member"), SCHEDULED)
+    assert flow_import["trigger"]["kind"] == "schedule"
+    assert flow_import["trigger"]["timezone"] == "Europe/Berlin"
+    assert flow_import["trigger"]["schedule"]["run_at"] == "06:00"
 
 
 async def test_what_is_no_flow_is_refused_naming_the_field(service: Service) -> None:
@@ -196,12 +196,12 @@ async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Servi
         http(3, body="{{ order.name | no_such_filter }}"),
         http(4, body="{% include 'x' %}"),
     )
-    created = await kept(member, broken)
-    errors = [(issue["step"], issue["code"]) for issue in created["issues"] if issue["level"] == "error"]
+    flow_import = await kept(member, broken)
+    errors = [(issue["step"], issue["code"]) for issue in flow_import["issues"] if issue["level"] == "error"]
     assert {step for step, _ in errors} == {"Run code", "Send HTTP request", "Send HTTP request 2"}
     assert {item for _, item in errors} == {"expression_feature"}
-    assert created["supported"] is False
-    refused = await member.post(f"{PATH}/{created['id']}/automations", {"name": "X", "schedule": MANUAL})
+    assert flow_import["supported"] is False
+    refused = await member.post(f"{PATH}/{flow_import['id']}/automations", {"name": "X", "schedule": MANUAL})
     assert (refused.status, list(refused.errors)) == (422, ["import_id"])
     fine = await kept(member, CODED)
     assert [each_issue for each_issue in fine["issues"] if each_issue["level"] == "error"] == []
@@ -211,11 +211,11 @@ async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
     """See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows."""
     member = await service.token("member")
     value = flow(began(), http(2, headers=[["Authorization", "Token s3cr3t-value"]]))
-    created = await kept(member, value)
-    assert [issue["step"] for issue in created["issues"] if issue["code"] == "secret_removed"] == [
+    flow_import = await kept(member, value)
+    assert [issue["step"] for issue in flow_import["issues"] if issue["code"] == "secret_removed"] == [
         "Send HTTP request"
     ]
-    assert "s3cr3t" not in json.dumps(created)
+    assert "s3cr3t" not in json.dumps(flow_import)
 
     async def rows(tx: Any) -> str:
         return str(await tx.all("SELECT content, plan, report FROM imports", {}))
@@ -230,24 +230,24 @@ async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: S
     """
     member = await service.token("member")
     value = flow(began(), task(2, ADMIN + "archive_order", order_id="{{ order.id }}"))
-    created = await kept(member, value)
+    flow_import = await kept(member, value)
     by_event = {"kind": "event", "topics": ["orders/create"]}
     request_body = {"name": "Archive", "schedule": MANUAL, "trigger": by_event}
     woo, shopify = await connected(service, "woocommerce"), await connected(service, "shopify")
-    answer = await member.post(f"{PATH}/{created['id']}/preview", {"integration_id": woo})
+    answer = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": woo})
     assert (
         next(issue["step"] for issue in answer.data["issues"] if issue["level"] == "error") == "Archive order"
     )
     for store, words in ((woo, "“Archive order”"), (None, "Choose the store")):
         refused = await member.post(
-            f"{PATH}/{created['id']}/automations", {**request_body, "integration_id": store}
+            f"{PATH}/{flow_import['id']}/automations", {**request_body, "integration_id": store}
         )
         assert (refused.status, list(refused.errors)) == (422, ["integration_id"])
         assert words in refused.errors["integration_id"][0]
-    answer = await member.post(f"{PATH}/{created['id']}/preview", {"integration_id": shopify})
+    answer = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": shopify})
     assert [each_issue for each_issue in answer.data["issues"] if each_issue["level"] == "error"] == []
     heard = await member.post(
-        f"{PATH}/{created['id']}/automations", {**request_body, "integration_id": shopify}
+        f"{PATH}/{flow_import['id']}/automations", {**request_body, "integration_id": shopify}
     )
     assert heard.status == 201, heard.body
     assert (heard.data["automation"]["source"], heard.data["automation"]["kind"]) == (
@@ -267,14 +267,14 @@ async def test_a_start_that_a_store_never_tells_of_is_named_in_the_preview(servi
     """
     member = await service.token("member")
     store = await connected(service, "woocommerce")
-    created = await kept(member, flow(began("draft_order_created"), http(2)))
-    answer = await member.post(f"{PATH}/{created['id']}/preview", {"integration_id": store})
+    flow_import = await kept(member, flow(began("draft_order_created"), http(2)))
+    answer = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": store})
     assert [(issue["step"], issue["code"], issue["level"]) for issue in answer.data["issues"]][:1] == [
         ("Draft order created", "foreign_trigger", "warning")
     ]
     request_body = {"name": "Drafts", "schedule": MANUAL, "integration_id": store}
     request_body["trigger"] = {"kind": "event", "topics": ["draft_orders/create"]}
-    refused = await member.post(f"{PATH}/{created['id']}/automations", request_body)
+    refused = await member.post(f"{PATH}/{flow_import['id']}/automations", request_body)
     assert (refused.status, list(refused.errors)) == (422, ["trigger.topics"])
 
 

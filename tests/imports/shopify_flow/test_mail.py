@@ -59,8 +59,8 @@ async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
         ask = CreateWorkflowCommand(record.id, "Mail", BY_HAND, accounts={"Send internal email": number})
     else:
         ask = CreateWorkflowCommand(record.id, "Mail", BY_HAND, bindings={"Send internal email": location})
-    created = await shop.write(partial(run_as, actor=shop.owner, command=ask, rules=ctx.automation_rules))
-    return created.automation
+    automation = await shop.write(partial(run_as, actor=shop.owner, command=ask, rules=ctx.automation_rules))
+    return automation.automation
 
 
 async def sent(shop: Shop, automation: Automation) -> None:

@@ -96,9 +96,9 @@ async def test_what_has_no_counterpart_is_named_with_its_step_or_its_field(stand
     plan = await plan_of(tagging)
     assert lacking(plan, "shopify") == []
     assert platforms_of(plan) == ("shopify",)
-    collected = [(finding.step, finding.message) for finding in lacking(plan, "woocommerce")]
-    assert [step for step, _ in collected] == ["Add order tags", None]
-    assert "order.risk.assessments.riskLevel" in collected[1][1]
+    findings = [(finding.step, finding.message) for finding in lacking(plan, "woocommerce")]
+    assert [step for step, _ in findings] == ["Add order tags", None]
+    assert "order.risk.assessments.riskLevel" in findings[1][1]
     assert set(platforms_of(await plan_of(SOLD))) == {"shopify", "woocommerce"}
 
 

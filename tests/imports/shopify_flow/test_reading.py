@@ -327,8 +327,8 @@ def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
 def test_settings_are_unwrapped_and_kept_as_templates() -> None:
     """See docs/design/imports-shopify-flow.md#file."""
     fields = {"headers": [["X-Note", BOTH]], "body": '{"a": "{{ order.name }}"}'}
-    supplied_values = {"url": {"value": "https://a.example/{{ order.name }}", "default_value": ""}}
-    [step] = read_value(flow(began(), http(2, **fields, **supplied_values))).plan.steps
+    task_fields = {"url": {"value": "https://a.example/{{ order.name }}", "default_value": ""}}
+    [step] = read_value(flow(began(), http(2, **fields, **task_fields))).plan.steps
     liquid = {"expr": BOTH, "lang": "liquid", "chunks": [{"liquid": BOTH}]}
     assert step.config["headers"] == [["X-Note", liquid]]
     assert step.config["body"]["expr"] == fields["body"]  # type: ignore[call-overload, index]

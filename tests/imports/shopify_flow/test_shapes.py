@@ -234,14 +234,14 @@ async def test_both_branches_of_conditions_lead_on(standing: Standing) -> None:
     }
     for (risk, payment), (operation, actual) in expected.items():
         order = standing.store.add_order(variants, payment=payment, risk=risk)
-        created = len(standing.store.applied())
+        write_count = len(standing.store.applied())
         run = await standing.told(automation, "ORDERS_UPDATED", order)
-        assert len(standing.store.applied()) == created
+        assert len(standing.store.applied()) == write_count
         changes = await standing.shop.changes(run)
         assert [part.operation for change in changes for part in change.proposal.parts] == [operation]
         await went_well(standing, run)
         seen = (order["displayFinancialStatus"], order["tags"], order["cancelledAt"] is not None)
-        assert (len(standing.store.applied()), seen) == (created + 1, actual)
+        assert (len(standing.store.applied()), seen) == (write_count + 1, actual)
 
 
 async def test_a_test_run_shows_all_of_it_and_changes_nothing(standing: Standing) -> None:
