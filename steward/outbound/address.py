@@ -37,6 +37,7 @@ _SPECIAL_IPV6 = tuple(
 _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _PORTS = {"https": 443, "http": 80}
+_LOCAL = tuple(f".{name}" for name in ("localhost", "local", "internal", "lan", "home.arpa"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,11 @@ def looks_like_address(host: str) -> bool:
     if ":" in plain:
         return True
     return _NUMBER.fullmatch(plain.rpartition(".")[2]) is not None
+
+
+def is_local_name(host: str) -> bool:
+    """Whether a host name is one that only a network of its own resolves, such as `localhost`."""
+    return "." not in host or host.endswith(_LOCAL)
 
 
 def origin_of(url: str, private: Collection[str], *, allows_http: bool = False) -> UrlOrigin:

@@ -283,6 +283,60 @@ async def test_an_address_over_http_is_called_where_no_key_goes_with_it(partner:
     assert [str(item.url) for item in partner.api.seen] == [PLAIN, ORDERS, ORDERS]
 
 
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://localhost:5678",
+        "https://ollama",
+        "=http://host.docker.internal",
+        "https://nas.lan",
+        "http://192.168.1.5",
+        "https://93.184.216.34",
+        "https://[::1]:8080",
+        "https://api.example.com:8443",
+        "http://api.example.com:8080",
+    ],
+)
+def test_an_address_that_is_never_called_is_an_error(origin: str) -> None:
+    """Hosts of a network of its own, addresses in numbers and other ports; with an account it warns."""
+
+    def levels(step: dict[str, Any]) -> list[str]:
+        findings = read_value(chain(step)).findings
+        return [str(finding.level) for finding in findings if "calls " in finding.message]
+
+    assert "error" in levels(http(url=f"{origin}/api?to={{{{ $json.to }}}}"))
+    assert "error" in levels(node("Ask", "graphql", 1.1, {"endpoint": origin, "query": "{ shop }"}))
+    secure = origin.replace("http://", "https://")
+    signed = http(url=secure, authentication="genericCredentialType", genericAuthType="httpHeaderAuth")
+    assert levels(signed) == ["warning"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://api.example.com:443/x", "http://api.example.com", "={{ $json.host }}/x", "=https://{{ 1 }}:8/"],
+)
+def test_an_address_that_may_be_called_is_none(url: str) -> None:
+    """Also one whose host an expression decides."""
+    errors = [
+        finding for finding in read_value(chain(http(url=url))).findings if str(finding.level) == "error"
+    ]
+    assert errors == []
+
+
+def test_an_empty_address_is_said() -> None:
+    """n8n fails there too, so it is a warning."""
+    [finding] = [each for each in read_value(chain(http(url=""))).findings if "address" in each.message]
+    assert str(finding.level) == "warning"
+
+
+@on_one_engine
+async def test_a_fragment_is_not_sent(partner: OpenApi) -> None:
+    """A place within a page is nothing that a server is asked for."""
+    run = await partner.ran(http(url=f"{ORDERS}?page=1#top"))
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert [str(item.url) for item in partner.api.seen] == [f"{ORDERS}?page=1"]
+
+
 @on_one_engine
 async def test_a_key_is_never_sent_over_http(partner: OpenApi) -> None:
     """A literal address is an error of the import, a computed one fails its item."""

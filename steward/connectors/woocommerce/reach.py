@@ -3,11 +3,10 @@
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from steward.outbound.address import is_allowed
+from steward.outbound.address import is_allowed, is_local_name
 
 # What WordPress sends requests to by itself (`wp_http_validate_url`).
 PORTS = (80, 443, 8080)
-_LOCAL = ("localhost", "local", "internal", "lan", "home.arpa")
 
 
 def unreachable_reason(address: str) -> str | None:
@@ -38,4 +37,4 @@ def _is_private(host: str) -> bool:
     try:
         return not is_allowed(ip_address(host))
     except ValueError:
-        return "." not in host or host.endswith(tuple(f".{name}" for name in _LOCAL))
+        return is_local_name(host)

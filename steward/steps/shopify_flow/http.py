@@ -26,6 +26,7 @@ from steward.steps.workflow.addresses import (
     removed_address_problems,
     removed_header_problems,
     sendable_headers,
+    uncalled_address_problems,
 )
 from steward.steps.workflow.effects import as_item_failure
 from steward.steps.workflow.items import Item
@@ -93,6 +94,8 @@ def _address_problems(url: JsonValue) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", "It has no address. Give one.")
     if address.strip().lower().startswith("http://"):
         yield StepProblem("error", "parameter", "It calls an http address. Only https is called: change it.")
+    elif address.strip():
+        yield from uncalled_address_problems(address)
     yield from removed_address_problems(address)
 
 

@@ -6,6 +6,8 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from steward.model.removed_secrets import MARKER
+from steward.outbound.address import is_local_name, looks_like_address, origin_of
+from steward.outbound.errors import CallRefused
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, StepProblem
 
@@ -13,15 +15,17 @@ _KEYS = re.compile(
     r"(?i)(?:authorization|cookie|x-api-key|api[-_]?key|apikey|access[-_]?token|token|x-auth-token|secret|"
     r"password|x-.*-(?:key|token|secret))\Z"
 )
+# The scheme, host and port of an address that no expression decides.
+_LITERAL_ORIGIN = re.compile(r"=?\s*([A-Za-z][A-Za-z0-9+.-]*)://([^\s/?#{}]+)(?=[/?#]|\s*\Z)")
 _REMOVED_PARAMETER = re.compile(rf"(?<=[?&])[^=&#]+=[^=&#]*{MARKER.pattern}[^=&#]*(?:&|(?=#|\Z))")
 
 
 def https_address(text: str, *, has_account: bool = False, allows_http: bool = False) -> str:
-    """Returns the stripped address. Raises ItemFailed unless it is an absolute https address.
+    """Returns the stripped address without its fragment. Raises ItemFailed unless it is absolute and https.
     A parameter whose value was a key in the file is left out, and one in the path stays marked if the step
     has an account: the account puts it back.
     """
-    url = text.strip()
+    url = text.strip().partition("#")[0]
     if MARKER.search(url):
         url = _REMOVED_PARAMETER.sub("", url).rstrip("?&")
     try:
@@ -34,6 +38,40 @@ def https_address(text: str, *, has_account: bool = False, allows_http: bool = F
     if parts.scheme not in schemes or not parts.netloc or re.search(r"[\x00-\x1f\x7f]", url):
         raise ItemFailed("The address of this step is not a complete https address.")
     return url
+
+
+def uncalled_address_problems(
+    address: object, *, has_account: bool = False, allows_http: bool = False
+) -> Iterable[StepProblem]:
+    """Yields a problem for an address that is never called, as far as no expression decides it.
+
+    With an account it is a warning: an operator may allow a private host to it.
+    """
+    if not isinstance(address, str) or not address.removeprefix("=").strip():
+        words = "It does not say which address it calls, so it would fail. Fill it in and import it again."
+        yield StepProblem("warning", "parameter", words)
+        return
+    origin = _LITERAL_ORIGIN.match(address)
+    if origin is None:
+        return
+    scheme, place = origin[1].lower(), origin[2].rpartition("@")[2].lower()
+    host = place.partition(":")[0].rstrip(".")
+    level = "warning" if has_account else "error"
+    if "[" in place or looks_like_address(host):
+        words = (
+            f"It calls {place[:100]}; only hosts with a public name are called. Write the name of its host."
+        )
+        yield StepProblem(level, "parameter", words)
+        return
+    if is_local_name(host):
+        words = f"It calls {place[:100]}, which only a network of its own reaches. Give it a public address."
+        yield StepProblem(level, "parameter", words)
+        return
+    try:
+        origin_of(f"{scheme}://{place}/", (), allows_http=allows_http)
+    except CallRefused:
+        words = f"It calls {place[:100]}; only the usual port of https is called. Change the address."
+        yield StepProblem(level, "parameter", words)
 
 
 def with_query(url: str, query: Mapping[str, Any], lists: str = "") -> str:

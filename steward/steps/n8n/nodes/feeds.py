@@ -11,7 +11,7 @@ from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.steps.n8n.nodes.lists import names_of
 from steward.steps.n8n.nodes.xml_text import read_xml
-from steward.steps.workflow.addresses import https_address
+from steward.steps.workflow.addresses import https_address, uncalled_address_problems
 from steward.steps.workflow.answers import run_data_in_read_problems
 from steward.steps.workflow.effects import as_item_failure, read_each_item, web_of
 from steward.steps.workflow.javascript import dates as js_dates
@@ -55,9 +55,11 @@ class RssFeedReadNode(StepType):
         url = node.get("url", "")
         if not isinstance(url, str) or not url.strip():
             yield StepProblem("error", "parameter", "It names no feed. Write the address of one.")
-        elif re.match(r"=?http://", url.strip(), re.IGNORECASE):
-            words = "It reads an http address. Only https is called: change it."
-            yield StepProblem("error", "parameter", words)
+        else:
+            yield from uncalled_address_problems(url, allows_http=True)
+            if re.match(r"=?http://", url.strip(), re.IGNORECASE):
+                words = "It reads an http address: others can change what is read. Use https if it is there."
+                yield StepProblem("warning", "parameter", words)
         if node.get("options.ignoreSSL"):
             words = "It would accept any certificate; here certificates are always checked. Nothing to do."
             yield StepProblem("warning", "parameter", words)
@@ -72,7 +74,7 @@ class RssFeedReadNode(StepType):
             if call.version < 1.1 and index > 0:
                 return []
             try:
-                answer = await web.read("GET", https_address(params.text("url")), _ACCEPT)
+                answer = await web.read("GET", https_address(params.text("url"), allows_http=True), _ACCEPT)
             except CallError as error:
                 raise as_item_failure(error) from error
             if not answer.ok:

@@ -10,7 +10,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.steps.n8n.http_sign_in import account_to_bind, authentication_problems, uses_account
-from steward.steps.workflow.addresses import https_address, sendable_headers
+from steward.steps.workflow.addresses import https_address, sendable_headers, uncalled_address_problems
 from steward.steps.workflow.answers import (
     JSON,
     answer_settings,
@@ -82,6 +82,7 @@ class GraphQlNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields problems of the document, the address and authentication."""
         yield from authentication_problems(node, reads=self.kind_of(node) is StepKind.READ)
+        yield from uncalled_address_problems(node.get("endpoint"), has_account=uses_account(node) is not None)
         if uses_account(node) != KIND:
             yield from removed_key_problems(node)
         if self.kind_of(node) is StepKind.READ:

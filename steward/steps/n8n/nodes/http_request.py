@@ -21,7 +21,12 @@ from steward.steps.n8n.http_sign_in import (
     store_answer,
     uses_account,
 )
-from steward.steps.workflow.addresses import https_address, sendable_headers, with_query
+from steward.steps.workflow.addresses import (
+    https_address,
+    sendable_headers,
+    uncalled_address_problems,
+    with_query,
+)
 from steward.steps.workflow.answers import (
     answer_settings,
     answered_items,
@@ -127,6 +132,9 @@ class HttpRequestNode(StepType):
         url = node.get("url", "")
         if isinstance(url, str) and re.match(r"=?http://", url.strip(), re.IGNORECASE):
             yield _plain_problem(has_account=uses_account(node) is not None)
+        yield from uncalled_address_problems(
+            url, has_account=uses_account(node) is not None, allows_http=True
+        )
         yield from authentication_problems(node, reads=method in _READS)
         if uses_account(node) != KIND:
             yield from removed_key_problems(node)
