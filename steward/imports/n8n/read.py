@@ -9,6 +9,7 @@ from steward.imports.n8n import graph, start_fields, steps, triggers, unwrap
 from steward.imports.n8n.data_flow import DataFlow
 from steward.imports.n8n.form_pages import with_pages
 from steward.imports.n8n.known_fields import unknown_field_findings
+from steward.imports.n8n.local_files import unwritten_file_findings
 from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, missing_secrets
 from steward.imports.n8n.once import said_once
 from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts
@@ -107,6 +108,7 @@ class _WorkflowReader:
         self.findings += answer_findings(flow, self.workflow.nodes)
         self.findings += unknown_field_findings(plan, self.workflow.nodes)
         self.findings += start_file_findings(plan, self.workflow.nodes)
+        self.findings += unwritten_file_findings(plan, self.workflow.nodes)
         if paths:
             names = self._names_by_place(cleaned["nodes"])
             removed = [_removed_secret(path, names) for path in paths]

@@ -36,7 +36,6 @@ _REPLACE = {
     "supabase": "an HTTP request that reads",
 }
 _COMMANDS = frozenset(("executeCommand", "ssh"))
-_LOCAL_FILES = frozenset(("readWriteFile", "readBinaryFile", "readBinaryFiles", "writeBinaryFile"))
 _FILES_AT_WORK = frozenset(("editImage", "iCal"))
 
 
@@ -164,12 +163,6 @@ def _why(node: Node) -> tuple[str, str]:
     if node.type in _COMMANDS:
         words = "It runs a command on a computer, which is never done here. Use a code step, or remove it."
         return "node_type", words
-    if node.type in _LOCAL_FILES:
-        words = (
-            "It reads or writes files of the machine that n8n runs on, which a run here cannot reach. Hand"
-            " the file on from the step that makes it, or fetch it by an HTTP request."
-        )
-        return "binary", words
     if node.type in _FILES_AT_WORK:
         return "binary", f"“{words_of(node.type)}” works on files of a kind that is not changed here. {todo}"
     if "." in node.type or not node.type:

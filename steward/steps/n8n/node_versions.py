@@ -37,6 +37,7 @@ VERSIONS = MappingProxyType(
         "googleTasks": (1,),
         "graphql": (1, 1.1),
         "html": (1, 1.1, 1.2),
+        "htmlExtract": (1,),
         "httpRequest": (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5),
         "hubspot": (1, 2, 2.1, 2.2),
         "iCal": (1,),

@@ -19,7 +19,7 @@ from steward.model.run import Counts, Mode
 from steward.steps.base import RunFiles, StepContext
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.views import ExpressionContext
-from steward.steps.workflow.items import Item, Items, Outputs, Source
+from steward.steps.workflow.items import BinaryReference, Item, Items, Outputs, Source
 from steward.steps.workflow.javascript.values import SCALARS
 from steward.steps.workflow.javascript.values import UNDEFINED as UNDEFINED
 from steward.steps.workflow.memory_budget import StepBudget
@@ -203,6 +203,7 @@ class RunEnvironment:
     run_sub_workflow: "Callable[[str, Plan, Items], Awaitable[SubWorkflowResult]] | None" = None
     depth: int = 0
     files: RunFiles | None = None
+    written_files: dict[str, BinaryReference] = field(default_factory=dict)  # by their path on n8n's machine
     static_data: StaticData = field(default_factory=StaticData)
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import hashlib
 import io
 import json
 import zipfile
@@ -410,3 +411,59 @@ async def test_fields_move_into_a_file_and_back() -> None:
 def test_what_is_not_done_is_told_at_import(kind: str, parameters: dict[str, Any], words: str) -> None:
     """A format that is not read or written here is an error of its step."""
     assert [words in finding.message for finding in errors_of(kind, 1, parameters)] == [True]
+
+
+PAGE = b"<p>Tea  <b>4</b></p>\n<p>Cup 3</p>"
+VALUES = {
+    "values": [{"key": "text", "cssSelector": "p"}, {"key": "first", "cssSelector": "b", "returnArray": True}]
+}
+
+
+async def test_a_page_in_a_file_is_read() -> None:
+    """Both steps that extract from pages; the older one joins all texts and leaves them as they are."""
+    files = FilesInMemory()
+    parameters = {"sourceData": "binary", "extractionValues": VALUES, "options": {}}
+    newer = await run(
+        "html",
+        {"operation": "extractHtmlContent", **parameters},
+        [await item_with(files, PAGE, "page.html")],
+        files,
+        version=1.2,
+    )
+    older = await run("htmlExtract", parameters, [await item_with(files, PAGE, "page.html")], files)
+    assert not isinstance(newer, str), newer
+    assert not isinstance(older, str), older
+    assert [item.json for item in newer[0]] == [{"text": "Tea 4", "first": ["4"]}]
+    assert [item.json for item in older[0]] == [{"text": "Tea  4Cup 3", "first": ["4"]}]
+    [missing] = [await run("htmlExtract", parameters, items({"data": "<p>x</p>"}), files)]
+    assert isinstance(missing, str)
+    assert "no file" in missing
+
+
+async def test_the_older_page_step_reads_fields() -> None:
+    """A text, or each text of a list."""
+    outputs = await run(
+        "htmlExtract",
+        {"dataPropertyName": "page", "extractionValues": VALUES, "options": {"trimValues": False}},
+        items({"page": ["<p> a </p>", "<b>c</b>"]}),
+        FilesInMemory(),
+    )
+    assert not isinstance(outputs, str), outputs
+    assert [item.json for item in outputs[0]] == [{"text": " a ", "first": []}, {"text": "", "first": ["c"]}]
+
+
+async def test_a_file_is_hashed() -> None:
+    """The file keeps its place beside the hash."""
+    files = FilesInMemory()
+    item = await item_with(files, b"tea", "tea.txt", "leaf")
+    parameters = {
+        "binaryData": True,
+        "binaryPropertyName": "leaf",
+        "type": "SHA256",
+        "dataPropertyName": "hash",
+    }
+    outputs = await run("crypto", parameters, [item], files)
+    assert not isinstance(outputs, str), outputs
+    [hashed] = outputs[0]
+    assert hashed.json == {"id": 1, "hash": hashlib.sha256(b"tea").hexdigest()}
+    assert list(hashed.binary) == ["leaf"]

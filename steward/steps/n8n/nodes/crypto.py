@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Any
 
+from steward.steps.n8n import item_files
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -18,7 +19,6 @@ from steward.steps.workflow.step_types import (
     StepCall,
     StepProblem,
     StepType,
-    for_each_item,
     paired_with,
 )
 
@@ -68,40 +68,50 @@ class CryptoNode(StepType):
             yield StepProblem("error", "credential", words)
         elif action not in ("hash", "generate"):
             yield StepProblem("error", "parameter", "Its action is not known. Choose another one.")
-        if node.get("binaryData"):
-            yield StepProblem(
-                "error", "binary", "It hashes a file, which steps do not keep here. Hash a value."
-            )
         kind = node.literal("type", "MD5")
         if action == "hash" and kind not in _HASHES:
             yield StepProblem(
                 "error", "parameter", f"The hash “{str(kind)[:40]}” is not known. Choose another one."
             )
 
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns whether it hashes a file of the item."""
+        return node.get("action", "hash") == "hash" and bool(node.get("binaryData"))
+
     async def run(self, call: StepCall) -> NodeResult:
         """Adds the value to each item."""
-        return for_each_item(call, lambda index, item: [_with_output(call, index, item)])
+
+        async def convert(index: int, item: Item) -> list[Item]:
+            return [await _with_output(call, index, item)]
+
+        return await item_files.convert_each_item(call, convert)
 
 
-def _with_output(call: StepCall, index: int, item: Item) -> Item:
+async def _with_output(call: StepCall, index: int, item: Item) -> Item:
     params = call.params(index)
     if params.text("action", "hash") == "generate":
         value = _random(params, f"{call.environment.seed}|{call.step.name}|{call.run}|{index}")
+    elif params.flag("binaryData"):
+        file = item_files.file_of(item, params.text("binaryPropertyName", "data"))
+        value = _hashed(params, await item_files.content_of(call, file))
     else:
-        value = _hashed(params)
+        value = _hashed(params, _text_bytes(params.get("value", "")))
     into: dict[str, Any] = js.deep_copy(item.json)
     js.set_path(into, params.text("dataPropertyName", "data"), value)
     return Item(into, paired_with(index))
 
 
-def _hashed(params: Params) -> str:
+def _text_bytes(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise ItemFailed("What is to be hashed is no text. Turn it into one by an expression.")
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _hashed(params: Params, content: bytes) -> str:
     name = _HASHES.get(params.text("type", "MD5"))
     if name is None:
         raise ItemFailed("The hash is not known.")
-    value = params.get("value", "")
-    if not isinstance(value, str):
-        raise ItemFailed("What is to be hashed is no text. Turn it into one by an expression.")
-    raw = hashlib.new(name, value.encode("utf-8", "surrogatepass")).digest()
+    raw = hashlib.new(name, content).digest()
     return _encoded(raw, params.text("encoding", "hex"))
 
 

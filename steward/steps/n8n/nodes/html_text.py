@@ -7,6 +7,7 @@ from typing import Any
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from steward.model.json import JsonObject
+from steward.steps.n8n import item_files
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -27,15 +28,16 @@ _LARGEST = 5 * 1024 * 1024
 class HtmlNode(StepType):
     """Extracts values from pages, and makes pages from a template; not tables."""
 
-    types = ("html",)
-    versions = (1, 1.1, 1.2)
-    options = frozenset(("trimValues", "cleanUpText")) | frozenset(
+    types: tuple[str, ...] = ("html",)
+    versions: tuple[float, ...] = (1, 1.1, 1.2)
+    options: frozenset[str] | None = frozenset(("trimValues", "cleanUpText")) | frozenset(
         ("capitalize", "customStyling", "caption", "tableAttributes", "headerAttributes", "rowAttributes")
     )
     parameters = frozenset(
         ("operation", "sourceData", "dataPropertyName", "extractionValues", "options", "html", "notice")
     )
-    unjoined_parameters = ("html",)
+    unjoined_parameters: tuple[str, ...] = ("html",)
+    tidies = True
 
     def stored_parameters(self, node: NodeDefinition) -> JsonObject:
         """Returns the parameters with the template as a text with expressions, which n8n reads it as."""
@@ -54,27 +56,71 @@ class HtmlNode(StepType):
         if node.get("operation") != "extractHtmlContent":
             words = "It makes a table of HTML, which is not done here. Make a page, or remove the step."
             yield StepProblem("error", "parameter", words)
-        if node.get("sourceData", "json") == "binary":
-            yield StepProblem(
-                "error", "binary", "It reads a file, which steps do not keep here. Read a field."
-            )
-        rows = node.get("extractionValues.values", [])
-        for row in rows if isinstance(rows, list) else ():
-            selector = row.get("cssSelector", "") if isinstance(row, dict) else ""
-            if (
-                isinstance(selector, str)
-                and selector
-                and not selector.startswith("=")
-                and not _reads(selector)
-            ):
-                words = f"Its selector “{selector[:80]}” cannot be read. Write a plain CSS selector."
-                yield StepProblem("error", "parameter", words)
+        yield from _selector_problems(node)
+
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns whether the page is a file of the item."""
+        return not _makes_pages(node) and node.get("sourceData", "json") == "binary"
 
     async def run(self, call: StepCall) -> NodeResult:
         """Extracts the values of each page, or makes a page for each item."""
         if call.first.text("operation", "generateHtmlTemplate") == "generateHtmlTemplate":
             return for_each_item(call, lambda index, item: [_page(call.params(index), index)])
-        return for_each_item(call, lambda index, item: _extracted(call, index, item))
+        return await _extracts(call, self.tidies)
+
+
+class HtmlExtractNode(HtmlNode):
+    """The predecessor of html, which extracts alone and joins the texts of all that match."""
+
+    types = ("htmlExtract",)
+    versions = (1,)
+    options = frozenset(("trimValues",))
+    parameters = frozenset(("sourceData", "dataPropertyName", "extractionValues", "options"))
+    unjoined_parameters = ()
+    tidies = False
+
+    def stored_parameters(self, node: NodeDefinition) -> JsonObject:
+        """Returns the parameters as they are."""
+        return node.parameters
+
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns whether the page is a file of the item."""
+        return bool(node.get("sourceData", "json") == "binary")
+
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        """Yields invalid selectors."""
+        return _selector_problems(node)
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Extracts the values of each page."""
+        return await _extracts(call, self.tidies)
+
+
+def _selector_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    rows = node.get("extractionValues.values", [])
+    for row in rows if isinstance(rows, list) else ():
+        selector = row.get("cssSelector", "") if isinstance(row, dict) else ""
+        if isinstance(selector, str) and selector and not selector.startswith("=") and not _reads(selector):
+            words = f"Its selector “{selector[:80]}” cannot be read. Write a plain CSS selector."
+            yield StepProblem("error", "parameter", words)
+
+
+async def _extracts(call: StepCall, tidies: bool) -> NodeResult:
+    async def convert(index: int, item: Item) -> list[Item]:
+        return _extracted(call, index, await _pages_of(call, index, item), tidies)
+
+    return await item_files.convert_each_item(call, convert)
+
+
+async def _pages_of(call: StepCall, index: int, item: Item) -> list[Any]:
+    """Returns the pages of an item: the text or texts of a field, or that of a file."""
+    params = call.params(index)
+    name = params.text("dataPropertyName", "data")
+    if params.text("sourceData", "json") == "binary":
+        content = await item_files.content_of(call, item_files.file_of(item, name))
+        return [content.decode("utf-8", "replace")]
+    source = item.json.get(name)
+    return source if isinstance(source, list) else [source]
 
 
 def _makes_pages(node: NodeDefinition) -> bool:
@@ -95,10 +141,9 @@ def _reads(selector: str) -> bool:
     return True
 
 
-def _extracted(call: StepCall, index: int, item: Item) -> list[Item]:
+def _extracted(call: StepCall, index: int, pages: list[Any], tidies: bool) -> list[Item]:
     params = call.params(index)
-    source = item.json.get(params.text("dataPropertyName", "data"))
-    pages = source if isinstance(source, list) else [source]
+    tidy = tidies and params.flag("options.cleanUpText", default=True)
     extracted = []
     for page in pages:
         if not isinstance(page, str):
@@ -108,18 +153,18 @@ def _extracted(call: StepCall, index: int, item: Item) -> list[Item]:
         tree = LexborHTMLParser(page)
         json: dict[str, Any] = {}
         for row in params.rows("extractionValues.values"):
-            js.set_path(json, row.text("key"), _value(tree, row, params, first_only=call.version >= 1.2))
+            value = _value(tree, row, params, first_only=call.version >= 1.2, tidy=tidy)
+            js.set_path(json, row.text("key"), value)
         extracted.append(Item(js.to_json(json), paired_with(index)))
     return extracted
 
 
-def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: bool) -> Any:
+def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: bool, tidy: bool) -> Any:
     try:
         nodes = tree.css(row.text("cssSelector"))
     except (SelectolaxError, ValueError):
         raise ItemFailed(f"The selector “{row.text('cssSelector')[:80]}” cannot be read.") from None
     trim = params.flag("options.trimValues", default=True)
-    tidy = params.flag("options.cleanUpText", default=True)
     kind = row.text("returnValue", "text")
     if row.flag("returnArray"):
         return [_of(node, kind, row, trim=trim, tidy=tidy, with_links=first_only) for node in nodes]

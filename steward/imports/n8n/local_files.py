@@ -1,0 +1,70 @@
+"""Steps that read files of the machine: only those that an earlier step of the run wrote are there.
+
+See docs/design/files.md#files-of-the-machine.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from steward.imports.n8n.unwrap import Node
+from steward.model.finding import Finding, FindingLevel
+from steward.model.plan import Plan
+from steward.steps.n8n.nodes.local_files import selects
+from steward.steps.workflow.step_types import is_expression
+
+_WORDS: Final = (
+    "It reads a file of the machine that n8n runs on, and no step before it writes that file. Read it with a"
+    " step, of Google Drive for example, or fetch it by an HTTP request."
+)
+_SELECTORS: Final = {
+    "readBinaryFile": "filePath",
+    "readBinaryFiles": "fileSelector",
+    "readWriteFile": "fileSelector",
+}
+
+
+def unwritten_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
+    """An error for each running step that reads a file which no step before it writes."""
+    by_name = {node.name: node for node in nodes}
+    findings = []
+    for step in plan.running():
+        node = by_name.get(step.name)
+        if node is None or not _reads(node):
+            continue
+        paths = list(_paths_before(plan, step.name, by_name))
+        selector = node.parameters.get(_SELECTORS[node.type])
+        if not any(_may_select(selector, path) for path in paths):
+            findings.append(Finding(step.name, FindingLevel.ERROR, "binary", _WORDS))
+    return findings
+
+
+def _reads(node: Node) -> bool:
+    if node.type == "readWriteFile":
+        return node.parameters.get("operation", "read") == "read"
+    return node.type in _SELECTORS
+
+
+def _writes(node: Node) -> bool:
+    if node.disabled:
+        return False
+    return node.type == "writeBinaryFile" or (
+        node.type == "readWriteFile" and node.parameters.get("operation") == "write"
+    )
+
+
+def _may_select(selector: object, path: object) -> bool:
+    if not isinstance(selector, str) or not isinstance(path, str):
+        return False
+    return is_expression(selector) or is_expression(path) or selects(selector, path)
+
+
+def _paths_before(plan: Plan, name: str, nodes: Mapping[str, Node]) -> Iterator[object]:
+    """The paths that the steps before a step write to."""
+    pending, reached = [name], {name}
+    while pending:
+        target = pending.pop()
+        for edge in plan.edges:
+            if edge.target == target and edge.source not in reached:
+                reached.add(edge.source)
+                pending.append(edge.source)
+    return (nodes[step].parameters.get("fileName") for step in reached & nodes.keys() if _writes(nodes[step]))

@@ -1,0 +1,191 @@
+"""The nodes readWriteFile, writeBinaryFile, readBinaryFile and readBinaryFiles, within the run's storage.
+
+What n8n writes to the disk of its machine is kept with the run, and read by later steps of the same run.
+See docs/design/files.md#files-of-the-machine.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from types import MappingProxyType
+
+from steward.steps.n8n import item_files
+from steward.steps.workflow.items import BinaryReference, Item
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    FieldUse,
+    ItemFailed,
+    KnownFields,
+    NodeDefinition,
+    NodeResult,
+    Params,
+    StepCall,
+    StepProblem,
+    StepType,
+    paired_with,
+)
+
+_READ_FIELDS = ("mimeType", "fileType", "fileName", "fileExtension", "fileSize")
+
+
+class _LocalFileNode(StepType):
+    stateful = True  # what it writes is known to the run alone, and written again when the run is continued
+
+
+class ReadWriteFileNode(_LocalFileNode):
+    """Writes a file of each item, or makes an item of each file that a selector names."""
+
+    types = ("readWriteFile",)
+    versions = (1, 1.1)
+    options = frozenset(("append", "fileExtension", "fileName", "mimeType", "dataPropertyName"))
+    choices = MappingProxyType({"operation": frozenset(("read", "write"))})
+    parameters = frozenset(("operation", "fileSelector", "fileName", "dataPropertyName", "options", "info"))
+
+    def operation(self, node: NodeDefinition) -> str:
+        """Returns readWriteFile.read or readWriteFile.write."""
+        return f"readWriteFile.{node.literal('operation', 'read')}"
+
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns whether it writes a file of the item."""
+        return bool(node.get("operation", "read") == "write")
+
+    def known_fields(self, node: NodeDefinition) -> KnownFields | None:
+        """Returns what it tells of a file that it reads."""
+        return None if self.reads_file(node) else dict.fromkeys(_READ_FIELDS)
+
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        """Yields where the file is kept."""
+        if self.reads_file(node):
+            yield _kept_with_run()
+
+    def keeps_files(self, call: StepCall) -> bool:
+        """A step that writes hands on the files of its items."""
+        return call.first.text("operation", "read") == "write"
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Writes or reads for each item."""
+        writes = call.first.text("operation", "read") == "write"
+        if writes:
+            return await item_files.convert_each_item(call, lambda index, item: _written(call, index, item))
+        return await item_files.convert_each_item(call, lambda index, item: _read(call, index))
+
+
+class WriteBinaryFileNode(_LocalFileNode):
+    """The older form that writes."""
+
+    types = ("writeBinaryFile",)
+    field_use = FieldUse.EXTENDS_ITEMS
+    options = frozenset(("append",))
+    parameters = frozenset(("fileName", "dataPropertyName", "options"))
+
+    def reads_file(self, node: NodeDefinition) -> bool:
+        """Returns that it does."""
+        return True
+
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        """Yields where the file is kept."""
+        yield _kept_with_run()
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Writes a file of each item."""
+        return await item_files.convert_each_item(call, lambda index, item: _written(call, index, item))
+
+
+class ReadBinaryFileNode(_LocalFileNode):
+    """The older form that adds one file to each item."""
+
+    types = ("readBinaryFile",)
+    field_use = FieldUse.PASSES_ITEMS
+    parameters = frozenset(("filePath", "dataPropertyName"))
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Adds the file to each item."""
+
+        async def convert(index: int, item: Item) -> list[Item]:
+            params = call.params(index)
+            [file, *_] = _selected(call, params.text("filePath"))
+            name = params.text("dataPropertyName") or "data"
+            return [Item(item.json, paired_with(index), binary={**item.binary, name: file})]
+
+        return await item_files.convert_each_item(call, convert)
+
+
+class ReadBinaryFilesNode(_LocalFileNode):
+    """The older form that makes an item of each file, once."""
+
+    types = ("readBinaryFiles",)
+    field_use = FieldUse.REPLACES_ITEMS
+    per_item = False
+    parameters = frozenset(("fileSelector", "dataPropertyName"))
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Makes an item of each file that the selector names."""
+        name = call.first.text("dataPropertyName") or "data"
+        files = _selected(call, call.first.text("fileSelector"))
+        return NodeResult([[Item({}, paired_with(0), binary={name: file}) for file in files]])
+
+
+def selects(selector: str, path: str) -> bool:
+    """Whether a selector of files (a path, or one with `*`, `**` and `?`) names a path."""
+    if selector == path:
+        return True
+    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", selector)
+    return re.fullmatch("".join(signs.get(part, re.escape(part)) for part in parts), path) is not None
+
+
+def _kept_with_run() -> StepProblem:
+    words = (
+        "In n8n it writes to the disk of its machine. Here the file is kept with the run, where the steps"
+        " behind it can read it. Send it on, by mail or to Google Drive for example, if people need it."
+    )
+    return StepProblem("warning", "binary", words)
+
+
+async def _written(call: StepCall, index: int, item: Item) -> list[Item]:
+    params = call.params(index)
+    path = params.text("fileName")
+    if not path.strip():
+        raise ItemFailed("This step does not say under which name it writes the file. Fill it in.")
+    file = item_files.file_of(item, params.text("dataPropertyName") or "data")
+    written = call.environment.written_files
+    before = written.get(path)
+    if params.flag("options.append") and before is not None:
+        content = await item_files.content_of(call, before) + await item_files.content_of(call, file)
+        file = await item_files.store(call, content, file_name=path, mime_type=before.mime_type)
+    mime_type = item_files.mime_type_of(path)
+    kind = file.mime_type if mime_type == item_files.OCTETS else mime_type
+    written[path] = replace(file, file_name=path.replace("\\", "/").rpartition("/")[2], mime_type=kind)
+    fields = js.deep_copy(item.json) | {"fileName": path}
+    return [Item(fields, paired_with(index), binary=item.binary)]
+
+
+async def _read(call: StepCall, index: int) -> list[Item]:
+    params = call.params(index)
+    files = [_as_told(file, params) for file in _selected(call, params.text("fileSelector"))]
+    name = params.text("options.dataPropertyName") or "data"
+    return [Item(_told(file), paired_with(index), binary={name: file}) for file in files]
+
+
+def _as_told(file: BinaryReference, params: Params) -> BinaryReference:
+    """Returns the file with the name and type that the options say."""
+    name = params.text("options.fileName") or file.file_name or ""
+    extension = params.text("options.fileExtension").lstrip(".")
+    if extension:
+        name = f"{name.rpartition('.')[0] or name}.{extension}"
+    return replace(file, file_name=name, mime_type=params.text("options.mimeType") or file.mime_type)
+
+
+def _told(file: BinaryReference) -> dict[str, str]:
+    view = file.view()
+    return {name: str(view[name]) for name in _READ_FIELDS if name in view}
+
+
+def _selected(call: StepCall, selector: str) -> list[BinaryReference]:
+    """Returns the files of this run that a selector names, in the order of their paths. Raises ItemFailed."""
+    written = call.environment.written_files
+    files = [written[path] for path in sorted(written) if selects(selector, path)]
+    if not files:
+        words = f"No step of this run has written the file “{selector[:200]}”, and no other files are here."
+        raise ItemFailed(words)
+    return files

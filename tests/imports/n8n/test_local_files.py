@@ -1,0 +1,124 @@
+"""Steps that write and read files of n8n's machine: within the run alone."""
+
+from typing import Any
+
+import pytest
+
+from steward.imports.n8n.read import read_value
+from steward.model.finding import FindingLevel
+from steward.model.run import RunStatus
+from steward.steps.n8n.nodes.local_files import selects
+from tests.crash.killing import killed
+from tests.imports.exports import automated, chain, code, node
+from tests.runs.shop import Shop
+
+PATH = "/files/prices.txt"
+TEXT = {"operation": "toText", "sourceProperty": "text"}
+
+
+def written(name: str = PATH, **options: Any) -> list[dict[str, Any]]:
+    """Makes a file and writes it."""
+    return [
+        code("Make", "return [{json: {text: 'tea 4'}}]"),
+        node("File", "convertToFile", 1.1, TEXT),
+        node("Write", "readWriteFile", 1, {"operation": "write", "fileName": name, "options": options}),
+    ]
+
+
+def read_back(selector: str) -> list[dict[str, Any]]:
+    """Drops the file, reads it again and tells what it is."""
+    text = {"operation": "text", "destinationKey": "text", "options": {"keepSource": "json"}}
+    shown = "={{ $json.fileName + '|' + $json.mimeType + '|' + $json.text }}"
+    return [
+        node("Drop", "aggregate", 1, {"aggregate": "aggregateAllItemData"}),
+        node("Read", "readWriteFile", 1, {"fileSelector": selector, "options": {}}),
+        node("Text", "extractFromFile", 1, text),
+        node("Stop", "stopAndError", 1, {"errorMessage": shown}),
+    ]
+
+
+@pytest.mark.parametrize("selector", [PATH, "/files/*.txt", "/**/prices.*"])
+async def test_a_file_is_read_by_a_later_step_of_its_run(shop: Shop, selector: str) -> None:
+    """By its path or a pattern; its name and type come from the path it was written to."""
+    run = await shop.drained(await automated(shop, chain(*written(), *read_back(selector))))
+    assert (await shop.steps(run))[-1]["message"] == "prices.txt|text/plain|tea 4"
+
+
+async def test_a_file_is_written_to_its_end(shop: Shop) -> None:
+    """Two steps write to one path, the second behind what the first wrote."""
+    again = node("Again", "writeBinaryFile", 1, {"fileName": PATH, "options": {"append": True}})
+    run = await shop.drained(await automated(shop, chain(*written(), again, *read_back(PATH))))
+    assert (await shop.steps(run))[-1]["message"] == "prices.txt|text/plain|tea 4tea 4"
+
+
+async def test_the_older_steps_hand_files_on(shop: Shop) -> None:
+    """One adds a file to the item, the other makes an item of each file."""
+    shown = "={{ [$json.fileName, $binary.tea.fileName].join('|') }}"
+    stop = node("Stop", "stopAndError", 1, {"errorMessage": shown})
+    one = node("Read", "readBinaryFile", 1, {"filePath": PATH, "dataPropertyName": "tea"})
+    run = await shop.drained(await automated(shop, chain(*written(), one, stop)))
+    assert (await shop.steps(run))[-1]["message"] == f"{PATH}|prices.txt"
+    each = node("Read", "readBinaryFiles", 1, {"fileSelector": "/files/*", "dataPropertyName": "tea"})
+    run = await shop.drained(await automated(shop, chain(*written(), each, stop)))
+    assert (await shop.steps(run))[-1]["message"] == "|prices.txt"
+
+
+@pytest.mark.parametrize("point", ["after_file_row", "after_checkpoint"])
+async def test_a_killed_run_reads_what_it_wrote(shop: Shop, point: str) -> None:
+    """What was written is known again when the run is continued."""
+    run = await shop.run_now(await automated(shop, chain(*written(), *read_back(PATH))))
+    await killed(shop, point)
+    ended = await shop.until_settled(run)
+    assert (await shop.steps(ended))[-1]["message"] == "prices.txt|text/plain|tea 4"
+
+
+async def test_a_pattern_that_names_nothing_written_fails_the_step(shop: Shop) -> None:
+    """The name is an expression, so that an import cannot tell."""
+    run = await shop.drained(
+        await automated(shop, chain(*written("={{ '/files/' + $json.x }}"), *read_back(PATH)))
+    )
+    assert run.status is RunStatus.FAILED
+    assert "No step of this run has written" in (await shop.steps(run))[-1]["message"]
+
+
+def _errors(*steps: dict[str, Any]) -> list[str | None]:
+    findings = read_value(chain(*steps)).findings
+    return [finding.step for finding in findings if finding.level is FindingLevel.ERROR]
+
+
+def test_a_file_that_nothing_wrote_before_is_an_error() -> None:
+    """Of another path, written later only, or by a step that is switched off."""
+    read = node("Read", "readBinaryFile", 1, {"filePath": PATH})
+    assert _errors(*written(), read) == []
+    assert _errors(read) == ["Read"]
+    assert _errors(*written("/files/other.txt"), read) == ["Read"]
+    make, file, write = written()
+    assert _errors(read, make, file, write) == ["Read"]
+    assert _errors(make, file, {**write, "disabled": True}, read) == ["Read"]
+
+
+def test_writing_says_where_the_file_is_kept() -> None:
+    """A merchant learns that nobody else sees it."""
+    [warning] = [
+        finding.message
+        for finding in read_value(chain(*written())).findings
+        if finding.step == "Write" and finding.level is FindingLevel.WARNING
+    ]
+    assert "kept with the run" in warning
+
+
+@pytest.mark.parametrize(
+    ("selector", "path", "expected"),
+    [
+        ("/a/*.csv", "/a/b.csv", True),
+        ("/a/*.csv", "/a/b/c.csv", False),
+        ("/a/**/c.csv", "/a/b/b/c.csv", True),
+        ("/a/**/c.csv", "/a/c.csv", True),
+        ("/a/?.csv", "/a/b.csv", True),
+        ("/a/(b).csv", "/a/(b).csv", True),
+        ("/a/b.csv", "/a/bxcsv", False),
+    ],
+)
+def test_a_selector_names_paths(selector: str, path: str, expected: bool) -> None:
+    """A star stays within a folder, two go below it."""
+    assert selects(selector, path) is expected
