@@ -252,10 +252,10 @@ async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_g
     await expect(page.get_by_label("Name")).to_have_value("One more")
     other = await looking("member")
     await other.open("/imports")
-    await expect(other.page.get_by_text(f"{allowed} of {allowed} kept")).to_be_visible()
+    await expect(other.page.get_by_text(f"{allowed} of {allowed} imports used")).to_be_visible()
     await other.page.get_by_role("button", name="Delete Kept 0").click()
     await other.page.get_by_role("dialog").get_by_role("button", name="Delete import").click()
-    await expect(other.page.get_by_text(f"{allowed - 1} of {allowed} kept")).to_be_visible()
+    await expect(other.page.get_by_text(f"{allowed - 1} of {allowed} imports used")).to_be_visible()
     await page.get_by_role("button", name="Keep this import").click()
     await expect(page.get_by_role("heading", name="One more")).to_be_visible()
     last = page.url.rsplit("/", 1)[1]

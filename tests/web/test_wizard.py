@@ -68,7 +68,7 @@ async def test_what_the_store_sends_starts_it_once_it_is_switched_on(looking: Lo
     await expect(page.get_by_role("radio", name="The shop")).to_be_checked()
     await page.get_by_role("button", name="Next").last.click()
     await page.get_by_label("Tag", exact=True).fill("of an event")
-    await page.get_by_label("Min total").fill("0.01")
+    await page.get_by_label("Minimum total").fill("0.01")
     await page.get_by_label("Name", exact=True).fill("Started by orders")
     await page.get_by_role("button", name="Next").last.click()
     await page.get_by_label("When the store sends something").check()

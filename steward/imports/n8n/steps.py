@@ -127,11 +127,15 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
     return step, step_findings.findings
 
 
+# Whose kind is no name that people know.
+_SERVICES = {"http_api": "a web service", "smtp": "a mail server (SMTP)", "cloud_s3": "S3 storage"}
+
+
 def account_words(needs: str, account: JsonObject | None) -> str:
     """What a person binds to the step."""
     hosts = (account or {}).get("hosts")
     host_text = f" at {', '.join(map(str, hosts))[:200]}" if isinstance(hosts, list) and hosts else ""
-    service = "a web service" if needs == "http_api" else needs.replace("_", " ").title()
+    service = _SERVICES.get(needs) or needs.replace("_", " ").title()
     return (
         f"It signs in{host_text} with an account of {service}."
         " Connect the account, and choose it for this step."

@@ -94,6 +94,9 @@ def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, l
         return _unsupported(task, name, ports, ("parameter", words))
 
 
+_KIND_WORDS = {"teams": "Teams", "smtp": "a mail server (SMTP)", "gmail": "Gmail"}
+
+
 def _supported(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanStep, list[Finding]]:
     settings = read_settings(task, kind.fields)
     definition = TaskDefinition(name, task.task, settings.config)
@@ -105,9 +108,8 @@ def _supported(task: Task, name: str, kind: FlowType, names: Names) -> tuple[Pla
     ]
     needs = kind.required_connection(definition)
     if needs in BOUND_KINDS:
-        words = (
-            f"It needs a {' or '.join(kind.connection_kinds or (needs,))} connection. Bind one to this step."
-        )
+        kinds = [_KIND_WORDS.get(name, name) for name in kind.connection_kinds or (needs,)]
+        words = f"It needs a connection: {' or '.join(kinds)}. Choose one for this step."
         findings.append(Finding(name, FindingLevel.WARNING, "credential", words))
     findings += [
         Finding(

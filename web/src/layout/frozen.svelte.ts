@@ -17,10 +17,6 @@ export function watchFrozen(may: () => boolean) {
     get freezes() {
       return freezes();
     },
-    /** Whether it was answered yet. */
-    get known() {
-      return periods.current?.data !== undefined;
-    },
     /** Whether everything is stopped, not one store alone. */
     get all() {
       return freezes().some(({ scope }) => scope.kind === "organization");

@@ -29,8 +29,9 @@ export function formOf(status: string): { form: TickForm; tone: Tone } {
 export function stripWords(ticks: readonly Tick[]): string {
   const tally = new Map<string, number>();
   for (const { status } of ticks) tally.set(status, (tally.get(status) ?? 0) + 1);
-  const parts = [...tally].map(([status, number]) => `${number} ${statusOf(RUN, status).words.toLowerCase()}`);
-  return ticks.length ? `Last ${ticks.length > 1 ? count(ticks.length, "run") : "run"}: ${parts.join(", ")}.` : "No runs yet.";
+  const many = ticks.length > 1;
+  const parts = [...tally].map(([status, number]) => `${many ? `${number} ` : ""}${statusOf(RUN, status).words.toLowerCase()}`);
+  return ticks.length ? `Last ${many ? count(ticks.length, "run") : "run"}: ${parts.join(", ")}.` : "No runs yet.";
 }
 
 /** A stretch of a bar. */

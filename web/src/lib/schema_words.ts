@@ -57,8 +57,36 @@ const OF_FIELD: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 
 const SHORT: Readonly<Record<string, string>> = { when: "rule", op: "condition", sku: "SKU", skus: "SKUs", id: "id", seo: "SEO", url: "address" };
 
+/** Names that are no words to a merchant. */
+const LABELS: Readonly<Record<string, string>> = {
+  compare_at_column: "Compare-at price column",
+  except_tags: "Tags to leave out",
+  floor: "Lowest price",
+  marker: "Marker tag",
+  markup: "Markup (%)",
+  max_age_hours: "Oldest file (hours)",
+  max_change_percent: "Largest price change (%)",
+  max_missing_percent: "Most missing variants (%)",
+  max_price: "Price up to",
+  max_times: "Most markdowns of a variant",
+  min_price: "Price from",
+  min_spend: "Minimum spend",
+  min_stock: "Minimum stock",
+  min_total: "Minimum total",
+  missing: "Variants missing from the file",
+  no_sale_days: "Days without a sale",
+  older_than_days: "Older than (days)",
+  older_than_hours: "Older than (hours)",
+  percent: "Percent off",
+  round_to: "Price ending",
+  tolerance: "Tolerance (%)",
+  top: "Number of top products",
+  window_days: "Days that count",
+};
+
 /** "price_column" as a label: "Price column"; "sale_automation_id": "Sale automation". */
 export function labelWords(name: string): string {
+  if (name in LABELS) return LABELS[name]!;
   const words = name.replace(/_id$/, "").split("_").map((word) => SHORT[word] ?? word).join(" ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

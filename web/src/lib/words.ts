@@ -131,8 +131,8 @@ export function statusOf(table: Table, code: string, message?: string | null): S
 
 export const ROLES: Readonly<Record<string, { name: string; words: string }>> = {
   member: { name: "Member", words: "Sees everything, sets up automations, starts and stops runs." },
-  approver: { name: "Approver", words: "As a member, and approves or rejects changes." },
-  owner: { name: "Owner", words: "As an approver, and keeps connections, people and the organisation." },
+  approver: { name: "Approver", words: "Does what a member does, and approves or rejects changes." },
+  owner: { name: "Owner", words: "Does what an approver does, and manages connections, people and the organisation." },
 };
 
 export const STARTED_BY: Readonly<Record<string, string>> = {

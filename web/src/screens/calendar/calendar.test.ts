@@ -77,6 +77,11 @@ describe("chips", () => {
     expect(chipsOf(rows.slice(0, 8), ZONE, "month")).toHaveLength(8);
     expect(chipsOf(rows, ZONE, "month").at(-1)).toMatchObject({ kind: "more", runs: 2 });
     expect(chipsOf(rows, ZONE, "week").map((chip) => (chip.kind === "run" ? 1 : chip.kind === "more" ? chip.runs : 0))).toEqual([1, 8]);
+    const close = ["05:39", "05:51", "06:00", "06:10", "06:30"].map((clock) => row(`2026-11-23T${clock}:00Z`, { automation_id: clock }));
+    const runsBeside = (small: boolean) => chipsOf(close, ZONE, "week", new Set(), small).map((chip) => [chip.wall.slice(11), chip.kind === "more" ? chip.runs : 1]);
+    // In Berlin an hour later. Never three side by side; on a phone never two.
+    expect(runsBeside(false)).toEqual([["06:39", 1], ["06:51", 2], ["07:10", 1], ["07:30", 1]]);
+    expect(runsBeside(true)).toEqual([["06:39", 3], ["07:10", 2]]);
   });
 });
 

@@ -18,13 +18,17 @@ export interface CalendarRow extends OccurrenceRecord {
 export type Chip =
   | { kind: "run"; id: string; wall: string; row: CalendarRow }
   | { kind: "strip"; id: string; wall: string; rows: readonly CalendarRow[]; day: string }
-  | { kind: "more"; id: string; wall: string; runs: number; day: string };
+  /** `alone`: no run is shown beside it, so that it says the time. */
+  | { kind: "more"; id: string; wall: string; runs: number; day: string; alone?: boolean };
 
 /** More runs of one automation on one day are one strip. */
 const MOST_OF_ONE = 3;
 /** More chips are one that says how many more. */
 const MOST_A_DAY = 8;
-const MOST_A_SLOT = 2;
+/** So many stand side by side in the week; a phone has the width of one. */
+const MOST_BESIDE = 2;
+/** A chip of the week is half an hour tall. */
+export const CHIP_MIN = 30;
 
 /** A run that no schedule started, as a row of the calendar. */
 export function rowOf(run: RunRecord): CalendarRow {
@@ -77,26 +81,42 @@ export function folded(rows: readonly CalendarRow[], often: ReadonlySet<string>)
 }
 
 /** The chips of a view; the list shows every row and needs none. */
-export function chipsOf(rows: readonly CalendarRow[], zone: Zone, view: View, often: ReadonlySet<string> = new Set()): Chip[] {
+export function chipsOf(rows: readonly CalendarRow[], zone: Zone, view: View, often: ReadonlySet<string> = new Set(), small = false): Chip[] {
   return [...byDay(rows, zone)].flatMap(([day, of]) => {
     const { many, single } = folded(of, often);
     const strips = many.map((some): Chip => ({ kind: "strip", id: `${some[0]!.automation_id}.${day}`, wall: `${day}T00:00`, rows: some, day }));
     const chips = single.map((row): Chip => ({ kind: "run", id: keyOf(row), wall: toWall(row.run_at, zone), row }));
-    return view === "month" ? cut([...strips, ...chips], MOST_A_DAY, day, `more.${day}`) : [...strips, ...weekDay(day, chips)];
+    return view === "month" ? cut([...strips, ...chips], MOST_A_DAY, day, `more.${day}`) : [...strips, ...weekDay(day, chips, small ? 1 : MOST_BESIDE)];
   });
 }
 
-function weekDay(day: string, chips: readonly Chip[]): Chip[] {
-  const slots = grouped(chips, ({ wall }) => wall.slice(0, 14) + (wall.slice(14) < "30" ? "00" : "30"));
-  return [...slots].flatMap(([slot, some]) => cut(some, MOST_A_SLOT, day, `more.${slot}`));
+/** Never more than `most` side by side: the last of them takes in what has no room beside it. */
+function weekDay(day: string, chips: readonly Chip[], most: number): Chip[] {
+  const placed: Chip[] = [];
+  for (const chip of [...chips].sort((a, b) => (a.wall < b.wall ? -1 : a.wall > b.wall ? 1 : 0))) {
+    const beside = placed.filter(({ wall }) => minutesBetween(wall, chip.wall) < CHIP_MIN);
+    if (beside.length < most) placed.push(chip);
+    else {
+      const last = placed.pop()!;
+      placed.push({ kind: "more", id: `more.${last.wall}`, wall: last.wall, runs: runsOf(last) + runsOf(chip), day, alone: most === 1 });
+    }
+  }
+  return placed;
+}
+
+function minutesBetween(wall: string, later: string): number {
+  return (Date.parse(`${later}Z`) - Date.parse(`${wall}Z`)) / 60_000;
+}
+
+function runsOf(chip: Chip): number {
+  return chip.kind === "run" ? 1 : chip.kind === "strip" ? chip.rows.length : chip.runs;
 }
 
 /** At most so many; the last says how many runs are left out. */
 function cut(chips: readonly Chip[], most: number, day: string, id: string): Chip[] {
   if (chips.length <= most) return [...chips];
   const rest = chips.slice(most - 1);
-  const runs = rest.reduce((sum, chip) => sum + (chip.kind === "run" ? 1 : chip.kind === "strip" ? chip.rows.length : chip.runs), 0);
-  return [...chips.slice(0, most - 1), { kind: "more", id, wall: rest[0]!.wall, runs, day }];
+  return [...chips.slice(0, most - 1), { kind: "more", id, wall: rest[0]!.wall, runs: rest.reduce((sum, chip) => sum + runsOf(chip), 0), day }];
 }
 
 /** How runs are drawn together: what asks for a person most comes first. */

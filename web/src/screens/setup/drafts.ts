@@ -1,5 +1,5 @@
 /**
- * What was filled in for new automations, kept in this browser until it is created or dropped.
+ * What was filled in for new automations, saved in this browser until it is created or discarded.
  *
  * One draft a template, person and organisation. Inputs hold no secrets: keys belong to connections.
  */
