@@ -1,9 +1,10 @@
 import { existsSync, readFileSync } from "node:fs";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { type Field, formOf, sent, splitWords, startOf } from "./schema";
 import type { Schema } from "./schema_shape";
 import { check } from "./schema_check";
 import { rulesOf } from "./schema_rules";
+import { labelWords } from "./schema_words";
 
 const ROOT: Schema = {
   type: "object",
@@ -60,6 +61,11 @@ describe("a form from a schema", () => {
   it("splits pasted text at commas and lines", () => {
     expect(splitWords(" a, b\nc,,a ")).toEqual(["a", "b", "c"]);
   });
+});
+
+test("labels are merchants' words, not names of a schema (D17)", () => {
+  const names = ["when", "skus", "max_change_percent", "older_than_days", "price_column"];
+  expect(names.map(labelWords)).toEqual(["Rule", "SKUs", "Largest price change (%)", "Older than (days)", "Price column"]);
 });
 
 describe("fields that go together", () => {

@@ -26,4 +26,8 @@ describe("the result", () => {
     ]);
     expect(shapesOf({ urls: ["a", 1], on: true, bad: "javascript:alert(1)" }, null).map(({ kind }) => kind)).toEqual(["list", "text", "text"]);
   });
+
+  it("names what happened to a tag (D17)", () => {
+    expect(shapesOf({ tagged: 3, untagged: 2, sku: "A" }, null).map(({ name }) => name)).toEqual(["Tag added", "Tag taken off", "SKU"]);
+  });
 });
