@@ -1,4 +1,4 @@
-"""The world of these tests, on both engines."""
+"""Fixtures of the automation tests, on both engines."""
 
 import pytest
 
@@ -9,5 +9,5 @@ from tests.fake_clock import FakeClock
 
 @pytest.fixture
 async def world(engine: Engine, clock: FakeClock) -> World:
-    """Two organisations with connections, and the templates of these tests."""
+    """Provides two organizations with connections, and the templates of these tests."""
     return await make_world(engine, clock)

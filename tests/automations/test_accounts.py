@@ -1,4 +1,4 @@
-"""Connections of a workflow's steps: the interface's closed kinds in `bindings`, all others in `accounts`."""
+"""Tests accounts of workflow steps: closed kinds are in `bindings`, all others in `accounts`."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -68,7 +68,7 @@ def _errors(bindings: JsonObject, accounts: JsonObject, plan: Plan = PLAN) -> di
 
 
 def test_both_fields_are_kept_as_one_and_shown_apart() -> None:
-    """What is bound by either field is one object, and each field shows its own steps."""
+    """Bindings of either field are stored as one object, and each field answers its own steps."""
     stored_check_bound = check_bound(
         Faults(), PLAN, {"Tell": TEAMS}, {"Ask": {"integration_id": 1}}, CONNECTIONS
     )
@@ -91,24 +91,24 @@ def test_both_fields_are_kept_as_one_and_shown_apart() -> None:
     ],
 )
 def test_an_account_that_cannot_be_used_is_refused_by_its_step(step: str, account: Any, words: str) -> None:
-    """Each fault names the field and the step; another organization's connection is an unknown one."""
+    """Each error names the field and the step; another organization's connection is unknown."""
     [(field, [message])] = _errors({}, {step: account}).items()
     assert field == f"accounts.{step}"
     assert message.startswith(words)
 
 
 def test_a_step_is_not_bound_by_both_fields() -> None:
-    """A step named in both fields is refused, whichever of them would fit."""
+    """A step named in both fields is refused, whichever of them fits."""
     assert "accounts.Tell" in _errors({"Tell": TEAMS}, {"Tell": {"integration_id": 1}})
 
 
 def test_a_binding_does_not_name_a_step_of_another_kind() -> None:
-    """The closed field stays closed: an account is not bound by it."""
+    """`bindings` refuses a step whose kind belongs into `accounts`."""
     assert list(_errors({"Ask": TEAMS}, {})) == ["bindings.Ask"]
 
 
 def test_five_hundred_accounts_can_be_named() -> None:
-    """As many as bindings; one more is refused as a whole."""
+    """500 accounts are accepted; one more is refused as a whole."""
     plan = in_line(tuple(_step(f"Ask {number}", "http_api") for number in range(MOST_BINDINGS + 1)))
     accounts = {f"Ask {number}": {"integration_id": 1} for number in range(MOST_BINDINGS)}
     assert _errors({}, accounts, plan) == {}
@@ -117,7 +117,7 @@ def test_five_hundred_accounts_can_be_named() -> None:
 
 
 def test_a_step_without_a_usable_account_is_unbound() -> None:
-    """Readiness lists it apart from the closed kinds, with why; `missing` stays empty."""
+    """Readiness lists such a step with its reason, apart from the closed kinds; `missing` stays empty."""
     for accounts, why in (({}, "no_connection"), ({"Ask": {"integration_id": 3}}, "needs_reconnecting")):
         bound = check_bound(Faults(), PLAN, {}, accounts, CONNECTIONS)
         missing = unconfigured(PLAN, bound, None, CONNECTIONS)
@@ -130,5 +130,5 @@ def test_a_step_without_a_usable_account_is_unbound() -> None:
 
 
 def test_what_the_file_tells_of_an_account_is_kept_with_the_plan() -> None:
-    """A plan read back is the plan that was kept."""
+    """The account data of an import are stored with its plan and read back unchanged."""
     assert kept_plan.from_kept(kept_plan.to_kept(PLAN)) == PLAN

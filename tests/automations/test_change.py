@@ -1,4 +1,4 @@
-"""Updating an automation: versions, field by field, and what its stored coming rows become.
+"""Tests updating an automation: its version, each field, and its stored coming occurrences.
 
 See docs/design/api/automations.md#requests.
 """
@@ -22,7 +22,7 @@ PENDING, SKIPPED = OccurrenceState.PENDING, OccurrenceState.SKIPPED
 
 
 async def refused(world: World, automation: Automation, **fields: Any) -> list[str]:
-    """The paths at fault in a request to change."""
+    """Returns the paths of the errors that an update is refused with."""
     with pytest.raises(ValidationFailed) as raised:
         await world.update(automation, **fields)
     assert await world.read(automation) == automation
@@ -30,7 +30,10 @@ async def refused(world: World, automation: Automation, **fields: Any) -> list[s
 
 
 async def test_a_change_raises_the_version_once(world: World) -> None:
-    """Version and updated_at. See docs/design/api/automations.md#requests."""
+    """An update raises the version by one and sets `updated_at`.
+
+    See docs/design/api/automations.md#requests.
+    """
     automation = await world.create()
     await world.clock.advance(60)
     changed = await world.update(automation, name="Renamed", inputs={"threshold": 7})
@@ -40,7 +43,10 @@ async def test_a_change_raises_the_version_once(world: World) -> None:
 
 
 async def test_a_body_that_changes_nothing_leaves_the_version(world: World) -> None:
-    """After defaults and normalising. See docs/design/api/automations.md#requests."""
+    """A body equal after defaults and normalizing leaves the version.
+
+    See docs/design/api/automations.md#requests.
+    """
     automation = await world.create(inputs={"threshold": 5})
     same = await world.update(
         automation,
@@ -55,7 +61,10 @@ async def test_a_body_that_changes_nothing_leaves_the_version(world: World) -> N
 
 
 async def test_a_body_that_changes_nothing_needs_no_connected_store(world: World) -> None:
-    """Answers 200 with the version unchanged. See docs/design/api/automations.md#requests."""
+    """A body that changes nothing succeeds even if the store is not connected.
+
+    See docs/design/api/automations.md#requests.
+    """
     automation = await world.create()
     await world.set_connection(world.store, ConnectionState.DISCONNECTED)
     same = await world.update(automation, integration_id=world.store, is_integration_given=True)
@@ -64,7 +73,7 @@ async def test_a_body_that_changes_nothing_needs_no_connected_store(world: World
 
 
 async def test_a_stale_version_is_refused_with_what_is_current(world: World) -> None:
-    """Interface statements: 2.1 StaleOccurrence."""
+    """A stale version is refused with the current automation."""
     automation = await world.create()
     changed = await world.update(automation, name="First")
     with pytest.raises(StaleVersion) as raised:
@@ -73,7 +82,10 @@ async def test_a_stale_version_is_refused_with_what_is_current(world: World) -> 
 
 
 async def test_the_shape_is_judged_before_the_version(world: World) -> None:
-    """Step 9 before step 11. See docs/design/api/conventions.md#order-of-refusals."""
+    """Invalid fields are refused before a stale version.
+
+    See docs/design/api/conventions.md#order-of-refusals.
+    """
     automation = await world.create()
     stale = replace(automation, version=99)
     with pytest.raises(ValidationFailed):
@@ -98,18 +110,27 @@ async def test_the_shape_is_judged_before_the_version(world: World) -> None:
 async def test_fields_are_refused_as_at_set_up(
     world: World, fields: dict[str, Any], paths: list[str]
 ) -> None:
-    """Update, each field as create. See docs/design/api/automations.md#requests."""
+    """An update refuses the field values that creating refuses.
+
+    See docs/design/api/automations.md#requests.
+    """
     assert await refused(world, await world.create(), **fields) == paths
 
 
 async def test_the_schedule_must_stay_manual_while_events_start_it(world: World) -> None:
-    """See docs/design/schedule.md#slot-rules."""
+    """An event-triggered automation refuses a cadence other than manual.
+
+    See docs/design/schedule.md#slot-rules.
+    """
     automation = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
     assert await refused(world, automation, schedule=DAILY) == ["schedule.cadence"]
 
 
 async def test_another_store_of_the_platform_may_be_chosen(world: World) -> None:
-    """integration_id as create; 2.3: store_label. See docs/design/api/automations.md#requests."""
+    """Another store of the platform can be chosen and changes `store_label`.
+
+    See docs/design/api/automations.md#requests.
+    """
     automation = await world.create()
     changed = await world.update(automation, integration_id=world.other_store, is_integration_given=True)
     assert (changed.integration_id, changed.store_label) == (world.other_store, "Second")
@@ -117,7 +138,10 @@ async def test_another_store_of_the_platform_may_be_chosen(world: World) -> None
 
 
 async def test_a_foreign_or_unconnected_store_may_not(world: World) -> None:
-    """integration_id as create. See docs/design/api/automations.md#requests."""
+    """Another organization's store or one that is not connected is refused.
+
+    See docs/design/api/automations.md#requests.
+    """
     automation = await world.create()
     foreign = {"integration_id": world.foreign_store, "is_integration_given": True}
     assert await refused(world, automation, **foreign) == ["integration_id"]
@@ -127,7 +151,7 @@ async def test_a_foreign_or_unconnected_store_may_not(world: World) -> None:
 
 
 async def test_connections_replace_the_whole_list(world: World) -> None:
-    """Each given field replaces the whole field; 2.3: store_label.
+    """Given connections replace the whole list and change `store_label`.
 
     See docs/design/api/automations.md#requests.
     """
@@ -140,7 +164,7 @@ async def test_connections_replace_the_whole_list(world: World) -> None:
 
 
 async def test_inputs_are_checked_against_a_newer_template(world: World) -> None:
-    """template_version; inputs given or kept are checked against it.
+    """Given and stored inputs are checked against the template's present version.
 
     See docs/design/api/automations.md#requests.
     """
@@ -154,7 +178,10 @@ async def test_inputs_are_checked_against_a_newer_template(world: World) -> None
 
 
 async def test_a_day_that_is_over_is_refused_only_when_it_changes(world: World) -> None:
-    """At a change of schedule or zone. See docs/design/schedule.md#slot-rules."""
+    """A past `once` date is refused only if schedule or zone change.
+
+    See docs/design/schedule.md#slot-rules.
+    """
     once = {"cadence": "once", "run_at": "12:00", "date": "2026-05-01"}
     automation = await world.create(schedule=once)
     await world.at("2026-05-02T00:00")
@@ -168,7 +195,7 @@ async def test_a_day_that_is_over_is_refused_only_when_it_changes(world: World) 
 
 
 async def test_a_new_schedule_begins_now(world: World) -> None:
-    """See docs/design/schedule.md#slot-rules."""
+    """Slots of a new schedule start at the present. See docs/design/schedule.md#slot-rules."""
     automation = await world.create()
     await world.at("2026-05-01T07:00")
     changed = await world.update(automation, schedule={"cadence": "daily", "run_at": "07:00"})
@@ -177,7 +204,10 @@ async def test_a_new_schedule_begins_now(world: World) -> None:
 
 
 async def test_a_change_decides_all_slots_until_now_first(world: World) -> None:
-    """Changes decide first; a year of hourly slots. See docs/design/schedule.md#dispatch."""
+    """An update first decides every slot that is due, even a year of hourly ones.
+
+    See docs/design/schedule.md#dispatch.
+    """
     automation = await world.create(schedule=HOURLY)
     await world.clock.advance(366 * 24 * 3600 + 1800)
     await world.update(automation, schedule=DAILY)
@@ -187,7 +217,7 @@ async def test_a_change_decides_all_slots_until_now_first(world: World) -> None:
 
 
 async def test_other_fields_leave_coming_rows_alone(world: World) -> None:
-    """Any other field updated. See docs/design/schedule.md#calendar."""
+    """Updating other fields leaves the stored occurrences. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     row = moved(automation, day=4, to="2026-05-04T20:00")
     await world.store_row(automation, row)
@@ -196,21 +226,21 @@ async def test_other_fields_leave_coming_rows_alone(world: World) -> None:
 
 
 def moved(automation: Automation, *, day: int, to: str) -> StoredSlot:
-    """The slot of that day in May, moved."""
+    """Builds a moved slot of that day in May."""
     slot_at = datetime(2026, 5, day, 8, automation.spread_minutes, tzinfo=UTC)
     run_at = datetime.fromisoformat(f"{to}+00:00")
     return StoredSlot(slot_at, run_at, f"2026-05-{day:02}T08:00", moved_from=slot_at, version=1)
 
 
 def skipped(automation: Automation, *, day: int) -> StoredSlot:
-    """The slot of that day in May, skipped by a person."""
+    """Builds a slot of that day in May that a person skipped."""
     slot_at = datetime(2026, 5, day, 8, automation.spread_minutes, tzinfo=UTC)
     key = f"2026-05-{day:02}T08:00"
     return StoredSlot(slot_at, slot_at, key, SKIPPED, SkipReason.BY_MERCHANT, version=3)
 
 
 async def test_moved_and_kept_rows_are_dropped_by_a_new_schedule(world: World) -> None:
-    """Schedule updated, moved rows and those stored by this_and_later.
+    """A new schedule deletes moved rows and those kept by `this_and_later`.
 
     See docs/design/schedule.md#calendar.
     """
@@ -224,7 +254,7 @@ async def test_moved_and_kept_rows_are_dropped_by_a_new_schedule(world: World) -
 
 
 async def test_a_moved_row_whose_slot_has_come_keeps_its_record(world: World) -> None:
-    """Moved rows with slot_at <= now. See docs/design/schedule.md#calendar."""
+    """A moved row whose slot is past keeps its record. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     row = moved(automation, day=1, to="2026-05-01T20:00")
     await world.store_row(automation, row)
@@ -234,7 +264,7 @@ async def test_a_moved_row_whose_slot_has_come_keeps_its_record(world: World) ->
 
 
 async def test_skips_stay_on_their_day(world: World) -> None:
-    """Rows skipped by a person, both cadences at most one slot a day.
+    """A person's skip stays on its date if both cadences have at most one slot a day.
 
     See docs/design/schedule.md#calendar.
     """
@@ -249,7 +279,7 @@ async def test_skips_stay_on_their_day(world: World) -> None:
 
 
 async def test_skips_are_dropped_when_a_cadence_has_several_a_day(world: World) -> None:
-    """Rows skipped by a person, else dropped. See docs/design/schedule.md#calendar."""
+    """Skips are deleted if a cadence has several slots a day. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     await world.store_row(automation, skipped(automation, day=4))
     await world.update(automation, schedule=HOURLY)
@@ -257,7 +287,7 @@ async def test_skips_are_dropped_when_a_cadence_has_several_a_day(world: World) 
 
 
 async def test_a_skip_whose_slot_has_come_is_kept(world: World) -> None:
-    """Rows skipped by a person with slot_at <= now. See docs/design/schedule.md#calendar."""
+    """A skip whose slot is past stays. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     row = skipped(automation, day=1)
     await world.store_row(automation, row)
@@ -267,7 +297,7 @@ async def test_a_skip_whose_slot_has_come_is_kept(world: World) -> None:
 
 
 async def test_archive_deletes_coming_rows(world: World) -> None:
-    """Archived. See docs/design/schedule.md#calendar."""
+    """Archiving deletes the coming occurrences. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     past, late = skipped(automation, day=1), moved(automation, day=2, to="2026-05-05T20:00")
     coming = [skipped(automation, day=4), moved(automation, day=6, to="2026-05-06T20:00")]
@@ -279,7 +309,10 @@ async def test_archive_deletes_coming_rows(world: World) -> None:
 
 
 async def test_moved_rows_come_back_after_a_pause_when_still_ahead(world: World) -> None:
-    """Paused, then resumed. See docs/design/schedule.md#calendar."""
+    """Moved occurrences reappear after a pause if they still lie ahead.
+
+    See docs/design/schedule.md#calendar.
+    """
     automation = await world.create()
     missed, ahead = (
         moved(automation, day=2, to="2026-05-02T10:00"),
@@ -300,7 +333,7 @@ async def test_moved_rows_come_back_after_a_pause_when_still_ahead(world: World)
 
 
 async def test_history_tells_each_field_before_and_after(world: World) -> None:
-    """Fields. See docs/design/api/automations.md#history."""
+    """The history lists each changed field with both values. See docs/design/api/automations.md#history."""
     automation = await world.create(inputs={"note": "x"})
     await world.clock.advance(1)
     await world.update(automation, name="Renamed", inputs={"threshold": 7}, timezone="Europe/Paris")

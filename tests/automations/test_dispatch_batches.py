@@ -1,4 +1,4 @@
-"""How much one tick of dispatch takes: looks, transactions, and what goes the long way."""
+"""Tests how much one dispatch pass takes: reads, transactions, and slots of the slow path."""
 
 import pytest
 
@@ -7,7 +7,10 @@ from tests.automations.world import HOURLY, World
 
 
 async def test_a_full_batch_says_there_is_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """True = come again now. See docs/design/runs.md#periodic-tasks-and-failing-rows."""
+    """A full batch returns True, so that the next pass follows at once.
+
+    See docs/design/runs.md#periodic-tasks-and-failing-rows.
+    """
     monkeypatch.setattr(dispatch, "BATCH", {"sqlite": 2, "postgresql": 2})
     monkeypatch.setattr(dispatch, "READ_LIMIT", {"sqlite": 4, "postgresql": 8})
     automations = [await world.create() for _ in range(5)]
@@ -17,7 +20,7 @@ async def test_a_full_batch_says_there_is_more(world: World, monkeypatch: pytest
 
 
 async def test_a_long_look_makes_no_long_tick(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a standstill only a batch goes the long way at a time, and none is left out.
+    """After an outage a pass takes one batch by the slow path, and later passes the rest.
 
     See docs/design/schedule.md#dispatch and docs/design/runs.md#periodic-tasks-and-failing-rows.
     """

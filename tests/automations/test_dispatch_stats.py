@@ -1,4 +1,4 @@
-"""The row in which the scheduler says how it goes.
+"""Tests the scheduler's statistics.
 
 See docs/design/api/status.md#status and docs/design/runs.md#checkpoints.
 """
@@ -15,7 +15,7 @@ from tests.automations.world import DAILY, World
 
 
 async def test_the_status_row_counts_each_started_run_by_how_late_it_was_made(world: World) -> None:
-    """Run created minus run_at. See docs/design/api/status.md#status."""
+    """Each started run is counted by its delay after `run_at`. See docs/design/api/status.md#status."""
     first = await world.create(schedule=DAILY)
     assert first.next_run_at is not None
     await world.clock.advance_to(first.next_run_at + timedelta(minutes=9, seconds=30))
@@ -40,7 +40,7 @@ async def test_the_status_row_counts_each_started_run_by_how_late_it_was_made(wo
 
 
 async def test_what_is_due_and_not_dispatched_is_told(world: World) -> None:
-    """A due coming run that is not dispatched makes the scheduler `delayed`.
+    """A due occurrence that is not dispatched makes the scheduler `delayed`.
 
     See docs/design/api/status.md#status.
     """

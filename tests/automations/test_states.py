@@ -1,4 +1,4 @@
-"""Every row of the table of states: pause, resume, archive, restore and update.
+"""Tests every transition of an automation: pause, resume, archive, restore and update.
 
 See docs/design/api/automations.md#states.
 """
@@ -34,7 +34,7 @@ PAUSED, ARCHIVED = AutomationState.PAUSED, AutomationState.ARCHIVED
 
 
 async def in_state(world: World, state: AutomationState) -> Automation:
-    """An automation in this state."""
+    """Creates an automation in this state."""
     if state is DRAFT:
         return await world.create(schedule=BY_HAND)
     automation = await world.create()
@@ -44,12 +44,12 @@ async def in_state(world: World, state: AutomationState) -> Automation:
 
 
 async def code_of(world: World, automation: Automation) -> list[tuple[StartedBy, RunStatus, str | None]]:
-    """How each of its runs stands."""
+    """Returns the code of each of its runs."""
     return [(run.started_by, run.status, run.code) for run in await world.runs(automation)]
 
 
 async def test_pause_by_a_person(world: World) -> None:
-    """active, pause: paused by the merchant, nothing due any more"""
+    """A paused automation has `paused_by` merchant and no next run."""
     automation = await world.create()
     paused = await world.turn("pause", automation, reason="Holidays")
     assert (paused.state, paused.paused_by, paused.paused_reason) == (PAUSED, PausedBy.MERCHANT, "Holidays")
@@ -59,12 +59,12 @@ async def test_pause_by_a_person(world: World) -> None:
 
 
 async def test_pause_needs_no_reason(world: World) -> None:
-    """active, pause: paused_reason as given or null"""
+    """`paused_reason` is the given one or null."""
     assert (await in_state(world, PAUSED)).paused_reason is None
 
 
 async def test_pause_decides_what_is_due_first(world: World) -> None:
-    """Active, pause: what is due is decided first; all of it. See docs/design/schedule.md#dispatch."""
+    """Pausing first decides every due slot. See docs/design/schedule.md#dispatch."""
     automation = await world.create(schedule=HOURLY)
     await world.clock.advance(200.5 * 3600)
     await world.turn("pause", automation)
@@ -74,7 +74,7 @@ async def test_pause_decides_what_is_due_first(world: World) -> None:
 
 
 async def test_pause_cancels_what_only_waits_to_start(world: World) -> None:
-    """active, pause: queued runs of slots and events end, hand-started and waiting ones go on"""
+    """Pausing cancels queued runs of slots and events; started and manual runs go on."""
     automation = await world.create()
     await world.offer(automation, StartedBy.HAND)
     lease = await world.claim()
@@ -90,7 +90,7 @@ async def test_pause_cancels_what_only_waits_to_start(world: World) -> None:
 
 
 async def test_a_slot_due_at_the_pause_is_queued_and_cancelled(world: World) -> None:
-    """active, pause: what is due is decided first, then queued scheduled runs end"""
+    """A slot due at the pause is recorded and its run cancelled."""
     automation = await world.create(schedule=HOURLY)
     await world.clock.advance_to(automation.next_run_at or world.now)
     await world.turn("pause", automation)
@@ -100,7 +100,7 @@ async def test_a_slot_due_at_the_pause_is_queued_and_cancelled(world: World) -> 
 
 
 async def test_pause_by_the_service(world: World) -> None:
-    """active, service: paused_by system with a reason"""
+    """A pause by the service has `paused_by` system and a reason."""
     automation = await world.create()
     pause = partial(
         lifecycle.pause_by_service, org=automation.org, automation=automation.id, rules=world.rules
@@ -112,7 +112,10 @@ async def test_pause_by_the_service(world: World) -> None:
 
 
 async def test_disconnecting_pauses_all_that_need_the_connection(world: World) -> None:
-    """Active, service: its store or a connection disconnected. See docs/design/api/connections.md#states."""
+    """Disconnecting an account pauses the automations that need it.
+
+    See docs/design/api/connections.md#states.
+    """
     on_store = await world.create()
     naming = await world.create(
         integration_id=world.other_store, inputs={"teams": {"integration_id": world.teams}}
@@ -127,7 +130,7 @@ async def test_disconnecting_pauses_all_that_need_the_connection(world: World) -
 
 
 async def test_resume_takes_slots_up_from_now(world: World) -> None:
-    """Paused, resume: active; slots of the pause never run. See docs/design/schedule.md#calendar."""
+    """Resuming starts at the present; slots of the pause never run. See docs/design/schedule.md#calendar."""
     automation = await world.create(schedule=HOURLY)
     await world.turn("pause", automation, reason="x")
     await world.clock.advance(10 * 3600)
@@ -140,7 +143,7 @@ async def test_resume_takes_slots_up_from_now(world: World) -> None:
 
 
 async def test_resume_forgets_failures(world: World) -> None:
-    """paused, resume: consecutive_failures 0"""
+    """Resuming resets `consecutive_failures`."""
     automation = await in_state(world, PAUSED)
     await world.write(partial(streaks.failed, org=automation.org, automation=automation.id))
     assert (await world.read(automation)).consecutive_failures == 1
@@ -149,7 +152,7 @@ async def test_resume_forgets_failures(world: World) -> None:
 
 
 async def test_resume_of_what_runs_by_hand_gives_a_draft(world: World) -> None:
-    """paused, resume: draft when the cadence is manual and the trigger schedule"""
+    """Resuming a manual automation gives a draft."""
     automation = await in_state(world, PAUSED)
     manual = await world.update(automation, schedule=BY_HAND)
     assert manual.state is PAUSED
@@ -157,7 +160,7 @@ async def test_resume_of_what_runs_by_hand_gives_a_draft(world: World) -> None:
 
 
 async def test_resume_needs_its_connections(world: World) -> None:
-    """paused, resume: 422 not_connected"""
+    """Resuming without a needed connection answers 422 `not_connected`."""
     automation = await in_state(world, PAUSED)
     await world.set_connection(world.store, ConnectionState.DISCONNECTED)
     with pytest.raises(NotConnected, match="Corner"):
@@ -166,7 +169,7 @@ async def test_resume_needs_its_connections(world: World) -> None:
 
 
 async def test_resume_needs_a_template_that_is_offered(world: World) -> None:
-    """paused, resume: cause gone"""
+    """An automation of a withdrawn template cannot be resumed."""
     automation = await in_state(world, PAUSED)
     world.rules = replace(world.rules, templates={})
     with pytest.raises(NotReady):
@@ -174,7 +177,7 @@ async def test_resume_needs_a_template_that_is_offered(world: World) -> None:
 
 
 async def test_resume_of_a_day_that_is_over_is_refused(world: World) -> None:
-    """paused, resume: a once not passed (422 on schedule.date); spread not counted"""
+    """A past `once` cannot be resumed; its spread does not count."""
     automation = await world.turn("pause", await world.create(schedule=ONCE))
     await world.at("2026-05-01T12:00")
     with pytest.raises(ValidationFailed) as raised:
@@ -183,14 +186,14 @@ async def test_resume_of_a_day_that_is_over_is_refused(world: World) -> None:
 
 
 async def test_an_event_draft_is_switched_on_with_resume(world: World) -> None:
-    """draft, resume: event trigger"""
+    """Resuming activates an event-triggered draft."""
     automation = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
     resumed = await world.turn("resume", automation)
     assert (resumed.state, resumed.next_run_at) == (ACTIVE, None)
 
 
 async def test_an_event_draft_needs_its_store_to_be_switched_on(world: World) -> None:
-    """draft, resume: connections as for paused"""
+    """Activating an event-triggered draft needs its store connected."""
     automation = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
     await world.set_connection(world.store, ConnectionState.NEEDS_RECONNECTING)
     with pytest.raises(NotConnected):
@@ -198,7 +201,7 @@ async def test_an_event_draft_needs_its_store_to_be_switched_on(world: World) ->
 
 
 async def test_a_draft_with_a_cadence_becomes_active(world: World) -> None:
-    """draft, update: active"""
+    """An update with a cadence activates a draft."""
     automation = await in_state(world, DRAFT)
     changed = await world.update(automation, schedule=DAILY)
     assert changed.state is ACTIVE
@@ -206,31 +209,31 @@ async def test_a_draft_with_a_cadence_becomes_active(world: World) -> None:
 
 
 async def test_a_draft_renamed_stays_a_draft(world: World) -> None:
-    """draft, update: only a cadence other than manual activates"""
+    """Another update leaves it a draft."""
     assert (await world.update(await in_state(world, DRAFT), name="N")).state is DRAFT
 
 
 async def test_an_active_one_made_manual_becomes_a_draft(world: World) -> None:
-    """active, update: cadence manual with trigger schedule"""
+    """An active automation that becomes manual is a draft."""
     changed = await world.update(await in_state(world, ACTIVE), schedule=BY_HAND)
     assert (changed.state, changed.next_run_at) == (DRAFT, None)
 
 
 async def test_an_active_one_given_an_event_trigger_stays_active(world: World) -> None:
-    """active, update to an event trigger"""
+    """An active automation that gets an event trigger stays active."""
     changed = await world.update(await in_state(world, ACTIVE), schedule=BY_HAND, trigger=ON_ORDERS)
     assert (changed.state, changed.next_run_at) == (ACTIVE, None)
 
 
 async def test_a_paused_one_stays_paused_when_changed(world: World) -> None:
-    """paused, update"""
+    """An update leaves a paused automation paused."""
     changed = await world.update(await in_state(world, PAUSED), schedule=HOURLY)
     assert (changed.state, changed.next_run_at) == (PAUSED, None)
 
 
 @pytest.mark.parametrize("state", [DRAFT, ACTIVE, PAUSED])
 async def test_archive_ends_everything(world: World, state: AutomationState) -> None:
-    """draft, active, paused, archive"""
+    """Archiving works from draft, active and paused."""
     automation = await in_state(world, state)
     await world.offer(automation)
     lease = await world.claim()
@@ -247,7 +250,7 @@ async def test_archive_ends_everything(world: World, state: AutomationState) -> 
 
 
 async def test_archive_asks_a_running_run_to_stop(world: World) -> None:
-    """archive: running ones asked to stop"""
+    """Archiving requests a cancel of the running run."""
     automation = await in_state(world, ACTIVE)
     await world.offer(automation)
     await world.claim()
@@ -258,7 +261,7 @@ async def test_archive_asks_a_running_run_to_stop(world: World) -> None:
 
 @pytest.mark.parametrize("reason", ["Holidays", None])
 async def test_restore_gives_a_paused_one_with_its_reason(world: World, reason: str | None) -> None:
-    """archived, restore: paused by the merchant, paused_reason as kept"""
+    """Restoring gives a paused automation with its former reason."""
     automation = await world.create()
     fields: dict[str, Any] = {} if reason is None else {"reason": reason}
     await world.turn("pause", automation, **fields)
@@ -270,7 +273,7 @@ async def test_restore_gives_a_paused_one_with_its_reason(world: World, reason: 
 
 
 async def test_restore_of_what_runs_by_hand_gives_a_draft(world: World) -> None:
-    """archived, restore: draft when manual with trigger schedule"""
+    """Restoring a manual automation gives a draft."""
     automation = await world.turn("archive", await in_state(world, DRAFT))
     restored = await world.turn("restore", automation)
     assert (restored.state, restored.paused_by, restored.paused_reason) == (DRAFT, None, None)
@@ -289,7 +292,7 @@ VERBS = ("pause", "resume", "archive", "restore")
 
 @pytest.mark.parametrize("state", list(AutomationState))
 async def test_every_other_pair_is_refused(world: World, state: AutomationState) -> None:
-    """any other pair of pause, resume, archive, restore; update when archived"""
+    """Every other pair of state and command is refused."""
     automation = await in_state(world, state)
     for verb in VERBS:
         if (state, verb) not in ALLOWED:
@@ -305,7 +308,10 @@ async def test_every_other_pair_is_refused(world: World, state: AutomationState)
 async def test_a_stale_version_is_refused_with_what_is_current(
     world: World, verb: str, state: AutomationState
 ) -> None:
-    """Version is checked when given. See docs/design/api/automations.md#requests."""
+    """A given version that is stale is refused with the current automation.
+
+    See docs/design/api/automations.md#requests.
+    """
     automation = await in_state(world, state)
     with pytest.raises(StaleVersion) as raised:
         await world.turn(verb, automation, version=automation.version + 1)
@@ -315,7 +321,7 @@ async def test_a_stale_version_is_refused_with_what_is_current(
 
 @pytest.mark.parametrize("verb", VERBS)
 async def test_what_another_organization_owns_is_not_there(world: World, verb: str) -> None:
-    """Foreign and absent alike. See docs/design/security.md#roles."""
+    """An automation of another organization answers as an absent one. See docs/design/security.md#roles."""
     automation = await world.create()
     ask = lifecycle.StateCommand(automation.id)
     act = partial(getattr(lifecycle, verb), actor=world.stranger, rules=world.rules)
@@ -329,7 +335,7 @@ async def test_what_another_organization_owns_is_not_there(world: World, verb: s
 
 
 async def test_history_tells_every_change_of_state(world: World) -> None:
-    """See docs/design/api/automations.md#history."""
+    """Every change of state is in the history. See docs/design/api/automations.md#history."""
     automation = await world.create()
     await world.clock.advance(1)
     await world.turn("pause", automation, reason="Holidays")

@@ -1,4 +1,4 @@
-"""A small shop world for the tests of automations: two organisations, connections, templates, short ways."""
+"""Organizations, connections, templates and helpers for the tests of automations."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -54,7 +54,7 @@ ON_ORDERS = RequestedTrigger(TriggerKind.EVENT, ("orders/create",))
 
 
 def template(template_id: str, **facts: Any) -> Template:
-    """A template with facts of a test's own; it has no steps, for none of these tests runs one."""
+    """Builds a template of these tests; it has no steps, because none of them runs one."""
     plain: dict[str, Any] = {
         "template_id": template_id,
         "template_version": 1,
@@ -97,21 +97,21 @@ SHEETS = template(
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """A connector as far as set-up asks it."""
+class FakeConnector:
+    """A connector with only what creating an automation asks for."""
 
     topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 RULES = AutomationRules(
     templates={each_template.template_id: each_template for each_template in (STOCK, REPORT, SHEETS)},
-    connectors={"woocommerce": Telling({"orders/create": ("order.created",)})},
+    connectors={"woocommerce": FakeConnector({"orders/create": ("order.created",)})},
 )
 
 
 @dataclass(slots=True)
 class World:
-    """The database of a test, its time, and who acts in it."""
+    """The database of a test, its clock, and the people who act."""
 
     engine: Engine
     clock: FakeClock
@@ -127,20 +127,20 @@ class World:
 
     @property
     def org(self) -> OrgId:
-        """The organisation of the owner."""
+        """Returns the owner's organization."""
         return self.owner.org
 
     @property
     def now(self) -> datetime:
-        """The time of the test."""
+        """Returns the time of the test."""
         return self.clock.now()
 
     async def write(self, act: Callable[[Tx], Awaitable[T]], org: OrgId | None = None) -> T:
-        """One transaction of the owner's organisation, or of another one."""
+        """Runs `act` in a write transaction of the owner's organization, or of another one."""
         return await self.engine.write(self.now, act, org=org or self.org)
 
     def ask(self, **fields: Any) -> CreateCommand:
-        """A sound request to create, with some fields of the test's own."""
+        """Builds a valid create command with some fields changed."""
         sound = CreateCommand(
             template_id="stock-watch",
             name="Stock watch",
@@ -152,32 +152,32 @@ class World:
         return replace(sound, **fields)
 
     async def create(self, **fields: Any) -> Automation:
-        """A new automation of the owner's organisation."""
+        """Creates an automation in the owner's organization."""
         result = await self.write(
             partial(setup.create, actor=self.owner, command=self.ask(**fields), rules=self.rules)
         )
         return result.automation
 
     async def update(self, automation: Automation, **fields: Any) -> Automation:
-        """The automation changed under the version given."""
+        """Updates the automation under the given version."""
         ask = change.UpdateCommand(automation.id, automation.version, **fields)
         return await self.write(partial(change.update, actor=self.owner, command=ask, rules=self.rules))
 
     async def turn(self, verb: str, automation: Automation, **fields: Any) -> Automation:
-        """pause, resume, archive or restore."""
+        """Pauses, resumes, archives or restores the automation."""
         ask = lifecycle.StateCommand(automation.id, **fields)
         act = getattr(lifecycle, verb)
         done: Automation = await self.write(partial(act, actor=self.owner, command=ask, rules=self.rules))
         return done
 
     async def read(self, automation: Automation) -> Automation:
-        """The automation as it is now."""
+        """Reads the automation again."""
         return await self.write(
             partial(automations.get, org=automation.org, automation=automation.id), automation.org
         )
 
     async def rows(self, automation: Automation) -> list[StoredSlot]:
-        """All its stored occurrences."""
+        """Returns all stored occurrences of the automation."""
         far = timedelta(days=5000)
         return await self.write(
             partial(
@@ -191,7 +191,7 @@ class World:
         )
 
     async def runs(self, automation: Automation) -> list[Run]:
-        """All its runs, oldest first."""
+        """Returns all runs of the automation, oldest first."""
         expected = run_lists.RunFilter(automation=automation.id)
         rows = await self.write(
             partial(run_lists.find, org=automation.org, run_filter=expected, limit=1000, after=None),
@@ -200,7 +200,7 @@ class World:
         return [runs.record(row) for row in rows[::-1]]
 
     async def dispatch(self, rules: AutomationRules | None = None, *, until_done: bool = True) -> int:
-        """The tick, again as long as it says there is more; how often it ran."""
+        """Runs dispatch until nothing more is due; returns the number of passes."""
         log = Log(self.lines.append, self.clock, Register())
         ticked = 1
         while await dispatch_due(self.engine, self.now, rules=rules or self.rules, log=log) and until_done:
@@ -208,11 +208,11 @@ class World:
         return ticked
 
     async def at(self, instant: str) -> None:
-        """Moves the time on to an instant such as 2026-05-02T08:00 (UTC)."""
+        """Advances the clock to an instant such as 2026-05-02T08:00 (UTC)."""
         await self.clock.advance_to(datetime.fromisoformat(f"{instant}+00:00"))
 
     async def timing(self, automation: Automation) -> schedules.Timing:
-        """The clockwork of the automation."""
+        """Reads the automation's schedule state."""
         stored_timing = await self.write(
             partial(schedules.lock, org=automation.org, automation=automation.id), automation.org
         )
@@ -220,7 +220,7 @@ class World:
         return stored_timing
 
     async def store_row(self, automation: Automation, row: StoredSlot) -> None:
-        """Stores a row as an edit of the calendar would, and what is due next."""
+        """Stores an occurrence as an edit of the calendar does, with the next due time."""
 
         async def act(tx: Tx) -> None:
             locked = await due.lock(tx, automation.org, automation.id)
@@ -232,7 +232,7 @@ class World:
     async def connect(
         self, kind: str, name: str, *, org: OrgId | None = None, zone: str | None = None
     ) -> IntegrationId:
-        """A new connection, connected."""
+        """Adds a connection in state connected."""
 
         async def act(tx: Tx) -> IntegrationId:
             own_org = org or self.org
@@ -244,7 +244,7 @@ class World:
         return await self.write(act, org)
 
     async def set_connection(self, integration: IntegrationId, state: ConnectionState) -> None:
-        """A connection loses or regains its account."""
+        """Changes the state of a connection."""
 
         async def act(tx: Tx) -> None:
             connection = await connections.get(tx, self.org, integration)
@@ -259,7 +259,7 @@ class World:
         await self.write(act)
 
     async def offer(self, automation: Automation, started_by: StartedBy = StartedBy.HAND) -> EnqueuedRun:
-        """A live run, as run now or a store event would make it, later than the one before."""
+        """Enqueues a live run, newer than the one before."""
         self.clock.tick(0.001)
 
         async def act(tx: Tx) -> EnqueuedRun:
@@ -272,7 +272,7 @@ class World:
         return await self.write(act, automation.org)
 
     async def claim(self) -> Lease:
-        """A worker takes the oldest ready run and starts it."""
+        """Claims the oldest ready run and starts it."""
 
         async def act(tx: Tx) -> Lease:
             worker = await workers.register(tx, "test", version="0", slots=1, lease_ms=30_000)
@@ -284,7 +284,7 @@ class World:
         return lease
 
     async def wait_for_approval(self, automation: Automation, lease: Lease) -> None:
-        """A started run waits for approval."""
+        """Makes a started run wait for approval."""
         approval = Approval(
             org=lease.org,
             id=ApprovalId(new_id(self.now)),
@@ -315,7 +315,7 @@ class World:
         await self.write(act, lease.org)
 
     async def finish(self, automation: Automation, lease: Lease, status: RunStatus) -> None:
-        """A started run ends and frees its lane."""
+        """Ends a started run and promotes the next."""
 
         async def act(tx: Tx) -> None:
             await transitions.finish(tx, lease, status)
@@ -324,7 +324,7 @@ class World:
         await self.write(act, lease.org)
 
     async def end(self, automation: Automation) -> None:
-        """Every queued run of the automation ends."""
+        """Ends every queued run of the automation."""
 
         async def act(tx: Tx) -> None:
             await ending.end_queued(tx, automation.org, automation.id, how=ending.BY_PERSON)
@@ -335,7 +335,7 @@ class World:
 def connection(
     org: OrgId, integration: IntegrationId, kind: str, name: str, zone: str | None, now: datetime
 ) -> Connection:
-    """A connection as connecting would store it."""
+    """Builds a connection as connecting stores it."""
     return Connection(
         org=org,
         integration_id=integration,
@@ -358,7 +358,7 @@ def connection(
 
 
 async def actor(engine: Engine, now: datetime, name: str, zone: str = "Europe/Vienna") -> Actor:
-    """An organisation with its owner."""
+    """Inserts an organization with its owner."""
 
     async def act(tx: Tx) -> Actor:
         org = await organizations.enlist(tx, name, name.casefold())
@@ -377,7 +377,7 @@ async def actor(engine: Engine, now: datetime, name: str, zone: str = "Europe/Vi
 
 
 async def make_world(engine: Engine, clock: FakeClock) -> World:
-    """Two organisations; the first with two stores, a channel and a sheet, the other with a store."""
+    """Creates two organizations: one with two stores, a channel and a spreadsheet, one with a store."""
     owner = await actor(engine, clock.now(), "Corner Shop")
     stranger = await actor(engine, clock.now(), "Other Shop")
     none = IntegrationId(0)
@@ -391,7 +391,7 @@ async def make_world(engine: Engine, clock: FakeClock) -> World:
 
 
 def reads(*bound: tuple[IntegrationId, str]) -> tuple[AutomationConnection, ...]:
-    """The connections of an automation that runs on nothing."""
+    """Returns the connections of an automation without a store."""
     return tuple(AutomationConnection(integration, kind) for integration, kind in bound)
 
 

@@ -1,4 +1,4 @@
-"""The world of these tests, on both engines: a shop with automations, and a diary to edit its calendar."""
+"""Fixtures of the calendar tests, on both engines."""
 
 from dataclasses import replace
 
@@ -13,13 +13,13 @@ from tests.occurrences.diary import Diary
 
 @pytest.fixture(autouse=True, scope="session")
 def packaged_zones() -> None:
-    """Zones come from the package alone, as in the service."""
+    """Makes time zones come from the tzdata package only, as in the service."""
     use_packaged_zones()
 
 
 @pytest.fixture
 async def world(engine: Engine, clock: FakeClock) -> World:
-    """Two organisations with connections; slots without spread, so that times are easy to read."""
+    """Provides two organizations with connections; slots have no spread, so that times are easy to read."""
     world = await make_world(engine, clock)
     world.rules = replace(world.rules, spread_max=0)
     return world
@@ -27,5 +27,5 @@ async def world(engine: Engine, clock: FakeClock) -> World:
 
 @pytest.fixture
 def diary(world: World) -> Diary:
-    """The calendar of the owner's organisation, and its edits."""
+    """Provides the calendar of the owner's organization and its edits."""
     return Diary(world)

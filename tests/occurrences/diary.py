@@ -1,4 +1,4 @@
-"""Short ways to the calendar and its edits, in times as people write them."""
+"""Helpers to read and edit the calendar with short times."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,36 +23,36 @@ THIS, LATER = MoveScope.THIS, MoveScope.THIS_AND_LATER
 
 
 def utc(text: str) -> datetime:
-    """An instant such as `05-02 08:00` of 2026, or with its year before it."""
+    """Parses an instant such as `05-02 08:00` of 2026, or with its year before it."""
     whole = text if len(text) > 11 and text[4] == "-" else f"2026-{text}"
     return datetime.fromisoformat(whole).replace(tzinfo=UTC)
 
 
 def short(moment: datetime) -> str:
-    """The reverse: `05-02 08:00`."""
+    """Formats an instant as `05-02 08:00`."""
     return moment.strftime("%m-%d %H:%M")
 
 
 @dataclass
 class Diary:
-    """The calendar of the world's owner."""
+    """Reads and edits the calendar of the world's owner."""
 
     world: World
 
     async def page(self, actor: Actor | None = None, **ask: Any) -> CalendarPage:
-        """A page of the calendar."""
+        """Returns a page of the calendar."""
         who = actor or self.world.owner
         expected = CalendarPageQuery(**{"limit": 200, **ask})
         act = partial(calendar.page, org=who.org, query=expected)
         return await self.world.engine.read(self.world.now, act, org=who.org)
 
     async def rows(self, automation: Automation | None = None, **ask: Any) -> list[Occurrence]:
-        """The rows of a page."""
+        """Returns the rows of a page."""
         only = {} if automation is None else {"automation": automation.id}
         return list((await self.page(**only, **ask)).rows)
 
     async def row(self, automation: Automation, slot_at: datetime) -> Occurrence:
-        """The row of one slot, wherever it was moved to within the range."""
+        """Returns the occurrence of one slot, wherever in the range it was moved to."""
         ask = {"since": self.world.now - 31 * DAY, "until": self.world.now + 61 * DAY, "limit": 500}
         [occurrence] = [row for row in await self.rows(automation, **ask) if row.slot_at == slot_at]
         return occurrence
@@ -67,7 +67,7 @@ class Diary:
         version: int = 0,
         **changes: Any,
     ) -> Edited:
-        """Moves the run of a slot read with `version`."""
+        """Moves the occurrence of a slot that was read with `version`."""
         ask = MoveCommand(self._slot(automation, slot_at, version, changes), run_at, scope)
         actor = changes.get("actor", self.world.owner)
         act = partial(edit.move, actor=actor, command=ask, rules=self.world.rules)
@@ -76,13 +76,13 @@ class Diary:
     async def skip(
         self, automation: Automation, slot_at: datetime, *, version: int = 0, **changes: Any
     ) -> Edited:
-        """Skips the run of a slot."""
+        """Skips the occurrence of a slot."""
         return await self._turn(edit.skip, automation, slot_at, version, changes)
 
     async def unskip(
         self, automation: Automation, slot_at: datetime, *, version: int = 1, **changes: Any
     ) -> Edited:
-        """Takes a skip back."""
+        """Removes a skip."""
         return await self._turn(edit.unskip, automation, slot_at, version, changes)
 
     async def _turn(
@@ -101,7 +101,7 @@ class Diary:
 
 
 def fields(refusal: Refusal) -> list[str]:
-    """Which fields a 422 names."""
+    """Returns the fields that a 422 names."""
     assert isinstance(refusal, ValidationFailed)
     assert refusal.errors is not None
     return sorted(refusal.errors)

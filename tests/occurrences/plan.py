@@ -1,6 +1,6 @@
-"""The calendar of one automation as a plain model: dicts and minutes, sharing no code with the service.
+"""A plain model of one automation's calendar that shares no code with the service.
 
-Only zones without clock changes: the arithmetic of slots is held to its own walk in tests/scheduling.
+It knows only zones without clock changes: slots are compared with their own walk in tests/scheduling.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ Schedule = dict[str, Any]
 
 
 class Refused(Exception):
-    """What the service should refuse with: a code, or the field of a 422."""
+    """The refusal that the service must give: a code, or the field of a 422."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 def row(slot_at: datetime, nominal: datetime, **fields: Any) -> Row:
-    """A stored row."""
+    """Builds a stored row."""
     plain = {
         "slot_at": slot_at,
         "run_at": slot_at,
@@ -42,7 +42,7 @@ def row(slot_at: datetime, nominal: datetime, **fields: Any) -> Row:
 
 @dataclass
 class Plan:
-    """One automation's rows and what is still to come."""
+    """The rows of one automation and what is still to come."""
 
     schedule: Schedule
     offset: timedelta
@@ -59,13 +59,13 @@ class Plan:
         self.slots_after = self.seen = self.now
 
     def copy(self) -> "Plan":
-        """Another one like it."""
+        """Returns a copy."""
         return deepcopy(self)
 
     # Slots -------------------------------------------------------------------------------------------------
 
     def nominals(self, schedule: Schedule, since: datetime, until: datetime) -> Iterator[datetime]:
-        """Nominal instants in (since, until), rising: day by day of the local calendar."""
+        """Returns the nominal instants in (since, until) in order."""
         day = (since + self.offset).date() - DAY
         last = (until + self.offset).date() + DAY
         while day <= last:
@@ -77,7 +77,7 @@ class Plan:
             day += DAY
 
     def is_named(self, schedule: Schedule, weekday: int) -> bool:
-        """Whether the schedule runs on that day of the week."""
+        """Tells whether the schedule runs on that weekday."""
         if schedule["cadence"] == "weekly":
             return bool(schedule["day_of_week"] == weekday)
         if schedule["cadence"] == "weekdays":
@@ -85,7 +85,7 @@ class Plan:
         return True
 
     def times(self, schedule: Schedule) -> list[time]:
-        """Its times of the day."""
+        """Returns the schedule's times of day."""
         if schedule["cadence"] == "hourly":
             return [time(hour) for hour in range(24)]
         if schedule["cadence"] == "every_6_hours":
@@ -93,14 +93,14 @@ class Plan:
         return [time.fromisoformat(schedule["run_at"])]
 
     def generated(self, until: datetime) -> Iterator[Row]:
-        """Rows of slots nobody has stored or decided, rising."""
+        """Returns the rows of slots that are neither stored nor decided, in order."""
         for nominal in self.nominals(self.schedule, self.slots_after, until - self.spread):
             slot_at = nominal + self.spread
             if slot_at > self.seen and slot_at not in self.rows:
                 yield row(slot_at, nominal)
 
     def next_run_at(self) -> datetime | None:
-        """The smallest run_at of what is pending."""
+        """Returns the smallest `run_at` of the pending rows."""
         if self.state != "active":
             return None
         coming = [row["run_at"] for row in self.rows.values() if row["state"] == "pending"]
@@ -109,7 +109,7 @@ class Plan:
         return min(coming, default=None)
 
     def is_projected(self, slot_at: datetime) -> bool:
-        """Beyond fourteen days, or fifty slots; the very next slot never is."""
+        """Tells whether a slot lies beyond fourteen days or fifty slots; the next slot never does."""
         if slot_at in self.rows or slot_at <= self.now:
             return False
         since = max(self.slots_after, self.now - self.spread)
@@ -118,7 +118,7 @@ class Plan:
         return index > 0 and (index >= 50 or slot_at > self.now + 14 * DAY)
 
     def calendar(self, since: datetime, until: datetime) -> list[Row]:
-        """What the calendar shows in [since, until)."""
+        """Returns what the calendar shows in [since, until)."""
         displayed = []
         for row in self.rows.values():
             is_coming = row["state"] == "pending" or (
@@ -139,7 +139,7 @@ class Plan:
     # The service's doing -----------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Dispatch: D1 to D3, D6."""
+        """Dispatches the due slots by rules D1 to D3 and D6."""
         if self.state != "active":
             return
         due = [row for row in self.rows.values() if row["state"] == "pending" and row["run_at"] <= self.now]
@@ -160,7 +160,7 @@ class Plan:
         self.slots_after, self.seen = slots_after, self.now
 
     def _drop(self, is_dropped: Callable[[Row], bool]) -> None:
-        """Open rows of slots still to come go; pending ones whose slot has come stay as skipped."""
+        """Deletes open rows of future slots; pending ones whose slot is past stay as skipped."""
         for row in list(self.rows.values()):
             is_open = row["state"] == "pending" or row["reason"] == BY_MERCHANT
             if not is_open or not is_dropped(row):
@@ -173,14 +173,14 @@ class Plan:
     # What people do ----------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Due slots are decided, queued runs end."""
+        """Decides due slots and ends queued runs."""
         if self.state != "active":
             raise Refused("wrong_state")
         self.tick()
         self.state, self.is_live, self.version = "paused", False, self.version + 1
 
     def resume(self) -> None:
-        """What was planned inside the pause is over."""
+        """Skips what was planned inside the pause."""
         if self.state != "paused":
             raise Refused("wrong_state")
         for row in self.rows.values():
@@ -190,7 +190,7 @@ class Plan:
         self._begin(max(self.now, self.slots_after))
 
     def archive(self) -> None:
-        """Coming rows go."""
+        """Deletes coming rows."""
         if self.state == "archived":
             raise Refused("wrong_state")
         self.tick()
@@ -199,13 +199,13 @@ class Plan:
         self.slots_after = min(self.now, self.slots_after)
 
     def restore(self) -> None:
-        """Out of the archive, paused."""
+        """Restores the automation as paused."""
         if self.state != "archived":
             raise Refused("wrong_state")
         self.state, self.version = "paused", self.version + 1
 
     def update(self, schedule: Schedule) -> None:
-        """Another schedule: skips stay on their dates, all else is derived anew."""
+        """Replaces the schedule: skips stay on their dates, everything else is derived again."""
         if self.state == "archived":
             raise Refused("wrong_state")
         if schedule == self.schedule:
@@ -228,7 +228,7 @@ class Plan:
                     self.rows[slot_at] = row(slot_at, nominal, **fields)
 
     def find(self, slot_at: datetime) -> Row:
-        """The slot meant, stored or not."""
+        """Finds the slot, stored or generated."""
         if slot_at in self.rows:
             return self.rows[slot_at]
         seen = self.seen if self.state == "active" else self.now
@@ -241,7 +241,7 @@ class Plan:
         raise Refused("slot_at")
 
     def version_of(self, slot_at: datetime) -> int:
-        """The version a caller would have read."""
+        """Returns the version that a caller would have read."""
         return int(self.rows.get(slot_at, {"version": 0})["version"])
 
     def _open(self, slot_at: datetime) -> Row:
@@ -251,7 +251,7 @@ class Plan:
         return record
 
     def skip(self, slot_at: datetime) -> None:
-        """A person skips."""
+        """Skips a slot as a person."""
         record = self._open(slot_at)
         if self.is_projected(slot_at):
             raise Refused("wrong_state")
@@ -259,14 +259,14 @@ class Plan:
         record.update(state="skipped", reason=BY_MERCHANT, version=record["version"] + 1)
 
     def unskip(self, slot_at: datetime) -> None:
-        """A person takes a skip back."""
+        """Removes a person's skip."""
         record = self.find(slot_at)
         if record["reason"] != BY_MERCHANT or record["run_at"] <= self.now or self.state != "active":
             raise Refused("wrong_state")
         record.update(state="pending", reason=None, version=record["version"] + 1)
 
     def move(self, slot_at: datetime, run_at: datetime) -> None:
-        """A person moves one run."""
+        """Moves one slot as a person."""
         record = self._open(slot_at)
         if not self.now < run_at <= self.now + FAR:
             raise Refused("run_at")
@@ -280,7 +280,7 @@ class Plan:
         record.update(run_at=run_at, moved_from=record["run_at"], version=record["version"] + 1)
 
     def move_later(self, slot_at: datetime, to: datetime) -> None:
-        """A person moves a run and every later one."""
+        """Moves a slot and every later one as a person."""
         record = self._open(slot_at)
         if record["run_at"] <= self.now:
             raise Refused("wrong_state")
@@ -304,7 +304,7 @@ class Plan:
         self._carry_out(record, to)
 
     def _others(self, slot_at: datetime) -> list[Row]:
-        """Rows beside the chosen one that are not over."""
+        """Returns the other rows that are not over."""
         return [
             other
             for other in self.rows.values()
@@ -343,7 +343,10 @@ class Plan:
         self._begin(to)
 
     def _moved(self, chosen: datetime, to: datetime) -> Schedule:
-        """The table. See docs/design/schedule.md#moving-this-and-later."""
+        """Returns the schedule after a move of this and later slots.
+
+        See docs/design/schedule.md#moving-this-and-later.
+        """
         was, local = (chosen + self.offset).isoweekday(), to + self.offset
         changed = {**self.schedule, "run_at": f"{local:%H:%M}"}
         if (chosen + self.offset).date() != local.date():

@@ -1,4 +1,4 @@
-"""Sessions on one PostgreSQL, by statement, in an order a seed draws or a test names."""
+"""Steps several PostgreSQL sessions by statement, in an order that a seed draws or a test names."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -21,14 +21,14 @@ BLOCKED = (
 
 @dataclass
 class Session:
-    """One session: what it waits for."""
+    """A session that waits for its next turn."""
 
     task: "asyncio.Task[object] | None" = None
     turn: "asyncio.Future[None] | None" = None
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def next(self) -> None:
-        """Waits until the next statement may go."""
+        """Waits until the next statement may run."""
         self.turn = asyncio.get_running_loop().create_future()
         self.moved.set()
         await self.turn
@@ -36,21 +36,21 @@ class Session:
 
 
 class Deadlocked(AssertionError):
-    """PostgreSQL ended a transaction because two waited for each other; the engine would try it again."""
+    """PostgreSQL ended a transaction because of a deadlock; the engine would repeat it."""
 
 
 @dataclass
 class HeldAt:
-    """The first session stops before a statement until the others have ended or wait for its locks.
+    """Stops the first session before a statement until the others have ended or wait for its locks.
 
-    `left` is how many statements it still had to do then: more than 0 when it never came so far.
+    `left` counts down to that statement: above 0 if it was never reached.
     """
 
     left: int
     order: list[Session] = field(default_factory=list)
 
     def __call__(self, waiting: Sequence[Session]) -> Session:
-        """Whose statement is next."""
+        """Returns the session whose statement runs next."""
         if not self.order:
             self.order = list(waiting)
         first, *others = self.order
@@ -70,56 +70,56 @@ class SteppedTx:
 
     @property
     def now(self) -> datetime:
-        """As the transaction behind."""
+        """Returns the transaction's time."""
         return self.behind.now
 
     @property
     def dialect(self) -> Dialect:
-        """As the transaction behind."""
+        """Returns the transaction's dialect."""
         return self.behind.dialect
 
     async def first(self, sql: Sql, args: Args | None = None) -> Row | None:
-        """In its turn."""
+        """Runs in its turn."""
         await self.session.next()
         return await self.behind.first(sql, args)
 
     async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
-        """In its turn."""
+        """Runs in its turn."""
         await self.session.next()
         return await self.behind.all(sql, args)
 
     async def execute(self, sql: Sql, args: Args | None = None) -> int:
-        """In its turn."""
+        """Runs in its turn."""
         await self.session.next()
         return await self.behind.execute(sql, args)
 
     async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """In its turn."""
+        """Runs in its turn."""
         await self.session.next()
         return await self.behind.many(sql, rows)
 
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
-        """In its turn."""
+        """Runs in its turn."""
         await self.session.next()
         await self.behind.set_tenant(orgs)
 
 
 @dataclass
 class Stepped:
-    """A session's way to the database; its commit waits for a turn too."""
+    """A session's engine, whose commit waits for a turn as well."""
 
     engine: Engine
     session: Session
 
     @property
     def dialect(self) -> Dialect:
-        """As the engine behind."""
+        """Returns the engine's dialect."""
         return self.engine.dialect
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Every statement in its turn."""
+        """Writes with each statement in its turn."""
 
         async def stepped(tx: Tx) -> T:
             try:
@@ -134,7 +134,7 @@ class Stepped:
     async def read(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
     ) -> T:
-        """Every statement in its turn."""
+        """Reads with each statement in its turn."""
 
         async def stepped(tx: Tx) -> T:
             return await act(SteppedTx(tx, self.session, tx.test_now))
@@ -142,11 +142,11 @@ class Stepped:
         return await self.engine.read(now, stepped, org=org, small=small)
 
     async def close(self) -> None:
-        """The engine behind is closed by who opened it."""
+        """Does nothing: the test that opened the engine closes it."""
 
 
 def two(world: World) -> tuple[tuple[Session, World], tuple[Session, World]]:
-    """The world as two sessions see it."""
+    """Returns the world as two sessions see it."""
     first, second = Session(), Session()
     return (
         (first, replace(world, engine=Stepped(world.engine, first))),
@@ -160,7 +160,7 @@ async def stepped(
     sessions: Sequence[Session],
     acts: Sequence[Awaitable[object]],
 ) -> list[object]:
-    """The acts, one statement at a time, `choose` naming whose is next; what each gave or raised."""
+    """Runs the acts one statement at a time as `choose` orders; returns the result or error of each."""
     for session, act in zip(sessions, acts, strict=True):
         session.task = asyncio.ensure_future(_whole(act, session))
     while True:

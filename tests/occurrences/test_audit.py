@@ -1,4 +1,4 @@
-"""The slot auditor: silent when all is well, loud and mending when a slot has no record.
+"""Tests the slot auditor: it reports nothing when all is well, and logs and repairs missing slots.
 
 See docs/design/schedule.md#dispatch.
 """
@@ -33,14 +33,14 @@ LATE_SLOTS = "steward_slots_late_total"
 
 
 class Auditor:
-    """The tick with its own counters."""
+    """The periodic task with counters of its own."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.metrics = Metrics()
 
     async def tick(self, **limits: Any) -> bool:
-        """One pass."""
+        """Runs one pass."""
         return await audit_slots(
             self.world.engine,
             self.world.now,
@@ -52,22 +52,22 @@ class Auditor:
 
     @property
     def round_seconds(self) -> float:
-        """How long the auditor says that a round takes."""
+        """Returns how long the auditor reports that a round takes."""
         return self.metrics.value("steward_audit_round_seconds")
 
     def counted(self) -> tuple[float, float]:
-        """Missing and unexpected slots."""
+        """Returns the counts of missing and unexpected slots."""
         return self.metrics.value(MISSING), self.metrics.value(UNEXPECTED)
 
 
 @pytest.fixture
 async def auditor(world: World) -> Auditor:
-    """The auditor of a fresh process."""
+    """Provides the auditor of a new process."""
     return Auditor(world)
 
 
 async def lose(world: World, automation: Automation, *slots: datetime) -> None:
-    """Rows vanish, as by a defect."""
+    """Deletes rows, as a defect would."""
     for slot_at in slots:
         gone = await world.write(
             lambda tx, slot_at=slot_at: tx.execute(
@@ -86,7 +86,7 @@ async def _told(tx: Tx, org: OrgId) -> list[tuple[str, int, str]]:
 
 
 async def days(world: World, automation: Automation, last: int) -> None:
-    """Dispatches every morning up to the given day of May, each run ending at once."""
+    """Dispatches every morning up to the given day of May; each run ends at once."""
     for day in range(1, last + 1):
         if world.now <= utc(f"05-{day:02} 08:00"):
             await world.at(f"2026-05-{day:02}T08:00")
@@ -97,7 +97,7 @@ async def days(world: World, automation: Automation, last: int) -> None:
 async def test_nothing_is_found_when_every_slot_has_its_record(
     world: World, diary: Diary, auditor: Auditor
 ) -> None:
-    """Both counters stay 0, whatever a person edited meanwhile. See docs/design/schedule.md#dispatch."""
+    """Both counters stay 0 whatever a person edited. See docs/design/schedule.md#dispatch."""
     automation = await world.create()
     hourly = await world.create(schedule=HOURLY)
     await world.create(schedule=BY_HAND)
@@ -120,7 +120,10 @@ async def test_nothing_is_found_when_every_slot_has_its_record(
 
 
 async def test_a_missing_slot_is_logged_counted_and_written(world: World, auditor: Auditor) -> None:
-    """Written `skipped_too_late` with by_auditor; once. See docs/design/schedule.md#dispatch."""
+    """A missing slot is logged, counted and stored once as `skipped_too_late` by the auditor.
+
+    See docs/design/schedule.md#dispatch.
+    """
     automation = await world.create()
     await days(world, automation, 3)
     await lose(world, automation, utc("05-02 08:00"))
@@ -146,7 +149,10 @@ async def test_a_missing_slot_is_logged_counted_and_written(world: World, audito
 async def test_slots_are_missing_after_the_late_limit_and_five_minutes(
     world: World, auditor: Auditor, before: timedelta, missing: int
 ) -> None:
-    """To now − late limit − 5 min; at the limit and one past. See docs/design/schedule.md#dispatch."""
+    """A slot counts as missing only after the late limit and five more minutes.
+
+    See docs/design/schedule.md#dispatch.
+    """
     automation = await world.create()
     await days(world, automation, 1)
     await lose(world, automation, utc("05-01 08:00"))
@@ -156,7 +162,7 @@ async def test_slots_are_missing_after_the_late_limit_and_five_minutes(
 
 
 async def test_a_decided_row_that_is_no_slot_is_counted(world: World, auditor: Auditor) -> None:
-    """Unexpected, unless moved, kept by this_and_later, or edited by a person.
+    """A decided row without a slot is unexpected, unless it was moved, kept or edited.
 
     See docs/design/schedule.md#dispatch.
     """
@@ -182,7 +188,7 @@ async def test_a_decided_row_that_is_no_slot_is_counted(world: World, auditor: A
 
 
 async def test_slots_that_started_too_late_are_counted(world: World, auditor: Auditor) -> None:
-    """The late-slot metric: slots of a standstill, each once"""
+    """Slots of an outage are counted as late, each once."""
     automation = await world.create()
     await world.at("2026-05-04T07:00")
     await world.dispatch()
@@ -196,7 +202,7 @@ async def test_slots_that_started_too_late_are_counted(world: World, auditor: Au
 
 
 async def test_what_dispatch_has_yet_to_decide_is_not_missing(world: World, auditor: Auditor) -> None:
-    """After a standstill the auditor of a fresh process waits for dispatch.
+    """After an outage a new auditor waits until dispatch has decided the slots.
 
     See docs/design/schedule.md#dispatch.
     """
@@ -212,7 +218,10 @@ async def test_what_dispatch_has_yet_to_decide_is_not_missing(world: World, audi
 
 
 async def test_each_is_audited_once_an_hour(world: World, auditor: Auditor) -> None:
-    """Not at the hour, one millisecond past it. See docs/design/schedule.md#slot-auditor."""
+    """An automation is audited again a millisecond after an hour, not before.
+
+    See docs/design/schedule.md#slot-auditor.
+    """
     automation = await world.create()
     start = world.now
     await world.clock.advance(3600 + BACK.total_seconds())
@@ -230,7 +239,10 @@ async def test_each_is_audited_once_an_hour(world: World, auditor: Auditor) -> N
 
 
 async def test_a_start_makes_all_due(world: World, auditor: Auditor) -> None:
-    """Within the limit of a pass; not those audited since. See docs/design/schedule.md#slot-auditor."""
+    """A start makes all automations due within the limit of a pass.
+
+    See docs/design/schedule.md#slot-auditor.
+    """
     automations = [await world.create(name=f"Automation {number}", schedule=BY_HAND) for number in range(3)]
     await world.clock.advance(3600 + BACK.total_seconds() + 1)
     await auditor.tick()
@@ -248,7 +260,7 @@ async def test_a_start_makes_all_due(world: World, auditor: Auditor) -> None:
 
 
 async def test_paused_automations_are_not_audited_for_their_pause(world: World, auditor: Auditor) -> None:
-    """Each *active* automation; R15: slots of a pause do not exist. See docs/design/schedule.md#dispatch."""
+    """Slots of a pause are not missing. See docs/design/schedule.md#dispatch."""
     automation = await world.turn("pause", await world.create())
     await world.clock.advance(86_400 * 4)
     await auditor.tick()
@@ -260,7 +272,7 @@ async def test_paused_automations_are_not_audited_for_their_pause(world: World, 
 
 
 async def test_every_organisation_is_audited(world: World, auditor: Auditor) -> None:
-    """Across organisations by ids only.
+    """The auditor covers every organization.
 
     See docs/design/schedule.md#dispatch and docs/design/storage.md#tenant-context-and-row-level-security.
     """
@@ -274,7 +286,7 @@ async def test_every_organisation_is_audited(world: World, auditor: Auditor) -> 
 
 
 async def test_dispatch_leaves_the_mark_of_the_auditor(world: World, auditor: Auditor) -> None:
-    """What dispatch decides is looked at by the auditor all the same; a lost record is found."""
+    """The auditor still checks slots that dispatch decided, so a lost record is reported."""
     automation = await world.create(schedule=HOURLY)
     await days(world, automation, 1)
     assert (await world.timing(automation)).audited_until == automation.created_at
@@ -286,7 +298,7 @@ async def test_dispatch_leaves_the_mark_of_the_auditor(world: World, auditor: Au
 
 
 async def test_a_pass_is_limited_and_the_longest_unaudited_come_first(world: World, auditor: Auditor) -> None:
-    """Two workers share the limit; what a pass leaves is told by the length of the round."""
+    """Two workers share the limit of a pass; the round's length shows what is left."""
     automations = [await world.create(name=f"Automation {number}", schedule=BY_HAND) for number in range(7)]
     for number, automation in enumerate(automations):
         await set_audited(world, automation, world.now + number * MINUTE)
@@ -316,12 +328,12 @@ async def test_a_pass_is_limited_and_the_longest_unaudited_come_first(world: Wor
 
 
 async def set_audited(world: World, automation: Automation, until: datetime) -> None:
-    """Writes up to when an automation is audited."""
+    """Sets the time up to which an automation is audited."""
     await world.write(partial(slot_audits.set_audited, org=automation.org, audited={automation.id: until}))
 
 
 async def test_a_pass_takes_more_than_a_batch(world: World, auditor: Auditor) -> None:
-    """Batches of a hundred, each a transaction of its own."""
+    """A pass takes several batches of a hundred, each in its own transaction."""
     automations = [await world.create(name=f"Automation {number}") for number in range(101)]
     await world.clock.advance(3600)
     assert not await auditor.tick(every=NOW)
@@ -331,7 +343,7 @@ async def test_a_pass_takes_more_than_a_batch(world: World, auditor: Auditor) ->
 
 
 async def test_a_once_that_was_lost_is_found(world: World, auditor: Auditor) -> None:
-    """An automation without a next run is audited too. See docs/design/schedule.md#dispatch."""
+    """An automation without a next run is audited as well. See docs/design/schedule.md#dispatch."""
     automation = await world.create(schedule={"cadence": "once", "date": "2026-05-01", "run_at": "08:00"})
     await world.at("2026-05-01T08:00")
     await world.dispatch()
@@ -343,7 +355,7 @@ async def test_a_once_that_was_lost_is_found(world: World, auditor: Auditor) -> 
 
 
 async def test_a_clock_set_back_and_another_schedule_are_no_finding(world: World, auditor: Auditor) -> None:
-    """A slot decided before the clock was set back is of the schedule it was decided by.
+    """A slot decided before a clock was set back counts by its former schedule.
 
     See docs/design/schedule.md#dispatch.
     """
@@ -357,7 +369,7 @@ async def test_a_clock_set_back_and_another_schedule_are_no_finding(world: World
 
 
 async def lose_nothing_for_a_day(world: World, automation: Automation, auditor: Auditor) -> None:
-    """Every hour dispatch and the auditor."""
+    """Runs dispatch and the auditor every hour of a day."""
     for _ in range(26):
         await world.clock.advance(3600)
         await world.dispatch()

@@ -1,4 +1,4 @@
-"""Which rows the calendar shows, in which order, and how it is paged.
+"""Tests which rows the calendar lists, in which order, and its pages.
 
 See docs/design/schedule.md#calendar and docs/design/api/calendar.md#coming-runs.
 """
@@ -25,13 +25,13 @@ INSTANT = timedelta(milliseconds=1)
 
 
 async def theirs_too(tx: Tx, *, world: World) -> Automation:
-    """A daily automation of the other organisation."""
+    """Adds a daily automation of the other organization."""
     ask = world.ask(integration_id=world.foreign_store)
     return (await setup.create(tx, world.stranger, ask, rules=world.rules)).automation
 
 
 async def test_coming_slots_of_the_next_fourteen_days_are_listed(world: World, diary: Diary) -> None:
-    """`from` defaults to now, `to` to 14 days later. See docs/design/schedule.md#calendar."""
+    """By default the range is now to 14 days later. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     rows = await diary.rows()
     assert [short(row.run_at) for row in rows] == [f"05-{day:02} 08:00" for day in range(1, 15)]
@@ -51,7 +51,7 @@ async def test_coming_slots_of_the_next_fourteen_days_are_listed(world: World, d
 
 
 async def test_the_range_ends_before_its_end(world: World, diary: Diary) -> None:
-    """`run_at` in [`from`, `to`). See docs/design/schedule.md#calendar."""
+    """The range includes `from` and excludes `to`. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     moment = utc("05-02 08:00")
     assert [row.run_at for row in await diary.rows(automation, since=moment, until=moment + INSTANT)] == [
@@ -81,7 +81,7 @@ async def test_the_range_ends_before_its_end(world: World, diary: Diary) -> None
 async def test_the_range_has_limits(
     world: World, diary: Diary, since: timedelta, until: timedelta | None, wrong: list[str]
 ) -> None:
-    """At each limit and one past it. See docs/design/schedule.md#calendar."""
+    """The range is accepted at each limit and refused one past it. See docs/design/schedule.md#calendar."""
     ask: dict[str, Any] = {"since": world.now + since}
     if until is not None:
         ask["until"] = world.now + until
@@ -94,11 +94,9 @@ async def test_the_range_has_limits(
 
 
 async def test_foreign_and_unknown_filters_are_refused(world: World, diary: Diary) -> None:
-    """A filter naming another organisation's record gives 422.
+    """Another organization's id and an unknown id both give 422.
 
     See docs/design/api/calendar.md#coming-runs and docs/design/api/conventions.md#codes.
-
-    Interface statements: 7 filter.
     """
     theirs = await world.write(partial(theirs_too, world=world), world.stranger.org)
     for foreign in (theirs.id, AutomationId(new_id(world.now))):
@@ -111,14 +109,14 @@ async def test_foreign_and_unknown_filters_are_refused(world: World, diary: Diar
 
 
 async def test_another_organisations_rows_are_not_listed(world: World, diary: Diary) -> None:
-    """Everything another organisation owns is hidden. See docs/design/api/conventions.md#scope."""
+    """Rows of another organization are not listed. See docs/design/api/conventions.md#scope."""
     await world.write(partial(theirs_too, world=world), world.stranger.org)
     assert await diary.rows() == []
     assert len((await diary.page(actor=world.stranger)).rows) == 14
 
 
 async def test_the_calendar_is_narrowed_to_an_automation_or_a_store(world: World, diary: Diary) -> None:
-    """automation_id, integration_id. See docs/design/api/calendar.md#coming-runs."""
+    """Filters by automation_id and integration_id. See docs/design/api/calendar.md#coming-runs."""
     automation = await world.create()
     two = await world.create(integration_id=world.other_store)
     assert {row.automation_id for row in await diary.rows()} == {automation.id, two.id}
@@ -129,7 +127,10 @@ async def test_the_calendar_is_narrowed_to_an_automation_or_a_store(world: World
 
 @pytest.mark.parametrize("turn", ["pause", "archive"])
 async def test_only_active_automations_have_coming_rows(world: World, diary: Diary, turn: str) -> None:
-    """Paused, archived, draft and event-started ones have none. See docs/design/schedule.md#calendar."""
+    """Paused, archived, draft and event-triggered automations have no coming rows.
+
+    See docs/design/schedule.md#calendar.
+    """
     automation = await world.create()
     await world.create(schedule=BY_HAND)
     started = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
@@ -142,7 +143,10 @@ async def test_only_active_automations_have_coming_rows(world: World, diary: Dia
 
 
 async def test_moved_and_skipped_rows_come_back_on_resume(world: World, diary: Diary) -> None:
-    """Paused, then resumed. See docs/design/schedule.md#calendar."""
+    """Moved and skipped rows reappear when the automation is resumed.
+
+    See docs/design/schedule.md#calendar.
+    """
     automation = await world.create()
     await diary.move(automation, utc("05-03 08:00"), utc("05-03 09:00"))
     await diary.skip(automation, utc("05-04 08:00"))
@@ -156,7 +160,7 @@ async def test_moved_and_skipped_rows_come_back_on_resume(world: World, diary: D
 
 
 async def test_past_rows_show_what_became_of_them(world: World, diary: Diary) -> None:
-    """Queued with the run's status, skipped with the reason. See docs/design/schedule.md#calendar."""
+    """Past rows have their run's status or the reason of the skip. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
@@ -174,7 +178,7 @@ async def test_past_rows_show_what_became_of_them(world: World, diary: Diary) ->
 
 
 async def test_past_rows_of_paused_automations_stay_and_of_archived_go(world: World, diary: Diary) -> None:
-    """Of any automation not archived. See docs/design/schedule.md#calendar."""
+    """Past rows are listed unless the automation is archived. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
@@ -186,7 +190,7 @@ async def test_past_rows_of_paused_automations_stay_and_of_archived_go(world: Wo
 
 
 async def test_the_calendar_is_narrowed_to_states(world: World, diary: Diary) -> None:
-    """State, a list. See docs/design/api/calendar.md#coming-runs."""
+    """Filters by a list of states. See docs/design/api/calendar.md#coming-runs."""
     automation = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
@@ -204,7 +208,7 @@ async def test_the_calendar_is_narrowed_to_states(world: World, diary: Diary) ->
 
 
 async def test_a_moved_run_stands_at_its_new_time_only(world: World, diary: Diary) -> None:
-    """See docs/design/schedule.md#calendar."""
+    """A moved occurrence is listed at its new time only. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     await diary.move(automation, utc("05-02 08:00"), utc("05-20 12:30"))
     rows = await diary.rows(until=world.now + 30 * DAY)
@@ -227,7 +231,7 @@ async def test_a_moved_run_stands_at_its_new_time_only(world: World, diary: Diar
 async def test_slots_are_projected_beyond_fourteen_days_or_fifty(
     world: World, diary: Diary, schedule: dict[str, Any], near: int
 ) -> None:
-    """See docs/design/schedule.md#calendar."""
+    """Slots beyond fourteen days or fifty are `projected`. See docs/design/schedule.md#calendar."""
     automation = await world.create(schedule=schedule)
     rows = await diary.rows(automation, until=world.now + 92 * DAY, limit=500)
     flags = [row.is_projected for row in rows]
@@ -238,7 +242,7 @@ async def test_slots_are_projected_beyond_fourteen_days_or_fifty(
 async def test_fifty_slots_count_from_the_first_after_the_clock_was_set_back(
     world: World, diary: Diary
 ) -> None:
-    """The first fifty, though by R15 none comes before the time of set-up.
+    """After the clock was set back the fifty slots still start at the first one after set-up.
 
     See docs/design/schedule.md#calendar.
     """
@@ -251,7 +255,7 @@ async def test_fifty_slots_count_from_the_first_after_the_clock_was_set_back(
 
 
 async def test_a_slot_exactly_fourteen_days_ahead_is_not_projected(world: World, diary: Diary) -> None:
-    """Within 14 days of now; the limit and one past. See docs/design/schedule.md#calendar."""
+    """A slot exactly 14 days ahead is not projected; one past it is. See docs/design/schedule.md#calendar."""
     automation = await world.create(schedule={"cadence": "daily", "run_at": "06:00"})
     moment = world.now + 14 * DAY
     [row] = await diary.rows(automation, since=moment, until=moment + INSTANT)
@@ -261,7 +265,7 @@ async def test_a_slot_exactly_fourteen_days_ahead_is_not_projected(world: World,
 
 
 async def test_an_edited_row_is_not_projected_however_far(world: World, diary: Diary) -> None:
-    """Every row a person edited. See docs/design/schedule.md#calendar."""
+    """A row that a person edited is never projected. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     slot_at = utc("07-20 08:00")
     [row] = await diary.rows(automation, since=slot_at, until=slot_at + INSTANT)
@@ -273,7 +277,7 @@ async def test_an_edited_row_is_not_projected_however_far(world: World, diary: D
 
 
 async def test_rows_of_one_instant_are_ordered_by_slot_then_automation(world: World, diary: Diary) -> None:
-    """`run_at`, `slot_at`, `automation_id`. See docs/design/schedule.md#calendar."""
+    """Rows are ordered by `run_at`, `slot_at`, `automation_id`. See docs/design/schedule.md#calendar."""
     automations = [await world.create(name=f"Automation {number}") for number in range(5)]
     early = await world.create(schedule={"cadence": "daily", "run_at": "07:00"})
     await diary.move(early, utc("05-02 07:00"), utc("05-03 08:00"))
@@ -287,10 +291,7 @@ async def test_rows_of_one_instant_are_ordered_by_slot_then_automation(world: Wo
 
 
 async def test_pages_give_every_row_once(world: World, diary: Diary) -> None:
-    """No row that exists throughout is given twice or left out, whatever else changes.
-
-    See docs/design/api/conventions.md#paging.
-    """
+    """Pages list every row that exists throughout exactly once. See docs/design/api/conventions.md#paging."""
     automations = [await world.create(name=f"Automation {number}") for number in range(4)]
     hourly = await world.create(schedule=HOURLY)
     await diary.move(automations[1], utc("05-05 08:00"), utc("05-05 08:30"))
@@ -312,7 +313,10 @@ async def test_pages_give_every_row_once(world: World, diary: Diary) -> None:
 async def test_a_change_between_pages_neither_doubles_nor_hides_the_others(
     world: World, diary: Diary
 ) -> None:
-    """See docs/design/api/conventions.md#paging."""
+    """A change between two pages neither repeats nor hides other rows.
+
+    See docs/design/api/conventions.md#paging.
+    """
     automation = await world.create()
     other = await world.create()
     first = await diary.page(limit=6)
@@ -325,7 +329,7 @@ async def test_a_change_between_pages_neither_doubles_nor_hides_the_others(
 
 
 async def test_a_cursor_outlives_its_range(world: World, diary: Diary) -> None:
-    """A cursor does not expire, though its `from` is more than 31 days old by now.
+    """A cursor still works when its `from` is more than 31 days old.
 
     See docs/design/api/conventions.md#paging.
     """
@@ -341,10 +345,7 @@ async def test_a_cursor_outlives_its_range(world: World, diary: Diary) -> None:
 
 
 async def test_a_due_slot_is_still_pending_until_it_is_dispatched(world: World, diary: Diary) -> None:
-    """An answer given between a due time and its dispatch can be one tick old.
-
-    See docs/design/schedule.md#slot-rules.
-    """
+    """A due slot is listed as pending until dispatch decides it. See docs/design/schedule.md#slot-rules."""
     automation = await world.create()
     await world.at("2026-05-01T08:00")
     [row] = await diary.rows(automation, until=world.now + HOUR)
@@ -355,7 +356,7 @@ async def test_a_due_slot_is_still_pending_until_it_is_dispatched(world: World, 
 
 
 async def test_a_week_across_a_clock_change(world: World, diary: Diary) -> None:
-    """Berlin's autumn of 2026; 02:30 comes once, every hour of the clock has its run.
+    """In Berlin's autumn of 2026 02:30 occurs once, and every hour has its run.
 
     See docs/design/schedule.md#slot-rules.
     """
@@ -375,7 +376,10 @@ async def test_a_week_across_a_clock_change(world: World, diary: Diary) -> None:
 
 
 async def test_rows_carry_the_version_of_the_automation_as_it_is(world: World, diary: Diary) -> None:
-    """Raised by this_and_later, not by a move or a skip. See docs/design/schedule.md#calendar."""
+    """`automation_version` is raised by this_and_later, not by a move or a skip.
+
+    See docs/design/schedule.md#calendar.
+    """
     automation = await world.create()
     await diary.move(automation, utc("05-02 08:00"), utc("05-02 09:00"))
     await diary.skip(automation, utc("05-03 08:00"))

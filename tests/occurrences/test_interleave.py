@@ -1,4 +1,4 @@
-"""Move against dispatch and move against move, interleaved at every statement (issue: 0 anomalies)."""
+"""Tests a move with a dispatch or another move, interleaved at every statement."""
 
 import os
 from collections import Counter
@@ -27,7 +27,7 @@ PENDING, QUEUED, _ = OccurrenceState
 
 @pytest.fixture
 async def watched(postgresql_url: str, clock: FakeClock) -> AsyncIterator[tuple[World, Any]]:
-    """A world on PostgreSQL, and a connection that sees who waits for a lock."""
+    """Provides a world on PostgreSQL and a connection that sees lock waits."""
     engine = await PostgresEngine.open(postgresql_url, size=4, clock=clock, test=True)
     world = await make_world(engine, clock)
     world.rules = replace(world.rules, spread_max=0)
@@ -38,7 +38,7 @@ async def watched(postgresql_url: str, clock: FakeClock) -> AsyncIterator[tuple[
 
 
 async def test_of_a_move_and_a_dispatch_one_wins_at_every_statement(watched: tuple[World, Any]) -> None:
-    """A move and a dispatch of one slot exclude each other; no run is lost or made twice.
+    """A move and a dispatch of one slot exclude each other; no run is lost or doubled.
 
     See docs/design/schedule.md#dispatch.
     """
@@ -72,7 +72,7 @@ async def test_of_a_move_and_a_dispatch_one_wins_at_every_statement(watched: tup
 
 @pytest.mark.parametrize("scope", [THIS, LATER])
 async def test_of_two_moves_one_wins_at_every_statement(watched: tuple[World, Any], scope: Any) -> None:
-    """Two tools never overwrite each other. See docs/design/api/conventions.md#versions."""
+    """Of two moves one is stored and the other refused. See docs/design/api/conventions.md#versions."""
     world, watcher = watched
     won: Counter[int] = Counter()
     for seed in range(SEED, SEED + TRIES):

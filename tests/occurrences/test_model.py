@@ -1,4 +1,4 @@
-"""Move, skip, pause, resume, update, archive, tick, clock jumps and crashes against a plain model."""
+"""Compares moves, skips, states, dispatch, clock jumps and crashes with a plain model."""
 
 import asyncio
 import os
@@ -66,18 +66,18 @@ numbers = count()
 
 
 class Crash(Exception):
-    """The process ends before the commit."""
+    """Ends the process before the commit."""
 
 
 class Calendar(RuleBasedStateMachine):
-    """One automation of the service beside the plain model of it."""
+    """One automation of the service beside its plain model."""
 
     engine: Engine
     runner: "asyncio.Runner"
 
     @initialize(schedule=schedules, zone=st.sampled_from(sorted(ZONES)), spread_max=st.sampled_from([0, 9]))
     def set_up(self, schedule: dict[str, Any], zone: str, spread_max: int) -> None:
-        """A new organisation with one automation."""
+        """Creates a new organization with one automation."""
         self.clock = FakeClock()
         self.metrics = Metrics()
         self.lines: list[str] = []
@@ -99,7 +99,7 @@ class Calendar(RuleBasedStateMachine):
         return self.runner.run(work)
 
     def both(self, real: Any, model: Any, *args: Any) -> None:
-        """Does it to both; the model tells which refusal the service must give."""
+        """Applies an act to both; the service must refuse as the model does."""
         expected: str | None = None
         attempt = self.plan.copy()
         try:
@@ -116,12 +116,12 @@ class Calendar(RuleBasedStateMachine):
         assert what == expected
 
     def current(self) -> Automation:
-        """The automation as it is now."""
+        """Reads the automation."""
         automation: Automation = self.run(self.world.read(self.made))
         return automation
 
     def pick(self, place: int) -> Row:
-        """Some row of the calendar, or of the stored ones when it is empty; else a slot that is none."""
+        """Picks a row of the calendar, else a stored one, else an unknown slot."""
         rows = self.plan.calendar(self.clock.now() - 3 * DAY, self.clock.now() + 30 * DAY)
         rows += sorted(self.plan.rows.values(), key=lambda item: item["slot_at"])
         if not rows or place == 40:
@@ -131,7 +131,7 @@ class Calendar(RuleBasedStateMachine):
 
     @rule(by=st.sampled_from([MINUTE, 9 * MINUTE, HOUR, 7 * HOUR, DAY, 3 * DAY]), is_ticking=st.booleans())
     def time_goes_on(self, by: timedelta, is_ticking: bool) -> None:
-        """Time passes, and dispatch ticks or stands still."""
+        """Advances the clock, with or without dispatch."""
         self.clock.tick(by.total_seconds())
         self.plan.now = self.clock.now()
         if is_ticking:
@@ -139,7 +139,7 @@ class Calendar(RuleBasedStateMachine):
 
     @rule(place=places)
     def time_goes_on_to_a_run(self, place: int) -> None:
-        """Exactly to a run's time."""
+        """Advances the clock exactly to a run."""
         run_at = self.pick(place)["run_at"]
         if run_at > self.clock.now():
             self.clock.tick((run_at - self.clock.now()).total_seconds())
@@ -147,13 +147,13 @@ class Calendar(RuleBasedStateMachine):
 
     @rule(by=st.sampled_from([MINUTE, HOUR, 10 * HOUR]))
     def the_clock_is_set_back(self, by: timedelta) -> None:
-        """As an operator may."""
+        """Sets the clock back."""
         self.clock.jump(-by.total_seconds())
         self.plan.now = self.clock.now()
 
     @rule()
     def tick(self) -> None:
-        """Dispatch, then the auditor."""
+        """Runs dispatch, then the auditor."""
         self.run(self.world.dispatch())
         self.plan.tick()
         self.run(self._audit())
@@ -168,24 +168,24 @@ class Calendar(RuleBasedStateMachine):
 
     @rule()
     def the_run_ends(self) -> None:
-        """What was queued is over."""
+        """Ends the queued run."""
         self.run(self.world.end(self.made))
         self.plan.is_live = False
 
     @rule(verb=st.sampled_from(["pause", "pause", "resume", "archive", "restore"]))
     def turn(self, verb: str) -> None:
-        """A change of state, possible or not."""
+        """Applies a change of state, valid or not."""
         self.both(self.world.turn(verb, self.current()), verb)
 
     @precondition(lambda self: self.plan.state in ("paused", "archived"))
     @rule()
     def come_back(self) -> None:
-        """Out of the archive, or out of the pause."""
+        """Restores or resumes the automation."""
         self.turn("resume" if self.plan.state == "paused" else "restore")
 
     @rule(schedule=schedules)
     def update(self, schedule: dict[str, Any]) -> None:
-        """Another schedule."""
+        """Sets another schedule."""
         plain = {"cadence": self.plan.schedule["cadence"]}
         if schedule["cadence"] == "weekdays" and plain == {"cadence": "weekdays"}:
             schedule = {**schedule, "days": self.plan.schedule.get("days") or schedule["days"]}
@@ -193,7 +193,7 @@ class Calendar(RuleBasedStateMachine):
 
     @rule(place=places, by=distances, scope=st.sampled_from([THIS, THIS, LATER]))
     def move(self, place: int, by: timedelta, scope: MoveScope) -> None:
-        """A move from where the run is planned."""
+        """Moves a row to a random time."""
         picked = self.pick(place)
         run_at = (picked["run_at"] + by).replace(second=0, microsecond=0)
         version = self.plan.version_of(picked["slot_at"])
@@ -208,7 +208,7 @@ class Calendar(RuleBasedStateMachine):
         scope=st.sampled_from([THIS, LATER]),
     )
     def move_a_coming_run(self, place: int, by: timedelta, scope: MoveScope) -> None:
-        """A move that mostly succeeds."""
+        """Makes a move that mostly succeeds."""
         rows = self.plan.calendar(self.plan.now, self.plan.now + 60 * DAY)
         coming = [row for row in rows if row["state"] == "pending"]
         if coming:
@@ -220,7 +220,7 @@ class Calendar(RuleBasedStateMachine):
 
     @rule(place=places, onto=places)
     def move_onto_another(self, place: int, onto: int) -> None:
-        """To exactly where another run is, was or will be."""
+        """Moves a row exactly to another row's time."""
         picked, run_at = self.pick(place), self.pick(onto)["run_at"]
         version = self.plan.version_of(picked["slot_at"])
         real = self.diary.move(self.current(), picked["slot_at"], run_at, version=version)
@@ -228,7 +228,7 @@ class Calendar(RuleBasedStateMachine):
 
     @rule(place=places, verb=st.sampled_from(["skip", "skip", "unskip"]))
     def skip_or_unskip(self, place: int, verb: str) -> None:
-        """A skip, or taking it back."""
+        """Skips a row or removes its skip."""
         slot_at = self.pick(place)["slot_at"]
         version = self.plan.version_of(slot_at)
         real = getattr(self.diary, verb)(self.current(), slot_at, version=version)
@@ -236,7 +236,7 @@ class Calendar(RuleBasedStateMachine):
 
     @rule(place=places)
     def unskip_a_skipped_one(self, place: int) -> None:
-        """Taking back what is skipped, when something is."""
+        """Removes a skip if there is one."""
         skipped = [row for row in self.plan.rows.values() if row["state"] == "skipped"]
         if skipped:
             slot_at = skipped[place % len(skipped)]["slot_at"]
@@ -245,7 +245,7 @@ class Calendar(RuleBasedStateMachine):
 
     @rule(place=places)
     def a_stale_edit(self, place: int) -> None:
-        """Anyone who read another version is refused, whatever the state."""
+        """Makes an edit with another version, which is refused in any state."""
         slot_at = self.pick(place)["slot_at"]
         try:
             self.plan.find(slot_at)
@@ -256,7 +256,7 @@ class Calendar(RuleBasedStateMachine):
 
     @rule(place=places, by=distances, scope=st.sampled_from([THIS, LATER]))
     def a_crash(self, place: int, by: timedelta, scope: MoveScope) -> None:
-        """The process ends in the middle of an edit: nothing of it stays."""
+        """Ends the process within an edit; nothing of it stays."""
         picked, now = self.pick(place), self.current()
         ask = MoveCommand(
             SlotReference(now.id, picked["slot_at"], self.plan.version_of(picked["slot_at"]), now.version),
@@ -273,7 +273,7 @@ class Calendar(RuleBasedStateMachine):
 
     @invariant()
     def both_are_alike(self) -> None:
-        """Rows, calendar, state, version and next run."""
+        """Compares rows, calendar, state, version and next run."""
         if not hasattr(self, "plan"):
             return
         now = self.clock.now()
@@ -297,7 +297,7 @@ class Calendar(RuleBasedStateMachine):
         assert self.lines == []
 
     def teardown(self) -> None:
-        """The automation stops, so that ticks of later examples are about their own."""
+        """Pauses the automation, so that later examples dispatch only their own."""
         if hasattr(self, "plan") and self.plan.state != "archived":
             self.run(self.world.turn("archive", self.made))
 
@@ -323,13 +323,13 @@ def _of(row: Row) -> tuple[Any, ...]:
 
 @pytest.fixture
 def runner() -> Iterator[asyncio.Runner]:
-    """A loop for a test that is not itself one."""
+    """Returns a loop for a synchronous test."""
     with asyncio.Runner() as made:
         yield made
 
 
 def test_the_calendar_is_what_a_plain_model_says(database_url: str, runner: asyncio.Runner) -> None:
-    """Every rule together, on both engines.
+    """All rules together match the model on both engines.
 
     See docs/design/schedule.md#what-a-due-slot-becomes and docs/design/schedule.md#moving-this-and-later.
     """

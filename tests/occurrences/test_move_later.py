@@ -1,4 +1,4 @@
-"""Moving a run and every later one: the schedule itself changes.
+"""Tests moving an occurrence and every later one, which changes the schedule.
 
 See docs/design/api/calendar.md#move and docs/design/schedule.md#moving-this-and-later.
 """
@@ -22,13 +22,13 @@ INSTANT = timedelta(milliseconds=1)
 
 
 async def times(diary: Diary, automation: Automation, days: int = 10) -> list[str]:
-    """When it runs, of the days to come."""
+    """Returns the times of the coming days."""
     rows = await diary.rows(automation, until=diary.world.now + days * DAY, states=[PENDING])
     return [short(row.run_at) for row in rows]
 
 
 async def test_the_chosen_run_and_every_later_one_follow(world: World, diary: Diary) -> None:
-    """Effects 1, 2, 4 and 5. See docs/design/schedule.md#moving-this-and-later."""
+    """The chosen occurrence and every later one move. See docs/design/schedule.md#moving-this-and-later."""
     automation = await world.create()
     world.clock.tick(60)
     edited = await diary.move(automation, utc("05-04 08:00"), utc("05-04 10:30"), LATER)
@@ -85,7 +85,7 @@ async def test_the_schedule_changes_by_the_table(
     run_at: str,
     expected: dict[str, Any],
 ) -> None:
-    """The table; all its rows are in the case file. See docs/design/schedule.md#moving-this-and-later."""
+    """The schedule changes as the design's table says. See docs/design/schedule.md#moving-this-and-later."""
     automation = await world.create(schedule=schedule)
     edited = await diary.move(automation, utc(slot_at), utc(run_at), LATER)
     wire = edited.automation.schedule.to_wire()
@@ -97,7 +97,10 @@ async def test_the_schedule_changes_by_the_table(
 async def test_schedules_of_several_runs_a_day_are_refused(
     world: World, diary: Diary, schedule: dict[str, str]
 ) -> None:
-    """422 on scope, before the time is looked at. See docs/design/schedule.md#order-of-checks-of-an-edit."""
+    """A schedule with several runs a day is refused with 422 on `scope`.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     automation = await world.create(schedule=schedule)
     with pytest.raises(ValidationFailed) as refused:
         await diary.move(automation, utc("05-01 12:00"), world.now - DAY, LATER)
@@ -118,7 +121,7 @@ async def test_schedules_of_several_runs_a_day_are_refused(
 async def test_the_new_time_lies_between_the_neighbours(
     world: World, diary: Diary, run_at: str, is_right: bool
 ) -> None:
-    """Strictly between the nominal instants before and after; whole minutes.
+    """The new time is a whole minute strictly between the neighbouring slots.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
@@ -140,7 +143,7 @@ async def test_the_new_time_lies_between_the_neighbours(
 async def test_the_new_time_lies_within_366_days(
     world: World, diary: Diary, ahead: timedelta, is_right: bool
 ) -> None:
-    """Now < X <= now + 366 days; a once has no neighbours.
+    """The new time is at most 366 days ahead; a `once` has no neighbours.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
@@ -155,10 +158,7 @@ async def test_the_new_time_lies_within_366_days(
 
 
 async def test_a_time_that_has_passed_is_refused(world: World, diary: Diary) -> None:
-    """To the second. See docs/design/api/calendar.md#move.
-
-    Interface statements: 4.2 rule 3.
-    """
+    """A past time is refused to the second. See docs/design/api/calendar.md#move."""
     automation = await world.create()
     world.clock.tick(30)
     for run_at in (utc("05-01 06:00"), utc("05-01 05:00")):
@@ -170,7 +170,7 @@ async def test_a_time_that_has_passed_is_refused(world: World, diary: Diary) -> 
 
 
 async def test_the_chosen_run_is_exact_and_later_ones_have_the_spread(world: World, diary: Diary) -> None:
-    """The chosen run happens at X, later ones at t' + spread_minutes; nothing is doubled.
+    """The chosen occurrence runs exactly then, later ones with their spread.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
@@ -190,10 +190,7 @@ async def test_the_chosen_run_is_exact_and_later_ones_have_the_spread(world: Wor
 
 
 async def test_earlier_moves_and_skips_stay(world: World, diary: Diary) -> None:
-    """Slots between now and S are stored as they are and keep their times.
-
-    See docs/design/schedule.md#moving-this-and-later.
-    """
+    """Earlier occurrences keep their times and skips. See docs/design/schedule.md#moving-this-and-later."""
     automation = await world.create()
     await diary.move(automation, utc("05-02 08:00"), utc("05-02 12:00"))
     await diary.skip(automation, utc("05-03 08:00"))
@@ -211,7 +208,7 @@ async def test_earlier_moves_and_skips_stay(world: World, diary: Diary) -> None:
 
 
 async def test_rows_kept_from_the_old_schedule_run_and_can_be_edited(world: World, diary: Diary) -> None:
-    """As rows of the old schedule, kept until run; dropped by the next update of it.
+    """Rows of the old schedule run and can be edited until the next update.
 
     See docs/design/schedule.md#calendar.
     """
@@ -234,7 +231,7 @@ async def test_rows_kept_from_the_old_schedule_run_and_can_be_edited(world: Worl
 
 
 async def test_later_moves_are_reset_and_later_skips_go_over(world: World, diary: Diary) -> None:
-    """The skip of the k-th slot after S stays with the k-th after X.
+    """The skip of the k-th later slot moves to the k-th slot after the new time.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
@@ -255,7 +252,7 @@ async def test_later_moves_are_reset_and_later_skips_go_over(world: World, diary
 
 
 async def test_a_second_move_starts_from_the_new_date(world: World, diary: Diary) -> None:
-    """The local key becomes (d', t'). See docs/design/schedule.md#moving-this-and-later."""
+    """A second move starts from the new date and time. See docs/design/schedule.md#moving-this-and-later."""
     automation = await world.create(schedule=WEEKLY)
     slot_at = utc("05-11 08:00")
     automation = (await diary.move(automation, slot_at, utc("05-13 09:00"), LATER)).automation
@@ -271,7 +268,7 @@ async def test_a_second_move_starts_from_the_new_date(world: World, diary: Diary
 
 
 async def test_a_run_moved_alone_before_is_treated_by_its_slot(world: World, diary: Diary) -> None:
-    """S already moved by `this` is treated by its nominal instant.
+    """An occurrence moved alone before counts by its slot.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
@@ -288,7 +285,7 @@ async def test_a_run_moved_alone_before_is_treated_by_its_slot(world: World, dia
 
 
 async def test_the_instant_of_an_earlier_run_that_stays_is_refused(world: World, diary: Diary) -> None:
-    """Another pending run of the automation at that instant; later ones are dropped anyway.
+    """The time of another pending occurrence that stays is refused.
 
     See docs/design/api/calendar.md#coming-runs.
     """
@@ -303,7 +300,7 @@ async def test_the_instant_of_an_earlier_run_that_stays_is_refused(world: World,
 
 
 async def test_what_is_due_is_decided_first(world: World, diary: Diary) -> None:
-    """Every slot up to now is accounted for under its own schedule.
+    """Every slot up to now is decided under its own schedule first.
 
     See docs/design/schedule.md#changes-decide-first.
     """
@@ -320,7 +317,7 @@ async def test_what_is_due_is_decided_first(world: World, diary: Diary) -> None:
 
 
 async def test_a_run_that_is_due_can_no_longer_take_the_schedule_with_it(world: World, diary: Diary) -> None:
-    """The transaction decides it first, and then it is not pending any more.
+    """A due occurrence is decided first and then cannot be moved.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
@@ -334,7 +331,10 @@ async def test_a_run_that_is_due_can_no_longer_take_the_schedule_with_it(world: 
 
 
 async def test_a_slot_already_past_that_was_moved_ahead_can_be_chosen(world: World, diary: Diary) -> None:
-    """S moved by `this` to later, its own time gone by. See docs/design/schedule.md#moving-this-and-later."""
+    """An occurrence moved ahead can be chosen although its slot is past.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     automation = await world.create()
     await diary.move(automation, utc("05-01 08:00"), utc("05-01 20:00"))
     await world.at("2026-05-01T12:00")
@@ -345,7 +345,10 @@ async def test_a_slot_already_past_that_was_moved_ahead_can_be_chosen(world: Wor
 
 
 async def test_moving_to_another_day_neither_loses_nor_doubles_a_run(world: World, diary: Diary) -> None:
-    """One schedule describes this and every later run. See docs/design/schedule.md#moving-this-and-later."""
+    """After a move to another day one schedule covers this and every later run.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     automation = await world.create(schedule={"cadence": "weekdays", "run_at": "08:00", "days": [1, 3]})
     moved = await diary.move(automation, utc("05-06 08:00"), utc("05-05 08:00"), LATER)
     assert moved.automation.schedule.days == (1, 2)
@@ -353,7 +356,7 @@ async def test_moving_to_another_day_neither_loses_nor_doubles_a_run(world: Worl
 
 
 async def test_everything_planned_comes_to_pass_after_a_move(world: World, diary: Diary) -> None:
-    """The calendar's plan is what dispatch does, slot by slot. See docs/design/schedule.md#dispatch."""
+    """Dispatch does what the calendar planned, slot by slot. See docs/design/schedule.md#dispatch."""
     automation = await world.create()
     await diary.skip(automation, utc("05-07 08:00"))
     await diary.move(automation, utc("05-04 08:00"), utc("05-03 20:00"), LATER)
@@ -372,7 +375,7 @@ async def test_everything_planned_comes_to_pass_after_a_move(world: World, diary
 async def test_a_pause_after_a_move_neither_loses_nor_doubles_a_run(
     world: World, diary: Diary, turn: tuple[str, ...]
 ) -> None:
-    """Stored rows come back on resume, once each; after the archive only the schedule holds.
+    """Stored rows reappear once on resume; after the archive only the schedule counts.
 
     See docs/design/schedule.md#calendar.
     """
@@ -387,7 +390,7 @@ async def test_a_pause_after_a_move_neither_loses_nor_doubles_a_run(
 
 
 async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: Diary) -> None:
-    """X in the second pass of a fold is stored as its local time.
+    """A time in the second pass of a fold is stored as its local time.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
@@ -406,7 +409,7 @@ async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: 
 
 
 async def test_the_history_tells_the_move_and_the_schedule(world: World, diary: Diary) -> None:
-    """See docs/design/api/automations.md#history."""
+    """The history lists the move and the new schedule. See docs/design/api/automations.md#history."""
     automation = await world.create()
     world.clock.tick(1)
     await diary.move(automation, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
@@ -416,7 +419,10 @@ async def test_the_history_tells_the_move_and_the_schedule(world: World, diary: 
 
 
 async def test_a_move_of_seconds_is_refused_but_for_one_run(world: World, diary: Diary) -> None:
-    """X must be a whole minute. See docs/design/schedule.md#moving-this-and-later."""
+    """A time with seconds is refused except for a single occurrence.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     automation = await world.create()
     for odd in (SECOND, INSTANT):
         with pytest.raises(ValidationFailed) as refused:

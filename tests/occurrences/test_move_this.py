@@ -1,4 +1,4 @@
-"""Moving one coming run: order of refusals, limits, effects.
+"""Tests moving one occurrence: order of refusals, limits and effects.
 
 See docs/design/api/calendar.md#move and docs/design/schedule.md#order-of-checks-of-an-edit.
 """
@@ -23,7 +23,7 @@ INSTANT = timedelta(milliseconds=1)
 
 
 async def test_a_move_changes_one_row_and_nothing_else(world: World, diary: Diary) -> None:
-    """moved_from holds the earlier run_at, version raised.
+    """A move sets `moved_from` and raises the version of one row.
 
     See docs/design/schedule.md#moving-one-run and docs/design/api/calendar.md#states.
     """
@@ -46,7 +46,7 @@ async def test_a_move_changes_one_row_and_nothing_else(world: World, diary: Diar
 
 
 async def test_a_second_move_keeps_where_the_run_was_just_before(world: World, diary: Diary) -> None:
-    """moved_from = the run_at just before; moving back is a move like any other.
+    """`moved_from` is the time just before; moving back is a move as well.
 
     See docs/design/schedule.md#moving-one-run.
     """
@@ -59,7 +59,10 @@ async def test_a_second_move_keeps_where_the_run_was_just_before(world: World, d
 
 
 async def test_a_move_to_where_it_is_changes_nothing(world: World, diary: Diary) -> None:
-    """200, nothing raised; also for a projected row. See docs/design/schedule.md#moving-one-run."""
+    """A move to the same time changes nothing, also for a projected row.
+
+    See docs/design/schedule.md#moving-one-run.
+    """
     automation = await world.create()
     same = (await diary.move(automation, SLOT, SLOT + 999 * INSTANT)).occurrence
     assert (same.version, same.moved_from) == (0, None)
@@ -69,14 +72,14 @@ async def test_a_move_to_where_it_is_changes_nothing(world: World, diary: Diary)
 
 
 async def test_the_new_time_is_cut_to_whole_seconds(world: World, diary: Diary) -> None:
-    """See docs/design/schedule.md#moving-one-run."""
+    """The new time is cut to whole seconds. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create()
     moved = await diary.move(automation, SLOT, SLOT + HOUR + SECOND + 999 * INSTANT)
     assert moved.occurrence.run_at == SLOT + HOUR + SECOND
 
 
 async def test_next_run_at_follows_at_once(world: World, diary: Diary) -> None:
-    """Rewritten in every transaction that changes an occurrence. See docs/design/schedule.md#slot-rules."""
+    """`next_run_at` is updated in the same transaction. See docs/design/schedule.md#slot-rules."""
     automation = await world.create()
     first = utc("05-01 08:00")
     assert automation.next_run_at == first
@@ -91,7 +94,7 @@ async def test_next_run_at_follows_at_once(world: World, diary: Diary) -> None:
 
 @pytest.mark.parametrize("spread", [0, 9])
 async def test_a_moved_run_starts_exactly_then(world: World, diary: Diary, spread: int) -> None:
-    """No spread is added; D6. See docs/design/schedule.md#moving-one-run."""
+    """A moved occurrence starts without spread. See docs/design/schedule.md#moving-one-run."""
     world.rules = replace(world.rules, spread_max=spread)
     automation = await world.create()
     assert automation.next_run_at is not None
@@ -110,7 +113,7 @@ async def test_a_moved_run_starts_exactly_then(world: World, diary: Diary, sprea
 
 
 async def test_a_run_moved_before_its_slot_does_not_run_again_at_it(world: World, diary: Diary) -> None:
-    """A moved row decided before its slot's own time never raises next_slot_at.
+    """An occurrence that ran before its slot does not run at it again.
 
     See docs/design/schedule.md#dispatch.
     """
@@ -141,10 +144,7 @@ async def test_a_run_moved_before_its_slot_does_not_run_again_at_it(world: World
 async def test_the_new_time_lies_within_366_days(
     world: World, diary: Diary, run_at: timedelta, is_right: bool
 ) -> None:
-    """Now < run_at <= now + 366 days. See docs/design/schedule.md#moving-one-run.
-
-    Interface statements: 4.2 rule 3.
-    """
+    """The new time is in the next 366 days. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create()
     if is_right:
         assert (await diary.move(automation, SLOT, world.now + run_at)).occurrence.version == 1
@@ -156,10 +156,7 @@ async def test_the_new_time_lies_within_366_days(
 
 
 async def test_the_instant_of_another_pending_run_is_refused(world: World, diary: Diary) -> None:
-    """Exactly the run_at of another pending run, stored or generated.
-
-    See docs/design/schedule.md#moving-one-run.
-    """
+    """The time of another pending occurrence is refused. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create()
     following = SLOT + DAY
     with pytest.raises(ValidationFailed) as refused:
@@ -174,21 +171,21 @@ async def test_the_instant_of_another_pending_run_is_refused(world: World, diary
 
 
 async def test_a_skipped_run_leaves_its_instant_free(world: World, diary: Diary) -> None:
-    """Another *pending* run. See docs/design/schedule.md#moving-one-run."""
+    """The time of a skipped occurrence is free. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create()
     await diary.skip(automation, SLOT + DAY)
     assert (await diary.move(automation, SLOT, SLOT + DAY)).occurrence.run_at == SLOT + DAY
 
 
 async def test_another_automations_run_does_not_matter(world: World, diary: Diary) -> None:
-    """Of the same automation. See docs/design/schedule.md#moving-one-run."""
+    """Occurrences of another automation do not matter. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create()
     await world.create(schedule={"cadence": "daily", "run_at": "09:00"})
     assert (await diary.move(automation, SLOT, SLOT + HOUR)).occurrence.version == 1
 
 
 async def test_a_run_may_pass_earlier_and_later_ones(world: World, diary: Diary) -> None:
-    """Before earlier or after later runs of the same automation.
+    """An occurrence can be moved past others of its automation.
 
     See docs/design/schedule.md#moving-one-run.
     """
@@ -200,21 +197,16 @@ async def test_a_run_may_pass_earlier_and_later_ones(world: World, diary: Diary)
 
 
 async def test_hourly_runs_can_be_moved_alone(world: World, diary: Diary) -> None:
-    """Only this_and_later is not for hourly cadences. See docs/design/api/calendar.md#move.
-
-    Interface statements: 4.2 this_and_later, hourly.
-    """
+    """A single hourly occurrence can be moved. See docs/design/api/calendar.md#move."""
     automation = await world.create(schedule=HOURLY)
     moved = await diary.move(automation, utc("05-01 09:00"), utc("05-01 09:20"))
     assert moved.occurrence.version == 1
 
 
 async def test_stale_versions_come_first_and_tell_what_is_current(world: World, diary: Diary) -> None:
-    """Before every other refusal but 404 and shape.
+    """A stale version is refused before everything but 404 and the shape.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
-
-    Interface statements: 4.2 rule 1.
     """
     automation = await world.create()
     current = (await diary.move(automation, SLOT, SLOT + HOUR)).occurrence
@@ -225,7 +217,7 @@ async def test_stale_versions_come_first_and_tell_what_is_current(world: World, 
 
 
 async def test_a_stale_automation_and_no_such_slot_tell_no_occurrence(world: World, diary: Diary) -> None:
-    """Data.occurrence is null when the schedule has no such slot now.
+    """`data.occurrence` is null if the schedule no longer has the slot.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
@@ -238,7 +230,7 @@ async def test_a_stale_automation_and_no_such_slot_tell_no_occurrence(world: Wor
 
 @pytest.mark.parametrize("version", [0, 3])
 async def test_a_slot_the_schedule_does_not_have_is_refused(world: World, diary: Diary, version: int) -> None:
-    """422 on slot_at, whatever occurrence_version was sent.
+    """An unknown slot gives 422 on `slot_at`, whatever version was sent.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
@@ -250,7 +242,7 @@ async def test_a_slot_the_schedule_does_not_have_is_refused(world: World, diary:
 
 
 async def test_slots_are_named_up_to_366_days_ahead(world: World, diary: Diary) -> None:
-    """At most now + 366 days; the limit and one past.
+    """A slot can be named up to 366 days ahead and not beyond.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
@@ -263,7 +255,7 @@ async def test_slots_are_named_up_to_366_days_ahead(world: World, diary: Diary) 
 
 
 async def test_automations_without_slots_have_none_to_move(world: World, diary: Diary) -> None:
-    """Always for manual and event-triggered automations.
+    """Manual and event-triggered automations have no slot to move.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
@@ -277,11 +269,9 @@ async def test_automations_without_slots_have_none_to_move(world: World, diary: 
 
 @pytest.mark.parametrize("scope", [THIS, LATER])
 async def test_queued_and_skipped_runs_cannot_be_moved(world: World, diary: Diary, scope: Any) -> None:
-    """The service's own transitions leave the version.
+    """Queued and skipped occurrences are refused by state, not by version.
 
     See docs/design/api/calendar.md#move and docs/design/schedule.md#calendar.
-
-    Interface statements: 4.2 rule 2.
     """
     automation = await world.create()
     await diary.skip(automation, SLOT + DAY)
@@ -298,7 +288,7 @@ async def test_queued_and_skipped_runs_cannot_be_moved(world: World, diary: Diar
 async def test_runs_of_automations_that_are_not_active_cannot_be_moved(
     world: World, diary: Diary, turn: str
 ) -> None:
-    """Read as if the automation were active, then 409.
+    """An inactive automation refuses the move with 409 after the slot was found.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
@@ -311,7 +301,7 @@ async def test_runs_of_automations_that_are_not_active_cannot_be_moved(
 
 
 async def test_another_organisations_automation_is_not_found(world: World, diary: Diary) -> None:
-    """Absent and foreign are the same.
+    """Another organization's automation answers as an absent one.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
@@ -332,7 +322,7 @@ def _unknown(world: World) -> AutomationId:
 
 
 async def test_a_refused_move_changes_nothing(world: World, diary: Diary) -> None:
-    """See docs/design/schedule.md#order-of-checks-of-an-edit."""
+    """A refused move changes nothing. See docs/design/schedule.md#order-of-checks-of-an-edit."""
     automation = await world.create()
     await diary.move(automation, SLOT, SLOT + HOUR)
     before = (await world.rows(automation), await world.read(automation), await world.timing(automation))
@@ -354,7 +344,7 @@ async def test_a_refused_move_changes_nothing(world: World, diary: Diary) -> Non
 
 
 async def test_a_due_run_is_still_pending_until_it_is_dispatched(world: World, diary: Diary) -> None:
-    """A move before the tick wins, and the tick finds nothing due.
+    """A move before dispatch wins, and dispatch has nothing to do.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
     """
@@ -371,7 +361,7 @@ async def test_a_due_run_is_still_pending_until_it_is_dispatched(world: World, d
 
 
 async def test_a_decided_slot_is_never_open_again(world: World, diary: Diary) -> None:
-    """A clock set back re-decides nothing. See docs/design/schedule.md#dispatch."""
+    """A decided slot stays decided when the clock is set back. See docs/design/schedule.md#dispatch."""
     automation = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
@@ -383,7 +373,7 @@ async def test_a_decided_slot_is_never_open_again(world: World, diary: Diary) ->
 
 
 async def test_a_once_can_be_moved(world: World, diary: Diary) -> None:
-    """It runs at the new time and then has no next run. See docs/design/schedule.md#moving-one-run."""
+    """A `once` runs at its new time and then has no next run. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create(schedule={"cadence": "once", "date": "2026-05-04", "run_at": "10:00"})
     moved = await diary.move(automation, utc("05-04 10:00"), utc("05-01 09:00"))
     assert moved.automation.next_run_at == utc("05-01 09:00")
@@ -396,7 +386,7 @@ async def test_a_once_can_be_moved(world: World, diary: Diary) -> None:
 
 
 async def test_the_history_says_who_moved_which_run(world: World, diary: Diary) -> None:
-    """Action `moved` with what was before and after. See docs/design/api/automations.md#history."""
+    """The history lists the person and both times. See docs/design/api/automations.md#history."""
     automation = await world.create()
     world.clock.tick(1)
     await diary.move(automation, SLOT, SLOT + HOUR)

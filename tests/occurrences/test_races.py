@@ -1,4 +1,4 @@
-"""Two sessions at one run at the same moment: one wins, the other gets the right refusal (issue: bars)."""
+"""Tests two sessions that edit one occurrence at the same time."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ PENDING, QUEUED, SKIPPED = OccurrenceState
 
 
 async def together(random: Random, *acts: Awaitable[object]) -> list[object]:
-    """All at once, in an order of chance; refusals are answers here."""
+    """Runs all acts at the same time in random order; returns refusals as results."""
     order = list(range(len(acts)))
     random.shuffle(order)
     results = await asyncio.gather(*(acts[index] for index in order), return_exceptions=True)
@@ -36,7 +36,7 @@ async def together(random: Random, *acts: Awaitable[object]) -> list[object]:
 async def test_of_two_moves_one_wins_and_the_other_is_stale(
     world: World, diary: Diary, scope: object
 ) -> None:
-    """Two tools never overwrite each other. See docs/design/api/conventions.md#versions."""
+    """Of two moves one is stored and the other is stale. See docs/design/api/conventions.md#versions."""
     random = Random(1)
     for _ in range(TRIES):
         automation = await world.create()
@@ -57,7 +57,7 @@ async def test_of_two_moves_one_wins_and_the_other_is_stale(
 
 
 async def test_of_a_move_and_a_skip_one_wins(world: World, diary: Diary) -> None:
-    """See docs/design/schedule.md#order-of-checks-of-an-edit."""
+    """Of a move and a skip one is stored. See docs/design/schedule.md#order-of-checks-of-an-edit."""
     random = Random(2)
     for _ in range(TRIES):
         automation = await world.create()
@@ -72,7 +72,7 @@ async def test_of_a_move_and_a_skip_one_wins(world: World, diary: Diary) -> None
 
 
 async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Diary) -> None:
-    """A move and a dispatch of one slot exclude each other; no run is lost or started twice.
+    """A move and a dispatch exclude each other; no run is lost or started twice.
 
     See docs/design/schedule.md#dispatch.
     """
@@ -102,7 +102,7 @@ async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Diary) -
 
 
 async def test_of_a_later_move_and_the_dispatch_one_wins(world: World, diary: Diary) -> None:
-    """A move of a slot and all after it, at the instant it is due: each slot has one record and one run."""
+    """A this-and-later move at the due instant leaves one record and one run per slot."""
     random, won = Random(6), set()
     for number in range(TRIES):
         automation = await world.create(schedule={"cadence": "hourly"})
@@ -124,9 +124,9 @@ async def test_of_a_later_move_and_the_dispatch_one_wins(world: World, diary: Di
 
 
 async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Diary) -> None:
-    """Both carry the automation's version. See docs/design/api/conventions.md#versions.
+    """A this-and-later move and an update share the automation's version, so one is stale.
 
-    Interface statements: 9 automation.
+    See docs/design/api/conventions.md#versions.
     """
     random = Random(4)
     for _ in range(TRIES):
@@ -146,7 +146,7 @@ async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Diary
 
 
 async def test_edits_of_different_runs_do_not_disturb_each_other(world: World, diary: Diary) -> None:
-    """A move and a skip leave the automation's version. See docs/design/schedule.md#calendar."""
+    """Edits of different occurrences do not affect each other. See docs/design/schedule.md#calendar."""
     random = Random(5)
     for _ in range(TRIES):
         automation: Automation = await world.create()

@@ -1,4 +1,4 @@
-"""Skipping a coming run and taking it back.
+"""Tests skipping an occurrence and removing the skip.
 
 See docs/design/schedule.md#skip-and-un-skip and docs/design/api/calendar.md#coming-runs.
 """
@@ -19,7 +19,7 @@ PENDING, QUEUED, SKIPPED = OccurrenceState
 
 
 async def test_a_skipped_run_does_not_start(world: World, diary: Diary) -> None:
-    """See docs/design/schedule.md#skip-and-un-skip."""
+    """A skipped occurrence starts no run. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     edited = await diary.skip(automation, utc("05-01 08:00"))
     row = edited.occurrence
@@ -35,7 +35,7 @@ async def test_a_skipped_run_does_not_start(world: World, diary: Diary) -> None:
 
 
 async def test_a_skip_is_taken_back(world: World, diary: Diary) -> None:
-    """See docs/design/schedule.md#skip-and-un-skip."""
+    """An occurrence whose skip was removed runs. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     first = utc("05-01 08:00")
     await diary.skip(automation, first)
@@ -49,7 +49,7 @@ async def test_a_skip_is_taken_back(world: World, diary: Diary) -> None:
 
 
 async def test_a_moved_run_that_is_skipped_keeps_its_time(world: World, diary: Diary) -> None:
-    """See docs/design/schedule.md#skip-and-un-skip."""
+    """A moved occurrence that is skipped keeps its time. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     await diary.move(automation, SLOT, SLOT + HOUR)
     row = (await diary.skip(automation, SLOT, version=1)).occurrence
@@ -69,7 +69,7 @@ async def test_a_moved_run_that_is_skipped_keeps_its_time(world: World, diary: D
 async def test_a_projected_run_cannot_be_skipped(
     world: World, diary: Diary, schedule: object, last: str, past: str
 ) -> None:
-    """Only `projected: false`; the last that is, and one past.
+    """The last occurrence that is not projected can be skipped, the next cannot.
 
     See docs/design/schedule.md#skip-and-un-skip.
     """
@@ -80,7 +80,7 @@ async def test_a_projected_run_cannot_be_skipped(
 
 
 async def test_a_far_run_that_was_moved_can_be_skipped(world: World, diary: Diary) -> None:
-    """An edited row is not projected. See docs/design/schedule.md#calendar."""
+    """A moved occurrence is not projected and can be skipped. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     far = utc("07-20 08:00")
     await diary.move(automation, far, far + HOUR)
@@ -88,7 +88,10 @@ async def test_a_far_run_that_was_moved_can_be_skipped(world: World, diary: Diar
 
 
 async def test_queued_and_skipped_runs_cannot_be_skipped(world: World, diary: Diary) -> None:
-    """409 wrong_state. See docs/design/schedule.md#skip-and-un-skip."""
+    """Queued and skipped occurrences answer 409 `wrong_state`.
+
+    See docs/design/schedule.md#skip-and-un-skip.
+    """
     automation = await world.create()
     await diary.skip(automation, SLOT)
     await world.at("2026-05-01T08:00")
@@ -100,7 +103,7 @@ async def test_queued_and_skipped_runs_cannot_be_skipped(world: World, diary: Di
 
 
 async def test_only_a_persons_skip_is_taken_back(world: World, diary: Diary) -> None:
-    """Pending, queued and skipped_* rows: 409 wrong_state. See docs/design/schedule.md#skip-and-un-skip."""
+    """Only a person's skip can be removed. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     await world.at("2026-05-01T09:00")
     await world.dispatch()
@@ -115,7 +118,7 @@ async def test_only_a_persons_skip_is_taken_back(world: World, diary: Diary) -> 
 async def test_a_skip_whose_time_has_passed_stays(
     world: World, diary: Diary, before: timedelta, is_right: bool
 ) -> None:
-    """`run_at` > now, at the limit and one past. See docs/design/schedule.md#skip-and-un-skip."""
+    """A skip cannot be removed from its `run_at` on. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     await diary.skip(automation, SLOT)
     await world.clock.advance_to(SLOT - before)
@@ -130,7 +133,7 @@ async def test_a_skip_whose_time_has_passed_stays(
 async def test_runs_of_automations_that_are_not_active_are_left_alone(
     world: World, diary: Diary, turn: str
 ) -> None:
-    """wrong_state; the slot is read as if it were active. See docs/design/api/calendar.md#coming-runs."""
+    """An inactive automation refuses skips with wrong_state. See docs/design/api/calendar.md#coming-runs."""
     automation = await world.create()
     await diary.skip(automation, SLOT)
     automation = await world.turn(turn, automation)
@@ -142,7 +145,10 @@ async def test_runs_of_automations_that_are_not_active_are_left_alone(
 
 
 async def test_skip_and_unskip_check_versions_and_slot_as_a_move_does(world: World, diary: Diary) -> None:
-    """Checked in the order of 8.1. See docs/design/schedule.md#skip-and-un-skip."""
+    """Skip and unskip check slot and versions in the order of a move.
+
+    See docs/design/schedule.md#skip-and-un-skip.
+    """
     automation = await world.create()
     current = (await diary.skip(automation, SLOT)).occurrence
     for turn in (diary.skip, diary.unskip):
@@ -162,7 +168,7 @@ async def test_skip_and_unskip_check_versions_and_slot_as_a_move_does(world: Wor
 
 
 async def test_next_run_at_is_null_when_the_only_run_is_skipped(world: World, diary: Diary) -> None:
-    """next_run_at; and again there when the skip is taken back. See docs/design/schedule.md#slot-rules."""
+    """`next_run_at` is null while the only occurrence is skipped. See docs/design/schedule.md#slot-rules."""
     automation = await world.create(schedule={"cadence": "once", "date": "2026-05-04", "run_at": "10:00"})
     slot_at = utc("05-04 10:00")
     assert (await diary.skip(automation, slot_at)).automation.next_run_at is None
@@ -171,7 +177,7 @@ async def test_next_run_at_is_null_when_the_only_run_is_skipped(world: World, di
 
 
 async def test_skips_stay_on_their_dates_when_the_time_changes(world: World, diary: Diary) -> None:
-    """Kept on the new slot with the same nominal date; moves are dropped.
+    """Skips stay on their dates when the schedule's time changes; moves are dropped.
 
     See docs/design/schedule.md#calendar.
     """
@@ -190,7 +196,7 @@ async def test_skips_stay_on_their_dates_when_the_time_changes(world: World, dia
 
 
 async def test_the_history_says_who_skipped_which_run(world: World, diary: Diary) -> None:
-    """Skipped, unskipped. See docs/design/api/automations.md#history."""
+    """The history lists who skipped and unskipped. See docs/design/api/automations.md#history."""
     automation = await world.create()
     world.clock.tick(1)
     await diary.skip(automation, SLOT)

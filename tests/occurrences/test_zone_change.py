@@ -1,4 +1,4 @@
-"""A newer zone package: unedited slots follow it, edits are neither lost nor doubled.
+"""Tests a newer time zone package: unedited slots follow it, edits are neither lost nor doubled.
 
 See docs/design/schedule.md#zones.
 """
@@ -21,7 +21,7 @@ PENDING, QUEUED, SKIPPED = OccurrenceState
 
 
 async def install(world: World, monkeypatch: pytest.MonkeyPatch, like: str) -> None:
-    """A package in which Berlin's clock goes like another zone's; the process starts anew with it."""
+    """Installs zone data in which Berlin has another zone's clock, and restarts the process."""
     changed = ZoneInfo(like)
     load = zones._load
     monkeypatch.setattr(zones, "_load", lambda name: changed if name == "Europe/Berlin" else load(name))
@@ -30,7 +30,7 @@ async def install(world: World, monkeypatch: pytest.MonkeyPatch, like: str) -> N
 
 
 async def berlin(world: World, **fields: object) -> Automation:
-    """Daily at 12:00 of Berlin's clock: 10:00 UTC in May."""
+    """Creates an automation that runs daily at 12:00 in Berlin, 10:00 UTC in May."""
     ask = {"schedule": {"cadence": "daily", "run_at": "12:00"}, "timezone": "Europe/Berlin", **fields}
     return await world.create(**ask)
 
@@ -39,7 +39,7 @@ async def berlin(world: World, **fields: object) -> Automation:
 async def test_unedited_slots_follow_in_both_directions(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch, like: str, hour: str
 ) -> None:
-    """Derived from schedule, zone and nominal date; one run each date. See docs/design/schedule.md#zones."""
+    """Unedited slots follow the zone, with one run for each date. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
     automation = await berlin(world)
     await world.at("2026-05-02T10:00")
@@ -68,7 +68,7 @@ async def test_unedited_slots_follow_in_both_directions(
 async def test_a_skip_goes_over_to_the_new_slot_of_its_key(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that it is not lost. See docs/design/schedule.md#zones."""
+    """A skip moves to the new slot of its date. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
     automation = await berlin(world)
     await diary.skip(automation, utc("05-03 10:00"))
@@ -85,10 +85,7 @@ async def test_a_skip_goes_over_to_the_new_slot_of_its_key(
 async def test_a_moved_run_keeps_its_instant_and_runs_once(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row a person moved keeps its instant; it stands for the new slot of its key.
-
-    See docs/design/schedule.md#zones.
-    """
+    """A moved occurrence keeps its instant and stands for the new slot. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
     automation = await berlin(world)
     await diary.move(automation, utc("05-02 10:00"), utc("05-02 15:00"))
@@ -104,7 +101,7 @@ async def test_a_moved_run_keeps_its_instant_and_runs_once(
 async def test_rows_of_this_and_later_follow_without_a_double(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows kept from the old schedule follow, the chosen one keeps its instant.
+    """Rows kept from the old schedule follow; the chosen one keeps its instant.
 
     See docs/design/schedule.md#zones and docs/design/schedule.md#moving-this-and-later.
     """
@@ -121,10 +118,7 @@ async def test_rows_of_this_and_later_follow_without_a_double(
 async def test_following_twice_changes_nothing_more(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start with the same package has nothing to do; equal rules change nothing.
-
-    See docs/design/schedule.md#zones.
-    """
+    """A start with equal rules changes nothing. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
     automation = await berlin(world)
     hourly = await world.create(schedule=HOURLY, timezone="Europe/Berlin")
@@ -144,7 +138,7 @@ async def test_following_twice_changes_nothing_more(
 async def test_paused_automations_follow_too(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A skip is not lost because its automation is paused. See docs/design/schedule.md#zones."""
+    """The skips of a paused automation follow as well. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
     automation = await berlin(world)
     await diary.skip(automation, utc("05-03 10:00"))
@@ -156,7 +150,7 @@ async def test_paused_automations_follow_too(
 
 
 async def test_an_audit_starts_anew_with_the_package(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A newer zone database raises audited_until to the first start with it.
+    """A newer package raises `audited_until` to the first start with it.
 
     See docs/design/schedule.md#dispatch.
     """
