@@ -25,13 +25,13 @@ from tests.whole import Whole
 FILE = ROOT / "steward/api/examples.json"
 PREFIX = "/v1/automations"
 HIDDEN = "<ACCESS_TOKEN>"
-Found = dict[str, dict[str, Any]]
+Examples = dict[str, dict[str, Any]]
 
 
-async def recorded(whole: Whole, owner: Caller) -> Found:
+async def recorded(whole: Whole, owner: Caller) -> Examples:
     """By operation, the first example of the page that succeeded: `path`, `request` or null, and `answer`."""
     routes: Routes[Operation] = Routes(OPERATIONS)
-    results: Found = {}
+    results: Examples = {}
 
     def note(method: str, path: str, request: Any, answer: Any) -> None:
         row = routes.find(path.partition("?")[0])
@@ -74,7 +74,7 @@ def _is_json(sent: Example) -> bool:
     return sent.content.startswith("{")
 
 
-async def _record(folder: Path) -> Found:
+async def _record(folder: Path) -> Examples:
     url = await asyncio.to_thread(copy_migrated_sqlite, folder, folder / "steward.db")
     whole, owner = await opened_as_shown(url, FakeClock(), folder / "world")
     record = await recorded(whole, owner)

@@ -42,7 +42,7 @@ def page() -> str:
         "cite a statement by section and word. A row without a test fails the build.",
     ]
     section = ""
-    for statement, tests in sorted(covered().items(), key=lambda item: _place(item[0])):
+    for statement, tests in sorted(covered().items(), key=lambda item: _sort_key(item[0])):
         if statement.section != section:
             section = statement.section
             lines += ["", f"## Interface {section}", "", "| Word | Statement | Tests |", "| - | - | - |"]
@@ -51,7 +51,7 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _place(statement: Statement) -> tuple[float, int]:
+def _sort_key(statement: Statement) -> tuple[float, int]:
     return float(statement.section), STATEMENTS.index(statement)
 
 

@@ -22,7 +22,7 @@ _HEADING = re.compile(r"^### (.+)$", re.M)
 _PYTEST = "python -m pytest -q "
 _BLOCK = re.compile(r"^```(?P<opening>\S[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
 # What set-up makes and the repository does not hold: linked, not copied.
-_MADE = (
+_CREATED_FILES = (
     "steward/static",
     "steward/sandbox/built",
     "steward/connectors/shopify/built",
@@ -78,7 +78,7 @@ def copy_repository(folder: Path) -> None:
             target = folder / name_of(source)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)  # with its time, by which Python knows that it is the same
-    for name in _MADE:
+    for name in _CREATED_FILES:
         if (ROOT / name).is_dir():
             (folder / name).symlink_to(ROOT / name)
         elif (ROOT / name).exists():  # TypeScript would follow a link out of the copy

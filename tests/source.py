@@ -136,9 +136,9 @@ class Statements:
                 and node.func.attr in ("first", "all", "execute")
                 and node.args
             ):
-                yield self.given(node, function)
+                yield self.arguments_of(node, function)
 
-    def given(self, call: ast.Call, function: Function) -> list[str]:
+    def arguments_of(self, call: ast.Call, function: Function) -> list[str]:
         """What one call of `function` gives to its transaction."""
         inside = dict(self._constants)
         for node in ast.walk(function):
@@ -158,7 +158,7 @@ class Statements:
         if isinstance(node, ast.BinOp):
             remaining = self._texts(node.left, names, depth=depth + 1)
             right = self._texts(node.right, names, depth=depth + 1)
-            return [one + other for one in remaining for other in right]
+            return [prefix + other for prefix in remaining for other in right]
         if isinstance(node, ast.IfExp):
             return [
                 *self._texts(node.body, names, depth=depth + 1),

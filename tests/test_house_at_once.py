@@ -10,7 +10,7 @@ from tests.source import ROOT, Function, Statements, functions, name_of, nodes_o
 
 _STANDS_BY_ITSELF = re.compile(r"\s*SELECT\s[^;]*\sFROM\s+(?:steward|queue)_\w+\(")
 _TABLE = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(?!(?:steward|queue)_\w+\()")
-_MADE = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\((.*?)\$\$;", re.S)
+_FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\((.*?)\$\$;", re.S)
 _ASKS = ("first", "all", "execute")
 
 
@@ -152,7 +152,7 @@ def test_the_functions_asked_there_open_the_wall_themselves() -> None:
     files = sorted((ROOT / "steward/database/migrations").glob("*.postgres.sql"))
     sql_by_function = {}
     for file in files:  # the last one that makes a function counts
-        sql_by_function.update(_MADE.findall(file.read_text("utf-8")))
+        sql_by_function.update(_FUNCTION.findall(file.read_text("utf-8")))
     requests = {
         name
         for kind in ("Batchable", "Autocommit")

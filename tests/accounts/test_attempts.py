@@ -63,10 +63,12 @@ async def test_keys_are_kept_as_hashes(engine: Engine, clock: FakeClock) -> None
     assert all(len(key) == 64 for key in attempts)
 
 
-@pytest.mark.parametrize("most", [1, 10])
-async def test_a_limit_lowered_meanwhile_holds_at_once(engine: Engine, clock: FakeClock, most: int) -> None:
+@pytest.mark.parametrize("allowed", [1, 10])
+async def test_a_limit_lowered_meanwhile_holds_at_once(
+    engine: Engine, clock: FakeClock, allowed: int
+) -> None:
     """A limit lowered meanwhile holds at once."""
     for _ in range(10):
         await count(engine, clock.now(), {"client": "c"}, limit=10)
     with pytest.raises(RateLimited):
-        await count(engine, clock.now(), {"client": "c"}, limit=most)
+        await count(engine, clock.now(), {"client": "c"}, limit=allowed)

@@ -3,7 +3,7 @@
 import pytest
 
 from steward.accounts import keys
-from steward.database.accounts import keys as kept
+from steward.database.accounts import keys as stored_keys
 from steward.database.engine.base import Engine, Tx
 from steward.model.refusals import NotConfigured
 from steward.security.envelope import CannotOpen, MasterKey
@@ -23,7 +23,7 @@ async def test_keys_are_made_at_the_first_start_and_found_at_the_second(
 ) -> None:
     """One signing key, one pepper, one cursor key."""
     first, second = await opened(engine, clock, FIRST), await opened(engine, clock, FIRST)
-    rows = await engine.read(clock.now(), kept.every)
+    rows = await engine.read(clock.now(), stored_keys.every)
     assert sorted(row.kind for row in rows) == ["cursor", "pepper", "signing"]
     assert (first.kid, first.pepper_id, first.cursor) == (second.kid, second.pepper_id, second.cursor)
     assert first.jwks == second.jwks
@@ -33,7 +33,7 @@ async def test_keys_are_made_at_the_first_start_and_found_at_the_second(
 async def test_what_is_stored_is_wrapped(engine: Engine, clock: FakeClock) -> None:
     """What is stored is wrapped."""
     ring = await opened(engine, clock, FIRST)
-    for row in await engine.read(clock.now(), kept.every):
+    for row in await engine.read(clock.now(), stored_keys.every):
         assert ring.cursor not in row.wrapped
         assert (ring.pepper(ring.pepper_id) or b"") not in row.wrapped
 

@@ -21,13 +21,13 @@ class Gated(Hashing):
         self.open = threading.Event()
         self.pair = threading.Barrier(2, timeout=60)
         self.running = 0
-        self.most = 0
+        self.max_running = 0
         self._counting = threading.Lock()
 
-    def _verify(self, password: str, kept: str | None) -> bool:
+    def _verify(self, password: str, stored_hash: str | None) -> bool:
         with self._counting:
             self.running += 1
-            self.most = max(self.most, self.running)
+            self.max_running = max(self.max_running, self.running)
         self.pair.wait()  # nobody goes on alone: two are here at once
         self.open.wait()
         with self._counting:
@@ -67,7 +67,7 @@ async def test_two_run_twenty_wait_and_the_next_is_told_to_come_again() -> None:
         await hashing.verify("x", None)
     hashing.open.set()
     assert await asyncio.gather(*waiting) == [True] * 22
-    assert hashing.most == 2
+    assert hashing.max_running == 2
     assert await asyncio.gather(hashing.verify("x", None), hashing.verify("x", None)) == [True] * 2
     hashing.close()
 

@@ -62,19 +62,19 @@ async def test_a_stale_refusal_holds_what_is_current(probed: Service, caller: Ca
     assert heard.data == {"occurrence": None, "automation": "2026-05-01T06:00:00.000Z"}
 
 
-@pytest.mark.parametrize("given", ["a", "A.b_c-9", "x" * 64])
-async def test_a_good_request_id_is_kept_also_on_refusals(caller: Caller, given: str) -> None:
+@pytest.mark.parametrize("sent_id", ["a", "A.b_c-9", "x" * 64])
+async def test_a_good_request_id_is_kept_also_on_refusals(caller: Caller, sent_id: str) -> None:
     """A good request id is kept also on refusals."""
     for path in (STATUS, "/v1/automations/no-such"):
-        heard = await caller.call("GET", path, headers={"X-Request-Id": given})
-        assert heard.headers["x-request-id"] == given
+        heard = await caller.call("GET", path, headers={"X-Request-Id": sent_id})
+        assert heard.headers["x-request-id"] == sent_id
 
 
-@pytest.mark.parametrize("given", ["", "x" * 65, "a b", "a/b", "ä"])
-async def test_another_request_id_is_replaced(caller: Caller, given: str) -> None:
+@pytest.mark.parametrize("sent_id", ["", "x" * 65, "a b", "a/b", "ä"])
+async def test_another_request_id_is_replaced(caller: Caller, sent_id: str) -> None:
     """Another request id is replaced."""
     answer = await caller.client.get(
-        STATUS, headers={**caller.headers, "X-Request-Id": given.encode("latin-1")}
+        STATUS, headers={**caller.headers, "X-Request-Id": sent_id.encode("latin-1")}
     )
     assert len(answer.headers["x-request-id"]) == 26
 

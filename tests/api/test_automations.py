@@ -359,7 +359,7 @@ async def test_a_stranger_finds_nothing(desk: Desk) -> None:
     """
     automation = await desk.create()
 
-    def told(heard: Heard) -> tuple[int, Any]:
+    def status_and_body(heard: Heard) -> tuple[int, Any]:
         return heard.status, heard.body
 
     for item in (automation["id"], "0" * 26):
@@ -373,7 +373,7 @@ async def test_a_stranger_finds_nothing(desk: Desk) -> None:
             ],
         ]
         assert {heard.status for heard in answers} == {404}
-        assert len({str(told(heard)) for heard in answers}) == 1
+        assert len({str(status_and_body(heard)) for heard in answers}) == 1
     assert (await desk.stranger.get(PATH)).data == {"automations": [], "next_cursor": None}
     foreign = await desk.stranger.get(PATH, integration_id=desk.store)
     assert foreign.data["automations"] == []

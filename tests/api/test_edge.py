@@ -15,7 +15,7 @@ from tests.people import Caller
 from tests.processes.running import eventually
 from tests.service import Service
 
-ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HEALTH_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Opened = Callable[[], "asyncio.Future[Streams]"]
 
@@ -48,7 +48,7 @@ async def _is_slow(edge: ConnectionLimits, count: int) -> bool:
 async def answered(streams: Streams) -> int:
     """The status of a health check on a connection that stays open."""
     reader, writer = streams
-    writer.write(ASKED)
+    writer.write(HEALTH_REQUEST)
     head = await reader.readuntil(b"\r\n\r\n")
     length = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
     await reader.readexactly(int(length.split(b":")[1]))
@@ -131,7 +131,7 @@ async def test_who_does_not_read_is_not_waited_for(service: Service) -> None:
         writer.close()
 
 
-async def _told(port: int, sent: bytes) -> tuple[list[int], dict[str, object]]:
+async def read_answers(port: int, sent: bytes) -> tuple[list[int], dict[str, object]]:
     """The statuses of what a connection answers to some bytes until it ends, and the last body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
@@ -167,17 +167,17 @@ async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
     async with listening(service, ConnectionLimits()) as port:
         for path in (b"/healthz", b"http://localhost/healthz"):
             for head in good:
-                assert (await _told(port, b"GET " + path + b" " + head + b"\r\nConnection: close\r\n\r\n"))[
-                    0
-                ] == [200]
+                assert (
+                    await read_answers(port, b"GET " + path + b" " + head + b"\r\nConnection: close\r\n\r\n")
+                )[0] == [200]
             for head in bad:
-                statuses, body = await _told(port, b"GET " + path + b" " + head + b"\r\n\r\n")
+                statuses, body = await read_answers(port, b"GET " + path + b" " + head + b"\r\n\r\n")
                 assert (statuses, body["code"], body["success"]) == ([400], "malformed", False), head
                 assert "Host" in str(body["message"])
         # On a connection that was kept, nothing is answered after it.
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert await answered((reader, writer)) == 200
-        writer.write(b"GET /healthz HTTP/1.1\r\n\r\n" + ASKED)
+        writer.write(b"GET /healthz HTTP/1.1\r\n\r\n" + HEALTH_REQUEST)
         heard = await reader.read()
         assert heard.startswith(b"HTTP/1.1 400 ")
         assert heard.count(b"HTTP/1.1 ") == 1

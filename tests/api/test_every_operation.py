@@ -24,7 +24,7 @@ JSON = "application/json"
 API_ROWS = [row for row in OPERATIONS if row.access is Access.API]
 
 
-def at(row: Operation) -> str:
+def path_of(row: Operation) -> str:
     """The row's path with values that name nothing."""
     path = re.sub(r"\{(integration_id|user_id)\}", "999999", row.path)
     return re.sub(r"\{[a-z_]+\}", ID, path.replace("{template_id}", "no-such-template"))
@@ -36,7 +36,7 @@ async def test_without_a_token_every_operation_is_refused(nobody: Caller) -> Non
     Interface statements: 4 bearer.
     """
     for row in API_ROWS:
-        heard = await nobody.call(row.method, at(row), content=b"{")
+        heard = await nobody.call(row.method, path_of(row), content=b"{")
         assert (heard.status, heard.code) == (401, "unauthenticated"), row
 
 
@@ -47,7 +47,7 @@ async def test_a_token_without_its_scope_is_refused(member: Caller) -> None:
     """
     for row in API_ROWS:
         heard = await member.call(
-            row.method, at(row), content=b"{", headers={"Content-Type": "application/json"}
+            row.method, path_of(row), content=b"{", headers={"Content-Type": "application/json"}
         )
         assert (heard.status == 403) == (row.scope not in TOKEN_SCOPES), row
 
@@ -62,8 +62,8 @@ async def test_what_is_not_there_is_not_found(service: Service) -> None:
     web = await service.web("owner")
     for row in OPERATIONS:
         if "{" in row.path:
-            absent = await web.call(row.method, at(row), body={"surplus": 1}, params={"surplus": 1})
-            malformed = await web.call(row.method, at(row).replace(ID, "no-id"), body={})
+            absent = await web.call(row.method, path_of(row), body={"surplus": 1}, params={"surplus": 1})
+            malformed = await web.call(row.method, path_of(row).replace(ID, "no-id"), body={})
             assert absent.status == malformed.status == 404, row
             assert absent.body == malformed.body, row
 

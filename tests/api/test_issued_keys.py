@@ -16,7 +16,7 @@ from tests.whole import Whole, whole
 __all__ = ["whole"]  # the fixture
 
 PUBLIC = "https://steward.example"
-BEGIN = "/app/connections/woocommerce/authorize"
+AUTHORIZE_PATH = "/app/connections/woocommerce/authorize"
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def begun(number: int, url: str) -> dict[str, Any]:
 async def test_a_shop_is_connected_without_copying_a_key(whole: Whole, owner: Caller) -> None:
     """The keys are checked against the shop, the browser comes back, and a state serves once."""
     number, url = await disconnected(whole, owner)
-    page = (await owner.post(BEGIN, begun(number, url))).data["authorize_url"]
+    page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
     query = {name: values[0] for name, values in parse_qs(urlsplit(page).query).items()}
     assert query["scope"] == "read_write"
     back = await at_the_shop(whole, page)
@@ -68,7 +68,7 @@ async def test_a_shop_is_connected_without_copying_a_key(whole: Whole, owner: Ca
 async def test_keys_that_do_not_open_the_shop_connect_nothing(whole: Whole, owner: Caller) -> None:
     """A stranger who knows the address can offer keys of that very shop alone; a wrong state is 404."""
     number, url = await disconnected(whole, owner)
-    page = (await owner.post(BEGIN, begun(number, url))).data["authorize_url"]
+    page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
     [state], [callback] = (parse_qs(urlsplit(page).query)[name] for name in ("user_id", "callback_url"))
     path = urlsplit(callback).path
     offered = {"user_id": state, "consumer_key": "ck_0", "consumer_secret": "cs_0"}
@@ -86,7 +86,7 @@ async def test_keys_that_do_not_open_the_shop_connect_nothing(whole: Whole, owne
 async def test_the_one_who_began_must_be_in_time_and_an_owner(whole: Whole, owner: Caller, what: str) -> None:
     """After ten minutes, and for somebody who is no owner any more, the shop deletes its keys again."""
     number, url = await disconnected(whole, owner)
-    page = (await owner.post(BEGIN, begun(number, url))).data["authorize_url"]
+    page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
     person = whole.service.members["owner"]
 
     async def demote(tx: Tx) -> None:
@@ -107,7 +107,7 @@ async def test_the_one_who_began_must_be_in_time_and_an_owner(whole: Whole, owne
 async def test_a_private_address_is_told_to_enter_keys(whole: Whole) -> None:
     """A shop sends keys only to a public https address; the list of kinds says so before anybody tries."""
     owner = await whole.service.web("owner")
-    refused = await owner.post(BEGIN, {"url": "https://shop.example", "name": "Shop"})
+    refused = await owner.post(AUTHORIZE_PATH, {"url": "https://shop.example", "name": "Shop"})
     assert refused.status == 422
     assert "Enter the keys" in refused.errors["url"][0]
     kinds = (await owner.get("/app/connections/kinds")).data["kinds"]

@@ -123,7 +123,7 @@ async def expected(service: Service, org: OrgId, zone: str) -> list[dict[str, in
     return [{name: counted[name] for name in NAMES} for counted in days.values()]
 
 
-async def shown(web: Caller, zone: str) -> list[dict[str, int]]:
+async def listed_days(web: Caller, zone: str) -> list[dict[str, int]]:
     """The same as answered."""
     heard = await web.get(OVERVIEW, timezone=zone)
     assert heard.status == 200, heard.body
@@ -155,11 +155,11 @@ async def test_numbers_are_those_of_the_runs_in_random_histories(desk: Desk) -> 
                 waiting.append(run)
         for _ in range(4):
             for zone in ("Europe/Berlin", "Asia/Kolkata", "America/St_Johns"):
-                assert await shown(owner, zone) == await expected(service, org, zone), (seed, zone)
+                assert await listed_days(owner, zone) == await expected(service, org, zone), (seed, zone)
             for run in [run for run in waiting if chance.random() < 0.4]:
                 await end(service, org, run, chance.choice(ENDS), summary(chance.randrange(9)))
                 waiting.remove(run)
-            assert await shown(owner, "UTC") == await expected(service, org, "UTC")
+            assert await listed_days(owner, "UTC") == await expected(service, org, "UTC")
             service.clock.tick(60 * chance.randrange(25))
             await put(service, org, automation_id, "failed", service.clock.now() - timedelta(minutes=1))
         strip = (await owner.get(STRIPS, automation_ids=automation_id)).data["strips"][0]

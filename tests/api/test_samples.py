@@ -90,10 +90,10 @@ async def test_every_template_on_a_shop_is_sampled_without_a_write(whole: Whole,
     """What changes a store says how many would change, or why not; reports say what their steps found."""
     numbers = {int(TEAMS): whole.number("teams"), int(SHEET): whole.number("spreadsheet")}
 
-    def here(value: Any) -> Any:
+    def with_own_connections(value: Any) -> Any:
         if isinstance(value, dict):
             return {
-                name: numbers[item] if name == "integration_id" else here(item)
+                name: numbers[item] if name == "integration_id" else with_own_connections(item)
                 for name, item in value.items()
             }
         return value
@@ -104,7 +104,9 @@ async def test_every_template_on_a_shop_is_sampled_without_a_write(whole: Whole,
         facts = BY_ID[name].facts
         if "woocommerce" not in facts.platforms or name in ELSEWHERE:
             continue
-        answer = await member.post(SAMPLE, hiding(whole, template_id=name, inputs=here(inputs)))
+        answer = await member.post(
+            SAMPLE, hiding(whole, template_id=name, inputs=with_own_connections(inputs))
+        )
         assert answer.status == 200, (name, answer.body)
         data = answer.data
         assert data["steps"] or data["message"], name

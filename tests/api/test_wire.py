@@ -46,7 +46,9 @@ class Line:
     writer: asyncio.StreamWriter
     token: bytes
 
-    def asked(self, method: bytes, path: bytes, headers: bytes = b"", version: bytes = b"1.1") -> bytes:
+    def request_head(
+        self, method: bytes, path: bytes, headers: bytes = b"", version: bytes = b"1.1"
+    ) -> bytes:
         """The head of a request, with its token."""
         host = b"Host: localhost\r\nAuthorization: " + self.token + b"\r\n"
         kind = b"Content-Type: application/json\r\n" if method == b"POST" else b""
@@ -93,33 +95,33 @@ async def opened(service: Service, port: int) -> AsyncIterator[Line]:
 @pytest.fixture
 async def line(service: Service, port: int) -> AsyncIterator[Line]:
     """A connection."""
-    async with opened(service, port) as made:
-        yield made
+    async with opened(service, port) as new_line:
+        yield new_line
 
 
 async def test_an_answer_is_the_same_over_a_connection_and_in_order(service: Service, line: Line) -> None:
     """Every header; HEAD without a body; what is asked in one go is answered in order."""
     header = b"X-Request-Id: mine-1\r\n"
-    heard = await line.send(line.asked(b"GET", b"/v1/automations", header))
+    heard = await line.send(line.request_head(b"GET", b"/v1/automations", header))
     caller = await service.token("member")
     direct = await caller.call("GET", "/v1/automations", headers={"X-Request-Id": "mine-1"})
     assert (heard.status, json.loads(heard.body)) == (direct.status, direct.body)
     assert heard.headers == dict(direct.headers)
-    head = await line.send(line.asked(b"HEAD", b"/v1/automations", header), has_body=False)
+    head = await line.send(line.request_head(b"HEAD", b"/v1/automations", header), has_body=False)
     refused = await caller.call("PUT", "/v1/automations", headers={"X-Request-Id": "mine-1"})
     assert (head.status, head.headers) == (405, dict(refused.headers))
     line.writer.write(
-        line.asked(b"GET", b"/v1/automations/status")
-        + line.asked(b"POST", PREVIEW, LENGTH)
+        line.request_head(b"GET", b"/v1/automations/status")
+        + line.request_head(b"POST", PREVIEW, LENGTH)
         + BODY
-        + line.asked(b"GET", b"/v1/automations/stores")
-        + line.asked(b"GET", b"/healthz")
+        + line.request_head(b"GET", b"/v1/automations/stores")
+        + line.request_head(b"GET", b"/healthz")
     )
     answers = [await line.next() for _ in range(4)]
     assert [answer.status for answer in answers] == [200] * 4
     for answer, name in zip(answers, ("scheduler", "spread_note", "stores", "ok"), strict=True):
         assert f'"{name}"'.encode() in answer.body
-    last = await line.send(line.asked(b"GET", b"/healthz", version=b"1.0"))
+    last = await line.send(line.request_head(b"GET", b"/healthz", version=b"1.0"))
     assert (last.status, last.headers["connection"], await line.ends()) == (200, "close", True)
 
 
@@ -128,14 +130,14 @@ async def test_a_body_may_come_in_any_of_the_ways_http_has(line: Line) -> None:
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
     for headers, body in ((LENGTH, BODY), (CHUNKED, CHUNKS)):
         for offered in (b"", offer):
-            head = line.asked(b"POST", PREVIEW, offered + headers)
+            head = line.request_head(b"POST", PREVIEW, offered + headers)
             # In one piece with the next request behind it, then in pieces.
-            line.writer.write(head + body + line.asked(b"GET", b"/healthz", offered))
+            line.writer.write(head + body + line.request_head(b"GET", b"/healthz", offered))
             assert [(await line.next()).status for _ in range(2)] == [200, 200]
             line.writer.write(head + body[:3])
             await line.writer.drain()
             assert (await line.send(body[3:])).status == 200
-    line.writer.write(line.asked(b"POST", PREVIEW, LENGTH + b"Expect: 100-continue\r\n"))
+    line.writer.write(line.request_head(b"POST", PREVIEW, LENGTH + b"Expect: 100-continue\r\n"))
     assert (await line.next()).status == 100
     assert (await line.send(BODY)).status == 200
     away = b"POST " + PREVIEW + b" HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n" + LENGTH + b"\r\n"
@@ -147,11 +149,11 @@ def unread(line: Line) -> list[bytes]:
     return [
         b"\x16\x03\x01\x02\x00\x01",
         b"GET /v1/automations\xff HTTP/1.1\r\n\r\n",
-        line.asked(b"CONNECT", b"localhost:443"),
-        line.asked(b"GET", b"/healthz", b"X-Long: a\r\n b\r\n"),
-        line.asked(b"POST", PREVIEW, LENGTH + CHUNKED) + BODY,
-        line.asked(b"POST", PREVIEW, LENGTH + LENGTH) + BODY,
-        line.asked(b"POST", PREVIEW, CHUNKED) + b"no length\r\n",
+        line.request_head(b"CONNECT", b"localhost:443"),
+        line.request_head(b"GET", b"/healthz", b"X-Long: a\r\n b\r\n"),
+        line.request_head(b"POST", PREVIEW, LENGTH + CHUNKED) + BODY,
+        line.request_head(b"POST", PREVIEW, LENGTH + LENGTH) + BODY,
+        line.request_head(b"POST", PREVIEW, CHUNKED) + b"no length\r\n",
     ]
 
 
@@ -165,5 +167,5 @@ async def test_what_is_no_request_is_told_so_and_ends_the_connection(
             assert (heard.status, heard.code, heard.headers["connection"]) == (400, "malformed", "close")
             assert len(heard.headers["x-request-id"]) == 26
             assert await other.ends()
-    heard = await line.send(line.asked(b"GET", b"/v1/automations/status") + b"\x00\x00\x00")
+    heard = await line.send(line.request_head(b"GET", b"/v1/automations/status") + b"\x00\x00\x00")
     assert (heard.status, await line.ends()) == (200, True)

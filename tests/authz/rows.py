@@ -86,7 +86,7 @@ _PERIOD = Spelled(
 )
 _PREVIEW: Body = {"schedule": {"cadence": "daily", "run_at": "08:00"}}
 _OCCURRENCES = f"{PREFIX}/{{automation_id}}/occurrences"
-_ONE = f"{PREFIX}/{{automation_id}}"
+_AUTOMATION_PATH = f"{PREFIX}/{{automation_id}}"
 _APPROVAL = f"{PREFIX}/approvals/{{approval_id}}"
 _IMPORT = f"{PREFIX}/imports/{{import_id}}"
 _EXPORT: Body = {
@@ -131,8 +131,8 @@ SPELLED: dict[str, Spelled] = {
             "connections": ("integration_id", _report),
         },
     ),
-    f"GET {_ONE}": _PLAIN,
-    f"PATCH {_ONE}": Spelled(
+    f"GET {_AUTOMATION_PATH}": _PLAIN,
+    f"PATCH {_AUTOMATION_PATH}": Spelled(
         body=lambda ids: {"version": 2, "name": "another"},
         bodies={
             "integration_id": ("integration_id", lambda ids, it: {"version": 2, "integration_id": it}),
@@ -142,10 +142,10 @@ SPELLED: dict[str, Spelled] = {
             ),
         },
     ),
-    f"POST {_ONE}/pause": _STATE,
-    f"POST {_ONE}/resume": _STATE,
-    f"POST {_ONE}/archive": _STATE,
-    f"POST {_ONE}/restore": _STATE,
+    f"POST {_AUTOMATION_PATH}/pause": _STATE,
+    f"POST {_AUTOMATION_PATH}/resume": _STATE,
+    f"POST {_AUTOMATION_PATH}/archive": _STATE,
+    f"POST {_AUTOMATION_PATH}/restore": _STATE,
     "GET /app/automations/{automation_id}/history": _PLAIN,
     "GET /app/automations/{automation_id}/plan": _PLAIN,
     "GET /app/overview": _PLAIN,
@@ -203,7 +203,7 @@ SPELLED: dict[str, Spelled] = {
             )
         },
     ),
-    f"POST {_ONE}/runs": Spelled(body=lambda ids: {"idempotency_key": "matrix", "mode": "test"}),
+    f"POST {_AUTOMATION_PATH}/runs": Spelled(body=lambda ids: {"idempotency_key": "matrix", "mode": "test"}),
     f"GET {PREFIX}/runs": Spelled(filters={"automation_id": "automation_id"}),
     f"GET {PREFIX}/runs/{{run_id}}": _PLAIN,
     f"GET {PREFIX}/runs/{{run_id}}/changes": _PLAIN,

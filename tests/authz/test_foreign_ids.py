@@ -94,7 +94,7 @@ def test_every_field_that_takes_an_id_is_named(row: Operation) -> None:
 
     if row.query is not None:
         assert ids(_fields(row.query)) == set(spelled(row).filters)
-    field_names = {one.rpartition(".")[0] or one for one in ids(_fields(row.body))}
+    field_names = {path.rpartition(".")[0] or path for path in ids(_fields(row.body))}
     assert field_names <= set(spelled(row).bodies), field_names
 
 

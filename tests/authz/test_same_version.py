@@ -34,9 +34,9 @@ async def test_of_a_thousand_updates_with_one_version_one_wins(
         *(owner.patch(path, {"version": before, "name": f"number {number}"}) for number in range(MANY))
     )
     won = [element for element in heard if element.status == 200]
-    lost = [one for one in heard if one.status != 200]
+    lost = [response for response in heard if response.status != 200]
     assert (len(won), len(lost)) == (1, MANY - 1)
-    assert {(one.status, one.code) for one in lost} == {(409, "stale_version")}
+    assert {(response.status, response.code) for response in lost} == {(409, "stale_version")}
     current = (await owner.get(path)).data["automation"]
     assert (current["version"], current["name"]) == (before + 1, won[0].data["automation"]["name"])
     for item in lost:

@@ -207,11 +207,11 @@ async def test_a_connection_handed_back_is_open_to_nobody(walled: Walled) -> Non
         for path in ("/v1/automations/status", "/v1/automations", "/v1/automations/runs"):
             assert (await caller.get(path)).status == 200
 
-            async def left(tx: Any) -> int:
+            async def row_count(tx: Any) -> int:
                 return int((await tx.first("SELECT count(*) AS seen FROM runs"))["seen"])
 
             for _ in range(2):
-                assert await engine.read(service.clock.now(), left, small=True) == 0
+                assert await engine.read(service.clock.now(), row_count, small=True) == 0
 
 
 async def test_a_read_cancelled_while_it_opens_the_wall_leaves_it_open_to_nobody(

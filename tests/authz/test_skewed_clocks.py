@@ -13,7 +13,7 @@ from tests.fake_clock import FakeClock
 from tests.service import make_service
 
 STATUS = "/v1/automations/status"
-ASKED = "/app/session"
+SESSION_PATH = "/app/session"
 
 
 @pytest.mark.parametrize("off", [timedelta(hours=-20), timedelta(hours=20)])
@@ -31,10 +31,10 @@ async def test_a_host_with_a_wrong_clock_ends_nothing_early_and_nothing_late(
     by_token.headers["Authorization"] = f"Bearer {login.body['access_token']}"
     by_cookie = await service.web("owner")
     assert (await by_token.get(STATUS)).status == 200
-    assert (await by_cookie.get(ASKED)).status == 200
+    assert (await by_cookie.get(SESSION_PATH)).status == 200
     await clock.advance(13 * 3600)
     assert (await by_token.get(STATUS)).status == 200
-    assert (await by_cookie.get(ASKED)).status == 200
+    assert (await by_cookie.get(SESSION_PATH)).status == 200
 
     async def age(seconds: int) -> None:
         async def act(tx: Tx) -> None:
@@ -43,8 +43,8 @@ async def test_a_host_with_a_wrong_clock_ends_nothing_early_and_nothing_late(
         await service.write(act)
 
     await age(29 * 60)
-    assert (await by_cookie.get(ASKED)).status == 200
+    assert (await by_cookie.get(SESSION_PATH)).status == 200
     await age(31 * 60)
-    assert (await by_cookie.get(ASKED)).status == 401
+    assert (await by_cookie.get(SESSION_PATH)).status == 401
     await service.close()
     await engine.close()

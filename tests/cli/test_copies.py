@@ -38,7 +38,7 @@ def steward(environ: Mapping[str, str], *words: str) -> tuple[int, dict[str, Any
     return status, json.loads(out.getvalue())
 
 
-async def told(shop: Shop, *words: str, **more: str) -> dict[str, Any]:
+async def report_of(shop: Shop, *words: str, **more: str) -> dict[str, Any]:
     """One command that is done, beside the service."""
     status, facts = await asyncio.to_thread(steward, {**shop.environ, **more}, *words)
     assert status == 0, facts
@@ -72,7 +72,7 @@ async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Pa
     """What was written since the copy is looked up before anything is sent."""
     prices = await approved(shop)
     copy = tmp_path / "copy.db"
-    report = await told(shop, "backup", "--to", str(copy))
+    report = await report_of(shop, "backup", "--to", str(copy))
     assert report["bytes"] == copy.stat().st_size
     assert copy.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "copy.db.sha256").read_text() == f"{report['sha256']}  copy.db\n"
@@ -83,7 +83,7 @@ async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Pa
     assert written > 0
     await shop.service.close()
 
-    again = await told(shop, "restore", "--from", str(copy), "--force")
+    again = await report_of(shop, "restore", "--from", str(copy), "--force")
     assert (again["taken_at"], again["runs_to_check"]) == (report["taken_at"], 1)
     assert again["data_dir"] == shop.environ["STEWARD_DATA_DIR"]
     await shop.restart()
@@ -112,7 +112,7 @@ async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
     assert alert.status is RunStatus.SUCCEEDED
     assert len(shop.writes()) == 1
     await shop.service.close()
-    assert (await told(shop, "restore", "--from", str(copy), "--force"))["runs_to_check"] == 1
+    assert (await report_of(shop, "restore", "--from", str(copy), "--force"))["runs_to_check"] == 1
     await shop.restart()
     sent = await shop.until_settled(alert)
     assert len(shop.writes()) == 1
@@ -124,9 +124,9 @@ async def test_what_had_not_been_written_goes_on_after_a_restore(shop: Shop, tmp
     """Looked up, not found, then written once."""
     prices = await approved(shop)
     copy = tmp_path / "copy.db"
-    await told(shop, "backup", "--to", str(copy))
+    await report_of(shop, "backup", "--to", str(copy))
     await shop.service.close()
-    await told(shop, "restore", "--from", str(copy), "--force")
+    await report_of(shop, "restore", "--from", str(copy), "--force")
     await shop.restart()
     assert (await shop.until_settled(prices)).status is RunStatus.SUCCEEDED
     assert {change.outcome for change in await shop.changes(prices)} == {Outcome.APPLIED}
@@ -137,7 +137,7 @@ async def test_a_copy_is_not_put_over_anything_nor_anything_else_restored(
 ) -> None:
     """Refuses a non-empty data folder without --force, a running service, what is no copy."""
     copy, file = tmp_path / "copy.db", sqlite_path(sqlite_url)
-    await told(shop, "backup", "--to", str(copy))
+    await report_of(shop, "backup", "--to", str(copy))
     assert await refused(shop, "backup", "--to", str(copy)) == (1, "exists")
     with closing(take_lock(file)):
         assert await refused(shop, "restore", "--from", str(copy)) == (1, "already_served")
@@ -158,7 +158,7 @@ async def test_a_copy_is_not_put_over_anything_nor_anything_else_restored(
     assert await refused(shop, "restore", "--from", str(tmp_path / "text.db"), "--force") == (1, "damaged")
     before = file.read_bytes()
     assert sorted(path.name for path in file.parent.glob("steward.db.*")) == ["steward.db.lock"]
-    await told(shop, "restore", "--from", str(copy), "--force")
+    await report_of(shop, "restore", "--from", str(copy), "--force")
     [aside] = file.parent.glob("steward.db.before-*")
     assert aside.read_bytes() == before
     elsewhere = {
@@ -167,7 +167,7 @@ async def test_a_copy_is_not_put_over_anything_nor_anything_else_restored(
     }
     (tmp_path / "fresh").mkdir()
     (tmp_path / "fresh" / "master.keys").write_bytes((tmp_path / "data" / "master.keys").read_bytes())
-    assert (await told(shop, "restore", "--from", str(copy), **elsewhere))["runs_to_check"] == 0
+    assert (await report_of(shop, "restore", "--from", str(copy), **elsewhere))["runs_to_check"] == 0
 
 
 async def _waiting_mail(tx: Tx, shop: Shop) -> AccountMail:
@@ -182,7 +182,7 @@ async def _waiting_mail(tx: Tx, shop: Shop) -> AccountMail:
 async def test_master_and_data_keys_are_replaced_while_the_service_runs(shop: Shop) -> None:
     """Keys rotate encryption; the old master key is needed no more afterwards."""
     [held] = (Path(shop.environ["STEWARD_DATA_DIR"]) / "master.keys").read_text().split()
-    fresh = (await told(shop, "keys", "new"))["key"]
+    fresh = (await report_of(shop, "keys", "new"))["key"]
     mail = AccountMail(
         "guest@example.com", "Olga invites you", ("Come in.",), "https://shop.example/#token=x"
     )
@@ -193,20 +193,20 @@ async def test_master_and_data_keys_are_replaced_while_the_service_runs(shop: Sh
         1,
         "wrong_master_keys",
     )
-    done = await told(shop, "keys", "rotate", "encryption", **both)
+    done = await report_of(shop, "keys", "rotate", "encryption", **both)
     assert done == {"wrapped": 4, "reencrypted": 0, "kek_id": fresh.partition(":")[0]}
-    assert (await told(shop, "keys", "rotate", "encryption", **both))["wrapped"] == 0
+    assert (await report_of(shop, "keys", "rotate", "encryption", **both))["wrapped"] == 0
     output = io.StringIO()
     words = ["keys", "rotate", "encryption"]
     assert await asyncio.to_thread(run, words, {**shop.environ, **both}, out=output, err=io.StringIO()) == 0
     assert output.getvalue().startswith(f"Nothing to wrap: every data key is under {done['kek_id']} already")
     alone = {"STEWARD_MASTER_KEYS": fresh}
-    done = await told(shop, "keys", "rotate", "encryption", "--data", **alone)
+    done = await report_of(shop, "keys", "rotate", "encryption", "--data", **alone)
     assert (done["wrapped"], done["reencrypted"] > 2) == (0, True)
     log = Path(shop.environ["STEWARD_DATA_DIR"]) / "log.csv"
-    await told(shop, "audit", "export", "--org", "1", "--to", str(log), "--format", "csv", **alone)
+    await report_of(shop, "audit", "export", "--org", "1", "--to", str(log), "--format", "csv", **alone)
     assert log.read_text("utf-8").count("encryption_rotated") == 2
-    assert (await told(shop, "keys", "rotate", "encryption", "--data", **alone))["reencrypted"] == done[
+    assert (await report_of(shop, "keys", "rotate", "encryption", "--data", **alone))["reencrypted"] == done[
         "reencrypted"
     ]
     await shop.service.close()

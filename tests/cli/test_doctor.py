@@ -20,7 +20,7 @@ from steward.connectors.shopify import schema_table
 from steward.database.engine.base import Tx
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.sqlite import SqliteEngine
-from tests.cli.test_operator import Said, Steward, steward
+from tests.cli.test_operator import CommandOutput, Steward, steward
 from tests.databases import HIDE_SESSIONS
 
 __all__ = ["steward"]  # a fixture
@@ -53,14 +53,14 @@ NAMES = [
 CLOCK = SystemClock()
 
 
-def found(output: Said) -> dict[str, tuple[bool, str]]:
+def check_results(output: CommandOutput) -> dict[str, tuple[bool, str]]:
     """Each check's result and words."""
     return {check["name"]: (check["ok"], check["message"]) for check in output.facts["checks"]}
 
 
-def wrong(output: Said) -> set[str]:
+def wrong(output: CommandOutput) -> set[str]:
     """The checks that failed; the command says so by its exit code and error too."""
-    names = {name for name, (is_ok, _) in found(output).items() if not is_ok}
+    names = {name for name, (is_ok, _) in check_results(output).items() if not is_ok}
     assert output.facts["ok"] is (not names)
     assert output.status == (1 if names else 0)
     assert ("error" in output.facts) is bool(names)
@@ -94,14 +94,14 @@ def test_a_sound_installation_passes_every_check(steward: Steward) -> None:
     steward("org", "create", "--name", "Demo Shop")
     steward("credential", "issue", "--org", "Demo Shop")
     output = steward("doctor")
-    assert list(found(output)) == NAMES
+    assert list(check_results(output)) == NAMES
     assert wrong(output) == set()
     words = steward("doctor", as_json=False).out.splitlines()
-    displayed = [["ok" if is_ok else "WRONG", name] for name, (is_ok, _) in found(output).items()]
+    displayed = [["ok" if is_ok else "WRONG", name] for name, (is_ok, _) in check_results(output).items()]
     assert [line.split()[:2] for line in words if not line.startswith(" ")] == displayed
     hosts = steward("doctor", STEWARD_ALLOW_PRIVATE_HOSTS="10.0.0.5:443")
-    assert "10.0.0.5:443" in found(hosts)["private_hosts"][1]
-    assert "filter of system calls" in found(output)["confined"][1]  #: which walls stand
+    assert "10.0.0.5:443" in check_results(hosts)["private_hosts"][1]
+    assert "filter of system calls" in check_results(output)["confined"][1]  #: which walls stand
 
 
 def test_damage_of_the_file_is_found_by_the_full_form(steward: Steward, database_url: str) -> None:
@@ -111,7 +111,7 @@ def test_damage_of_the_file_is_found_by_the_full_form(steward: Steward, database
     assert wrong(output) == set()
     if not is_sqlite(database_url):
         return
-    assert found(output)["database"][1] == "SQLite; the file is sound."
+    assert check_results(output)["database"][1] == "SQLite; the file is sound."
     with sqlite_path(database_url).open("r+b") as file:
         header = file.read(32)
         page_size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
@@ -122,7 +122,7 @@ def test_damage_of_the_file_is_found_by_the_full_form(steward: Steward, database
     assert wrong(steward("doctor")) == set()
     output = steward("doctor", "--full")
     assert wrong(output) == {"database"}
-    assert "The file is damaged (" in found(output)["database"][1]
+    assert "The file is damaged (" in check_results(output)["database"][1]
 
 
 def test_several_servers_without_a_synchronous_standby_are_named(steward: Steward, database_url: str) -> None:
@@ -134,7 +134,7 @@ def test_several_servers_without_a_synchronous_standby_are_named(steward: Stewar
         "doctor", STEWARD_DATABASE_URL=database_url.replace(f"@{host}/", f"@127.0.0.1:1,{host}/")
     )
     assert wrong(output) == {"database"}
-    assert "waits for no standby" in found(output)["database"][1]
+    assert "waits for no standby" in check_results(output)["database"][1]
 
 
 def test_a_long_reader_is_named_and_never_its_query(
@@ -145,7 +145,7 @@ def test_a_long_reader_is_named_and_never_its_query(
         pytest.skip("SQLite's readers hold nothing back for long")
     monkeypatch.setattr(doctor, "_LONG_READER", timedelta(0))
 
-    async def look() -> tuple[int, Said]:
+    async def look() -> tuple[int, CommandOutput]:
         reader: Any = await asyncpg.connect(
             database_url, server_settings={"application_name": "weekly report"}
         )
@@ -158,8 +158,11 @@ def test_a_long_reader_is_named_and_never_its_query(
 
     process, output = asyncio.run(look())
     assert wrong(output) == {"long_readers"}
-    assert f"process {process} of role steward (weekly report) since " in found(output)["long_readers"][1]
-    assert "4711" not in found(output)["long_readers"][1]
+    assert (
+        f"process {process} of role steward (weekly report) since "
+        in check_results(output)["long_readers"][1]
+    )
+    assert "4711" not in check_results(output)["long_readers"][1]
 
 
 def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database_url: str) -> None:
@@ -169,7 +172,7 @@ def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database
     into(database_url, HIDE_SESSIONS)
     output = steward("doctor")
     assert wrong(output) == {"long_readers"}
-    assert "GRANT pg_read_all_stats TO steward_queue" in found(output)["long_readers"][1]
+    assert "GRANT pg_read_all_stats TO steward_queue" in check_results(output)["long_readers"][1]
 
 
 def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, database_url: str) -> None:
@@ -186,8 +189,8 @@ def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, dat
     )
     output = steward("doctor")
     assert wrong(output) == {"leases", "put_off"}
-    assert "settle R1" in found(output)["put_off"][1]
-    assert "R2" not in found(output)["put_off"][1]
+    assert "settle R1" in check_results(output)["put_off"][1]
+    assert "R2" not in check_results(output)["put_off"][1]
     other = steward("keys", "new").facts["key"]
     assert wrong(steward("doctor", STEWARD_MASTER_KEYS=other)) == {"leases", "put_off", "keys"}
     into(database_url, "DELETE FROM schema_version WHERE version = 1")
@@ -208,7 +211,7 @@ def test_the_releases_of_living_workers_are_told(steward: Steward, database_url:
         f"INSERT INTO workers (name, version, state, lease_until, started_at, slots) VALUES {values}",
     )
     expiring = "3 workers hold their lease (release 1.0, 1.1); 1 are being taken over."
-    assert found(steward("doctor"))["leases"] == (True, expiring)
+    assert check_results(steward("doctor"))["leases"] == (True, expiring)
 
 
 def test_a_database_of_the_release_after_next_is_refused(steward: Steward, database_url: str) -> None:
@@ -219,7 +222,7 @@ def test_a_database_of_the_release_after_next_is_refused(steward: Steward, datab
     into(database_url, f"{columns} (3, 0, 'after', 2)")
     for words in (["org", "list"], ["migrate"]):
         assert steward(*words).refused == (1, "schema_differs")
-    assert "migrated to 0003 by a later release" in found(steward("doctor"))["migrations"][1]
+    assert "migrated to 0003 by a later release" in check_results(steward("doctor"))["migrations"][1]
 
 
 def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> None:
@@ -247,7 +250,7 @@ def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> No
         f" by_auditor, from_edit, updated_at) VALUES (1, 'A1', {late}, {late}, 'x', 'skipped',"
         f" 'skipped_too_late', 0, {'1, 0' if is_sqlite(database_url) else 'true, false'}, {late})",
     )
-    assert "1 slots of the last 7 days" in found(steward("doctor"))["slots"][1]
+    assert "1 slots of the last 7 days" in check_results(steward("doctor"))["slots"][1]
 
 
 def test_a_closed_period_that_does_not_act_is_told(steward: Steward, database_url: str) -> None:
@@ -265,7 +268,7 @@ def test_a_closed_period_that_does_not_act_is_told(steward: Steward, database_ur
     output = steward("doctor")
     assert wrong(output) == {"closings"}
     for words in ("Mars/Olympus", "looks open", "not rewritten since"):
-        assert words in found(output)["closings"][1]
+        assert words in check_results(output)["closings"][1]
     into(
         database_url,
         "UPDATE closed_periods SET timezone = 'UTC'",
@@ -285,7 +288,9 @@ def test_a_wall_that_stands_open_is_told(steward: Steward, postgresql_url: str) 
     )
     output = steward("doctor", **environ)
     assert wrong(output) == {"walls"}
-    assert {"runs", "audit_log"} <= set(found(output)["walls"][1].rstrip(".").split(": ")[1].split(", "))
+    assert {"runs", "audit_log"} <= set(
+        check_results(output)["walls"][1].rstrip(".").split(": ")[1].split(", ")
+    )
     into(postgresql_url, "REVOKE DELETE ON audit_log FROM steward_app")
 
 
@@ -299,23 +304,23 @@ def test_an_installation_left_half_made_is_told(
     table.write_text('{"types": {}}')
     output = steward("doctor")
     assert "built" in wrong(output)
-    assert found(output)["built"][1].count(";") == 1
-    assert "fields of Shopify" in found(output)["built"][1]
-    assert "make setup" in found(output)["built"][1]
+    assert check_results(output)["built"][1].count(";") == 1
+    assert "fields of Shopify" in check_results(output)["built"][1]
+    assert "make setup" in check_results(output)["built"][1]
     table.unlink()
     monkeypatch.setattr(built_files, "PACKAGE", tmp_path)
-    actual = found(steward("doctor"))["built"][1]
+    actual = check_results(steward("doctor"))["built"][1]
     assert all(what in actual for what in ("fields of Shopify", "dates", "queries", "Markdown"))
 
 
 def test_an_organisation_without_an_owner_is_named(steward: Steward) -> None:
     """With the command that prints a new set-up link."""
-    assert "steward init" in found(steward("doctor"))["setup"][1]
+    assert "steward init" in check_results(steward("doctor"))["setup"][1]
     org = steward("org", "create", "--name", "Demo Shop").facts["organization"]["id"]
-    assert f"Without an owner: {org}." in found(steward("doctor"))["setup"][1]
+    assert f"Without an owner: {org}." in check_results(steward("doctor"))["setup"][1]
     words = ("--first-name", "M", "--last-name", "M", "--org", str(org), "--role", "owner", "--no-password")
     steward("user", "create", "--email", "mia@example.com", *words)
-    assert found(steward("doctor"))["setup"] == (True, "Every organisation has an owner.")
+    assert check_results(steward("doctor"))["setup"] == (True, "Every organisation has an owner.")
 
 
 def test_a_changed_built_file_is_named(
@@ -328,14 +333,14 @@ def test_a_changed_built_file_is_named(
         (package / name).write_text("as built")
     built.write_list(package)
     monkeypatch.setattr(built_files, "PACKAGE", package)
-    assert found(steward("doctor"))["built"] == (
+    assert check_results(steward("doctor"))["built"] == (
         True,
         "What is built into an installation is there, and as it was built.",
     )
     (package / "static/index.html").write_text("changed")
     (package / "static/pages.json").unlink()
     (package / "static/added.js").touch()
-    is_ok, words = found(steward("doctor"))["built"]
+    is_ok, words = check_results(steward("doctor"))["built"]
     assert not is_ok
     assert "static/added.js, static/index.html, static/pages.json." in words
 
@@ -368,7 +373,7 @@ def test_no_database_is_told_and_none_is_made(steward: Steward, tmp_path: Path) 
     absent = tmp_path / "absent.db"
     output = steward("doctor", STEWARD_DATABASE_URL=f"sqlite:///{absent}")
     assert {"database", "slots", "leases"} <= wrong(output)
-    assert list(found(output)) == NAMES
+    assert list(check_results(output)) == NAMES
     assert not absent.exists()
     absent.write_bytes(b"this is no database, whatever it was before " * 100)
     assert "database" in wrong(steward("doctor", STEWARD_DATABASE_URL=f"sqlite:///{absent}"))
@@ -414,8 +419,8 @@ def test_the_proxy_and_the_collector_are_asked(steward: Steward) -> None:
     with answering() as address:
         output = steward("doctor", STEWARD_BASE_URL=address, STEWARD_TRACES_URL=f"{address}/v1/traces")
         assert not wrong(output) & {"proxy", "traces"}
-        assert "leads to Steward. STEWARD_TRUSTED_PROXIES is empty" in found(output)["proxy"][1]
-        assert found(output)["traces"] == (True, "The collector of traces answers.")
+        assert "leads to Steward. STEWARD_TRUSTED_PROXIES is empty" in check_results(output)["proxy"][1]
+        assert check_results(output)["traces"] == (True, "The collector of traces answers.")
         _Answering.status = 502
         try:
             assert "proxy" in wrong(steward("doctor", STEWARD_BASE_URL=address))
@@ -423,14 +428,14 @@ def test_the_proxy_and_the_collector_are_asked(steward: Steward) -> None:
             _Answering.status = 200
     output = steward("doctor", STEWARD_BASE_URL=address, STEWARD_TRACES_URL="http://127.0.0.1:9/v1/traces")
     assert wrong(output) >= {"traces"}
-    assert "cannot be reached from here" in found(output)["proxy"][1]
+    assert "cannot be reached from here" in check_results(output)["proxy"][1]
 
 
 def test_a_broken_audit_log_is_named(steward: Steward, database_url: str) -> None:
     """As the worker's last check found it."""
     steward("org", "create", "--name", "Demo Shop")
-    assert found(steward("doctor"))["audit"][0]
+    assert check_results(steward("doctor"))["audit"][0]
     into(database_url, "UPDATE audit_heads SET broken_seq = 1, broken_how = 'altered'")
     output = steward("doctor")
     assert wrong(output) == {"audit"}
-    assert "entry 1 of organisation 1 (altered)" in found(output)["audit"][1]
+    assert "entry 1 of organisation 1 (altered)" in check_results(output)["audit"][1]

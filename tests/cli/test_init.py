@@ -11,20 +11,20 @@ import pytest
 
 from steward.cli.command import read_env_file
 from steward.cli.run import run
-from tests.cli.test_operator import Said, Steward, steward
+from tests.cli.test_operator import CommandOutput, Steward, steward
 
 __all__ = ["steward"]
 OWNER = ("--org", "My Shop", "--timezone", "Europe/Berlin", "--email", "owner@example.com")
 
 
-def init_in(folder: Path, *words: str, **environ: str) -> Said:
+def init_in(folder: Path, *words: str, **environ: str) -> CommandOutput:
     """Runs `steward init` with `folder` as the data folder and nothing of this process's environment."""
     out, err = io.StringIO(), io.StringIO()
     status = run(["init", "--data-dir", str(folder), *words, "--json"], environ, out=out, err=err)
-    return Said(status, out.getvalue(), err.getvalue())
+    return CommandOutput(status, out.getvalue(), err.getvalue())
 
 
-def token_of(output: Said) -> str:
+def token_of(output: CommandOutput) -> str:
     """The token of the printed link."""
     url: str = output.facts["setup_url"]
     return url.partition("/invitation#token=")[2]
@@ -88,18 +88,18 @@ def test_a_refused_init_can_be_run_again(tmp_path: Path, words: tuple[str, ...],
     assert init_in(folder, "--yes", *OWNER).status == 0
 
 
-@pytest.mark.parametrize("kept", [("master.keys",), ("master.keys", "steward.env")])
-def test_init_goes_on_after_a_kill(tmp_path: Path, kept: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("stored_keys", [("master.keys",), ("master.keys", "steward.env")])
+def test_init_goes_on_after_a_kill(tmp_path: Path, stored_keys: tuple[str, ...]) -> None:
     """Files that a lost process left are used as they are, the master key above all."""
     folder = tmp_path / "data"
     init_in(folder, "--yes", *OWNER)
-    before = {name: (folder / name).read_bytes() for name in kept}
+    before = {name: (folder / name).read_bytes() for name in stored_keys}
     for file in folder.iterdir():
-        if file.name not in kept:
+        if file.name not in stored_keys:
             file.unlink()
     done = init_in(folder, "--yes", *OWNER)
     assert done.status == 0, done.out
-    assert {name: (folder / name).read_bytes() for name in kept} == before
+    assert {name: (folder / name).read_bytes() for name in stored_keys} == before
 
 
 def test_init_leaves_what_the_environment_sets_to_it(steward: Steward) -> None:

@@ -18,7 +18,7 @@ PASSWORD = "correct sparrow lantern"
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandOutput:
     """How a command ended."""
 
     status: int
@@ -36,7 +36,7 @@ class Said:
         return self.status, self.facts["error"]["code"]
 
 
-Steward = Callable[..., Said]
+Steward = Callable[..., CommandOutput]
 
 
 @pytest.fixture
@@ -48,12 +48,12 @@ def steward(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "STEWARD_DATA_DIR": str(tmp_path / "data"),
     }
 
-    def call(*words: str, stdin: str = "", as_json: bool = True, **more: str) -> Said:
+    def call(*words: str, stdin: str = "", as_json: bool = True, **more: str) -> CommandOutput:
         monkeypatch.setattr(command.sys, "stdin", io.StringIO(stdin))
         out, err = io.StringIO(), io.StringIO()
         argv = [*words, "--json"] if as_json else list(words)
         status = run(argv, {**environ, **more}, out=out, err=err)
-        return Said(status, out.getvalue(), err.getvalue())
+        return CommandOutput(status, out.getvalue(), err.getvalue())
 
     return call
 

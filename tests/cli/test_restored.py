@@ -26,7 +26,7 @@ from steward.model.run import RunStatus
 from steward.platforms import operations
 from steward.runs import restored
 from steward.runs.restored import Operations
-from tests.cli.test_copies import approved, refused, told
+from tests.cli.test_copies import approved, refused, report_of
 from tests.fake_clock import START, FakeClock
 from tests.postgres_server import Server
 from tests.processes import postgres
@@ -109,7 +109,7 @@ async def test_a_database_with_another_history_is_not_served_until_somebody_says
     await shop.pass_time(seconds=10)
     assert await why_not_served(shop) is None
     await execute(shop, "UPDATE service_stats SET server_history = '1/1'")
-    assert await told(shop, "restored", "--nothing-lost") == {"nothing_lost": True}
+    assert await report_of(shop, "restored", "--nothing-lost") == {"nothing_lost": True}
     assert await why_not_served(shop) is None
     assert await restored_entries(shop) == []
 
@@ -222,7 +222,10 @@ async def test_after_going_back_to_a_moment_nothing_is_written_twice(
         starts = await asyncio.gather(*(refused_process(*words, env=shop.environ) for words in commands))
         assert starts == [(1, "cannot_serve"), (1, "cannot_serve")]
         timestamp = wire_time(SystemClock().now())
-        assert await told(shop, "restored", "--at", timestamp) == {"taken_at": timestamp, "runs_to_check": 1}
+        assert await report_of(shop, "restored", "--at", timestamp) == {
+            "taken_at": timestamp,
+            "runs_to_check": 1,
+        }
         await shop.restart()
         assert await why_not_served(shop) is None
         assert (await shop.run(prices)).status is RunStatus.RUNNING

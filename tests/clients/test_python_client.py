@@ -29,7 +29,7 @@ from tests.clients.conftest import PYTHON
 from tests.clients.faults import FaultyTransport
 from tests.databases import copy_migrated_sqlite
 from tests.fake_clock import FakeClock
-from tests.imports.exports import chain, told
+from tests.imports.exports import chain, tell_step
 from tests.service import BASE_URL
 from tests.whole import Whole, open_whole
 
@@ -43,7 +43,7 @@ class Caller:
     """A client, the way its requests take, and the service behind it."""
 
     steward: AsyncSteward
-    way: FaultyTransport
+    transport: FaultyTransport
     whole: Whole
     pauses: list[float]
 
@@ -188,7 +188,7 @@ async def test_every_public_operation_is_called(caller: Caller) -> None:
         "succeeded",
         "cancelled",
     }
-    content = chain(told())
+    content = chain(tell_step())
     import_record = await steward.imports.keep(source="workflow_tool", name="Tell", content=content)
     assert [entry.id async for entry in steward.imports.list(supported=True)] == [import_record.id]
     assert (await steward.imports.get(import_record)).plan.steps[0].name
@@ -199,8 +199,8 @@ async def test_every_public_operation_is_called(caller: Caller) -> None:
     await steward.imports.delete(import_record)
     assert len([entry async for entry in steward.automations.list(limit=1)]) == 2
     named = {row.name for row in OPERATIONS if row.scope in (Scope.READ, Scope.WRITE)}
-    assert set(caller.way.sent) == named | {"login"}
-    assert caller.way.sent["login"] == 1
+    assert set(caller.transport.sent) == named | {"login"}
+    assert caller.transport.sent["login"] == 1
     approving = {"approve", "reject"}
     assert not approving & {name for group in vars(steward).values() for name in dir(group)}
 
@@ -209,7 +209,7 @@ async def test_no_run_is_doubled_while_answers_are_lost(caller: Caller) -> None:
     """Every fifth answer is lost: each call succeeds, and each run is there once."""
     clock = caller.whole.service.clock
     automation = await caller.automation()
-    caller.way.is_lost = lambda name, number: number % 5 == 0
+    caller.transport.is_lost = lambda name, number: number % 5 == 0
     runs = []
     for number in range(RUNS):
         run = await caller.steward.automations.run(automation, mode="test")
@@ -217,12 +217,12 @@ async def test_no_run_is_doubled_while_answers_are_lost(caller: Caller) -> None:
         if number % 50 == 49:
             clock.tick(60)
             await caller.whole.shop.drain()
-    caller.way.is_lost = lambda name, number: False
+    caller.transport.is_lost = lambda name, number: False
     listed = [item.id async for item in caller.steward.runs.list(automation_id=automation.id, limit=200)]
     assert len(set(runs)) == RUNS
     assert sorted(listed) == sorted(runs)
-    assert caller.way.lost["automations.run"] >= RUNS // 5
-    assert caller.way.sent["automations.run"] == RUNS + caller.way.lost["automations.run"]
+    assert caller.transport.lost["automations.run"] >= RUNS // 5
+    assert caller.transport.sent["automations.run"] == RUNS + caller.transport.lost["automations.run"]
 
 
 async def test_what_may_be_done_twice_by_it_is_not_sent_again(caller: Caller) -> None:
@@ -230,22 +230,22 @@ async def test_what_may_be_done_twice_by_it_is_not_sent_again(caller: Caller) ->
     automation = await caller.automation()
     run = await caller.steward.automations.run(automation, mode="test")
     import_record = await caller.steward.imports.keep(
-        source="workflow_tool", name="Tell", content=chain(told())
+        source="workflow_tool", name="Tell", content=chain(tell_step())
     )
-    caller.way.is_lost = lambda name, number: True
+    caller.transport.is_lost = lambda name, number: True
     with pytest.raises(errors.NoAnswer):
         await caller.steward.runs.cancel(run)
     with pytest.raises(errors.NoAnswer):
         await caller.steward.imports.delete(import_record)
     with pytest.raises(errors.NoAnswer):
         await caller.steward.automations.pause(automation)
-    other = client_of(caller.whole, caller.way, caller.pauses)
+    other = client_of(caller.whole, caller.transport, caller.pauses)
     with pytest.raises(errors.NoAnswer):
         await other.status.get()
     with pytest.raises(errors.NoAnswer) as refused:
         await caller.steward.automations.run(automation, mode="test")
     assert refused.value.idempotency_key is not None
-    sent = caller.way.sent
+    sent = caller.transport.sent
     assert (sent["runs.cancel"], sent["imports.delete"], sent["automations.pause"]) == (1, 1, 1)
     assert (sent["login"], sent["status.get"], sent["automations.run"]) == (2, 0, 1 + 3)
     assert all(0.5 <= pause <= 4 for pause in caller.pauses)
@@ -254,8 +254,8 @@ async def test_what_may_be_done_twice_by_it_is_not_sent_again(caller: Caller) ->
 async def test_a_lost_change_by_version_is_of_unknown_outcome(caller: Caller) -> None:
     """The second try is refused as stale, perhaps because the first one was done: the error says so."""
     automation = await caller.automation()
-    begun = caller.way.count
-    caller.way.is_lost = lambda name, number: number == begun
+    begun = caller.transport.count
+    caller.transport.is_lost = lambda name, number: number == begun
     with pytest.raises(errors.OutcomeUnknown) as unknown:
         await caller.steward.automations.update(automation, version=automation.version, name="Another name")
     assert unknown.value.current.automation.name == "Another name"
@@ -269,35 +269,35 @@ async def test_a_lost_change_by_version_is_of_unknown_outcome(caller: Caller) ->
 async def test_a_hundred_callers_log_in_once(embedded: Caller) -> None:
     """One login at a time; the token is renewed a minute before it ends, and once when it is refused."""
     await asyncio.gather(*(embedded.steward.status.get() for _ in range(100)))
-    assert (embedded.way.sent["login"], embedded.way.sent["status.get"]) == (1, 100)
+    assert (embedded.transport.sent["login"], embedded.transport.sent["status.get"]) == (1, 100)
     embedded.whole.service.clock.tick(3600 - 59)
     await asyncio.gather(*(embedded.steward.status.get() for _ in range(100)))
-    assert embedded.way.sent["login"] == 2
+    assert embedded.transport.sent["login"] == 2
     refused = {"www-authenticate": 'Bearer realm="steward", error="invalid_token"'}
     body = {"success": False, "code": "unauthenticated", "message": "Sign in first."}
-    begun = embedded.way.count
-    embedded.way.answer = lambda name, number: (
+    begun = embedded.transport.count
+    embedded.transport.answer = lambda name, number: (
         httpx.Response(401, headers=refused, json=body) if number == begun else None
     )
     assert (await embedded.steward.status.get()).automations_enabled
-    assert embedded.way.sent["login"] == 3
-    embedded.way.answer = lambda name, number: (
+    assert embedded.transport.sent["login"] == 3
+    embedded.transport.answer = lambda name, number: (
         httpx.Response(401, headers=refused, json=body) if name != "login" else None
     )
     with pytest.raises(errors.Unauthenticated):
         await embedded.steward.status.get()
-    assert embedded.way.sent["login"] == 4
+    assert embedded.transport.sent["login"] == 4
 
 
 async def test_a_failed_login_is_shared_and_not_tried_again(embedded: Caller) -> None:
     """A hundred callers with a wrong secret cost one attempt; a later call makes another."""
-    steward = client_of(embedded.whole, embedded.way, embedded.pauses, client_secret="wrong-secret")
+    steward = client_of(embedded.whole, embedded.transport, embedded.pauses, client_secret="wrong-secret")
     outcomes = await asyncio.gather(*(steward.status.get() for _ in range(100)), return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {errors.InvalidCredentials}
-    assert dict(embedded.way.sent) == {"login": 1}
+    assert dict(embedded.transport.sent) == {"login": 1}
     with pytest.raises(errors.InvalidCredentials):
         await steward.status.get()
-    assert embedded.way.sent["login"] == 2
+    assert embedded.transport.sent["login"] == 2
     assert "wrong-secret" not in repr(steward) + repr(outcomes[0]) + repr(vars(steward))
 
 
@@ -309,22 +309,24 @@ async def test_tries_keep_to_the_service_and_to_the_deadline(embedded: Caller) -
         body = {"success": False, "code": code, "message": "Wait."}
         return lambda name, number: httpx.Response(status, headers={"retry-after": str(seconds)}, json=body)
 
-    embedded.way.answer = refusing(503, "unavailable", 7)
+    embedded.transport.answer = refusing(503, "unavailable", 7)
     with pytest.raises(errors.Unavailable) as unavailable:
         await embedded.steward.status.get()
     assert (embedded.pauses, unavailable.value.retry_after) == ([7.0, 7.0], 7)
-    embedded.way.answer = refusing(429, "rate_limited", 31)
+    embedded.transport.answer = refusing(429, "rate_limited", 31)
     with pytest.raises(errors.RateLimited) as limited:
         await embedded.steward.status.get()
     assert (len(embedded.pauses), limited.value.retry_after) == (2, 31)
-    embedded.way.answer = refusing(418, "of_a_later_release", 1)
+    embedded.transport.answer = refusing(418, "of_a_later_release", 1)
     with pytest.raises(errors.StewardError) as unknown:
         await embedded.steward.status.get()
     assert (unknown.value.code, unknown.value.status) == ("of_a_later_release", 418)
-    embedded.way.answer = lambda name, number: httpx.Response(502, text="<html>Bad gateway</html>")
+    embedded.transport.answer = lambda name, number: httpx.Response(502, text="<html>Bad gateway</html>")
     with pytest.raises(errors.Unavailable):
         await embedded.steward.status.get()
-    embedded.way.answer = lambda name, number: httpx.Response(302, headers={"location": "https://x.example/"})
+    embedded.transport.answer = lambda name, number: httpx.Response(
+        302, headers={"location": "https://x.example/"}
+    )
     with pytest.raises(errors.StewardError, match="not an answer of Steward"):
         await embedded.steward.status.get()
 
@@ -367,7 +369,7 @@ async def test_errors_name_fields_and_unknown_fields_are_set_aside(embedded: Cal
             idempotency_key="two",
         )
     data = {"automation": {"id": "01JD3Z0QH8N2Y5V7W9X1C4B6A8", "of_a_later_release": [1]}}
-    embedded.way.answer = lambda name, number: httpx.Response(200, json={"success": True, "data": data})
+    embedded.transport.answer = lambda name, number: httpx.Response(200, json={"success": True, "data": data})
     read = await embedded.steward.automations.get("01JD3Z0QH8N2Y5V7W9X1C4B6A8")
     assert (read.unknown_fields, read.name) == ({"of_a_later_release": [1]}, None)
 

@@ -59,7 +59,7 @@ class Outside:
         self._position = 0
 
     def connection(
-        self, kind: str, given: dict[str, Any] | None = None, facts: dict[str, Any] | None = None
+        self, kind: str, account: dict[str, Any] | None = None, facts: dict[str, Any] | None = None
     ) -> "Connection":
         """A connection of `kind` with the world's own keys, or with `given` settings; what checks found."""
         described = self.world.described()[kind]
@@ -71,7 +71,7 @@ class Outside:
         elif kind == "woocommerce":
             described = {name: described[name] for name in ("url", "consumer_key", "consumer_secret")}
         connector = self.connectors[kind]
-        settings = connector.settings({**described, **(given or {})})
+        settings = connector.settings({**described, **(account or {})})
         secrets = ConnectionSecrets(
             _NUMBERS[kind], settings.plain, settings.sealed, currency="EUR", facts=facts or {}
         )

@@ -45,15 +45,15 @@ class Recorded(httpx.AsyncBaseTransport):
     """Answers each call with the next exchange given for its method and path, and keeps what was asked."""
 
     def __init__(self, *names: str) -> None:
-        self._left = [exchange(name) for name in names]
+        self._remaining_exchanges = [exchange(name) for name in names]
         self.requests: list[httpx.Request] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """The recorded answer. Raises LookupError for a call that was not recorded."""
         self.requests.append(request)
-        for held in self._left:
+        for held in self._remaining_exchanges:
             if (held["request"]["method"], held["request"]["path"]) == (request.method, request.url.path):
-                self._left.remove(held)
+                self._remaining_exchanges.remove(held)
                 response = held["response"]
                 raw = httpx.ByteStream(_body(response))
                 return httpx.Response(response["status"], headers=response["headers"], stream=raw)

@@ -25,7 +25,7 @@ from steward.telemetry.redact import Secret
 from tests.connectors.outside import Connection, Outside
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
-AT = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
+SIGNED_AT = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
 # Signatures of the published test suite of Signature Version 4 (service "service", us-east-1).
 EXAMPLES = [
     ("/", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
@@ -39,7 +39,7 @@ def test_signatures_are_those_of_the_published_examples(path: str, mark: str) ->
     """Checked against published signing examples. See docs/design/connectors.md#s3."""
     headers = signed_headers(
         KEY, SECRET, method="GET", url=f"https://example.amazonaws.com{path}", headers={}, region="us-east-1",
-        now=AT, service="service",
+        now=SIGNED_AT, service="service",
     )  # fmt: skip
     assert headers["authorization"].endswith(f"SignedHeaders=host;x-amz-date, Signature={mark}")
 

@@ -15,7 +15,7 @@ from steward.model.refusals import ValidationFailed
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, open_shop
 
-Given = dict[str, Any]
+Settings = dict[str, Any]
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
     await opened.service.close()
 
 
-def _woocommerce(world: Given) -> tuple[Given, Given]:
+def _woocommerce(world: Settings) -> tuple[Settings, Settings]:
     keys = {name: world["woocommerce"][name] for name in ("url", "consumer_key", "consumer_secret")}
     return keys, {**keys, "url": f"{keys['url']}/"}
 
 
-def _spreadsheet(world: Given) -> tuple[Given, Given]:
+def _spreadsheet(world: Settings) -> tuple[Settings, Settings]:
     settings = {
         "service_account": world["spreadsheet"]["service_account"],
         "spreadsheet_id": "sheet-prices",
@@ -39,18 +39,18 @@ def _spreadsheet(world: Given) -> tuple[Given, Given]:
     return settings, dict(settings)
 
 
-def _teams(world: Given) -> tuple[Given, Given]:
+def _teams(world: Settings) -> tuple[Settings, Settings]:
     address = world["teams"]["webhook_url"]
     return {"webhook_url": address}, {"webhook_url": f" {address} "}
 
 
-def _cloud_s3(world: Given) -> tuple[Given, Given]:
+def _cloud_s3(world: Settings) -> tuple[Settings, Settings]:
     names = ("endpoint_url", "region", "bucket", "access_key_id", "secret_access_key")
     settings = {name: world["cloud_s3"][name] for name in names}
     return settings, {**settings, "endpoint_url": f"{settings['endpoint_url']}/"}
 
 
-KINDS: dict[str, Callable[[Given], tuple[Given, Given]]] = {
+KINDS: dict[str, Callable[[Settings], tuple[Settings, Settings]]] = {
     "woocommerce": _woocommerce,
     "spreadsheet": _spreadsheet,
     "teams": _teams,

@@ -186,17 +186,21 @@ async def test_a_refresh_token_is_exchanged_and_a_revoked_one_refused(world: Wor
         await world.read(connected({**SIGN_INS["refresh_token"], "refresh_token": "revoked"}))
 
 
-@pytest.mark.parametrize("place", ["body", "header"])
+@pytest.mark.parametrize("key_location", ["body", "header"])
 async def test_a_token_is_fetched_once_and_again_when_it_is_no_longer_accepted(
-    world: World, place: str
+    world: World, key_location: str
 ) -> None:
     """RFC 6749, 4.4: the client in the body or in the header; a refused token is exchanged anew, once."""
-    fields = {**SIGN_INS["client_credentials"], "client_in": place, "scope": "read write"}
+    fields = {**SIGN_INS["client_credentials"], "client_in": key_location, "scope": "read write"}
     secrets = connected(fields)
     await world.read(secrets)
     await world.read(secrets)
     [grant] = world.api.grants
-    assert (grant["by"], grant["grant_type"], grant["scope"]) == (place, "client_credentials", "read write")
+    assert (grant["by"], grant["grant_type"], grant["scope"]) == (
+        key_location,
+        "client_credentials",
+        "read write",
+    )
     world.api.tokens.clear()
     assert (await world.read(secrets)).status == 200
     assert len(world.api.grants) == 2

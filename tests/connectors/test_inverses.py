@@ -39,11 +39,11 @@ def _rows(random_: random.Random) -> list[JsonValue]:
 def _value(name: str, values: Callable[[random.Random], JsonValue]) -> Callable[[random.Random], Part]:
     """A part whose arguments are the value that it sets."""
 
-    def made(random_: random.Random) -> Part:
+    def random_part(random_: random.Random) -> Part:
         before, after = {name: values(random_)}, {name: values(random_)}
         return Part("", STORE, "7", after, before, after)
 
-    return made
+    return random_part
 
 
 def _prices(random_: random.Random, names: tuple[str, str], more: JsonObject) -> Part:
@@ -100,7 +100,7 @@ _order_status = _value("status", lambda random_: random_.choice(["pending", "pro
 _KINDS = ("product", "order", "customer", "draft_order")
 _note = _value("note", lambda random_: random_.choice(["", "Call first", "Blue"]))
 _title = _value("title", lambda random_: f"Pot {random_.randrange(99)}")
-MADE: Mapping[tuple[str, str], Callable[[random.Random], Part]] = {
+PART_MAKERS: Mapping[tuple[str, str], Callable[[random.Random], Part]] = {
     ("woocommerce", "variant.set_price"): lambda random_: _prices(
         random_, ("regular_price", "sale_price"), {}
     ),
@@ -148,12 +148,12 @@ def _operation(kind: str, name: str) -> WriteOperation[Any]:
     return BUILT[kind].writes[name]
 
 
-@pytest.mark.parametrize(("kind", "name"), MADE, ids=str)
+@pytest.mark.parametrize(("kind", "name"), PART_MAKERS, ids=str)
 def test_putting_back_what_was_put_back_is_the_first_change_again(kind: str, name: str) -> None:
     """The inverse sets the value before, compared with the value after; its inverse sets the value after."""
     operation, random_ = _operation(kind, name), random.Random(f"{kind} {name}")
     for _ in range(PARTS):
-        part = replace(MADE[kind, name](random_), operation=name)
+        part = replace(PART_MAKERS[kind, name](random_), operation=name)
         back = operation.inverse(part)
         assert isinstance(back, PutBack), part
         assert (back.part.before, back.part.after) == (part.after, part.before)
@@ -180,7 +180,7 @@ def test_each_operation_of_a_store_and_a_sheet_is_tried_here() -> None:
         ("shopify", "metafield.delete"),
         ("shopify", "redirect.delete"),
     }
-    listed = {*MADE, *SOUGHT, *NEVER, *alone, *displayed}
+    listed = {*PART_MAKERS, *SOUGHT, *NEVER, *alone, *displayed}
     registered = {
         (kind, name) for kind in ("woocommerce", "shopify", "spreadsheet") for name in BUILT[kind].writes
     }

@@ -321,7 +321,7 @@ def test_every_message_fits_and_uses_nothing_but_text(title: str, lines: list[st
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected_text"),
     [
         ("a *b* _c_", "a \\*b\\* \\_c\\_"),
         ("[x](https://e.vil)", "\\[x\\]\\(https:\u200b//e.vil\\)"),
@@ -334,9 +334,9 @@ def test_every_message_fits_and_uses_nothing_but_text(title: str, lines: list[st
         ("1. Cup\n12.\n2.5", "1\\. Cup\n12\\.\n2.5"),
     ],
 )
-def test_store_text_is_text(text: str, shown: str) -> None:
+def test_store_text_is_text(text: str, expected_text: str) -> None:
     """See docs/design/connectors.md#teams."""
-    assert escaped(text) == shown
+    assert escaped(text) == expected_text
 
 
 def test_a_call_error_never_carries_the_secret_address(teams: Connection) -> None:

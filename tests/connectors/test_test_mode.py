@@ -34,7 +34,7 @@ from steward.telemetry.redact import Register, Secret
 from tests.fake_clock import FakeClock
 
 READING = {"GET", "HEAD", "OPTIONS"}
-MADE = build(
+BUILT = build(
     Options(
         private_hosts=frozenset(),
         read_s=20.0,
@@ -122,7 +122,7 @@ def reader_of(kind: str, transport: httpx.AsyncBaseTransport) -> Any:
 
     See docs/design/connectors.md#test-mode.
     """
-    clock, connector = HastyClock(), MADE[kind]
+    clock, connector = HastyClock(), BUILT[kind]
     wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
     form: Any = connector.facts.settings_schema["properties"]
     sealed = SEALED | dict.fromkeys((name for name, setting in form.items() if setting.get("secret")), SECRET)
@@ -142,7 +142,7 @@ VALUES = st.recursive(
 TARGETS = st.sampled_from(["7", "7/8", "item:7@8", "/x", "Tab", ""])
 
 
-@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("kind", BUILT)
 @settings(max_examples=20, deadline=None)
 @given(target=TARGETS, values=VALUES, answer=st.sampled_from(ANSWERS))
 async def test_nothing_but_reads_leaves_where_a_test_run_works(
@@ -155,12 +155,12 @@ async def test_nothing_but_reads_leaves_where_a_test_run_works(
     transport = Recording(answer)
     reader = reader_of(kind, transport)
     arguments = values if isinstance(values, Mapping) else {"value": values}
-    for name in MADE[kind].writes:
+    for name in BUILT[kind].writes:
         part = Part(name, IntegrationId(7), target, arguments, values, values)
         await _tried(reader.current([part]))
         await _tried(reader.confirm(part))
         await _tried(reader.find_marker(part, "key"))
-    for op in MADE[kind].reads.values():
+    for op in BUILT[kind].reads.values():
         await _tried(_first(reader, op))
     assert [request.method for request in transport.sent if not only_read(request)] == []
 
@@ -234,6 +234,6 @@ async def test_a_read_by_a_document_that_changes_something_is_stopped() -> None:
 
 def test_every_connector_is_among_them_and_a_reader_has_no_way_to_write() -> None:
     """Refusing is the absence of an object. See docs/design/connectors.md#test-mode."""
-    assert len(ALL) == len(MADE)
+    assert len(ALL) == len(BUILT)
     assert not issubclass(ReadClient, WriteClient)
     assert not hasattr(ReadClient, "send")

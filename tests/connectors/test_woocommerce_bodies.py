@@ -54,9 +54,9 @@ def test_what_is_no_data_after_notices_stays_broken(body: bytes) -> None:
 
 def test_a_web_page_is_told_by_its_title() -> None:
     """The title is somebody else's text: one line, no control or direction characters, redacted, cut."""
-    with pytest.raises(WrongResponder) as told:
+    with pytest.raises(WrongResponder) as refusal:
         rows_of(answer(PAGE % b"Just a moment..."))
-    assert told.value.message == (
+    assert refusal.value.message == (
         "The shop answered with a web page titled “Just a moment...” instead of data: a security plug-in or a"
         " CDN may stand in between."
     )

@@ -216,10 +216,10 @@ def test_every_topic_says_how_it_is_told() -> None:
         assert len(name) <= 80
 
 
-async def keep(shop: Connection, *native: str, known: Mapping[str, str] | None = None) -> list[Any]:
+async def keep(shop: Connection, *native: str, known_topics: Mapping[str, str] | None = None) -> list[Any]:
     """Upkeep of the shop's webhooks."""
     http = shop.outside.outbound.management_client(ORG, shop.number, shop.connector.endpoint(shop.secrets))
-    expected = DesiredSubscriptions(ADDRESS, native, Secret("s" * 43), known or {})
+    expected = DesiredSubscriptions(ADDRESS, native, Secret("s" * 43), known_topics or {})
     events = shop.connector.events
     assert events is not None
     return await events.subscribe(http, shop.secrets, expected)
@@ -237,12 +237,12 @@ async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Out
     assert {held.webhook_secrets[int(number)] for number in known_by_name.values()} == {"s" * 43}
     writes = len(world.written())
     assert {
-        row.native: row.remote_id for row in await keep(shop, *known_by_name, known=known_by_name)
+        row.native: row.remote_id for row in await keep(shop, *known_by_name, known_topics=known_by_name)
     } == known_by_name
     assert len(world.written()) == writes  # nothing to do, nothing sent
     held.webhooks[int(known_by_name["order.updated"])]["status"] = "disabled"
     del held.webhooks[int(known_by_name["product.updated"])]
-    mended = await keep(shop, *known_by_name, known=known_by_name)
+    mended = await keep(shop, *known_by_name, known_topics=known_by_name)
     assert [row.repaired for row in mended] == [True, True]
     assert mended[0].remote_id == known_by_name["order.updated"]
     assert {hook["status"] for hook in held.webhooks.values()} == {"active"}

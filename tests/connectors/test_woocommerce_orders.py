@@ -63,10 +63,12 @@ async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_writte
     ]
     named = await shop.all(ORDERS, OrdersQuery(customer_id=customers[0].id))
     assert {element.customer_id for element in named} <= {customers[0].id}
-    middle = sorted(each.created_at for each in orders if each.created_at)[20]
+    middle = sorted(placed_order.created_at for placed_order in orders if placed_order.created_at)[20]
     later = await shop.all(ORDERS, OrdersQuery(created_after=middle))
     assert later
-    assert all(each.created_at is not None and each.created_at > middle for each in later)
+    assert all(
+        placed_order.created_at is not None and placed_order.created_at > middle for placed_order in later
+    )
     [order] = await shop.all(ORDER, ById(orders[0].id))
     assert order == orders[0]
     [person] = await shop.all(CUSTOMER, ById(customers[0].id))

@@ -29,20 +29,20 @@ class Shop:
     before: Callable[[int], None] = lambda count: None
     timeout: int | None = None  # a proxy's status; null when nothing comes at all
     late: type[httpx.TimeoutException] = httpx.ReadTimeout
-    asked: list[tuple[int, int]] = field(default_factory=list)
+    requested_pages: list[tuple[int, int]] = field(default_factory=list)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         """One page as WooCommerce numbers it."""
         length, number = (int(request.url.params[name]) for name in ("per_page", "page"))
-        self.before(len(self.asked))
-        self.asked.append((length, number))
-        if self.slow(len(self.asked) - 1, length):
+        self.before(len(self.requested_pages))
+        self.requested_pages.append((length, number))
+        if self.slow(len(self.requested_pages) - 1, length):
             if self.timeout is None:
                 raise self.late("slow")
             return httpx.Response(self.timeout, stream=httpx.ByteStream(b"<html>"))
         index = (number - 1) * length
         headers = {"x-wp-total": str(len(self.ids)), "x-wp-totalpages": str(-(-len(self.ids) // length))}
-        rows = b",".join(b'{"id": %d}' % each for each in self.ids[index : index + length])
+        rows = b",".join(b'{"id": %d}' % object_id for object_id in self.ids[index : index + length])
         return httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"[" + rows + b"]"))
 
     def pages(self, clock: FakeClock) -> ListPages:
@@ -65,40 +65,40 @@ async def test_a_page_that_does_not_come_is_asked_for_half_as_long_and_stays_so(
     shop = Shop(list(range(1, 251)), slow=lambda count, length: length > 50)
     pages = shop.pages(clock)
     assert await read(pages) == shop.ids
-    assert shop.asked == [(100, 1), *((50, number) for number in range(1, 6))]
-    del shop.asked[:]
+    assert shop.requested_pages == [(100, 1), *((50, number) for number in range(1, 6))]
+    del shop.requested_pages[:]
     assert await read(pages) == shop.ids  # another list of the same run
-    assert {length for length, _ in shop.asked} == {50}
-    del shop.asked[:]
+    assert {length for length, _ in shop.requested_pages} == {50}
+    del shop.requested_pages[:]
     await read(shop.pages(clock))  # another run tries the long pages again
-    assert shop.asked[0] == (100, 1)
+    assert shop.requested_pages[0] == (100, 1)
 
 
 async def test_the_lengths_go_down_to_ten_and_ten_is_tried_three_times(clock: FakeClock) -> None:
     shop = Shop(list(range(1, 31)), slow=lambda count, length: True)
     with pytest.raises(CallTimedOut):
         await clock.through(read(shop.pages(clock)))
-    assert shop.asked == [(100, 1), (50, 1), (25, 1), (10, 1), (10, 1), (10, 1)]
+    assert shop.requested_pages == [(100, 1), (50, 1), (25, 1), (10, 1), (10, 1), (10, 1)]
 
 
 @pytest.mark.parametrize("status", [504, 524])
 async def test_a_proxy_that_gave_up_waiting_counts_as_a_timeout(clock: FakeClock, status: int) -> None:
     shop = Shop([1, 2, 3], slow=lambda count, length: length > 25, timeout=status)
     assert await read(shop.pages(clock)) == [1, 2, 3]
-    assert [length for length, _ in shop.asked] == [100, 50, 25]
+    assert [length for length, _ in shop.requested_pages] == [100, 50, 25]
 
 
 async def test_a_connection_that_is_not_made_says_nothing_of_the_length(clock: FakeClock) -> None:
     """The page was not asked for at all: it is tried again as it is, after a wait."""
     shop = Shop([1, 2, 3], slow=lambda count, length: count < 2, late=httpx.ConnectTimeout)
     assert await clock.through(read(shop.pages(clock))) == [1, 2, 3]
-    assert shop.asked == [(100, 1)] * 3
+    assert shop.requested_pages == [(100, 1)] * 3
 
 
 async def test_a_page_that_answers_in_time_keeps_its_length(clock: FakeClock) -> None:
     shop = Shop(list(range(1, 301)))
     assert await read(shop.pages(clock)) == shop.ids
-    assert shop.asked == [(100, 1), (100, 2), (100, 3)]
+    assert shop.requested_pages == [(100, 1), (100, 2), (100, 3)]
 
 
 @settings(max_examples=150, deadline=None)
@@ -116,7 +116,7 @@ async def test_no_object_is_lost_or_doubled_whatever_times_out_and_whatever_goes
 
     def remove(number: int) -> None:
         gone = removals.get(number, set())
-        shop.ids = [each for each in shop.ids if each not in gone]
+        shop.ids = [object_id for object_id in shop.ids if object_id not in gone]
 
     shop.before = remove
     clock = FakeClock()

@@ -105,7 +105,9 @@ async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
     variation_pages = [await reader.of_page(part) for part in (rows[:9], rows[9:])]
     plain = {parent: [id_of(row) for row in own_values] for parent, own_values in one_by_one.items()}
     assert {
-        p: [id_of(row) for row in own] for record in variation_pages for p, own in record.items()
+        p: [id_of(row) for row in variation_rows]
+        for record in variation_pages
+        for p, variation_rows in record.items()
     } == plain
     assert _requests(full, "/v3/variations") == (3 if by_parents else 1)
 

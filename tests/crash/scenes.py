@@ -39,8 +39,8 @@ async def killed_before_a_write(shop: Shop) -> list[str]:
 class DelayedTransport(httpx.AsyncBaseTransport):
     """A transport that holds writes back until `deliver` is set."""
 
-    def __init__(self, behind: httpx.AsyncBaseTransport) -> None:
-        self._transport = behind
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport = transport
         self.writes_held = asyncio.Event()
         self.deliver = asyncio.Event()
 
@@ -85,7 +85,7 @@ async def late_refusal(shop: Shop) -> list[str]:
     await shop.approve(run)
     body: dict[str, Any] = {"code": "no", "message": "No.", "data": {"status": 400}}
     shop.fault("status", "POST", "**/batch", status=400, body=body)
-    return await _wake_after_takeover(shop, run, at=FIRST_OUTCOME, blind=False)
+    return await _wake_after_takeover(shop, run, stalled_write=FIRST_OUTCOME, blind=False)
 
 
 async def late_end(shop: Shop) -> list[str]:
@@ -97,12 +97,12 @@ async def late_end(shop: Shop) -> list[str]:
     await shop.restart()
     shop.connected_at = 0
     run = await shop.run_now(await KINDS["teams"](shop))
-    return await _wake_after_takeover(shop, run, at=last, blind=True)
+    return await _wake_after_takeover(shop, run, stalled_write=last, blind=True)
 
 
-async def _wake_after_takeover(shop: Shop, run: Any, *, at: int, blind: bool) -> list[str]:
+async def _wake_after_takeover(shop: Shop, run: Any, *, stalled_write: int, blind: bool) -> list[str]:
     """Stalls a worker at write number `at`, lets another finish the run, and wakes the first."""
-    stalled = await stalling.stall(shop, at)
+    stalled = await stalling.stall(shop, stalled_write)
     assert stalled is not None
     ended = await stalling.finish_elsewhere(shop, run)
     before = await stalling.rows(shop)

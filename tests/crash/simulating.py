@@ -131,8 +131,8 @@ class DrawnEngine:
 class Network(httpx.AsyncBaseTransport):
     """A transport whose requests and answers are a turn each."""
 
-    def __init__(self, behind: httpx.AsyncBaseTransport) -> None:
-        self._transport = behind
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport = transport
         self.host: Host | None = None
         self.requests: list[tuple[float, httpx.Request]] = []  # with the second at which each left
 

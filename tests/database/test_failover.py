@@ -196,12 +196,12 @@ async def test_a_host_that_does_not_exist_costs_one_try(postgresql_url: str, clo
     engine = await PostgresEngine.open(url, size=1, clock=clock, test=True)
     try:
         async with asyncio.timeout(5):
-            assert await engine.read(clock.now(), _one) == 1
+            assert await engine.read(clock.now(), _select_one) == 1
     finally:
         await engine.close()
 
 
-async def _one(tx: Tx) -> int:
+async def _select_one(tx: Tx) -> int:
     row = await tx.first("SELECT 1 AS one")
     assert row is not None
     return int(row["one"])

@@ -23,7 +23,7 @@ WORDS = "x" * 2_000
 GROWS = 1.10
 
 
-def _taken(file: Path) -> int:
+def _used_bytes(file: Path) -> int:
     """Bytes of the file and of its log of writes."""
     return sum(path.stat().st_size for path in (file, file.with_name(file.name + "-wal")) if path.exists())
 
@@ -53,6 +53,6 @@ async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:
                 await shop.drain()
         while await worker.apply_retention(await shop.registered_worker()):
             pass
-        sizes.append(_taken(file))
+        sizes.append(_used_bytes(file))
     print("MiB by day:", [round(size / 2**20, 1) for size in sizes])
     assert max(sizes[FULL_AFTER + 10 :]) <= GROWS * max(sizes[FULL_AFTER : FULL_AFTER + 10])

@@ -24,7 +24,7 @@ async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
     on_create, is_paid = await ears.automation("orders/create"), await ears.automation("orders/paid")
     ears.shop.clock.tick(60)
     delivered = await sold(ears)
-    assert await ears.told(on_create) == [("orders/create", delivered)]
+    assert await ears.events_of_runs(on_create) == [("orders/create", delivered)]
     ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
     ears.shop.clock.tick(60)
     lost = await sold(ears)
@@ -33,7 +33,7 @@ async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
     ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.whole.service.app))
     await ears.later(minutes=15)
     for automation, topic in ((on_create, "orders/create"), (is_paid, "orders/paid")):
-        assert await ears.told(automation) == [(topic, delivered), (topic, lost)]
+        assert await ears.events_of_runs(automation) == [(topic, delivered), (topic, lost)]
     [results] = await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled")
     for _ in range(3):
         await ears.later(minutes=15)
@@ -53,7 +53,7 @@ async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears)
     assert await ears.runs(automation) == []
     ears.shop.world.state.faults.clear()
     await ears.later(hours=1, minutes=1)
-    assert await ears.told(automation) == [("orders/create", lost)]
+    assert await ears.events_of_runs(automation) == [("orders/create", lost)]
 
 
 async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ears) -> None:
@@ -61,7 +61,7 @@ async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ea
     automation = await ears.automation("orders/create")
     ears.shop.clock.tick(14 * 60)
     first = await sold(ears)
-    assert await ears.told(automation) == [("orders/create", first)]
+    assert await ears.events_of_runs(automation) == [("orders/create", first)]
     ears.shop.clock.tick(30)
     await ears.woo("PUT", f"/orders/{first}", {"status": "completed"})
     ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
@@ -70,12 +70,12 @@ async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ea
     await ears.woo("PUT", f"/orders/{lost}", {"status": "completed"})
     await ears.later(seconds=30)
     actual = [("orders/create", first), ("orders/create", lost)]
-    assert await ears.told(automation) == actual
+    assert await ears.events_of_runs(automation) == actual
     await ears.woo("PUT", f"/orders/{lost}", {"status": "cancelled"})
     ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.whole.service.app))
     await ears.later(minutes=15)
     await ears.later(minutes=15)
-    assert await ears.told(automation) == actual
+    assert await ears.events_of_runs(automation) == actual
 
 
 async def test_a_missed_event_hands_the_whole_object_to_an_imported_workflow(ears: Ears) -> None:

@@ -14,7 +14,9 @@ WAITING = 200 if DELIVERIES >= 1000 else 40
 AT_ONCE = WAITING
 
 
-def told(dice: random.Random, count: int, first: int) -> list[tuple[str, bytes | dict[str, Any]]]:
+def random_deliveries(
+    dice: random.Random, count: int, first: int
+) -> list[tuple[str, bytes | dict[str, Any]]]:
     """Deliveries with their ids: 30 % said before, 5 % too large."""
     created_items: list[tuple[str, bytes | dict[str, Any]]] = []
     for number in range(first, first + count):
@@ -51,8 +53,8 @@ async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
             else:
                 await ears.tick("match")
 
-    first = told(dice, DELIVERIES // 2, 1)
-    second = told(dice, DELIVERIES - DELIVERIES // 2 + 2 * WAITING, DELIVERIES)
+    first = random_deliveries(dice, DELIVERIES // 2, 1)
+    second = random_deliveries(dice, DELIVERIES - DELIVERIES // 2 + 2 * WAITING, DELIVERIES)
     await send(first, drained=True)
     await send([*first[:50], *second], drained=False)
     run_at_once = {name for name, _ in first}

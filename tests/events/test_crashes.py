@@ -42,7 +42,7 @@ async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
         await bury(mortal.shop, killer)
     await again(mortal)
     assert (await mortal.deliver("order.created", order(1), delivery="one")).status == 200
-    assert await mortal.told(automation) == [("orders/create", "1")]
+    assert await mortal.events_of_runs(automation) == [("orders/create", "1")]
 
 
 async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> None:
@@ -61,7 +61,7 @@ async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> Non
         await mortal.shop.drain()
     assert killer.kills == list(killer.points)
     for automation, topic in ((on_create, "orders/create"), (other, "orders/paid")):
-        assert await mortal.told(automation) == [(topic, str(number)) for number in (1, 2, 3)]
+        assert await mortal.events_of_runs(automation) == [(topic, str(number)) for number in (1, 2, 3)]
 
 
 async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_view(mortal: Ears) -> None:
@@ -99,7 +99,7 @@ async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ear
         await bury(mortal.shop, killer)
     await again(mortal)
     assert killer.kills == ["before_caught_up"]
-    assert await mortal.told(automation) == [("orders/create", str(lost["id"]))]
+    assert await mortal.events_of_runs(automation) == [("orders/create", str(lost["id"]))]
 
 
 async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its_own(mortal: Ears) -> None:

@@ -13,7 +13,7 @@ LIMIT = 256 * 1024
 MIB = 1024 * 1024
 
 
-async def kept(ears: Ears) -> int:
+async def count_events(ears: Ears) -> int:
     """How many events are kept."""
     [row] = await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org")
     return int(row["n"])
@@ -52,10 +52,10 @@ async def test_what_is_not_signed_is_refused_and_not_kept(ears: Ears) -> None:
     left_over = await ears.deliver("order.created", body, **{"x-wc-webhook-id": "4711"})
     other = await ears.deliver("order.created", body, **{"x-wc-webhook-topic": "order.updated"})
     assert (left_over.status, other.status) == (200, 200)
-    assert await kept(ears) == 0
+    assert await count_events(ears) == 0
     good = await ears.deliver("order.created", body)
     assert (good.status, good.body["data"]) == (200, {})
-    assert await kept(ears) == 1
+    assert await count_events(ears) == 1
 
 
 async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears: Ears) -> None:
@@ -69,8 +69,8 @@ async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears
     assert (await ears.deliver("order.created", order(2), delivery="same")).status == 200
     assert (await ears.deliver("order.updated", order(1), delivery="same")).status == 200
     assert (await ears.deliver("order.created", order(1), delivery="another")).status == 200
-    assert await kept(ears) == 4
-    assert await ears.told(automation) == [
+    assert await count_events(ears) == 4
+    assert await ears.events_of_runs(automation) == [
         ("orders/create", "1"),
         ("orders/create", "2"),
         ("orders/updated", "1"),
@@ -88,7 +88,7 @@ async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears
     await ears.shop.drain()
     assert (await ears.trigger(automation))["events_dropped"] == 0
     assert (await ears.deliver("order.created", sized(2, LIMIT + 1))).status == 200
-    assert await ears.told(automation) == [("orders/create", "1"), ("orders/create", None)]
+    assert await ears.events_of_runs(automation) == [("orders/create", "1"), ("orders/create", None)]
     refused = (await ears.runs(automation))[1]
     assert (refused["status"], refused["code"]) == ("refused", "event_too_large")
     trigger = await ears.trigger(automation)
@@ -122,7 +122,7 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
     }
     await ears.whole.service.app(scope, receive, send)
     assert answers[0] == 413
-    assert await kept(ears) == 0
+    assert await count_events(ears) == 0
 
 
 async def test_what_is_no_event_of_its_store_is_kept_and_matches_nothing(ears: Ears) -> None:
@@ -132,7 +132,7 @@ async def test_what_is_no_event_of_its_store_is_kept_and_matches_nothing(ears: E
         heard = await ears.deliver("order.created", body, **{"content-type": "text/plain"})
         assert heard.status == 200, body
     await ears.deliver("order.created", order(3))
-    assert await ears.told(automation) == [("orders/create", "3")]
+    assert await ears.events_of_runs(automation) == [("orders/create", "3")]
     states = await ears.rows("SELECT DISTINCT state FROM events WHERE org_id = :org")
     assert states == [{"state": "matched"}]
 
@@ -147,12 +147,12 @@ async def test_a_flood_is_held_back_and_ends_by_itself(ears: Ears) -> None:
         assert (await ears.deliver("order.created", sized(number, 10 * MIB))).status == 200
     heard = await ears.deliver("order.created", {"id": 3})
     assert (heard.status, heard.code, heard.headers["retry-after"]) == (503, "unavailable", "10")
-    assert await kept(ears) == 2
+    assert await count_events(ears) == 2
     ears.shop.clock.tick(9.9)
     assert (await ears.deliver("order.created", {"id": 3})).status == 503
     ears.shop.clock.tick(0.2)
     assert (await ears.deliver("order.created", {"id": 3})).status == 200
-    assert await kept(ears) == 3
+    assert await count_events(ears) == 3
 
 
 def test_sixty_events_a_second_are_taken_and_a_wrong_signature_counts_double() -> None:

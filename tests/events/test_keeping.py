@@ -19,7 +19,7 @@ async def test_bodies_go_after_a_week_and_events_after_a_month(ears: Ears) -> No
     automation = await ears.automation("orders/create")
     for number in (1, 2):
         await ears.deliver("order.created", order(number), delivery=f"kept-{number}")
-    assert len(await ears.told(automation)) == 2
+    assert len(await ears.events_of_runs(automation)) == 2
     await ears.shop.tamper(
         "INSERT INTO own_changes (org_id, integration_id, object_type, object_id, automation_id, run_id,"
         " applied_at, set_modified_at, by_event) VALUES (:org, 1, 'order', '1', :automation, 'R', :now,"

@@ -20,7 +20,7 @@ async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: E
         "events_dropped_at": None,
     }
     sold = await ears.woo("POST", "/orders", {"set_paid": True, "line_items": []})
-    assert await ears.told(automation) == [("orders/create", str(sold["id"]))]
+    assert await ears.events_of_runs(automation) == [("orders/create", str(sold["id"]))]
     [run] = await ears.runs(automation)
     assert (run["started_by"], run["status"], run["created_by"]) == ("event", "succeeded", None)
     assert (run["event"]["topic"], run["event"]["id"]) == ("orders/create", run["result"]["event"]["id"])
@@ -62,7 +62,7 @@ async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
     assert sorted(hook["topic"] for hook in ears.hooks()) == ["customer.updated", "order.created"]
     await ears.deliver("order.created", {"id": 8})
     await ears.deliver("customer.updated", {"id": 7})
-    assert await ears.told(automation) == [("customers/update", "7")]
+    assert await ears.events_of_runs(automation) == [("customers/update", "7")]
 
 
 async def test_what_the_shop_switched_off_is_mended_three_times_a_day_and_then_said(ears: Ears) -> None:
@@ -99,9 +99,9 @@ async def test_a_derived_topic_is_listened_to_once_what_is_there_has_been_seen(e
     assert (await ears.trigger(automation))["listening"] == "yes"
     [product] = await ears.woo("GET", "/products?per_page=1&stock_status=instock&type=simple")
     await ears.woo("PUT", f"/products/{product['id']}", {"name": "Another name"})
-    assert await ears.told(automation) == []
+    assert await ears.events_of_runs(automation) == []
     await ears.woo("PUT", f"/products/{product['id']}", {"manage_stock": True, "stock_quantity": 0})
-    assert await ears.told(automation) == [("variants/out_of_stock", str(product["id"]))]
+    assert await ears.events_of_runs(automation) == [("variants/out_of_stock", str(product["id"]))]
 
 
 async def test_a_store_that_cannot_be_asked_is_asked_again(ears: Ears) -> None:

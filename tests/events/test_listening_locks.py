@@ -85,7 +85,7 @@ class SideBySide:
         assert (await self.ears.trigger(automation))["listening"] == "yes", statement
         number = 1000 + self.ears.sent
         assert (await self.ears.deliver("order.created", order(number))).status == 200
-        assert ("orders/create", str(number)) in await self.ears.told(automation), statement
+        assert ("orders/create", str(number)) in await self.ears.events_of_runs(automation), statement
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ LIMIT = 256 * 1024
 
 def paid(number: int, timestamp: str, **more: Any) -> dict[str, Any]:
     """An order that has been paid."""
-    return order(number, at=timestamp, date_paid_gmt=timestamp, **more)
+    return order(number, modified_at=timestamp, date_paid_gmt=timestamp, **more)
 
 
 async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
@@ -24,20 +24,20 @@ async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
     """
     topics = ("orders/paid", "orders/fulfilled", "orders/cancelled", "refunds/create")
     automation = await ears.automation(*topics)
-    old = order(500, at="2026-04-30T08:00:00")
+    old = order(500, modified_at="2026-04-30T08:00:00")
     actual = [
         ("order.updated", {**old, "date_paid_gmt": "2026-04-30T08:00:00"}),  # first sight of an old order
         ("order.created", order(501)),
         ("order.updated", order(501)),
         ("order.updated", paid(501, "2026-05-01T09:00:00")),
-        ("order.updated", order(501, at="2026-05-01T08:30:00")),  # older than what was seen
+        ("order.updated", order(501, modified_at="2026-05-01T08:30:00")),  # older than what was seen
         ("order.updated", paid(501, "2026-05-01T10:00:00", status="completed", refunds=[{"id": 9}])),
         ("order.updated", paid(501, "2026-05-01T10:00:01", status="completed", refunds=[{"id": 9}])),
         ("order.updated", paid(501, "2026-05-01T11:00:00", status="cancelled", refunds=[{"id": 9}])),
     ]
     for native, body in actual:
         assert (await ears.deliver(native, body)).status == 200
-    assert await ears.told(automation) == [
+    assert await ears.events_of_runs(automation) == [
         ("orders/paid", "501"),
         ("orders/fulfilled", "501"),
         ("orders/cancelled", "501"),
@@ -50,14 +50,14 @@ async def test_a_deleted_product_is_told_and_an_order_of_that_number_is_not(ears
     first, second = [str(row["id"]) for row in await ears.woo("GET", "/products?per_page=2&type=simple")]
     await ears.deliver("product.deleted", {"id": 987654})
     await ears.woo("DELETE", f"/products/{first}")
-    assert await ears.told(automation) == [("products/delete", first)]
+    assert await ears.events_of_runs(automation) == [("products/delete", first)]
     hooks, ears.shop.world.state.shop.webhooks = ears.shop.world.state.shop.webhooks, {}
     await ears.woo("DELETE", f"/products/{second}?force=true")
     ears.shop.world.state.shop.webhooks = hooks
     await ears.later(hours=23)
     assert len(await ears.runs(automation)) == 1
     await ears.later(hours=1, minutes=20)
-    assert (await ears.told(automation))[1:] == [("products/delete", second)]
+    assert (await ears.events_of_runs(automation))[1:] == [("products/delete", second)]
 
 
 async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ears) -> None:
@@ -106,7 +106,7 @@ async def test_an_event_that_cannot_be_matched_is_put_off_alone_and_is_poison_in
     [bad] = await ears.rows("SELECT id FROM events WHERE org_id = :org ORDER BY id LIMIT 1")
     broken = "UPDATE event_bodies SET body = :body WHERE org_id = :org AND event_id = :id"
     assert await ears.shop.tamper(broken, body=b"no longer what was kept", id=bad["id"]) == 1
-    assert await ears.told(automation) == [("orders/create", "2"), ("orders/create", "3")]
+    assert await ears.events_of_runs(automation) == [("orders/create", "2"), ("orders/create", "3")]
     for tries in range(1, 6):
         [stored] = await ears.rows("SELECT state, tries FROM events WHERE org_id = :org AND id = :id", **bad)
         assert stored == {"state": "poison" if tries == 5 else "new", "tries": tries}

@@ -99,10 +99,10 @@ class Ears:
         assert heard.status == 201, heard.body
         return await self._listening(heard.data["automation"])
 
-    async def _listening(self, made: Mapping[str, Any]) -> dict[str, Any]:
-        assert (await self.token.post(f"{PATH}/{made['id']}/resume")).status == 200
+    async def _listening(self, new_automation: Mapping[str, Any]) -> dict[str, Any]:
+        assert (await self.token.post(f"{PATH}/{new_automation['id']}/resume")).status == 200
         await self.shop.drain()
-        automation = await self.read(made)
+        automation = await self.read(new_automation)
         assert automation["trigger"]["listening"] == "yes", automation["trigger"]
         return automation
 
@@ -135,7 +135,7 @@ class Ears:
                 return sorted(all_runs, key=lambda run: str(run["event"]["id"]))
             cursor = {"cursor": heard.data["next_cursor"]}
 
-    async def told(self, automation: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    async def events_of_runs(self, automation: Mapping[str, Any]) -> list[tuple[str, str | None]]:
         """The topic and object of the event of each of its runs, in order."""
         await self.shop.drain()
         results = [(run["result"] or run)["event"] for run in await self.runs(automation)]
@@ -230,13 +230,13 @@ async def open_ears(whole: Whole) -> Ears:
     return Ears(whole, await whole.service.token("member"))
 
 
-def order(number: int, *, at: str = "2026-05-01T08:00:00", **more: Any) -> dict[str, Any]:
+def order(number: int, *, modified_at: str = "2026-05-01T08:00:00", **more: Any) -> dict[str, Any]:
     """An order as a delivery tells it."""
     return {
         "id": number,
         "status": "processing",
-        "date_created_gmt": at,
-        "date_modified_gmt": at,
+        "date_created_gmt": modified_at,
+        "date_modified_gmt": modified_at,
         "date_paid_gmt": None,
         "refunds": [],
         **more,

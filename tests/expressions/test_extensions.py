@@ -12,7 +12,7 @@ from steward.steps.workflow.expressions.template import read
 from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionError
 
 FAILS: Final = object()
-TOLD: Final = {
+EXPECTED_VALUES: Final = {
     "'me@example.com'.extractDomain()": "example.com",
     "'http://n8n.io/workflows'.extractUrlPath()": "/workflows",
     "'Check out http://n8n.io/workflows'.extractUrlPath()": UNDEFINED,
@@ -60,8 +60,8 @@ async def test_extensions_do_what_is_told_of_them(
 
     See docs/design/imports-n8n.md#names.
     """
-    answers = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in TOLD], world([{}]))
-    for (code, expected), (outcome,) in zip(TOLD.items(), answers, strict=True):
+    answers = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in EXPECTED_VALUES], world([{}]))
+    for (code, expected), (outcome,) in zip(EXPECTED_VALUES.items(), answers, strict=True):
         assert isinstance(outcome, ExpressionError) if expected is FAILS else outcome == expected, (
             code,
             outcome,

@@ -45,13 +45,13 @@ def _differences(step: RecordedStep, answers: Sequence[Sequence[Outcome]]) -> li
         for field, answer in zip(fields, answers, strict=True):
             if f"{step.node['name']}.0.0.{index}.{field['name']}" in step.unstable:
                 continue
-            value, expected = _kept(step, field, answer[index]), recorded.get(field["name"], UNDEFINED)
+            value, expected = _as_stored(step, field, answer[index]), recorded.get(field["name"], UNDEFINED)
             if not equal(value, expected) and field["value"] not in ACCEPTED:
                 differences.append(f"{step.name} {field['value']}: {value!r}, recorded {expected!r}")
     return differences
 
 
-def _kept(step: RecordedStep, field: dict[str, Any], value: Any) -> Any:
+def _as_stored(step: RecordedStep, field: dict[str, Any], value: Any) -> Any:
     """As the step keeps it: set 1 and 2 the value, set 3 text where its field is text."""
     if "values" in step.node["parameters"] or field["type"] != "string":
         return stored(value)

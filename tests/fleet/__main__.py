@@ -214,11 +214,11 @@ async def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="steward-fleet-") as name:
         folder = Path(name)
         os.chmod(folder, 0o755)  # the servers' user passes through
-        async with cluster(folder, programs, is_synchronous=not args.asynchronous) as made:
+        async with cluster(folder, programs, is_synchronous=not args.asynchronous) as new_cluster:
             if args.asynchronous:
-                await lie(made, folder / "service", report)
+                await lie(new_cluster, folder / "service", report)
             else:
-                await campaign(made, folder / "service", args.failovers, report)
+                await campaign(new_cluster, folder / "service", args.failovers, report)
     text = json.dumps(report.as_json(), indent=1)
     print(text)
     if args.report is not None:

@@ -162,6 +162,6 @@ async def test_no_script_or_liquid_crashes_or_hangs_the_evaluator(
         assert time.monotonic() - began < 10 + SECONDS, text
         texts = [_text(dice)[1:] for _ in range(5)]
         answers = await Evaluator(children, "org", "run").render(
-            [read_liquid(one) for one in texts], _item(dice), NOW
+            [read_liquid(template_text) for template_text in texts], _item(dice), NOW
         )
         assert all(isinstance(answer, str | ExpressionError) for answer in answers), texts

@@ -36,7 +36,7 @@ class Answer:
 
     status: int | None
     body: Any
-    taken: int  # messages of the body
+    received_messages: int  # messages of the body
 
 
 async def send(
@@ -296,7 +296,7 @@ async def test_an_endless_body_is_read_no_further_than_promised(two: Two) -> Non
     finally:
         tracemalloc.stop()
     assert (answer.status, answer.body["code"]) == (413, "too_large")
-    assert answer.taken <= (MIB + MAX_DISCARDED) // len(part) + 1
+    assert answer.received_messages <= (MIB + MAX_DISCARDED) // len(part) + 1
     assert peak < 16 * MIB
 
 
@@ -311,11 +311,11 @@ async def test_a_refusal_reaches_who_is_still_sending(two: Two, path: str) -> No
 
     for answer in (large := await refused(32), await refused(32, (b"expect", b"100-continue"))):
         assert answer.status in (401, 404)
-    assert (large.taken, answer.taken) == (32, 0)
-    assert (await refused(1)).taken == 0
+    assert (large.received_messages, answer.received_messages) == (32, 0)
+    assert (await refused(1)).received_messages == 0
     limit = MAX_DISCARDED // len(part) + 1
-    assert (await refused(limit)).taken == limit
-    assert (await refused(limit + 1)).taken == limit
+    assert (await refused(limit)).received_messages == limit
+    assert (await refused(limit + 1)).received_messages == limit
 
 
 @pytest.mark.parametrize(

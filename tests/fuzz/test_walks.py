@@ -85,15 +85,15 @@ class Walk:
             )
         return body
 
-    def _learn(self, told: dict[str, Any]) -> None:
+    def _learn(self, data: dict[str, Any]) -> None:
         for name, parameter in RECORDS.items():
-            if isinstance(record := told.get(name), dict):
+            if isinstance(record := data.get(name), dict):
                 self.ids = replace(self.ids, **{parameter: record["id"]})
-        if isinstance(automation := told.get("automation"), dict):
+        if isinstance(automation := data.get("automation"), dict):
             self.automation_version = automation["version"]
-        if isinstance(approval := told.get("approval"), dict):
+        if isinstance(approval := data.get("approval"), dict):
             self.version = approval["version"]
-        rows = [*(told.get("occurrences") or []), told.get("occurrence")]
+        rows = [*(data.get("occurrences") or []), data.get("occurrence")]
         if coming := [row for row in rows if row and row["automation_id"] == self.ids.automation_id]:
             chosen = self.chance.choice(coming)
             self.ids = replace(self.ids, slot_at=chosen["slot_at"])

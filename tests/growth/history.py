@@ -77,7 +77,7 @@ class History:
             instant = self.instant_back if table in _OLDEST_FIRST else self.instant
             await _insert(url, table, [owner | row_of(n, ms(instant(n))) for n in numbers])
 
-    def _runs(self, number: int, at: int) -> Values:
+    def _runs(self, number: int, now_ms: int) -> Values:
         is_test = number < RARE // 2
         status = _pick(_STATUSES, number)
         if status == "running" and not is_test:  # an automation has one such live run
@@ -95,8 +95,8 @@ class History:
             "attempt": 1,
             "last_seq": 0,
             "leased_ms": 0,
-            "queued_at": at,
-            "finished_at": None if is_open else at,
+            "queued_at": now_ms,
+            "finished_at": None if is_open else now_ms,
             "wake_at": 9_000_000_000_000 if status == "running" else None,
             "automation_name": "Grown",
             "automation_version": 1,
@@ -105,7 +105,7 @@ class History:
             "started_by": "hand" if is_test else _pick(_STARTERS, number),
         }
 
-    def _approvals(self, number: int, at: int) -> Values:
+    def _approvals(self, number: int, now_ms: int) -> Values:
         status = _pick(_DECISIONS, number)
         return {
             "id": row_id("A", number),
@@ -120,18 +120,18 @@ class History:
             "counts": '{"total":1}',
             "warnings": "[]",
             "follows": '{"steps":0,"may_ask_again":false}',
-            "created_at": at,
-            "expires_at": at,
-            "decided_at": at,
+            "created_at": now_ms,
+            "expires_at": now_ms,
+            "decided_at": now_ms,
             "decided_by": self.person if status in _BY_PERSON else None,
         }
 
-    def _occurrences(self, number: int, at: int) -> Values:
+    def _occurrences(self, number: int, now_ms: int) -> Values:
         is_rare = number < RARE
         return {
             "automation_id": self.other_automation,
-            "slot_at": at,
-            "run_at": at,
+            "slot_at": now_ms,
+            "run_at": now_ms,
             "local_key": "grown",
             "state": "skipped" if is_rare else "queued",
             "reason": "by_merchant" if is_rare else None,
@@ -139,14 +139,14 @@ class History:
             "version": 1,
             "by_auditor": False,
             "from_edit": False,
-            "updated_at": at,
+            "updated_at": now_ms,
         }
 
-    def _automation_history(self, number: int, at: int) -> Values:
+    def _automation_history(self, number: int, now_ms: int) -> Values:
         return {
             "id": row_id("H", number),
             "automation_id": self.ids.automation_id,
-            "at": at,
+            "at": now_ms,
             "action": "changed",
             "version": 1,
             "person_id": self.person,
@@ -154,7 +154,7 @@ class History:
             "fields": "[]",
         }
 
-    def _changes(self, number: int, at: int) -> Values:
+    def _changes(self, number: int, now_ms: int) -> Values:
         return {
             "run_id": self.ids.run_id,
             "id": row_id("C", number),
@@ -173,7 +173,7 @@ class History:
             "undoable": False,
         }
 
-    def _search_terms(self, number: int, at: int) -> Values:
+    def _search_terms(self, number: int, now_ms: int) -> Values:
         return {
             "term": "grownlate" if number < RARE else "grown",
             "run_id": row_id("R", number),
@@ -181,7 +181,7 @@ class History:
             "position": number,
         }
 
-    def _inbox(self, number: int, at: int) -> Values:
+    def _inbox(self, number: int, now_ms: int) -> Values:
         return {
             "person_id": self.person,
             "id": row_id("N", number),
@@ -189,29 +189,29 @@ class History:
             "topic": "run_failed",
             "count": 1,
             "facts": '{"automation":"Grown"}',
-            "first_at": at,
-            "last_at": at,
-            "read_at": None if number < RARE else at,
+            "first_at": now_ms,
+            "last_at": now_ms,
+            "read_at": None if number < RARE else now_ms,
         }
 
-    def _messages(self, number: int, at: int) -> Values:
+    def _messages(self, number: int, now_ms: int) -> Values:
         return {
             "id": row_id("M", number),
             "route_id": self.ids.route_id,
             "channel": "teams",
             "kind": "notices",
             "state": "sent",
-            "created_at": at,
-            "due_at": at,
-            "closed_at": at,
-            "sent_at": at,
+            "created_at": now_ms,
+            "due_at": now_ms,
+            "closed_at": now_ms,
+            "sent_at": now_ms,
         }
 
-    def _audit_log(self, number: int, at: int) -> Values:
+    def _audit_log(self, number: int, now_ms: int) -> Values:
         return {
             "id": row_id("L", number),
             "seq": OLD_ENTRIES + number,
-            "at": at,
+            "at": now_ms,
             "actor_kind": "person",
             "actor": _pick(_ACTORS, number),
             "action": _pick(_ACTIONS, number),

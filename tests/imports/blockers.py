@@ -11,9 +11,9 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
 
 _TYPES = frozenset(("node_type", "community_node", "ai_node", "binary"))
-_SHOWN = 40
+_MAX_SHOWN = 40
 _QUOTED = re.compile(r"“[^”]*”")
-_PLACE = re.compile(r" \([^()]*column \d+\)")
+_COLUMN = re.compile(r" \([^()]*column \d+\)")
 _NUMBER = re.compile(r"\b\d+\b")
 
 
@@ -59,7 +59,7 @@ def blockers_of(plan: Plan, findings: Iterable[Finding]) -> frozenset[Blocker]:
 def _general(finding: Finding) -> str:
     if finding.code in _TYPES:
         return finding.code
-    first = re.split(r"(?<=[.!?])\s", _PLACE.sub("", finding.message))[0]
+    first = re.split(r"(?<=[.!?])\s", _COLUMN.sub("", finding.message))[0]
     stored = finding.code == "expression_feature" and finding.message.startswith("“")
     return f"{finding.code}: {_NUMBER.sub('0', first if stored else _QUOTED.sub('“…”', first))[:160]}"
 
@@ -137,7 +137,7 @@ def _ranked(exports: Sequence[SurveyedExport], name_of: Any) -> list[dict[str, A
         total.update(names)
         if len(names) == 1:
             alone.update(names)
-    ranked = sorted(total, key=lambda name: (-alone[name], -total[name], name))[:_SHOWN]
+    ranked = sorted(total, key=lambda name: (-alone[name], -total[name], name))[:_MAX_SHOWN]
     return [{"blocker": name, "alone": alone[name], "exports": total[name]} for name in ranked]
 
 
@@ -150,7 +150,7 @@ def greedy_order(exports: Sequence[SurveyedExport]) -> list[dict[str, Any]]:
     remaining = [set(map(str, export.blockers)) for export in exports if export.blockers]
     clean = sum(export.clean for export in exports)
     order: list[dict[str, Any]] = []
-    while remaining and len(order) < _SHOWN:
+    while remaining and len(order) < _MAX_SHOWN:
         gains: Counter[str] = Counter()
         nearness: Counter[str] = Counter()
         for names in remaining:

@@ -66,7 +66,7 @@ def drafted() -> dict[str, Any]:
     return node("Draft", "wooCommerce", 1, request_body)
 
 
-def told() -> dict[str, Any]:
+def tell_step() -> dict[str, Any]:
     """Says something in the channel."""
     request_body = {
         "resource": "channelMessage",
@@ -87,7 +87,7 @@ def calling(steps: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
     return node("Call", "executeWorkflow", 1.2, request_body)
 
 
-async def kept(shop: Shop, export: Mapping[str, Any]) -> keep.StoredImport:
+async def store_export(shop: Shop, export: Mapping[str, Any]) -> keep.StoredImport:
     """The export kept as over the API."""
     evaluator = Evaluator(shop.service.worker_context.sandbox_pool, str(shop.owner.org), "import")
     prepared = await keep.prepare("workflow_tool", dict(export), None, evaluator)
@@ -106,7 +106,7 @@ async def kept(shop: Shop, export: Mapping[str, Any]) -> keep.StoredImport:
 
 async def automated(shop: Shop, export: Mapping[str, Any], **more: Any) -> Automation:
     """An automation of the export, started by hand."""
-    record: Import = (await kept(shop, export)).record
+    record: Import = (await store_export(shop, export)).record
     assert record.supported, record.report["issues"]
     ask = CreateWorkflowCommand(import_id=record.id, name=record.name, schedule=BY_HAND, **more)
     rules = shop.service.worker_context.automation_rules

@@ -21,7 +21,7 @@ from steward.model.json import JsonObject
 from steward.model.refusals import NotReady, ValidationFailed
 from steward.model.run import RunStatus
 from tests.imports.answers.workflows import handed_on
-from tests.imports.exports import BEGIN, automated, chain, code, kept, listed, node, told
+from tests.imports.exports import BEGIN, automated, chain, code, listed, node, store_export, tell_step
 from tests.imports.test_runs import bound, on_one_engine, store
 from tests.imports.test_static_data import COUNT, stored
 from tests.runs.shop import BY_HAND, Shop
@@ -84,10 +84,10 @@ def test_a_workflow_that_cannot_call_itself_is_refused(export: dict[str, Any], w
 
 
 def call_by_id(
-    name: str = "Call", *, wanted: str = "Called", version: float = 1.2, **more: Any
+    name: str = "Call", *, workflow_name: str = "Called", version: float = 1.2, **more: Any
 ) -> dict[str, Any]:
     """A step that calls a workflow by its id."""
-    workflow = {"__rl": True, "mode": "list", "value": "a1", "cachedResultName": wanted}
+    workflow = {"__rl": True, "mode": "list", "value": "a1", "cachedResultName": workflow_name}
     return node(name, "executeWorkflow", version, {"workflowId": workflow, "options": {}, **more})
 
 
@@ -98,7 +98,7 @@ def seen(text: str = "$input.all().map((item) => item.json)") -> dict[str, Any]:
 
 async def import_of(shop: Shop, export: dict[str, Any]) -> str:
     """The id of the export as kept."""
-    record = (await kept(shop, export)).record
+    record = (await store_export(shop, export)).record
     assert record.supported, record.report["issues"]
     return record.id
 
@@ -141,7 +141,7 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
 
 async def test_what_a_chosen_workflow_sends_is_approved_with_its_step(shop: Shop) -> None:
     """The message waits for approval and goes once, also when its import is deleted meanwhile."""
-    chosen = await import_of(shop, passed_to(told()))
+    chosen = await import_of(shop, passed_to(tell_step()))
     first_step = code("One", "return [{json: {id: 7}}]")
     calls, bindings = {"Call": {"import_id": chosen}}, {"Call": bound(shop)}
     automation = await automated(shop, chain(first_step, call_by_id()), calls=calls, bindings=bindings)
@@ -227,7 +227,7 @@ async def test_workflows_below_a_chosen_one_are_chosen_by_their_path(shop: Shop)
 
 async def errors_of(shop: Shop, export: dict[str, Any], calls: JsonObject) -> list[str]:
     """The fields at which the choices are refused."""
-    record = (await kept(shop, export)).record
+    record = (await store_export(shop, export)).record
     ask = CreateWorkflowCommand(import_id=record.id, name=record.name, schedule=BY_HAND, calls=calls)
     rules = shop.service.worker_context.automation_rules
     with pytest.raises(ValidationFailed) as refused:
@@ -241,7 +241,7 @@ async def test_a_choice_that_cannot_be_is_refused_at_its_step(shop: Shop) -> Non
     export = chain(call_by_id())
     own_import_of = await import_of(shop, export)
     good = await import_of(shop, passed_to(code("Good", "return []"), name="Good"))
-    unsupported = (await kept(shop, passed_to(node("Odd", "mySql", 1, {}), name="Odd"))).record.id
+    unsupported = (await store_export(shop, passed_to(node("Odd", "mySql", 1, {}), name="Odd"))).record.id
     rest = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 1, "unit": "hours"})
     waits = await import_of(shop, passed_to(rest, name="Waits"))
     for choice in (own_import_of, unsupported, waits, "nothing"):
@@ -256,8 +256,8 @@ async def test_a_choice_that_cannot_be_is_refused_at_its_step(shop: Shop) -> Non
 @on_one_engine
 async def test_a_preview_names_the_steps_that_call_and_proposes_the_import_of_that_name(shop: Shop) -> None:
     """With a choice it shows what the workflow inside would do."""
-    chosen = await import_of(shop, passed_to(told(), name="Called"))
-    record = (await kept(shop, chain(call_by_id(wanted="called")))).record
+    chosen = await import_of(shop, passed_to(tell_step(), name="Called"))
+    record = (await store_export(shop, chain(call_by_id(workflow_name="called")))).record
     displayed = partial(preview, actor=shop.owner, plan=record.plan or {}, issues=[])
     before = await shop.read(partial(displayed, query=PreviewQuery()))
     assert before["callable"] == [

@@ -166,7 +166,7 @@ async def test_batches_are_read_with_pauses_between(partner: OpenApi) -> None:
     assert 60 <= (partner.shop.clock.now() - begun_at).total_seconds() < 90
 
 
-def made(size: int) -> dict[str, Any]:
+def body_of_size(size: int) -> dict[str, Any]:
     """A step that makes a file of so many bytes, in Base64 a multiple of three."""
     blocks = f"'{base64.b64encode(b'tea').decode()}'.repeat({size // 3}) + '{_rest(size)}'"
     fields = f"data: {blocks}, fileName: 't\"ea.png', mimeType: 'image/png'"
@@ -183,7 +183,7 @@ WHOLE_FILE = {"contentType": "binaryData", "inputDataFieldName": "photo"}
 
 async def test_a_file_is_the_body(partner: OpenApi) -> None:
     """Its bytes as they are, under its type; the approval shows its name and size."""
-    run = await partner.ran(made(6), http(method="POST", sendBody=True, **WHOLE_FILE))
+    run = await partner.ran(body_of_size(6), http(method="POST", sendBody=True, **WHOLE_FILE))
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     assert (request.headers["content-type"], request.content) == ("image/png", b"teatea")
@@ -196,7 +196,7 @@ async def test_a_file_is_a_part_of_a_form(partner: OpenApi) -> None:
     """With its name and type, beside the fields."""
     parts = {"parameters": [FILE_ROW, {"name": "title", "value": "Tea", "parameterType": "formData"}]}
     form = {"contentType": "multipart-form-data", "bodyParameters": parts}
-    run = await partner.ran(made(6), http(method="POST", sendBody=True, **form))
+    run = await partner.ran(body_of_size(6), http(method="POST", sendBody=True, **form))
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     boundary = request.headers["content-type"].partition("; boundary=")[2]
@@ -210,10 +210,10 @@ async def test_a_file_is_a_part_of_a_form(partner: OpenApi) -> None:
 async def test_the_files_of_a_body_are_bounded(partner: OpenApi) -> None:
     """At the limit they are sent; a byte more fails the step, and nothing is sent."""
     asking = http(method="POST", sendBody=True, **WHOLE_FILE)
-    run = await partner.ran(made(BODY_FILE_BYTES), asking)
+    run = await partner.ran(body_of_size(BODY_FILE_BYTES), asking)
     assert run.status is RunStatus.SUCCEEDED, run
     assert len(partner.api.seen[0].content) == BODY_FILE_BYTES == 1536 * 1024
-    run = await partner.ran(made(BODY_FILE_BYTES + 1), asking)
+    run = await partner.ran(body_of_size(BODY_FILE_BYTES + 1), asking)
     assert run.status is RunStatus.FAILED
     assert "larger than 1.5 MiB" in (await partner.shop.steps(run))[-1]["message"]
     assert len(partner.api.seen) == 1

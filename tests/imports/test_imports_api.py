@@ -16,7 +16,7 @@ from steward.database.accounts import connections
 from steward.database.automations import plans
 from steward.database.imports import records as imports
 from steward.security.envelope import CannotOpen, open_sealed, unwrap
-from tests.imports.exports import BEGIN, chain, code, drafted, node, told, wires
+from tests.imports.exports import BEGIN, chain, code, drafted, node, tell_step, wires
 from tests.service import Service
 
 PATH = "/v1/automations/imports"
@@ -34,7 +34,7 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
     Interface statements: 4.3 imports.
     """
     member = await service.token("member")
-    export = chain(code("One", "return [{json: {}}]"), drafted(), told())
+    export = chain(code("One", "return [{json: {}}]"), drafted(), tell_step())
     heard = await member.post(PATH, body(export))
     assert heard.status == 201, heard.body
     new_import = heard.data["import"]
@@ -226,9 +226,9 @@ async def test_a_payload_must_be_an_object_that_the_automation_can_start_with(se
     """Anything else is refused by its name; an object starts the run."""
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"))
-    made = (await member.post(PATH, body(export))).data["import"]
+    new_import = (await member.post(PATH, body(export))).data["import"]
     set_up = {"name": "Mine", "schedule": MANUAL, "idempotency_key": "set-up"}
-    response = await member.post(f"{PATH}/{made['id']}/automations", set_up)
+    response = await member.post(f"{PATH}/{new_import['id']}/automations", set_up)
     assert response.status == 201, response.body
     runs = f"/v1/automations/{response.data['automation']['id']}/runs"
     for wrong in (5, "text", [1]):
@@ -248,7 +248,7 @@ async def test_a_preview_keeps_nothing(service: Service) -> None:
     Interface statements: 4.3 imports.
     """
     member = await service.token("member")
-    export = chain(code("One", "return [{json: {}}]"), told(), node("Odd", "fluxCapacitor", 2, {}))
+    export = chain(code("One", "return [{json: {}}]"), tell_step(), node("Odd", "fluxCapacitor", 2, {}))
     sent = {"source": "workflow_tool", "content": export}
     data = (await member.post(f"{PATH}/preview", sent)).data
     data = data.get("preview", data)
@@ -267,7 +267,9 @@ async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: 
     Interface statements: 2.3 workflow; 4.3 imports; 9 plan_version.
     """
     member = await service.token("member")
-    stored = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
+    stored = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), tell_step())))).data[
+        "import"
+    ]
     request_body = {"name": "Told", "schedule": MANUAL, "idempotency_key": "same"}
     heard = await member.post(f"{PATH}/{stored['id']}/automations", request_body)
     assert heard.status == 201, heard.body
@@ -318,7 +320,9 @@ async def test_five_hundred_bindings_are_looked_at_and_no_more(service: Service)
     Interface statements: 8 bindings.
     """
     member = await service.token("member")
-    stored = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
+    stored = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), tell_step())))).data[
+        "import"
+    ]
     request_body = {"name": "Told", "schedule": MANUAL}
     new_automation = (await member.post(f"{PATH}/{stored['id']}/automations", request_body)).data[
         "automation"

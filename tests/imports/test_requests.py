@@ -189,7 +189,7 @@ def test_a_read_that_tells_the_address_values_of_the_run_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "expected"),
     [
         ({"redirect": {}}, []),
         ({"redirect": {"redirect": {"followRedirects": False}}}, [("warning", "parameter")]),
@@ -200,10 +200,10 @@ def test_a_read_that_tells_the_address_values_of_the_run_is_said() -> None:
     ],
 )
 def test_an_option_that_would_do_otherwise_is_said(
-    options: dict[str, Any], found: list[tuple[str, str]]
+    options: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     """See docs/design/imports-n8n.md#rules."""
-    assert findings(node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": options})) == found
+    assert findings(node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": options})) == expected
 
 
 @on_one_engine

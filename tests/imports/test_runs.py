@@ -17,7 +17,7 @@ from steward.model.run import TERMINAL, Mode, RunStatus
 from steward.runs.checkpoint import change_wire
 from steward.steps.n8n.nodes.microsoft_teams import MicrosoftTeamsNode
 from tests.crash.killing import KINDS, Killer, judge, play
-from tests.imports.exports import automated, calling, chain, code, drafted, listed, node, told, wires
+from tests.imports.exports import automated, calling, chain, code, drafted, listed, node, tell_step, wires
 from tests.runs.shop import HOST, Shop
 from tests.runs.test_limits import rules
 from tests.shared_sandbox import shared_sandbox
@@ -86,7 +86,7 @@ async def test_a_test_run_changes_nothing(shop: Shop) -> None:
 async def test_a_message_asks_first_and_goes_once(shop: Shop) -> None:
     """See docs/design/api/approvals.md#states."""
     bindings = {"Tell": bound(shop)}
-    export = chain(code("One", "return [{json: {id: 7}}]"), told())
+    export = chain(code("One", "return [{json: {id: 7}}]"), tell_step())
     run = await shop.waiting(await automated(shop, export, bindings=bindings))
     await shop.approve(run)
     await shop.restart()
@@ -98,7 +98,7 @@ async def test_a_message_asks_first_and_goes_once(shop: Shop) -> None:
 async def test_a_message_goes_at_its_step_when_allowed(shop: Shop) -> None:
     """See docs/design/api/approvals.md#states."""
     bindings = {"Tell": bound(shop)}
-    export = chain(code("One", "return [{json: {id: 7}}]"), told())
+    export = chain(code("One", "return [{json: {id: 7}}]"), tell_step())
     run = await shop.run_and_drain(await automated(shop, export, bindings=bindings, send_mode="send"))
     assert run.status is RunStatus.SUCCEEDED, run
     assert len(shop.writes()) == 1
@@ -110,7 +110,7 @@ async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pyte
     See docs/design/security.md#imported-workflows and docs/design/runs.md#execution.
     """
     monkeypatch.setattr(MicrosoftTeamsNode, "kind", StepKind.READ)
-    export = chain(code("One", "return [{json: {id: 7}}]"), told())
+    export = chain(code("One", "return [{json: {id: 7}}]"), tell_step())
     run = await shop.run_and_drain(await automated(shop, export, bindings={"Tell": bound(shop)}))
     assert run.status is RunStatus.FAILED, run
     assert shop.writes() == []
@@ -123,7 +123,7 @@ async def test_what_was_approved_is_sent_though_what_was_applied_before_it_faile
     See docs/design/approvals.md#held-changes.
     """
     export = chain(listed(1), drafted())
-    export["nodes"].append(told())
+    export["nodes"].append(tell_step())
     export["connections"]["Products"]["main"][0].append({"node": "Tell", "type": "main", "index": 0})
     automation = await automated(shop, export, integration_id=store(shop), bindings={"Tell": bound(shop)})
     run = await shop.waiting(automation)
@@ -144,7 +144,7 @@ async def test_after_a_change_that_failed_no_new_step_starts(shop: Shop) -> None
     """
     for settings, last in ({}, "failed"), ({"onError": "continueRegularOutput"}, "succeeded"):
         export = chain(listed(1), drafted() | settings)
-        export["nodes"] += [told(), node("After", "noOp", 1, {})]
+        export["nodes"] += [tell_step(), node("After", "noOp", 1, {})]
         export["connections"]["Products"]["main"][0].append({"node": "Tell", "type": "main", "index": 0})
         export["connections"]["Tell"] = {"main": [[{"node": "After", "type": "main", "index": 0}]]}
         bindings = {"Tell": bound(shop)}
@@ -160,7 +160,9 @@ async def test_after_a_change_that_failed_no_new_step_starts(shop: Shop) -> None
 
 async def test_a_send_whose_failure_was_tolerated_stops_nobody_after_a_sleep(shop: Shop) -> None:
     """What is replayed is what it was. See docs/design/runs.md#execution."""
-    export = chain(code("One", "return [{json: {id: 7}}]"), told() | {"onError": "continueRegularOutput"})
+    export = chain(
+        code("One", "return [{json: {id: 7}}]"), tell_step() | {"onError": "continueRegularOutput"}
+    )
     rest = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 30, "unit": "minutes"})
     export["nodes"] += [rest, node("After", "noOp", 1, {})]
     export["connections"] |= wires([rest, {"name": "After"}])
@@ -301,7 +303,7 @@ async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: S
 @on_one_engine
 async def test_a_called_workflow_uses_the_connection_its_step_is_bound_to(shop: Shop) -> None:
     """See docs/design/imports-n8n.md#node-types and docs/design/imports-n8n.md#refusals-and-readiness."""
-    export = chain(code("One", "return [{json: {id: 7}}]"), calling([told()]))
+    export = chain(code("One", "return [{json: {id: 7}}]"), calling([tell_step()]))
     run = await shop.waiting(await automated(shop, export, bindings={"Call": bound(shop)}))
     await shop.approve(run)
     assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
@@ -448,7 +450,7 @@ async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
 
 async def test_changed_bindings_supersede_what_waits(shop: Shop) -> None:
     """See docs/design/approvals.md#decisions and docs/design/runs.md#cancellation."""
-    export = chain(code("One", "return [{json: {id: 7}}]"), told())
+    export = chain(code("One", "return [{json: {id: 7}}]"), tell_step())
     automation = await automated(shop, export, bindings={"Tell": bound(shop)})
     run = await shop.waiting(automation)
     expected = UpdateCommand(automation.id, automation.version, bindings={})

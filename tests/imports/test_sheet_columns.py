@@ -196,7 +196,7 @@ async def test_a_tab_without_a_free_column_is_told(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "options", "told"),
+    ("operation", "options", "expected"),
     [
         ("append", {}, [("note", "adds one")]),
         ("append", choice("insertInNewColumn"), [("note", "adds one")]),
@@ -209,10 +209,10 @@ async def test_a_tab_without_a_free_column_is_told(shop: Shop) -> None:
     ],
 )
 def test_an_import_tells_what_becomes_of_extra_fields(
-    operation: str, options: dict[str, Any], told: list[tuple[str, str]]
+    operation: str, options: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     """Nothing is silent. See docs/design/imports-n8n.md#rules."""
     findings = read_value(chain(sheet(operation, columns=AUTO, **options))).findings
     mine = [finding for finding in findings if finding.step == "Sheet" and "column" in finding.message]
-    assert [str(each_finding.level) for each_finding in mine] == [level for level, _ in told]
-    assert all(words in item.message for item, (_, words) in zip(mine, told, strict=True))
+    assert [str(each_finding.level) for each_finding in mine] == [level for level, _ in expected]
+    assert all(words in item.message for item, (_, words) in zip(mine, expected, strict=True))

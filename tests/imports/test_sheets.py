@@ -63,15 +63,15 @@ async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_rows_columns_ranges_and_all_but_the_head_are_emptied(shop: Shop) -> None:
     """See docs/design/imports-n8n.md#node-types."""
-    one = "return [{json: {}}, {json: {}}]"
+    script = "return [{json: {}}, {json: {}}]"
     filled(shop)
-    await approved(shop, one, sheet("clear", clear="specificRows", startIndex=2, rowsToDelete=2))
+    await approved(shop, script, sheet("clear", clear="specificRows", startIndex=2, rowsToDelete=2))
     assert rows_of(shop)[:4] == [["Code", "Price"], [], [], ["A3", 3]]
-    await approved(shop, one, sheet("clear", clear="specificColumns", startIndex="b", columnsToDelete=1))
+    await approved(shop, script, sheet("clear", clear="specificColumns", startIndex="b", columnsToDelete=1))
     assert rows_of(shop)[3] == ["A3"]
-    await approved(shop, one, sheet("clear", clear="specificRange", range="a4:a5"))
+    await approved(shop, script, sheet("clear", clear="specificRange", range="a4:a5"))
     assert rows_of(shop)[3:6] == [[], [], ["A5"]]
-    await approved(shop, one, sheet("clear", keepFirstRow=True))
+    await approved(shop, script, sheet("clear", keepFirstRow=True))
     assert rows_of(shop) == [["Code"]]
 
 

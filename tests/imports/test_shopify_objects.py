@@ -15,7 +15,7 @@ from steward.model.run import Run, RunStatus
 from steward.model.trigger import TriggerKind
 from tests.fake_clock import FakeClock
 from tests.imports.exports import automated, chain, code, node, wires
-from tests.imports.shopify_flow.standing import Standing, open_standing
+from tests.imports.shopify_flow.standing import FlowShop, open_flow_shop
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -26,48 +26,50 @@ def see(displayed: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def standing(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Standing]:
+async def flow_shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[FlowShop]:
     """A store with four products and an order."""
-    opened = await open_standing(database_url, clock, tmp_path)
+    opened = await open_flow_shop(database_url, clock, tmp_path)
     yield opened
     await opened.shop.service.close()
 
 
-async def seen_by(standing: Standing, run: Run) -> Any:
+async def seen_by(flow_shop: FlowShop, run: Run) -> Any:
     """What the step that fails with its items was given."""
-    [message] = [row["message"] for row in await standing.shop.steps(run) if row["name"] == "See"]
+    [message] = [row["message"] for row in await flow_shop.shop.steps(run) if row["name"] == "See"]
     return json.JSONDecoder().raw_decode(message, message.index("["))[0]
 
 
-async def read(standing: Standing, displayed: str, **parameters: Any) -> Any:
+async def read(flow_shop: FlowShop, displayed: str, **parameters: Any) -> Any:
     """What a step that reads hands on."""
     export = chain(node("Told", "shopify", 1, {"operation": "getAll", **parameters}), see(displayed))
-    integration = standing.shop.connections["shopify"].integration_id
-    run = await standing.shop.run_and_drain(
-        await automated(standing.shop, export, integration_id=integration)
+    integration = flow_shop.shop.connections["shopify"].integration_id
+    run = await flow_shop.shop.run_and_drain(
+        await automated(flow_shop.shop, export, integration_id=integration)
     )
-    return await seen_by(standing, run)
+    return await seen_by(flow_shop, run)
 
 
-async def told(standing: Standing, topic: str, native: str, row: Mapping[str, Any], displayed: str) -> Any:
+async def run_of_event(
+    flow_shop: FlowShop, topic: str, native: str, row: Mapping[str, Any], displayed: str
+) -> Any:
     """What the steps behind the trigger are given by an event."""
     nodes = [node("Told", "shopifyTrigger", 1, {"topic": topic}), node("Pass", "noOp", 1, {}), see(displayed)]
     export = {"name": topic, "nodes": nodes, "connections": wires(nodes), "settings": {}}
     automation = await automated(
-        standing.shop,
+        flow_shop.shop,
         export,
-        integration_id=standing.shop.connections["shopify"].integration_id,
+        integration_id=flow_shop.shop.connections["shopify"].integration_id,
         trigger=RequestedTrigger(TriggerKind.EVENT, (topic,)),
     )
-    await standing.resumed(automation)
-    run = await standing.told(automation, native, row)
+    await flow_shop.resumed(automation)
+    run = await flow_shop.told(automation, native, row)
     assert run.status is RunStatus.FAILED, run
-    return await seen_by(standing, run)
+    return await seen_by(flow_shop, run)
 
 
-def add_orders(standing: Standing) -> list[str]:
+def add_orders(flow_shop: FlowShop) -> list[str]:
     """Adds an older order, one that was canceled and one that was archived; their names."""
-    store, [first] = standing.store, standing.store.of("Order")
+    store, [first] = flow_shop.store, flow_shop.store.of("Order")
     lines = [row for row in store.of("ProductVariant")][:1]
     fields: tuple[dict[str, Any], ...] = (
         {"createdAt": "2026-01-01T00:00:00Z", "displayFinancialStatus": "PARTIALLY_REFUNDED"},
@@ -78,41 +80,43 @@ def add_orders(standing: Standing) -> list[str]:
 
 
 @on_one_engine
-async def test_orders_come_newest_first_and_open_ones_alone(standing: Standing) -> None:
+async def test_orders_come_newest_first_and_open_ones_alone(flow_shop: FlowShop) -> None:
     """As the REST interface lists them without a status. See docs/design/imports-n8n.md#node-types."""
-    newest, oldest, *_ = add_orders(standing)
+    newest, oldest, *_ = add_orders(flow_shop)
     displayed = "[o.name, o.financial_status, o.fulfillment_status]"
-    assert await read(standing, displayed) == [[newest, "paid", None], [oldest, "partially_refunded", None]]
-    assert await read(standing, "o.name", limit=1) == [newest]
-    assert len(await read(standing, "o.name", options={"status": "any"})) == 4
+    assert await read(flow_shop, displayed) == [[newest, "paid", None], [oldest, "partially_refunded", None]]
+    assert await read(flow_shop, "o.name", limit=1) == [newest]
+    assert len(await read(flow_shop, "o.name", options={"status": "any"})) == 4
 
 
 @on_one_engine
-async def test_products_come_by_title_with_the_chosen_fields(standing: Standing) -> None:
+async def test_products_come_by_title_with_the_chosen_fields(flow_shop: FlowShop) -> None:
     """See docs/design/imports-n8n.md#node-types."""
     request_body = {"resource": "product", "limit": 2, "options": {"fields": "title, status"}}
-    assert await read(standing, "o", **request_body) == [
+    assert await read(flow_shop, "o", **request_body) == [
         {"title": "Cup", "status": "active"},
         {"title": "Lid", "status": "active"},
     ]
 
 
 @on_one_engine
-async def test_an_event_hands_on_the_object_it_tells_of(standing: Standing) -> None:
+async def test_an_event_hands_on_the_object_it_tells_of(flow_shop: FlowShop) -> None:
     """A delivery has its ids and times alone; the object is read."""
-    [order] = standing.store.of("Order")
+    [order] = flow_shop.store.of("Order")
     displayed = "[o.name, o.financial_status, o.email, o.line_items.map(line => line.title)]"
     goods = ["Mug", "Pot", "Lid"]
-    [item] = await told(standing, "orders/create", "ORDERS_CREATE", order, displayed)
+    [item] = await run_of_event(flow_shop, "orders/create", "ORDERS_CREATE", order, displayed)
     assert item == [order["name"], "paid", order["email"], goods]
-    product = next(row for row in standing.store.of("Product") if row["title"] == "Mug")
+    product = next(row for row in flow_shop.store.of("Product") if row["title"] == "Mug")
     displayed = "[o.title, o.variants[0].price]"
-    [item] = await told(standing, "products/update", "PRODUCTS_UPDATE", product, displayed)
+    [item] = await run_of_event(flow_shop, "products/update", "PRODUCTS_UPDATE", product, displayed)
     assert item == ["Mug", "12.50"]
 
 
 @on_one_engine
-async def test_an_event_of_what_is_gone_hands_on_what_it_told(standing: Standing) -> None:
+async def test_an_event_of_what_is_gone_hands_on_what_it_told(flow_shop: FlowShop) -> None:
     """A deleted object is not read."""
-    [order] = standing.store.of("Order")
-    assert await told(standing, "orders/delete", "ORDERS_DELETE", order, "Object.keys(o)") == [["id"]]
+    [order] = flow_shop.store.of("Order")
+    assert await run_of_event(flow_shop, "orders/delete", "ORDERS_DELETE", order, "Object.keys(o)") == [
+        ["id"]
+    ]

@@ -17,7 +17,7 @@ from steward.model.run import Mode, RunStatus
 from steward.runs.storage import static_data
 from steward.steps.workflow.static_data import MAX_BYTES
 from tests.crash.killing import KINDS, Killer, judge, play
-from tests.imports.exports import automated, calling, chain, code, node, told
+from tests.imports.exports import automated, calling, chain, code, node, tell_step
 from tests.imports.test_runs import bound, on_one_engine
 from tests.runs.shop import Shop
 
@@ -35,8 +35,10 @@ async def stored(shop: Shop, automation: Automation) -> JsonObject:
 
 async def test_what_a_script_keeps_is_there_in_the_next_run(shop: Shop) -> None:
     """The workflow's object for every step, a step's own for it alone; stored sealed."""
-    each = "const own = $getWorkflowStaticData('node'); own.seen = [...(own.seen ?? []), $json.n]; return [];"
-    automation = await automated(shop, chain(COUNT, code("See", each)))
+    script = (
+        "const own = $getWorkflowStaticData('node'); own.seen = [...(own.seen ?? []), $json.n]; return [];"
+    )
+    automation = await automated(shop, chain(COUNT, code("See", script)))
     for _ in range(3):
         assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
     assert await stored(shop, automation) == {"global": {"n": 3}, "node:See": {"seen": [1, 2, 3]}}
@@ -99,7 +101,7 @@ async def test_what_changed_before_an_approval_is_kept_when_the_run_ends(shop: S
     """The rows of a run that waits hold it; nothing is stored until the end."""
     again = code("Again", "$getWorkflowStaticData('global').n += 10; return [];")
     first_step = code("One", "$getWorkflowStaticData('global').n = 1; return [{json: {id: 7}}];")
-    automation = await automated(shop, chain(first_step, told(), again), bindings={"Tell": bound(shop)})
+    automation = await automated(shop, chain(first_step, tell_step(), again), bindings={"Tell": bound(shop)})
     run = await shop.waiting(automation)
     assert await stored(shop, automation) == {}
     await shop.restart()
@@ -112,11 +114,13 @@ async def test_what_changed_before_an_approval_is_kept_when_the_run_ends(shop: S
 @on_one_engine
 async def test_an_automation_keeps_a_mebibyte_and_no_more(shop: Shop) -> None:
     """Counted as JSON over all its objects; the step that would pass it fails and says what to do."""
-    most = MAX_BYTES - len('{"a":""}')
-    fill = code("Fill", f"$getWorkflowStaticData('global').a = 'x'.repeat({most}); return [{{json: {{}}}}];")
+    max_length = MAX_BYTES - len('{"a":""}')
+    fill = code(
+        "Fill", f"$getWorkflowStaticData('global').a = 'x'.repeat({max_length}); return [{{json: {{}}}}];"
+    )
     automation = await automated(shop, chain(fill))
     assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
-    beyond = code("Beyond", f"$getWorkflowStaticData('node').a = 'x'.repeat({most} + 1); return [];")
+    beyond = code("Beyond", f"$getWorkflowStaticData('node').a = 'x'.repeat({max_length} + 1); return [];")
     automation = await automated(shop, chain(beyond, name="Beyond"))
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.FAILED

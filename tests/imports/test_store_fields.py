@@ -10,7 +10,7 @@ from steward.model.change import Outcome
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
 from tests.imports.exports import automated, chain, node
-from tests.imports.shopify_flow.standing import open_standing
+from tests.imports.shopify_flow.standing import open_flow_shop
 from tests.runs.shop import Shop
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -67,9 +67,9 @@ async def test_plain_fields_of_a_shopify_product_are_one_change(
 
     See docs/design/imports-n8n.md#node-types.
     """
-    standing = await open_standing(database_url, clock, tmp_path)
-    shop = standing.shop
-    rows = standing.store.rows
+    flow_shop = await open_flow_shop(database_url, clock, tmp_path)
+    shop = flow_shop.shop
+    rows = flow_shop.store.rows
     product = next(row for name, row in rows.items() if "/Product/" in name)
     number = product["id"].rpartition("/")[2]
     fields = {"title": "Big mug", "vendor": "Hers", "product_type": "Mugs", "tags": "a, b"}

@@ -109,9 +109,9 @@ async def test_who_has_no_patience_is_told_to_come_again(clock: FakeClock) -> No
     """
     pace = RateLimiter(RateLimit(max_concurrency=1), clock)
     pace.pause(6)
-    with pytest.raises(Throttled) as told:
+    with pytest.raises(Throttled) as throttled:
         await pace.acquire(write=True, max_wait_s=5)
-    assert told.value.wait_s == 6
+    assert throttled.value.wait_s == 6
     await clock.advance(6)
     await pace.acquire(write=True, max_wait_s=0.5)
     with pytest.raises(Throttled):
@@ -130,7 +130,7 @@ async def test_points_are_waited_for_once_however_their_sum_is_rounded() -> None
 
         async def sleep(self, seconds: float) -> None:
             if seconds > 0:
-                self.asked += 1
+                self.request_count += 1
                 assert seconds >= 0.001
             await super().sleep(seconds)
 
@@ -143,7 +143,7 @@ async def test_points_are_waited_for_once_however_their_sum_is_rounded() -> None
         pace.release(write=False, seconds=0.1, failed=False, max_cost=10, reported_cost=reported_cost)
         clock.tick(number / 11)
         await clock.through(pace.acquire(write=False, max_cost=1100))
-        assert clock.asked <= 2
+        assert clock.request_count <= 2
 
 
 def test_one_name_is_one_pace_and_the_longest_unused_is_forgotten(clock: FakeClock) -> None:
@@ -309,10 +309,10 @@ async def test_a_cancelled_call_ends_and_the_next_one_goes(clock: FakeClock, is_
 async def test_impatience_with_the_own_queue_is_not_laid_to_the_account(clock: FakeClock) -> None:
     pace = RateLimiter(RateLimit(max_concurrency=1), clock)
     await pace.acquire(write=True)
-    with pytest.raises(LocalQueueFull) as told:
+    with pytest.raises(LocalQueueFull) as refusal:
         await pace.acquire(write=True, max_wait_s=0)
-    assert "account asks" not in told.value.message
-    assert told.value.wait_s == 15  # five attempts outlast a write of a minute
+    assert "account asks" not in refusal.value.message
+    assert refusal.value.wait_s == 15  # five attempts outlast a write of a minute
     pace.release(write=True, seconds=0.1, failed=False)
     assert pace.idle
 

@@ -44,8 +44,8 @@ class _Stream(httpcore.AsyncNetworkStream):
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def start_tls(self, *given: Any, **named: Any) -> httpcore.AsyncNetworkStream:
-        return _Stream(await self._inner.start_tls(*given, **named), self._address)
+    async def start_tls(self, *args: Any, **kwargs: Any) -> httpcore.AsyncNetworkStream:
+        return _Stream(await self._inner.start_tls(*args, **kwargs), self._address)
 
     def get_extra_info(self, info: str) -> Any:
         return (self._address, 443) if info == "server_addr" else self._inner.get_extra_info(info)
@@ -114,31 +114,33 @@ async def shop(
 
 async def test_the_address_that_was_judged_is_the_one_connected_to(tmp_path: Path) -> None:
     """The name is looked up once a connection; what it leads to afterwards is not asked for it."""
-    async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["127.0.0.1"]) as here:
-        assert await here.read() == b"{}"
-        assert here.internet.connected == [PUBLIC]
-        assert here.names.asked[A] == 1
-        assert f"host: {NAME}\r\n" in here.heard.heads[0].lower()
+    async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["127.0.0.1"]) as rebinding_shop:
+        assert await rebinding_shop.read() == b"{}"
+        assert rebinding_shop.internet.connected == [PUBLIC]
+        assert rebinding_shop.names.asked[A] == 1
+        assert f"host: {NAME}\r\n" in rebinding_shop.heard.heads[0].lower()
 
 
 async def test_a_public_answer_first_and_a_private_one_second_is_refused(tmp_path: Path) -> None:
     """Each new connection judges anew, and nothing private is connected to."""
-    async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["169.254.169.254"]) as here:
-        assert await here.read() == b"{}"
+    async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["169.254.169.254"]) as rebinding_shop:
+        assert await rebinding_shop.read() == b"{}"
         for _ in range(2):
             with pytest.raises(CallRefused):
-                await here.read()
-        assert here.internet.connected == [PUBLIC]
-        assert len(here.heard.heads) == 1
+                await rebinding_shop.read()
+        assert rebinding_shop.internet.connected == [PUBLIC]
+        assert len(rebinding_shop.heard.heads) == 1
 
 
 async def test_a_kept_connection_stays_where_it_was_judged(tmp_path: Path) -> None:
     """A later answer does not move it."""
     stored = CLOSING.replace(b"connection: close\r\n", b"")
-    async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["10.0.0.5"], answer=stored) as here:
-        assert [await here.read() for _ in range(3)] == [b"{}"] * 3
-        assert here.internet.connected == [PUBLIC]
-        assert here.names.asked[A] == 1
+    async with shop(
+        tmp_path, lambda time: [PUBLIC] if time == 0 else ["10.0.0.5"], answer=stored
+    ) as rebinding_shop:
+        assert [await rebinding_shop.read() for _ in range(3)] == [b"{}"] * 3
+        assert rebinding_shop.internet.connected == [PUBLIC]
+        assert rebinding_shop.names.asked[A] == 1
 
 
 @pytest.mark.parametrize("private", PRIVATE)
@@ -148,28 +150,30 @@ async def test_one_private_address_among_several_refuses_them_all(
 ) -> None:
     """In any place, of either kind, and behind another name."""
     orders: Sequence[Sequence[str]] = ([private, PUBLIC, SIX], [PUBLIC, private, SIX], [PUBLIC, SIX, private])
-    async with shop(tmp_path, lambda time: orders[time % 3], alias=alias) as here:
+    async with shop(tmp_path, lambda time: orders[time % 3], alias=alias) as rebinding_shop:
         for _ in orders:
             with pytest.raises(CallRefused):
-                await here.read()
-        assert here.internet.connected == []
+                await rebinding_shop.read()
+        assert rebinding_shop.internet.connected == []
 
 
 async def test_the_next_address_tried_is_one_of_those_judged(tmp_path: Path) -> None:
     """An address that is not reached is no reason to look the name up again."""
-    async with shop(tmp_path, lambda time: [PUBLIC, OTHER, SIX] if time == 0 else ["127.0.0.1"]) as here:
-        here.internet.unreachable = {PUBLIC, OTHER}
-        assert await here.read() == b"{}"
-        assert here.internet.connected == [PUBLIC, OTHER, SIX]
-        assert here.names.asked[A] == 1
+    async with shop(
+        tmp_path, lambda time: [PUBLIC, OTHER, SIX] if time == 0 else ["127.0.0.1"]
+    ) as rebinding_shop:
+        rebinding_shop.internet.unreachable = {PUBLIC, OTHER}
+        assert await rebinding_shop.read() == b"{}"
+        assert rebinding_shop.internet.connected == [PUBLIC, OTHER, SIX]
+        assert rebinding_shop.names.asked[A] == 1
 
 
 async def test_a_name_that_changes_with_every_question_never_leads_inside(tmp_path: Path) -> None:
     """Many calls at once, half of them answered with a private address."""
     flipping = (["127.0.0.1"], [PUBLIC], ["10.0.0.5"], [OTHER])
-    async with shop(tmp_path, lambda time: flipping[time % 4]) as here:
-        actual = await asyncio.gather(*(here.read() for _ in range(24)), return_exceptions=True)
+    async with shop(tmp_path, lambda time: flipping[time % 4]) as rebinding_shop:
+        actual = await asyncio.gather(*(rebinding_shop.read() for _ in range(24)), return_exceptions=True)
         assert {type(item) for item in actual} == {bytes, CallRefused}
         assert all(isinstance(entry, bytes | CallError) for entry in actual)
-        assert set(here.internet.connected) == {PUBLIC, OTHER}
-        assert len(here.heard.heads) == sum(isinstance(element, bytes) for element in actual)
+        assert set(rebinding_shop.internet.connected) == {PUBLIC, OTHER}
+        assert len(rebinding_shop.heard.heads) == sum(isinstance(element, bytes) for element in actual)

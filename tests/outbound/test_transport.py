@@ -212,9 +212,9 @@ async def test_a_refused_connection_and_an_unknown_name_are_not_sent() -> None:
         pass
     with pytest.raises(NotSent):
         await send(*outbound(port, Names("127.0.0.1")))
-    with pytest.raises(NotSent) as told:
+    with pytest.raises(NotSent) as failure:
         await send(*outbound(port, Names()))
-    assert isinstance(told.value.cause, PlatformUnavailable)
+    assert isinstance(failure.value.cause, PlatformUnavailable)
 
 
 async def test_a_reset_after_the_request_is_unknown_and_arrived_once() -> None:
@@ -346,9 +346,9 @@ async def test_a_certificate_that_fails_says_why_and_is_not_tried_again(
 
     async with listening(talk, server) as port:
         names = Names("127.0.0.1")
-        with pytest.raises(BadCertificate) as told:
+        with pytest.raises(BadCertificate) as failure:
             await read(*outbound(port, names, scheme="https", tls=tls))
-    assert told.value.message.startswith(f"The certificate of {NAME} was not accepted: {why}")
+    assert failure.value.message.startswith(f"The certificate of {NAME} was not accepted: {why}")
     assert (names.asked, [item for item in arrived if item]) == (1, [])
 
 

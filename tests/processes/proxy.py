@@ -22,7 +22,9 @@ class Proxy:
     delay_s: float = 0.0  # before each piece is passed on
     listen_port: int = 0
     passed: int = 0
-    asked: int = 0  # pieces that came from callers: of one who waits for each answer, his round trips
+    request_pieces: int = (
+        0  # pieces that came from callers: of one who waits for each answer, his round trips
+    )
     _passes: asyncio.Event = field(default_factory=asyncio.Event)
     _lines: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -102,7 +104,7 @@ class Proxy:
                     return
                 sent_bytes += len(piece)
                 self.passed += len(piece)
-                self.asked += not answers
+                self.request_pieces += not answers
                 target.write(piece)
                 await target.drain()
 

@@ -76,10 +76,10 @@ async def test_pending_migrations_and_a_taken_port_are_told(tmp_path: Path, sqli
         "STEWARD_METRICS_LISTEN": "off",
     }
     assert await refused("serve", env=env) == (1, "cannot_serve")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+    with socket.socket() as bound_socket:
+        bound_socket.bind(("127.0.0.1", 0))
+        bound_socket.listen()
+        port = str(bound_socket.getsockname()[1])
         there = {**env, "STEWARD_DATABASE_URL": sqlite_url}
         assert await refused("serve", "--port", port, env=there) == (1, "cannot_serve")
         newer = connect(sqlite_path(sqlite_url))
@@ -146,13 +146,13 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
             assert kinds == {"woocommerce", "spreadsheet", "teams", "slack", "cloud_s3"}
         async with httpx.AsyncClient(base_url=first.facts["sandbox_url"], timeout=30) as outside:
 
-            async def told() -> bool:
+            async def is_logged() -> bool:
                 mails = (await outside.get("/sandbox/mail")).json()["messages"]
                 posts = (await outside.get("/sandbox/slack")).json()["messages"]
                 events = (await outside.get("/sandbox/hooks")).json()["deliveries"]
                 return len(mails) == 2 and len(posts) == 1 and len(events) == 1
 
-            assert await eventually(told)
+            assert await eventually(is_logged)
     finally:
         assert await first.stop() == 0
     second = await start(*words, env={})

@@ -90,8 +90,8 @@ async def test_limits_and_sessions_know_the_client_behind_trusted_proxies(
         }
         assert await From(url, PROXY).tries(LIMIT + 1, **others) == spent
         # One network of IPv6 is one client.
-        one = "2001:db8:1:2:{}::1"
-        assert await From(url, PROXY).tries(LIMIT + 1, X_Forwarded_For=one) == spent
+        address = "2001:db8:1:2:{}::1"
+        assert await From(url, PROXY).tries(LIMIT + 1, X_Forwarded_For=address) == spent
         assert await From(url, PROXY).tries(1, X_Forwarded_For="2001:db8:1:3::1") == [422]
         assert await From(url, PROXY).signs_in(X_Forwarded_For="9.9.9.9, 198.51.100.7") == 200
         assert await From(url, NEAR).signs_in(X_Forwarded_For="198.51.100.8", Forwarded="for=1.1.1.1") == 200
@@ -99,5 +99,5 @@ async def test_limits_and_sessions_know_the_client_behind_trusted_proxies(
 
 
 def _addresses(database_url: str) -> set[str]:
-    with closing(sqlite3.connect(sqlite_path(database_url))) as kept:
-        return {str(address) for [address] in kept.execute("SELECT ip_text FROM sessions")}
+    with closing(sqlite3.connect(sqlite_path(database_url))) as database:
+        return {str(address) for [address] in database.execute("SELECT ip_text FROM sessions")}

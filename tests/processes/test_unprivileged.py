@@ -90,8 +90,8 @@ async def _run_script(web: httpx.AsyncClient) -> None:
 )
 async def test_the_service_and_its_scripts_work_as_a_user_without_rights() -> None:
     """Commands, service and confined children in a folder of that user alone; `doctor` finds their walls"""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = Path(folder_name)
         os.chown(folder, NOBODY, NOBODY)
         env = _environ(folder)
         await steward("migrate", env=env, before=DROPPING)
@@ -196,6 +196,6 @@ async def test_a_low_soft_limit_is_raised_to_what_is_allowed(tmp_path: Path) -> 
     async with _ended(await start("serve", env=env, before=low)) as running:
         if sys.platform == "linux":
             limits = _told_of(running, "limits")
-            (line,) = [one for one in limits.splitlines() if one.startswith("Max open files")]
+            (line,) = [text for text in limits.splitlines() if text.startswith("Max open files")]
             assert line.split()[3:5] == ["2048", "2048"]
         assert json.dumps(running.facts)

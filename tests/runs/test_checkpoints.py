@@ -188,8 +188,8 @@ def _expected_row(shop: Shop, point: Checkpoint) -> tuple[object, ...]:
     return point.seq, *names, ms(shop.clock.now()), ended.changes_total, wire
 
 
-@pytest.mark.parametrize("way", ["alone", "one in a batch", "many in a batch"])
-async def test_every_way_of_writing_a_checkpoint_leaves_the_same_rows(shop: Shop, way: str) -> None:
+@pytest.mark.parametrize("write_mode", ["alone", "one in a batch", "many in a batch"])
+async def test_every_way_of_writing_a_checkpoint_leaves_the_same_rows(shop: Shop, write_mode: str) -> None:
     """Each way of writing leaves the columns that the checkpoint holds, on both engines.
 
     See docs/design/runs.md#checkpoints.
@@ -200,12 +200,12 @@ async def test_every_way_of_writing_a_checkpoint_leaves_the_same_rows(shop: Shop
     for seq in range(1, 7):
         shop.clock.tick(0.25)
         points = [_random_point(shop, lease, random, seq) for lease in leases]
-        if way == "many in a batch":
+        if write_mode == "many in a batch":
             assert await keep_all(shop, points) == [None] * 4
         for point in points:
-            if way == "one in a batch":
+            if write_mode == "one in a batch":
                 assert await keep_all(shop, [point]) == [None]
-            elif way == "alone":
+            elif write_mode == "alone":
                 assert await shop.write(partial(checkpoint.write, point=point)) is None
             written[point.lease.run].append(point)
         for run in runs:

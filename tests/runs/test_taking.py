@@ -282,8 +282,8 @@ async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop
     assert prechecks == [RunPrecheck(each_automation, stores, now) for each_automation in read]
 
 
-@pytest.mark.parametrize("way", ["alone", "in a batch"])
-async def test_every_way_of_beginning_a_run_leaves_the_same_rows(shop: Shop, way: str) -> None:
+@pytest.mark.parametrize("start_mode", ["alone", "in a batch"])
+async def test_every_way_of_beginning_a_run_leaves_the_same_rows(shop: Shop, start_mode: str) -> None:
     """Starting a run alone or in a batch writes the same columns; a lost run writes nothing.
 
     See docs/design/runs.md#claim.
@@ -297,7 +297,7 @@ async def test_every_way_of_beginning_a_run_leaves_the_same_rows(shop: Shop, way
     shop.clock.tick(1)
     rules = shop.service.worker_context.automation_rules
     begun: list[ClaimedRun | BaseException | None] = []
-    if way == "alone":
+    if start_mode == "alone":
         for run in runs:
             act = partial(claim.start_one, lease=leases[run.id], rules=rules)
             begun += await asyncio.gather(shop.write(act), return_exceptions=True)

@@ -126,7 +126,7 @@ async def test_a_service_starts_where_no_child_can(tmp_path: Path, monkeypatch: 
     children = SandboxPool(1)
     await log_missing_isolation(settings, children, log)
     await children.close()
-    [line] = [json.loads(each) for each in written]
+    [line] = [json.loads(line_text) for line_text in written]
     assert (line["action"], line["level"]) == ("foreign_code_unavailable", "warning")
     assert "missing" in line["message"]
 

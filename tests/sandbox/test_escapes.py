@@ -20,7 +20,7 @@ from steward.steps.workflow.expressions.views import (
 )
 from tests.expressions.cases import NOW
 
-ONE = ExpressionContext(
+ONE_ITEM = ExpressionContext(
     items=[{"a": 1, "s": "x", "l": [3, 1, 2]}], variables=ExpressionVariables(now=NOW, timezone="UTC")
 )
 
@@ -73,7 +73,7 @@ REACHING = [
 
 async def test_no_published_way_out_leads_anywhere(evaluator: Evaluator) -> None:
     """Known published expression payload shapes written anew. See docs/guides/contributors.md#tests."""
-    answers = await evaluator.evaluate([read(f"={{{{ {chunk} }}}}") for chunk in REACHING], ONE)
+    answers = await evaluator.evaluate([read(f"={{{{ {chunk} }}}}") for chunk in REACHING], ONE_ITEM)
     for chunk, (outcome,) in zip(REACHING, answers, strict=True):
         assert outcome is UNDEFINED or isinstance(outcome, ExpressionError) or outcome in ({}, None), (
             chunk,
@@ -135,9 +135,9 @@ async def test_no_expression_leaves_anything_for_another(evaluator: Evaluator) -
     looks = [read(f"={{{{ {chunk} }}}}") for chunk in LOOKING]
     for texts in ([*POLLUTING], [POLLUTING[0]]):
         templates = [read(f"={{{{ {chunk} }}}}") for chunk in texts]
-        answers = await evaluator.evaluate([*templates, *looks], ONE)
+        answers = await evaluator.evaluate([*templates, *looks], ONE_ITEM)
         assert [answer[0] for answer in answers[len(templates) :]] == list(LOOKING.values())
-    assert [answer[0] for answer in await evaluator.evaluate(looks, ONE)] == list(LOOKING.values())
+    assert [answer[0] for answer in await evaluator.evaluate(looks, ONE_ITEM)] == list(LOOKING.values())
 
 
 async def test_a_script_leaves_nothing_for_another(evaluator: Evaluator) -> None:
@@ -149,11 +149,11 @@ async def test_a_script_leaves_nothing_for_another(evaluator: Evaluator) -> None
         "Object.prototype.z9 = 7; globalThis.z8 = 7; Array.prototype.map = null; $json.a = 5; return { z: 7 }"
     )
     look = "return { z9: typeof ({}).z9, z8: typeof z8, map: [1].map((x) => x), a: $input.item.json.a }"
-    run_code = await evaluator.run_code(Script(wild, ScriptMode.PER_ITEM), ONE)
+    run_code = await evaluator.run_code(Script(wild, ScriptMode.PER_ITEM), ONE_ITEM)
     assert run_code.items[0].json == {"z": 7}
-    clean = await evaluator.run_code(Script(look, ScriptMode.PER_ITEM), ONE)
+    clean = await evaluator.run_code(Script(look, ScriptMode.PER_ITEM), ONE_ITEM)
     assert clean.items[0].json == {"z9": "undefined", "z8": "undefined", "map": [1], "a": 1}
-    assert await evaluator.evaluate([read("={{ ({}).z9 }}"), read("={{ $json.a + 0 }}")], ONE) == [
+    assert await evaluator.evaluate([read("={{ ({}).z9 }}"), read("={{ $json.a + 0 }}")], ONE_ITEM) == [
         [UNDEFINED],
         [1],
     ]
@@ -177,7 +177,7 @@ async def test_scripts_reach_no_further(evaluator: Evaluator, text: str) -> None
 
     See docs/design/security.md#imported-workflows.
     """
-    result = await evaluator.run_code(Script(text, ScriptMode.PER_ITEM), ONE)
+    result = await evaluator.run_code(Script(text, ScriptMode.PER_ITEM), ONE_ITEM)
     assert [item.error is not None for item in result.items] == [True]
 
 
@@ -197,7 +197,7 @@ async def test_liquid_knows_no_python(evaluator: Evaluator) -> None:
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
-    answers = await evaluator.render([read_liquid(text) for text in LIQUID], ONE.items[0], NOW)
+    answers = await evaluator.render([read_liquid(text) for text in LIQUID], ONE_ITEM.items[0], NOW)
     for text, answer in zip(LIQUID, answers, strict=True):
         displayed = "" if isinstance(answer, ExpressionError) else answer
         assert "class" not in displayed, text

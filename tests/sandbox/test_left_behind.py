@@ -25,7 +25,7 @@ from steward.steps.workflow.expressions.views import (
 from tests.expressions.cases import NOW
 
 OWNER = ("org", "run")
-ONE = ExpressionContext(
+ONE_ITEM = ExpressionContext(
     items=[{"a": 1, "s": "x", "l": [3, 1, 2], "o": {"p": {"q": 1}}}],
     variables=ExpressionVariables(now=NOW, timezone="Europe/Berlin"),
     names=frozenset({"A"}),
@@ -50,12 +50,12 @@ FORGED = (
     "\\u0000\\u0000=\\u0000\\u0000\\u0000\\u0002[]"
 )
 RETURN = "return [{ json: { a: 1 } }]"
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
 def _scripts() -> dict[str, str]:
     """The scripts of forging.js by their names."""
-    _, *parts = (HERE / "forging.js").read_text("utf-8").split("// == ")
+    _, *parts = (FOLDER / "forging.js").read_text("utf-8").split("// == ")
     named = (part.partition("\n") for part in parts)
     return {name: script.strip().replace("FORGED", FORGED) for name, _, script in named}
 
@@ -68,13 +68,13 @@ async def test_no_script_answers_for_a_later_step(children: SandboxPool, mode: S
     for name, script in _scripts().items():
         text = script if mode is ScriptMode.ALL else script.replace(RETURN, "return { a: 1 }")
         try:
-            run_code = await evaluator.run_code(Script(text, mode), ONE)
+            run_code = await evaluator.run_code(Script(text, mode), ONE_ITEM)
             assert all("forged" not in item.json for item in run_code.items), name
         except (CodeFailed, CodeStopped):
             pass
-        assert await evaluator.evaluate([address], ONE) == [["https://shop.example/119"]], name
+        assert await evaluator.evaluate([address], ONE_ITEM) == [["https://shop.example/119"]], name
         again = await evaluator.run_code(
-            Script("return [{ json: { b: JSON.stringify([2]) } }]", ScriptMode.ALL), ONE
+            Script("return [{ json: { b: JSON.stringify([2]) } }]", ScriptMode.ALL), ONE_ITEM
         )
         assert [item.json for item in again.items] == [{"b": "[2]"}], name
         assert await evaluator.matches([("a", "", "a")]) == [True], name
@@ -96,19 +96,22 @@ async def test_what_a_script_replaces_does_not_change_what_it_returned(children:
     """The answer is judged and written by functions that were there before any script."""
     evaluator = Evaluator(children, *OWNER)
     for text, expected in BENIGN.items():
-        run_code = await evaluator.run_code(Script(text, ScriptMode.ALL), ONE)
+        run_code = await evaluator.run_code(Script(text, ScriptMode.ALL), ONE_ITEM)
         assert [item.json["a"] for item in run_code.items] == expected, text
 
 
 # An expression: it walks over all it can reach, and tells what an earlier walk has marked.
-WALK = (HERE / "walk.js").read_text("utf-8").partition("\n")[2].strip()
+WALK = (FOLDER / "walk.js").read_text("utf-8").partition("\n")[2].strip()
 
 
 async def test_no_object_an_expression_reaches_outlasts_it_unfrozen(children: SandboxPool) -> None:
     """Neither another parameter, nor another item, nor a later step finds what an expression changed."""
     evaluator = Evaluator(children, *OWNER)
     two = ExpressionContext(
-        items=[*ONE.items, *ONE.items], variables=ONE.variables, names=ONE.names, steps=ONE.steps
+        items=[*ONE_ITEM.items, *ONE_ITEM.items],
+        variables=ONE_ITEM.variables,
+        names=ONE_ITEM.names,
+        steps=ONE_ITEM.steps,
     )
     walk = read("={{ " + WALK + " }}")
     for _ in range(2):
@@ -151,7 +154,7 @@ async def test_no_expression_changes_what_another_parameter_reads(children: Sand
     for change, look in SHARED.items():
         templates = [read(f"={{{{ {text} }}}}") for text in (look, change, look)]
         for _ in range(2):
-            before, _, after = await evaluator.evaluate(templates, ONE)
+            before, _, after = await evaluator.evaluate(templates, ONE_ITEM)
             assert (before, after) == ([1], [1]), change
 
 

@@ -30,7 +30,7 @@ from steward.steps.workflow.expressions.views import (
 from tests.expressions.cases import NOW
 
 SCOPE = ExpressionVariables(now=NOW, timezone="UTC")
-ONE = ExpressionContext(items=[{"a": 1}], variables=SCOPE)
+ONE_ITEM = ExpressionContext(items=[{"a": 1}], variables=SCOPE)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def children() -> AsyncIterator[SandboxPool]:
         await children.close()
 
 
-async def _come_to(children: SandboxPool, code: str, world: ExpressionContext = ONE) -> Outcome:
+async def _come_to(children: SandboxPool, code: str, world: ExpressionContext = ONE_ITEM) -> Outcome:
     """What a chunk comes to, or the code it was stopped with; and that the next message works."""
     evaluator = Evaluator(children, "org", "run")
     outcome: Outcome
@@ -51,7 +51,7 @@ async def _come_to(children: SandboxPool, code: str, world: ExpressionContext = 
         ((outcome,),) = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world)
     except CodeStopped as end:
         outcome = end.code
-    assert await evaluator.evaluate([read("={{ $json.a + 1 }}")], ONE) == [[2]]
+    assert await evaluator.evaluate([read("={{ $json.a + 1 }}")], ONE_ITEM) == [[2]]
     return outcome
 
 
@@ -135,14 +135,14 @@ async def test_a_script_may_take_longer_and_is_stopped_too(children: SandboxPool
     evaluator = Evaluator(children, "org", "run")
     longer = "let n = 0; for (let i = 0; i < 12e6; i++) n += i % 7; return { n };"
     total = 12_000_000 // 7 * 21 + sum(range(12_000_000 % 7))
-    assert (await evaluator.run_code(Script(longer, ScriptMode.ALL), ONE)).items[0].json["n"] == total
+    assert (await evaluator.run_code(Script(longer, ScriptMode.ALL), ONE_ITEM)).items[0].json["n"] == total
     with pytest.raises(CodeFailed, match="waits"):
-        await evaluator.run_code(Script("await new Promise(() => {}); return []", ScriptMode.ALL), ONE)
+        await evaluator.run_code(Script("await new Promise(() => {}); return []", ScriptMode.ALL), ONE_ITEM)
     hungry = "const a = []; while (true) a.push('x'.repeat(9e5) + a.length);"
     with pytest.raises(CodeStopped) as stopped:
-        await evaluator.run_code(Script(hungry, ScriptMode.ALL), ONE)
+        await evaluator.run_code(Script(hungry, ScriptMode.ALL), ONE_ITEM)
     assert stopped.value.code == "code_memory"
-    assert (await evaluator.run_code(Script("return { a: 1 }", ScriptMode.ALL), ONE)).items[0].json == {
+    assert (await evaluator.run_code(Script("return { a: 1 }", ScriptMode.ALL), ONE_ITEM)).items[0].json == {
         "a": 1
     }
 
@@ -162,7 +162,7 @@ async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_
     with pytest.raises(Stopped) as stopped:
         await children.send(owner, JAVASCRIPT, request_body, b"[]", 0.02)
     assert stopped.value.code == "code_timeout"
-    wild = asyncio.ensure_future(evaluator.run_code(Script("while (true);", ScriptMode.ALL), ONE))
+    wild = asyncio.ensure_future(evaluator.run_code(Script("while (true);", ScriptMode.ALL), ONE_ITEM))
     while not ((pid := _pid(children, owner)) and os.getpriority(os.PRIO_PROCESS, pid) > 0):
         ended, _ = await asyncio.wait({wild}, timeout=0.05)
         assert not ended
@@ -215,14 +215,14 @@ async def test_other_runs_go_on_while_one_runs_away(children: SandboxPool) -> No
     """The service unharmed, other runs not slowed."""
     other = Evaluator(children, "other", "run")
     parameter_templates = [read("={{ $json.a + 1 }}")]
-    await other.evaluate(parameter_templates, ONE)
-    running = Evaluator(children, "org", "run").run_code(Script("while (true);", ScriptMode.ALL), ONE)
+    await other.evaluate(parameter_templates, ONE_ITEM)
+    running = Evaluator(children, "org", "run").run_code(Script("while (true);", ScriptMode.ALL), ONE_ITEM)
     wild = asyncio.ensure_future(running)
     while not _pid(children, ("org", "run")):
         ended, _ = await asyncio.wait({wild}, timeout=0.01)
         assert not ended
     for _ in range(10):
-        assert await other.evaluate(parameter_templates, ONE) == [[2]]
+        assert await other.evaluate(parameter_templates, ONE_ITEM) == [[2]]
     assert not wild.done()
     wild.cancel()
     with pytest.raises(asyncio.CancelledError):

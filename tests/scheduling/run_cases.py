@@ -34,11 +34,11 @@ class Outcome:
 
     name: str
     expected: object
-    found: object
+    computed: object
 
     @property
     def is_equal(self) -> bool:
-        return self.expected == self.found
+        return self.expected == self.computed
 
 
 def outcomes(document: Mapping[str, object]) -> Iterator[Outcome]:
@@ -65,19 +65,19 @@ def _next(case: Case) -> tuple[object, object]:
         schedule,
         zone,
         spread_minutes=case["spread_minutes"],
-        after=_at(case["from"]),
+        after=_instant(case["from"]),
         count=3,
-        slots_after=_at(case["since"]) if "since" in case else None,
+        slots_after=_instant(case["since"]) if "since" in case else None,
     )
     instants = [slot.slot_at for slot in slots]
     local = [moment.astimezone(zone).strftime("%a %Y-%m-%d %H:%M %z") for moment in instants]
-    expected = [_at(text) for text in case["next"]]
+    expected = [_instant(text) for text in case["next"]]
     return (expected, case.get("local", local)), (instants, local)
 
 
 def _this_and_later(case: Case) -> tuple[object, object]:
     schedule, zone = _schedule(case), _zone(case)
-    nominal_at, new_run_at = _at(case["slot_nominal"]), _at(case["new_run_at"])
+    nominal_at, new_run_at = _instant(case["slot_nominal"]), _instant(case["new_run_at"])
     slot = find_slot(schedule, zone, nominal_at, spread_minutes=0)
     if slot is None:
         return "a slot", "no such slot"
@@ -86,7 +86,7 @@ def _this_and_later(case: Case) -> tuple[object, object]:
         refused = case["refused"]
         expected = (refused["status"], refused["code"], [refused["field"]])
     else:
-        expected = (Schedule.from_wire(case["schedule_after"]), [_at(text) for text in case["later"]])
+        expected = (Schedule.from_wire(case["schedule_after"]), [_instant(text) for text in case["later"]])
     before = slot_before(schedule, zone, nominal_at)
     earliest = min([nominal_at, new_run_at] + ([before.nominal_at] if before else []))
     try:
@@ -117,7 +117,7 @@ def _spread(case: Case) -> tuple[object, object]:
 
 
 def _validation(case: Case) -> tuple[object, object]:
-    schedule = read_schedule(case["schedule"], zone=_zone(case), now=_at(case["now"]))
+    schedule = read_schedule(case["schedule"], zone=_zone(case), now=_instant(case["now"]))
     expected = case["stored"] if "stored" in case else case["errors"]
     return expected, schedule.to_wire() if isinstance(schedule, Schedule) else sorted(schedule)
 
@@ -142,7 +142,7 @@ def _zone(case: Case) -> ZoneInfo:
     return timezone
 
 
-def _at(text: str) -> datetime:
+def _instant(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
@@ -160,7 +160,7 @@ def main(arguments: list[str]) -> int:
     every = list(outcomes(document))
     for outcome in every:
         if not outcome.is_equal:
-            print(f"{outcome.name}: expected {_show(outcome.expected)}, found {_show(outcome.found)}")
+            print(f"{outcome.name}: expected {_show(outcome.expected)}, found {_show(outcome.computed)}")
     equal = sum(outcome.is_equal for outcome in every)
     print(f"{equal} of {len(every)} equal")
     return 0 if every and equal == len(every) else 1

@@ -102,17 +102,17 @@ def test_the_time_of_day_is_two_digits_a_colon_and_two_digits(run_at: object, is
         assert is_taken or list(outcome) == ["schedule.run_at"]  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize(("name", "most"), [("day_of_week", 7), ("day_of_month", 31)])
-def test_whole_numbers_are_taken_from_one_to_their_most(name: str, most: int) -> None:
+@pytest.mark.parametrize(("name", "maximum"), [("day_of_week", 7), ("day_of_month", 31)])
+def test_whole_numbers_are_taken_from_one_to_their_most(name: str, maximum: int) -> None:
     """JSON integers; `6.0` is 6, booleans and strings are refused.
 
     See docs/design/schedule.md#shape and docs/design/api/conventions.md#requests.
     """
-    for value in (1, most, 6.0):
+    for value in (1, maximum, 6.0):
         assert isinstance(_read(_daily_with(**{name: value})), Schedule)
     for wrong in (
         0,
-        most + 1,
+        maximum + 1,
         -1,
         1.5,
         True,
@@ -282,7 +282,7 @@ def test_a_schedule_beside_an_unknown_zone_is_still_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "kept",
+    "stored",
     [
         {"cadence": "daily", "run_at": 8},
         {"cadence": "weekly", "day_of_week": True},
@@ -290,6 +290,6 @@ def test_a_schedule_beside_an_unknown_zone_is_still_read() -> None:
         {"cadence": "often"},
     ],
 )
-def test_a_kept_schedule_of_another_shape_is_not_believed(kept: dict[str, object]) -> None:
+def test_a_kept_schedule_of_another_shape_is_not_believed(stored: dict[str, object]) -> None:
     with pytest.raises(ValueError):
-        Schedule.from_wire(kept)
+        Schedule.from_wire(stored)

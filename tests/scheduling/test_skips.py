@@ -107,23 +107,23 @@ def test_a_changed_schedule_keeps_skips_on_the_same_nominal_date() -> None:
     """When both cadences have at most one slot a day, else dropped. See docs/design/schedule.md#calendar."""
     skipped = {at("2026-12-25 08:00"): "2026-12-25T08:00", at("2026-12-26 08:00"): "2026-12-26T08:00"}
 
-    def kept(old: Schedule, new: Schedule, zone: str = "UTC") -> dict[datetime, datetime]:
+    def skips_after(old: Schedule, new: Schedule, zone: str = "UTC") -> dict[datetime, datetime]:
         skips = skips_after_change(old, new, place(zone), spread_minutes=4, now=_NOW, skipped=skipped)
         return {at_old: slot.slot_at for at_old, slot in skips.items()}
 
     hourly = Schedule(Cadence.HOURLY)
-    assert kept(daily("08:00"), daily("17:00")) == {
+    assert skips_after(daily("08:00"), daily("17:00")) == {
         at("2026-12-25 08:00"): at("2026-12-25 17:04"),
         at("2026-12-26 08:00"): at("2026-12-26 17:04"),
     }
-    assert kept(daily("08:00"), weekly(5, "17:00")) == {at("2026-12-25 08:00"): at("2026-12-25 17:04")}
-    assert kept(daily("08:00"), once("2026-12-26", "09:00")) == {
+    assert skips_after(daily("08:00"), weekly(5, "17:00")) == {at("2026-12-25 08:00"): at("2026-12-25 17:04")}
+    assert skips_after(daily("08:00"), once("2026-12-26", "09:00")) == {
         at("2026-12-26 08:00"): at("2026-12-26 09:04")
     }
-    tokyo = kept(daily("08:00"), daily("08:00"), "Asia/Tokyo")
+    tokyo = skips_after(daily("08:00"), daily("08:00"), "Asia/Tokyo")
     assert tokyo[at("2026-12-25 08:00")] == at("2026-12-24 23:04")
-    assert kept(daily("08:00"), hourly) == kept(hourly, daily("08:00")) == {}
-    assert kept(daily("08:00"), Schedule(Cadence.MANUAL)) == {}
+    assert skips_after(daily("08:00"), hourly) == skips_after(hourly, daily("08:00")) == {}
+    assert skips_after(daily("08:00"), Schedule(Cadence.MANUAL)) == {}
 
 
 def test_a_skip_whose_slot_has_passed_takes_no_new_one() -> None:

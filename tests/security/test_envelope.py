@@ -19,14 +19,14 @@ from steward.security.envelope import (
 )
 
 FIRST, SECOND = MasterKey("2026-01", b"1" * 32), MasterKey("2025-07", b"2" * 32)
-PLACE = SealContext(1, 11, "consumer_secret", 3, 1)
+SEAL_CONTEXT = SealContext(1, 11, "consumer_secret", 3, 1)
 KEY = new_data_key()
 
 
 @given(st.binary(max_size=500))
 def test_what_is_sealed_opens(value: bytes) -> None:
     """What is sealed opens."""
-    assert open_sealed(seal(value, KEY, PLACE), KEY, PLACE) == value
+    assert open_sealed(seal(value, KEY, SEAL_CONTEXT), KEY, SEAL_CONTEXT) == value
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ def test_what_is_sealed_opens(value: bytes) -> None:
 )  # fmt: skip
 def test_a_value_moved_to_another_row_field_version_or_key_does_not_open(other: dict[str, object]) -> None:
     """A value moved to another row field version or key does not open."""
-    sealed = seal(b"secret", KEY, PLACE)
+    sealed = seal(b"secret", KEY, SEAL_CONTEXT)
     with pytest.raises(CannotOpen):
-        open_sealed(sealed, KEY, replace(PLACE, **other))  # type: ignore[arg-type]
+        open_sealed(sealed, KEY, replace(SEAL_CONTEXT, **other))  # type: ignore[arg-type]
 
 
 def test_two_rows_exchanged_do_not_open() -> None:
     """Two rows exchanged do not open."""
-    other = replace(PLACE, integration_id=12)
-    mine, theirs = seal(b"mine", KEY, PLACE), seal(b"theirs", KEY, other)
-    for sealed, context in ((theirs, PLACE), (mine, other)):
+    other = replace(SEAL_CONTEXT, integration_id=12)
+    mine, theirs = seal(b"mine", KEY, SEAL_CONTEXT), seal(b"theirs", KEY, other)
+    for sealed, context in ((theirs, SEAL_CONTEXT), (mine, other)):
         with pytest.raises(CannotOpen):
             open_sealed(sealed, KEY, context)
 
@@ -67,18 +67,18 @@ def test_the_places_of_two_numbers_never_read_alike() -> None:
 
 def test_every_changed_byte_is_noticed() -> None:
     """Every changed byte is noticed."""
-    sealed = seal(b"secret", KEY, PLACE)
+    sealed = seal(b"secret", KEY, SEAL_CONTEXT)
     for index in range(len(sealed)):
         for broken in (sealed[:index], sealed[:index] + bytes([sealed[index] ^ 1]) + sealed[index + 1 :]):
             with pytest.raises(CannotOpen):
-                open_sealed(broken, KEY, PLACE)
+                open_sealed(broken, KEY, SEAL_CONTEXT)
     with pytest.raises(CannotOpen):
-        open_sealed(sealed, new_data_key(), PLACE)
+        open_sealed(sealed, new_data_key(), SEAL_CONTEXT)
 
 
 def test_a_value_sealed_twice_looks_different() -> None:
     """A value sealed twice looks different."""
-    assert len({seal(b"secret", KEY, PLACE) for _ in range(1000)}) == 1000
+    assert len({seal(b"secret", KEY, SEAL_CONTEXT) for _ in range(1000)}) == 1000
 
 
 def test_the_first_master_key_wraps_and_all_unwrap() -> None:

@@ -20,8 +20,8 @@ def test_client_ids_and_secrets_have_their_form_and_are_never_the_same() -> None
     ids = {secrets.new_client_id() for _ in range(500)}
     values = {secrets.new_client_secret() for _ in range(500)}
     assert len(ids) == len(values) == 500
-    assert all(CLIENT_ID.fullmatch(each) for each in ids)
-    assert all(CLIENT_SECRET.fullmatch(each) for each in values)
+    assert all(CLIENT_ID.fullmatch(secret) for secret in ids)
+    assert all(CLIENT_SECRET.fullmatch(secret) for secret in values)
 
 
 def test_a_secret_matches_under_its_own_pepper_alone() -> None:

@@ -65,7 +65,7 @@ def mirrored(raw: bytes) -> bytes:
     return raw[:32] + (ORDER - int.from_bytes(raw[32:], "big")).to_bytes(32, "big")
 
 
-def made(header: Json | bytes = HEADER, claims: Json | bytes = CLAIMS, *, key: SigningKey = KEY) -> str:
+def make_token(header: Json | bytes = HEADER, claims: Json | bytes = CLAIMS, *, key: SigningKey = KEY) -> str:
     """A token with a right signature over whatever is given."""
     parts = [part if isinstance(part, bytes) else json.dumps(part).encode() for part in (header, claims)]
     signed = ".".join(coded(part) for part in parts)
@@ -79,7 +79,7 @@ def changed(part: Json, **values: Any) -> dict[str, Any]:
 
 def claiming(**values: Any) -> str:
     """A token well signed over other claims."""
-    return made(claims=changed(CLAIMS, **values))
+    return make_token(claims=changed(CLAIMS, **values))
 
 
 def resigned(token: str, change: Callable[[bytes], bytes]) -> str:
@@ -108,7 +108,7 @@ def der_signature(token: str) -> str:
 
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-GOOD = made()
+GOOD = make_token()
 FORGERIES: dict[str, str] = {
     "empty": "",
     "one part": "abc",
@@ -117,37 +117,37 @@ FORGERIES: dict[str, str] = {
     "five parts": "a.b.c.d.e",
     "no signature": GOOD.rpartition(".")[0] + ".",
     "none": ".".join([coded(b'{"alg":"none","typ":"at+jwt","kid":"k1"}'), GOOD.split(".")[1], ""]),
-    "none with a signature": made(changed(HEADER, alg="none")),
-    "None in capitals": made(changed(HEADER, alg="NONE")),
+    "none with a signature": make_token(changed(HEADER, alg="none")),
+    "None in capitals": make_token(changed(HEADER, alg="NONE")),
     "HS256 with the public key": hs256_with_the_public_key(),
     "RS256": jwt.encode(CLAIMS, RSA, algorithm="RS256", headers={"kid": "k1", "typ": "at+jwt"}),
-    "ES384 named": made(changed(HEADER, alg="ES384")),
-    "alg in small letters": made(changed(HEADER, alg="es256")),
-    "alg as a list": made(changed(HEADER, alg=["ES256"])),
-    "no alg": made(changed(HEADER, alg=...)),
-    "crit": made(changed(HEADER, crit=["exp"])),
-    "crit empty": made(changed(HEADER, crit=[])),
-    "jku": made(changed(HEADER, jku="https://evil.example")),
-    "x5u": made(changed(HEADER, x5u="https://evil.example")),
-    "x5c": made(changed(HEADER, x5c=["x"])),
-    "jwk": made(changed(HEADER, jwk=jwks([STRANGE])["keys"][0]), key=STRANGE),
-    "b64 false": made(changed(HEADER, b64=False)),
-    "zip": made(changed(HEADER, zip="DEF")),
-    "typ JWT": made(changed(HEADER, typ="JWT")),
-    "no typ": made(changed(HEADER, typ=...)),
-    "unknown kid": made(changed(HEADER, kid="k9")),
-    "no kid": made(changed(HEADER, kid=...)),
-    "kid a number": made(changed(HEADER, kid=1)),
-    "kid a path": made(changed(HEADER, kid="../k1")),
-    "another key": made(key=STRANGE),
-    "header twice": made(b'{"alg":"none","alg":"ES256","typ":"at+jwt","kid":"k1"}'),
-    "header no object": made(b'["ES256"]'),
-    "header no JSON": made(b"{"),
-    "header not UTF-8": made(b'{"alg":"\xff"}'),
-    "claims twice": made(claims=json.dumps(CLAIMS).encode()[:-1] + b',"org":4}'),
-    "claims no object": made(claims=b"[]"),
-    "claims not JSON": made(claims=b"{"),
-    "claims deep": made(claims=b"[" * 2000 + b"]" * 2000),
+    "ES384 named": make_token(changed(HEADER, alg="ES384")),
+    "alg in small letters": make_token(changed(HEADER, alg="es256")),
+    "alg as a list": make_token(changed(HEADER, alg=["ES256"])),
+    "no alg": make_token(changed(HEADER, alg=...)),
+    "crit": make_token(changed(HEADER, crit=["exp"])),
+    "crit empty": make_token(changed(HEADER, crit=[])),
+    "jku": make_token(changed(HEADER, jku="https://evil.example")),
+    "x5u": make_token(changed(HEADER, x5u="https://evil.example")),
+    "x5c": make_token(changed(HEADER, x5c=["x"])),
+    "jwk": make_token(changed(HEADER, jwk=jwks([STRANGE])["keys"][0]), key=STRANGE),
+    "b64 false": make_token(changed(HEADER, b64=False)),
+    "zip": make_token(changed(HEADER, zip="DEF")),
+    "typ JWT": make_token(changed(HEADER, typ="JWT")),
+    "no typ": make_token(changed(HEADER, typ=...)),
+    "unknown kid": make_token(changed(HEADER, kid="k9")),
+    "no kid": make_token(changed(HEADER, kid=...)),
+    "kid a number": make_token(changed(HEADER, kid=1)),
+    "kid a path": make_token(changed(HEADER, kid="../k1")),
+    "another key": make_token(key=STRANGE),
+    "header twice": make_token(b'{"alg":"none","alg":"ES256","typ":"at+jwt","kid":"k1"}'),
+    "header no object": make_token(b'["ES256"]'),
+    "header no JSON": make_token(b"{"),
+    "header not UTF-8": make_token(b'{"alg":"\xff"}'),
+    "claims twice": make_token(claims=json.dumps(CLAIMS).encode()[:-1] + b',"org":4}'),
+    "claims no object": make_token(claims=b"[]"),
+    "claims not JSON": make_token(claims=b"{"),
+    "claims deep": make_token(claims=b"[" * 2000 + b"]" * 2000),
     "signature short": resigned(GOOD, lambda raw: raw[:63]),
     "signature long": resigned(GOOD, lambda raw: raw + b"\0"),
     "signature zero": resigned(GOOD, lambda raw: bytes(64)),
@@ -233,7 +233,7 @@ def test_every_changed_added_or_missing_character_invalidates_a_token() -> None:
     longer = [
         GOOD[:position] + extra + GOOD[position:] for position in range(len(GOOD) + 1) for extra in "A= \n."
     ]
-    shorter = [GOOD[:at] + GOOD[at + 1 :] for at in range(len(GOOD))]
+    shorter = [GOOD[:offset] + GOOD[offset + 1 :] for offset in range(len(GOOD))]
     for changed_token in [*swapped, *longer, *shorter]:
         with pytest.raises(BadToken):
             held.verify(changed_token, NOW)
@@ -290,9 +290,9 @@ def test_no_more_than_ten_thousand_signatures_are_remembered() -> None:
 def test_old_keys_verify_and_only_their_own_tokens() -> None:
     """A new key signs at once; old ones verify."""
     both = verifier(KEY, OLD)
-    assert both.verify(made(changed(HEADER, kid="k0"), key=OLD), NOW).org == 3
+    assert both.verify(make_token(changed(HEADER, kid="k0"), key=OLD), NOW).org == 3
     with pytest.raises(BadToken):
-        both.verify(made(changed(HEADER, kid="k0"), key=KEY), NOW)
+        both.verify(make_token(changed(HEADER, kid="k0"), key=KEY), NOW)
 
 
 def test_the_public_keys_are_public_and_sufficient() -> None:

@@ -72,7 +72,7 @@ FILTERS = {
         {"filtersUi": {"filterValues": [{"propertyName": "city", "operator": "HAS_PROPERTY"}]}},
     ]
 }
-FOUND = [
+CASES = [
     {"filters": [{"propertyName": "po_number", "operator": "EQ", "value": "12"}]},
     {"filters": [{"propertyName": "city", "operator": "HAS_PROPERTY"}]},
 ]
@@ -147,7 +147,7 @@ HUBSPOT = [
         1,
         {"operation": "search", "filterGroupsUi": FILTERS, "additionalFields": {"query": "tea"}},
         "POST /crm/v3/objects/deals/search",
-        {"filterGroups": FOUND, "limit": 100, "query": "tea"},
+        {"filterGroups": CASES, "limit": 100, "query": "tea"},
     ),
     (
         2.1,

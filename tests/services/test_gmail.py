@@ -259,9 +259,11 @@ def test_what_is_not_carried_out_is_found_at_import(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
     """Each in words that say what to do."""
-    assert [each for each, message in findings_of("gmail", version, parameters) if words in message] == [
-        level
-    ]
+    assert [
+        finding_level
+        for finding_level, message in findings_of("gmail", version, parameters)
+        if words in message
+    ] == [level]
 
 
 def test_an_ordinary_message_has_no_findings() -> None:

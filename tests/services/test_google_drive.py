@@ -251,7 +251,7 @@ def test_what_is_not_carried_out_is_found_at_import(
 ) -> None:
     """Each in words that say what to do."""
     all_findings = findings_of("googleDrive", version, parameters)
-    assert [each for each, message in all_findings if words in message] == [level]
+    assert [finding_level for finding_level, message in all_findings if words in message] == [level]
 
 
 def test_a_file_is_sent_up_to_its_limit() -> None:

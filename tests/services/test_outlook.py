@@ -29,7 +29,7 @@ from tests.services.outlook import (
 )
 from tests.services.running import call_of, findings_of, items_of, shop_beside
 
-ONE = code("Items", "return [{json: {id: 1}}]")
+ONE_ITEM = code("Items", "return [{json: {id: 1}}]")
 LIST = {
     "operation": "getAll", "returnAll": True,
     "filtersUI": {"values": {"filters": {"readStatus": "unread", "sender": "jane@customer.example"}}},
@@ -152,7 +152,7 @@ async def test_a_reply_goes_to_the_sender_or_to_all_but_the_mailbox(
     more = await accounts(shop, server, "Mail")
     for to_sender in (True, False):
         step = node("Mail", "microsoftOutlook", 2, {**REPLY, "replyToSenderOnly": to_sender})
-        automation = await automated(shop, chain(ONE, step), send_mode="send", **more)
+        automation = await automated(shop, chain(ONE_ITEM, step), send_mode="send", **more)
         run = await shop.until_settled(await shop.run_and_drain(automation))
         assert run.status is RunStatus.SUCCEEDED, run
     first, second = api.sent()
@@ -184,7 +184,7 @@ async def test_an_attachment_is_fetched_as_a_file_of_its_item(shop: Shop, server
         "Told", "return items.map(item => ({json: {...item.json, file: item.binary.data.fileName}}))"
     )
     automation = await automated(
-        shop, chain(ONE, node("Fetch", "microsoftOutlook", 2, fetch), actual), **more
+        shop, chain(ONE_ITEM, node("Fetch", "microsoftOutlook", 2, fetch), actual), **more
     )
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
@@ -197,7 +197,7 @@ async def test_a_lost_answer_is_never_sent_again(shop: Shop, api: FakeService, s
     more = await accounts(shop, server, "Mail")
     plain = {"toRecipients": "jane@customer.example", "subject": "Hi", "bodyContent": "Hi"}
     step = node("Mail", "microsoftOutlook", 2, {**plain, "additionalFields": {}})
-    automation = await automated(shop, chain(ONE, step), send_mode="send", **more)
+    automation = await automated(shop, chain(ONE_ITEM, step), send_mode="send", **more)
     real = api.respond
 
     def cut(request: SeenRequest) -> FakeAnswer:

@@ -15,7 +15,7 @@ NEW_YEAR = "2025-12-31T23:59:59.999Z"
 LEAP = "2024-02-29T09:09:09.090Z"
 
 
-def at(text: str, zone: str) -> datetime:
+def instant_of(text: str, zone: str) -> datetime:
     """The instant in a zone."""
     zone_of = js_dates.zone_of(zone)
     assert zone_of is not None
@@ -45,7 +45,7 @@ def at(text: str, zone: str) -> datetime:
 )
 def test_dates_are_written_by_luxon_patterns(pattern: str, zone: str, written: str) -> None:
     """Runs of one sign are tokens; brackets are none; what is in quotes stands for itself."""
-    assert date_text.format_luxon(at(NEW_YEAR, zone), pattern) == written
+    assert date_text.format_luxon(instant_of(NEW_YEAR, zone), pattern) == written
 
 
 def test_a_whole_zone_name_is_told_from_a_pattern_that_has_none() -> None:
@@ -67,7 +67,7 @@ def test_a_whole_zone_name_is_told_from_a_pattern_that_has_none() -> None:
 )
 def test_older_steps_write_dates_by_moment_patterns(pattern: str, written: str) -> None:
     """The older version's patterns."""
-    assert date_text.format_moment(at(NEW_YEAR, "America/Sao_Paulo"), pattern) == written
+    assert date_text.format_moment(instant_of(NEW_YEAR, "America/Sao_Paulo"), pattern) == written
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,18 @@ def test_older_steps_write_dates_by_moment_patterns(pattern: str, written: str) 
 )
 def test_dates_are_moved_by_whole_units_and_parts_of_them(unit: str, amount: float, moved: str) -> None:
     """Whole ones by the calendar, parts by their length"""
-    assert js_dates.iso(calendar_math.shifted(at(LEAP, "Europe/Berlin"), unit, amount)) == moved
+    assert js_dates.iso(calendar_math.shifted(instant_of(LEAP, "Europe/Berlin"), unit, amount)) == moved
 
 
 def test_a_time_that_is_there_twice_keeps_the_offset_it_had() -> None:
     """02:00 of the day clocks go back in Sydney, its second time"""
-    second = at("2024-04-06T16:00:48.250Z", "Australia/Sydney")
+    second = instant_of("2024-04-06T16:00:48.250Z", "Australia/Sydney")
     assert js_dates.iso(calendar_math.shifted(second, "day", 0)) == "2024-04-07T02:00:48.250+10:00"
     assert js_dates.iso(calendar_math.floor(second, "hour")) == "2024-04-07T02:00:00.000+10:00"
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "units", "found", "text"),
+    ("start", "end", "units", "amounts", "text"),
     [
         (NEW_YEAR, "2024-02-29T00:00:00Z", "year month day", [-1, -10, -2.999999988425926], None),
         (LEAP, "2026-03-29T12:00:00Z", "month", [25.005171337365592], "P25.005171337365592M"),
@@ -108,12 +108,12 @@ def test_a_time_that_is_there_twice_keeps_the_offset_it_had() -> None:
     ],
 )
 def test_the_time_between_dates_is_counted_in_units(
-    start: str, end: str, units: str, found: list[float], text: str | None
+    start: str, end: str, units: str, amounts: list[float], text: str | None
 ) -> None:
     """Largest unit first, the last one with the fraction; backwards what is forwards, with the other sign"""
-    item, two = at(start, "Europe/Berlin"), at(end, "Europe/Berlin")
+    item, two = instant_of(start, "Europe/Berlin"), instant_of(end, "Europe/Berlin")
     apart = calendar_math.difference(item, two, units.split(" "))
-    assert list(apart.values()) == found
+    assert list(apart.values()) == amounts
     assert text is None or calendar_math.iso_duration(apart) == text
 
 

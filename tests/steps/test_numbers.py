@@ -139,7 +139,7 @@ def _price(cell: object, currency: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "currency", "found"),
+    ("text", "currency", "expected"),
     [
         ("12.5", "EUR", "12.50"),
         ("12.50", "EUR", "12.50"),
@@ -156,12 +156,12 @@ def _price(cell: object, currency: str) -> str:
         (Decimal("1E+30"), "EUR", "not_a_number"),
     ],
 )
-def test_a_price_has_the_decimals_of_its_currency(text: object, currency: str, found: str) -> None:
+def test_a_price_has_the_decimals_of_its_currency(text: object, currency: str, expected: str) -> None:
     """Trailing zeros are not counted, and nothing is rounded silently.
 
     See docs/design/templates.md#e6-decimals.
     """
-    assert _price(text, currency) == found
+    assert _price(text, currency) == expected
 
 
 def test_what_the_service_works_out_is_rounded_half_up() -> None:

@@ -25,7 +25,7 @@ from steward.steps.workflow.memory_budget import (
 )
 from tests.expressions.cases import NOW
 
-ONE = ExpressionContext(items=[{"a": 1}], variables=ExpressionVariables(now=NOW, timezone="UTC"))
+ONE_ITEM = ExpressionContext(items=[{"a": 1}], variables=ExpressionVariables(now=NOW, timezone="UTC"))
 ITEM = 16  # what an item takes besides its fields
 
 
@@ -85,7 +85,7 @@ async def evaluator() -> AsyncIterator[Evaluator]:
 
 async def _stops(evaluator: Evaluator, text: str) -> str | None:
     try:
-        await evaluator.run_code(Script(text, ScriptMode.ALL), ONE)
+        await evaluator.run_code(Script(text, ScriptMode.ALL), ONE_ITEM)
     except CodeStopped as end:
         return end.code
     return None
@@ -95,7 +95,9 @@ async def test_an_answer_of_a_script_may_be_so_long(evaluator: Evaluator) -> Non
     """8 MiB of JSON: at the limit it comes whole, one byte more is code_memory"""
     around = len('{"items":[{"json":{"a":""},"paired":null}],"lines":[]}')
     longest = MESSAGE_BYTES - around
-    run_code = await evaluator.run_code(Script(f"return {{ a: 'x'.repeat({longest}) }}", ScriptMode.ALL), ONE)
+    run_code = await evaluator.run_code(
+        Script(f"return {{ a: 'x'.repeat({longest}) }}", ScriptMode.ALL), ONE_ITEM
+    )
     assert run_code.items[0].json == {"a": "x" * longest}
     assert await _stops(evaluator, f"return {{ a: 'x'.repeat({longest + 1}) }}") == "code_memory"
     assert await _stops(evaluator, "return { a: 1 }") is None

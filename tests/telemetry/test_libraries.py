@@ -143,7 +143,7 @@ async def test_an_error_that_ends_the_process_is_a_line_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "redacted"),
     [
         ("https://a:b@shop.example/x", "https://[redacted]@shop.example/x"),
         ("postgresql://steward:pa55@db/steward", "postgresql://[redacted]@db/steward"),
@@ -159,9 +159,9 @@ async def test_an_error_that_ends_the_process_is_a_line_too() -> None:
         ("Task <Task pending name='Task-7'>", "Task <Task pending name='Task-7'>"),
     ],
 )
-def test_credentials_go_by_their_form(text: str, left: str) -> None:
+def test_credentials_go_by_their_form(text: str, redacted: str) -> None:
     """A library's text may hold what no register knows."""
-    assert without_credentials(text) == left
+    assert without_credentials(text) == redacted
 
 
 @pytest.mark.parametrize(
@@ -177,6 +177,6 @@ def test_a_live_secret_goes_whole_whatever_form_a_part_of_it_has(secret: str) ->
     words, raised = "https://u:%s@h/ api_key=%s", (type(error), error, None)
     record = logging.LogRecord("any", logging.ERROR, "", 0, words, (secret, secret), raised)
     handler.emit(record)
-    [line] = [json.loads(each) for each in written]
+    [line] = [json.loads(line_text) for line_text in written]
     for part in re.findall(r"\w{4,}", secret):
         assert part not in line["words"] + line["traceback"]

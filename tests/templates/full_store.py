@@ -141,7 +141,7 @@ class FullStore:
             return self.fake.faults.make({**fault, "method": "POST", "path": "**/graphql.json"})
         return self.place.world.state.faults.make({**fault, "method": "GET", "path": "/wp-json/**"})
 
-    def asked(self) -> list[str]:
+    def requests_seen(self) -> list[str]:
         """Every read so far, by all that tells one from another."""
         if self.platform == "shopify":
             return [json.dumps(entry.body) for entry in self.fake.ledger.entries(reads=True)]

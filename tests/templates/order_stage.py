@@ -70,10 +70,10 @@ class Orders:
             yield RecordPage(tuple(fitting[max(index - 1, 0) : index + size]), next=str(index))
         yield RecordPage(())
 
-    def _fits(self, each: Order, ask: Any) -> bool:
-        return (ask.ids is None or each.id in ask.ids) and (
+    def _fits(self, order: Order, ask: Any) -> bool:
+        return (ask.ids is None or order.id in ask.ids) and (
             ask.modified_after is None
-            or (each.modified_at is not None and each.modified_at > ask.modified_after)
+            or (order.modified_at is not None and order.modified_at > ask.modified_after)
         )
 
 
@@ -81,9 +81,9 @@ class Orders:
 class OrderStage(Stage):
     """One automation on a store of orders; what it changes is said to be applied and is not."""
 
-    async def run(self, **given: Any) -> Ran:
+    async def run(self, **options: Any) -> Ran:
         """One run."""
-        return await super().run(**{"outcome": Outcome.APPLIED, **given})
+        return await super().run(**{"outcome": Outcome.APPLIED, **options})
 
 
 def stage(template: Template, *orders: Order, platform: str = "shopify", **inputs: Any) -> OrderStage:

@@ -96,8 +96,8 @@ class Came:
         """What became of each change."""
         return {self._name(change): change.outcome.value for change in self.kept}
 
-    def _name(self, one: Change) -> str:
-        return self.names.get(one.proposal.object.id or "", one.proposal.object.label)
+    def _name(self, change: Change) -> str:
+        return self.names.get(change.proposal.object.id or "", change.proposal.object.label)
 
 
 @dataclass

@@ -205,7 +205,7 @@ async def _done(ground: Ground, walk: Stage, *, limit: int) -> Ran:
         assert proposals == []
         return first
     assert len(proposals) <= limit
-    for label, after in _asked(proposals):
+    for label, after in _request_fields(proposals):
         assert label != "Price" or Decimal(after) > 0
         assert label != "Stock" or after >= 0
     parts = [part for each_proposal in proposals for part in each_proposal.parts]
@@ -230,7 +230,7 @@ async def _same(ground: Ground, parts: list[Part], expected: list[Any]) -> bool:
     )
 
 
-def _asked(proposals: list[Proposal]) -> Iterator[tuple[str, Any]]:
+def _request_fields(proposals: list[Proposal]) -> Iterator[tuple[str, Any]]:
     for proposal in proposals:
         yield from ((field.label, field.after) for field in proposal.fields)
 

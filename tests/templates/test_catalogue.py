@@ -70,7 +70,7 @@ async def test_readiness_is_that_of_the_callers_organisation(service: Service, o
 
 
 @pytest.mark.parametrize(
-    ("filters", "found"),
+    ("filters", "template_ids"),
     [
         ({"category": "stock"}, _having(category="stock")),
         ({"changes_store": "false"}, _having(changes_store=False)),
@@ -79,10 +79,12 @@ async def test_readiness_is_that_of_the_callers_organisation(service: Service, o
         ({"platform": "magento"}, []),
     ],
 )
-async def test_templates_are_filtered(owner: Caller, filters: dict[str, str], found: list[str]) -> None:
+async def test_templates_are_filtered(
+    owner: Caller, filters: dict[str, str], template_ids: list[str]
+) -> None:
     """See docs/design/api/connections.md#lists."""
     heard = await owner.get(f"{PREFIX}/templates", **filters)
-    assert [template["template_id"] for template in heard.data["templates"]] == found
+    assert [template["template_id"] for template in heard.data["templates"]] == template_ids
 
 
 @pytest.mark.parametrize(

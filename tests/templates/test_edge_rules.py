@@ -45,7 +45,7 @@ async def test_exactly_the_limit_is_allowed_and_one_more_is_not(platform: str, c
 
 SENDING = {name for name in INPUTS if "teams" in BY_ID[name].facts.inputs_schema["properties"]}  # type: ignore[operator]
 # Those that name what the store has; counts and sums alone name nothing.
-TOLD = {
+EXPECTED_TEXTS = {
     "daily-sales-summary",
     "duplicate-sku-check",
     "duplicate-sku-check, sheet",
@@ -88,7 +88,7 @@ async def test_text_of_the_store_is_text_in_every_message_and_sheet(platform: st
                 elif part.operation.startswith("sheet."):
                     actual |= {f"{name}, sheet"} if EVIL in sent else set()
     own_values = {"woocommerce": {"unfulfilled-order-alert"}, "shopify": {"high-risk-order-hold"}}
-    assert actual == TOLD | own_values[platform]
+    assert actual == EXPECTED_TEXTS | own_values[platform]
     await store.close()
 
 

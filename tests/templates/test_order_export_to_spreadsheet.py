@@ -125,8 +125,8 @@ def _cell(value: Any) -> Any:
 class Stage(OrderStage):
     """With a spreadsheet that can be written to."""
 
-    def _context(self, *given: Any) -> StepContext:
-        context = super()._context(*given)
+    def _context(self, *args: Any) -> StepContext:
+        context = super()._context(*args)
         changes = {op.name: op for op in (APPEND, WRITE)}
         sheet = AccountAccess(connection("spreadsheet", SHEET), self.sheet, changes)
         return replace(context, accounts={SHEET: sheet})

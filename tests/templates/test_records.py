@@ -22,7 +22,7 @@ from tests.case_data import case_data
 from tests.templates.stage import SHEET, SHOP, TEAMS, connection
 
 BY_ID = {template.template_id: template for template in ALL}
-EACH = pytest.mark.parametrize("template", ALL, ids=lambda template: template.template_id)
+EACH_TEMPLATE = pytest.mark.parametrize("template", ALL, ids=lambda template: template.template_id)
 ALERT, PRICES, HIDE = (
     BY_ID[name] for name in ("low-stock-alert", "price-update-from-spreadsheet", "hide-out-of-stock-products")
 )
@@ -30,7 +30,7 @@ ALERT, PRICES, HIDE = (
 
 CATALOGUE: dict[str, Any] = json.loads(case_data("templates.json").read_text("utf-8"))
 RECORDS: dict[str, dict[str, Any]] = {record["template_id"]: record for record in CATALOGUE["templates"]}
-# A template without a recorded record is held to the checks of `EACH` alone.
+# A template without a recorded record is held to the checks of `EACH_TEMPLATE` alone.
 RECORDED = pytest.mark.parametrize("template_id", RECORDS)
 
 
@@ -84,7 +84,7 @@ def test_the_shared_definitions_equal_the_catalogue() -> None:
     assert CATALOGUE["$defs"] == DEFINITIONS
 
 
-@EACH
+@EACH_TEMPLATE
 def test_schemas_are_valid_and_the_example_result_fits(template: Template) -> None:
     """JSON Schema 2020-12, each valid alone. See docs/design/templates.md#data-file."""
     for schema in (template.facts.inputs_schema, template.facts.result_schema):
@@ -114,7 +114,7 @@ def test_every_inputs_schema_of_the_catalogue_can_be_checked() -> None:
             assert check(record["inputs_schema"], example["inputs"]).errors, example["why"]
 
 
-@EACH
+@EACH_TEMPLATE
 def test_every_step_has_a_function_and_the_plan_is_a_line(template: Template) -> None:
     """Read, decide, change, send, in that order.
 
@@ -129,7 +129,7 @@ def test_every_step_has_a_function_and_the_plan_is_a_line(template: Template) ->
     assert template.facts.changes_store is any(step.kind is StepKind.CHANGE for step in plan.steps)
 
 
-@EACH
+@EACH_TEMPLATE
 def test_the_answer_is_json_without_anything_lost(template: Template) -> None:
     """See docs/design/api/connections.md#templates."""
     wire = template.facts.to_wire()
@@ -297,7 +297,7 @@ def test_a_connection_that_is_foreign_or_of_another_kind_is_refused_on_its_path(
 
 
 @pytest.mark.parametrize(
-    ("auth", "given", "is_refused"),
+    ("auth", "version", "is_refused"),
     [
         (Auth.SERVICE_ACCOUNT, None, False),
         (Auth.SERVICE_ACCOUNT, "1AbC", False),
@@ -307,10 +307,10 @@ def test_a_connection_that_is_foreign_or_of_another_kind_is_refused_on_its_path(
     ],
 )
 def test_a_service_account_is_one_spreadsheet_and_a_sign_in_names_it(
-    auth: Auth, given: str | None, is_refused: bool
+    auth: Auth, version: str | None, is_refused: bool
 ) -> None:
     """See docs/design/templates.md#rules."""
-    inputs = {**_PRICES, "sheet": {"integration_id": 12, "spreadsheet_id": given}}
+    inputs = {**_PRICES, "sheet": {"integration_id": 12, "spreadsheet_id": version}}
     faults = _faults(PRICES, inputs, _world(spreadsheet={"auth": auth}))
     assert list(faults) == (["inputs.sheet.spreadsheet_id"] if is_refused else [])
 

@@ -38,13 +38,13 @@ def expected(count: int) -> dict[str, tuple[int | None, int | None]]:
     number = count + 2 * (count // 5)
     variants = ceil(number / 100)
     whole = 1 + (products if count <= BULK_THRESHOLD else 3)
-    each = 1 + (variants if number <= BULK_THRESHOLD else 3)
+    per_product = 1 + (variants if number <= BULK_THRESHOLD else 3)
     # Eight orders a page: all of them, and those of a day.
     orders, day = ceil(ORDERS / 8), 2
     # Where products are tagged, one more lists the tags of a WooCommerce shop.
     return {
         "low-stock-alert": (woo, whole),
-        "price-update-from-spreadsheet": (woo, each),
+        "price-update-from-spreadsheet": (woo, per_product),
         "tag-orders-by-rule": (1, day),
         "hide-out-of-stock-products": (1 + woo, whole),
         "show-back-in-stock-products": (1 + woo_marked, marked),
@@ -55,18 +55,18 @@ def expected(count: int) -> dict[str, tuple[int | None, int | None]]:
         ),  # customers; orders, or their number
         "cancel-unpaid-orders": (1, orders),
         "high-risk-order-hold": (None, day),
-        "sync-stock-between-stores": (2 * woo, each + variants),  # the other store, and this one
+        "sync-stock-between-stores": (2 * woo, per_product + variants),  # the other store, and this one
         "daily-sales-summary": (1 + 1 + 1, day + 2 + 1),  # the day, its best product, the day compared with
         "supplier-feed-import": (woo, variants),
         "sale-start": (1 + woo, whole),
         "sale-end": (woo_named, products),
         "missing-product-data-audit": (woo, whole),
-        "duplicate-sku-check": (woo, each),
+        "duplicate-sku-check": (woo, per_product),
         "unfulfilled-order-alert": (1, orders),
         "tag-products-by-rule": (1 + woo, whole),
-        "stock-report-across-stores": (woo, each),
+        "stock-report-across-stores": (woo, per_product),
         "sales-summary-across-stores": (1, day),
-        "price-difference-report": (woo, each),
+        "price-difference-report": (woo, per_product),
         "archive-fulfilled-orders": (None, orders),
         "slow-stock-markdown": (1 + woo, day + whole),
     }
@@ -78,9 +78,9 @@ def test_every_template_that_reads_a_store_is_counted() -> None:
     assert expected_value.keys() == INPUTS.keys() == BY_ID.keys() - {"spreadsheet-to-teams-digest"}
     for name, counts in expected_value.items():
         named = BY_ID[name].facts.platforms or PLATFORMS
-        assert [one for one, count in zip(PLATFORMS, counts, strict=True) if count is not None] == sorted(
-            named
-        )[::-1]
+        assert [
+            platform for platform, count in zip(PLATFORMS, counts, strict=True) if count is not None
+        ] == sorted(named)[::-1]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -93,17 +93,17 @@ async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeCloc
     await store.fill()
     expected_value, requests_by_name = _of(platform, PRODUCTS[platform]), {}
     for name in expected_value:
-        before = len(store.asked())
+        before = len(store.requests_seen())
         await clock.advance(60)  # no run waits for what another has asked
         ran = await clock.through(store.stage(name).run(mode=Mode.TEST))  # a large store restores its points
-        requests = store.asked()[before:]
+        requests = store.requests_seen()[before:]
         # Of a shop of 5,000 more may have to change than the limit: all is read by then.
         failed = None if isinstance(ran.failed, TooManyChanges) else ran.failed
         assert (name, failed, store.written()) == (name, None, 0)
         once = [
-            each
-            for each in requests
-            if "bulkOperationRun" in each or "gid://shopify/BulkOperation" not in each
+            request
+            for request in requests
+            if "bulkOperationRun" in request or "gid://shopify/BulkOperation" not in request
         ]
         assert name == "sync-stock-between-stores" or len(set(once)) == len(once), name
         requests_by_name[name] = len(requests)

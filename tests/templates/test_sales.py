@@ -21,20 +21,20 @@ from tests.templates.orders_of import Bought, in_shopify, in_woocommerce
 ZONE = "Europe/Berlin"
 
 
-def _at(text: str) -> datetime:
+def _utc(text: str) -> datetime:
     return datetime.fromisoformat(f"2026-{text}").replace(tzinfo=UTC)
 
 
 # Yesterday in Berlin is 22:00 on the 29th to 22:00 on the 30th.
 ORDERS = [
-    Bought(_at("04-29T10:00:00"), (("Cup", 4, "40.00"),), refunds=(("7.25", _at("04-30T12:00:00")),)),
-    Bought(_at("04-29T21:59:59"), (("Cup", 1, "10.00"),)),
-    Bought(_at("04-29T22:00:00"), (("Cup", 2, "20.00"),), refunds=(("1.00", _at("04-30T22:00:00")),)),
-    Bought(_at("04-30T09:00:00"), (("Cup", 1, "5.00"), ("Gone", 1, "4.00")), "pending"),
-    Bought(_at("04-30T10:00:00"), (("Pot", 9, "900.00"),), "cancelled"),
-    Bought(_at("04-30T11:00:00"), (("Pot", 9, "900.00"),), "failed"),
-    Bought(_at("04-30T21:59:59"), (("Pot", 1, "30.50"),)),
-    Bought(_at("04-30T22:00:00"), (("Pot", 1, "30.50"),)),
+    Bought(_utc("04-29T10:00:00"), (("Cup", 4, "40.00"),), refunds=(("7.25", _utc("04-30T12:00:00")),)),
+    Bought(_utc("04-29T21:59:59"), (("Cup", 1, "10.00"),)),
+    Bought(_utc("04-29T22:00:00"), (("Cup", 2, "20.00"),), refunds=(("1.00", _utc("04-30T22:00:00")),)),
+    Bought(_utc("04-30T09:00:00"), (("Cup", 1, "5.00"), ("Gone", 1, "4.00")), "pending"),
+    Bought(_utc("04-30T10:00:00"), (("Pot", 9, "900.00"),), "cancelled"),
+    Bought(_utc("04-30T11:00:00"), (("Pot", 9, "900.00"),), "failed"),
+    Bought(_utc("04-30T21:59:59"), (("Pot", 1, "30.50"),)),
+    Bought(_utc("04-30T22:00:00"), (("Pot", 1, "30.50"),)),
 ]
 EXPECTED = {
     "day": "2026-04-30",

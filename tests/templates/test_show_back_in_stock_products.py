@@ -99,11 +99,11 @@ async def test_without_a_remembered_visibility_it_becomes_visible() -> None:
     assert stage.shop.of("7").visibility == "visible"
 
 
-@pytest.mark.parametrize(("stock", "shown"), [(2, []), (3, ["7"])])
-async def test_the_level_itself_is_enough(stock: int, shown: list[str]) -> None:
+@pytest.mark.parametrize(("stock", "shown_ids"), [(2, []), (3, ["7"])])
+async def test_the_level_itself_is_enough(stock: int, shown_ids: list[str]) -> None:
     """See docs/design/templates-catalogue.md#show-back-in-stock-products."""
     ran = await _stage(_hidden(stock=stock), threshold=3).run()
-    assert [proposal.object.id for proposal in ran.proposals] == shown
+    assert [proposal.object.id for proposal in ran.proposals] == shown_ids
 
 
 async def test_the_stock_is_the_sum_and_a_negative_one_counts_as_zero() -> None:

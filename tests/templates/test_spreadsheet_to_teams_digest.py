@@ -39,7 +39,7 @@ def _stage(rows: list[list[Any]], column: str, op: str, value: str | None = None
     return Stage(TEMPLATE, all_inputs, sheet=sheet, reads=(IntegrationId(int(SHEET)),))
 
 
-def _told(ran: Ran) -> list[str]:
+def _message_lines(ran: Ran) -> list[str]:
     """The orders named in the message."""
     if not ran.proposals:
         return []
@@ -70,7 +70,7 @@ async def test_rows_match_as_people_mean_it(
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
     ran = await _stage(ROWS, column, op, value, **more).run()
-    assert _told(ran) == expected
+    assert _message_lines(ran) == expected
     assert ran.result == {"rows": 5, "matched": len(expected), "shown": len(expected), "refused": refused}
     assert bool(ran.proposals) is bool(expected)
 
@@ -85,8 +85,8 @@ async def test_changes_are_told_once_and_the_first_run_only_remembers() -> None:
     assert stage.memory.kept == {}
     assert (await stage.run()).result["matched"] == 0
     stage.sheet.rows[1:] = [["A-2", "sent"], ["A-1", "NEW"], ["A-3", ""], ["A-4", "new"]]
-    assert _told(await stage.run(mode=Mode.TEST)) == ["A-2", "A-1", "A-4"]
-    assert _told(await stage.run()) == ["A-2", "A-1", "A-4"]
+    assert _message_lines(await stage.run(mode=Mode.TEST)) == ["A-2", "A-1", "A-4"]
+    assert _message_lines(await stage.run()) == ["A-2", "A-1", "A-4"]
     assert (await stage.run()).proposals == []
     stage.sheet.rows[1:] = [["A-1", "NEW"]]
     assert (await stage.run()).proposals == []
@@ -103,7 +103,7 @@ async def test_a_change_whose_message_was_lost_is_told_again(outcome: Outcome) -
     await stage.run()
     stage.sheet.rows[1:] = [["A-1", "sent"]]
     await stage.run(outcome=outcome)
-    assert _told(await stage.run()) == ["A-1"]
+    assert _message_lines(await stage.run()) == ["A-1"]
 
 
 async def test_rows_that_cannot_be_told_apart_are_refused() -> None:

@@ -130,7 +130,7 @@ async def test_what_the_file_no_longer_names_is_set_to_zero_where_that_is_asked(
     """
     twin = feed.twin
     twin.stock(*(Goods(f"P{number}", Item(f"P-{number}", stock=number)) for number in range(1, 6)), _GOODS[3])
-    full = "Artikel;Bestand\n" + "".join(f"P-{each};{each}\n" for each in range(1, 6))
+    full = "Artikel;Bestand\n" + "".join(f"P-{row_number};{row_number}\n" for row_number in range(1, 6))
     feed.put(full)
     inputs = {**feed.inputs(missing="set_zero")}
     del inputs["price_column"]
@@ -242,7 +242,7 @@ def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "markup", "currency", "wanted"),
+    ("price", "markup", "currency", "rounded"),
     [
         ("10", "12.5", "EUR", "11.25"),
         ("9.99", "5", "EUR", "10.49"),
@@ -250,10 +250,10 @@ def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
         ("99", "2.5", "JPY", "101"),
     ],
 )
-def test_a_markup_is_rounded_half_up_once(price: str, markup: str, currency: str, wanted: str) -> None:
+def test_a_markup_is_rounded_half_up_once(price: str, markup: str, currency: str, rounded: str) -> None:
     """Prices the service works out itself. See docs/design/templates.md#e6-decimals."""
     rules = FeedRules(currency, "point", with_stock=False, with_price=True, markup=Decimal(markup))
-    assert rules.price(FeedRow(2, "A", None, price)) == wanted
+    assert rules.price(FeedRow(2, "A", None, price)) == rounded
 
 
 def test_a_file_keeps_its_quoted_cells_and_loses_its_mark() -> None:

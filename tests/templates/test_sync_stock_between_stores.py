@@ -171,7 +171,7 @@ def test_two_that_differ_in_case_alone_are_no_near_match() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "present", "buffer", "only_lower", "wanted"),
+    ("source", "present", "buffer", "only_lower", "new_level"),
     [
         (9, 5, 2, False, 7),
         (9, 5, 2, True, None),
@@ -184,7 +184,7 @@ def test_two_that_differ_in_case_alone_are_no_near_match() -> None:
     ],
 )
 def test_the_new_number_is_the_sources_less_the_buffer(
-    source: int, present: int, buffer: int, only_lower: bool, wanted: int | None
+    source: int, present: int, buffer: int, only_lower: bool, new_level: int | None
 ) -> None:
     """Never below 0; a negative number counts as 0.
 
@@ -192,8 +192,8 @@ def test_the_new_number_is_the_sources_less_the_buffer(
     """
     target, rows = [variant("1", "A", stock=present)], [variant("9", "A", stock=source)]
     pair = _pair(target, rows, buffer=buffer, only_lower=only_lower)
-    assert [command.quantity for command in pair.commands] == ([] if wanted is None else [wanted])
-    assert pair.unchanged == (wanted is None)
+    assert [command.quantity for command in pair.commands] == ([] if new_level is None else [new_level])
+    assert pair.unchanged == (new_level is None)
 
 
 def test_what_can_be_back_ordered_has_no_number() -> None:

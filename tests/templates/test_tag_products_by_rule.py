@@ -131,7 +131,9 @@ async def test_a_compare_at_price_that_is_not_above_the_price_is_no_sale() -> No
 
 async def test_an_event_looks_at_its_own_product_alone() -> None:
     """Trigger"; a product that is gone by then matches nothing. See docs/design/templates.md#rules."""
-    stage = _stage(*(product(variant(each), type="Tea") for each in "12"), when="type", types=["Tea"])
+    stage = _stage(
+        *(product(variant(variant_id), type="Tea") for variant_id in "12"), when="type", types=["Tea"]
+    )
     ran = await stage.run(event=StoreEvent("products/update", "product", "2"))
     assert [proposal.object.id for proposal in ran.proposals] == ["2"]
     gone = await stage.run(event=StoreEvent("products/update", "product", "9"))
@@ -140,7 +142,10 @@ async def test_an_event_looks_at_its_own_product_alone() -> None:
 
 async def test_a_product_that_cannot_be_tagged_is_named_and_left() -> None:
     """Refused ones never stop the others. See docs/design/templates.md#data-rules."""
-    products = [product(variant(each), type="Tea", tags=tags) for each, tags in (("1", ("a, b",)), ("2", ()))]
+    products = [
+        product(variant(variant_id), type="Tea", tags=tags)
+        for variant_id, tags in (("1", ("a, b",)), ("2", ()))
+    ]
     ran = await _stage(*products, when="type", types=["Tea"]).run()
     assert [proposal.object.id for proposal in ran.proposals] == ["2"]
     assert "Tea 1" in str(ran.messages[1])

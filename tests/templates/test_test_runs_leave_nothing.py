@@ -12,7 +12,7 @@ from steward.model.run import Mode, Run, RunStatus
 from steward.templates import ALL
 from tests.fake_clock import FakeClock
 from tests.templates.both import Both, open_both
-from tests.templates.full_store import INPUTS as WANTED
+from tests.templates.full_store import INPUTS as ALL_INPUTS
 
 PLATFORMS = ("woocommerce", "shopify")
 BY_ID = {template.template_id: template for template in ALL}
@@ -58,7 +58,7 @@ def inputs_of(both: Both, template: str, platform: str, sale: Automation) -> dic
     if template == "spreadsheet-to-teams-digest":
         where = {"column": "SKU", "op": "changed"}
         return {"where": where, "columns": ["SKU"], "key_column": "SKU", "teams": both.teams()}
-    expected = {**WANTED[template]}
+    expected = {**ALL_INPUTS[template]}
     return {name: inputs_by_name.get(name, value) for name, value in expected.items()}
 
 

@@ -290,7 +290,7 @@ async def webhooks(shop: Shop, things: Things, table: Table, receiver: Receiver 
     base = receiver.url if receiver is not None else "https://steward-trial.example"
     address = f"{base}/v1/store-events/{token}"
     things.webhook_address = address  # by which all of them are found and removed, whatever happens
-    native = tuple(sorted({one for spec in shop.connector.topics.values() for one in spec.native}))
+    native = tuple(sorted({topic for spec in shop.connector.topics.values() for topic in spec.native}))
     known_by_name: dict[str, str] = {}
 
     async def keep(*expected: str) -> list[Any]:

@@ -185,13 +185,13 @@ class Things:
         remaining: list[str] = []
         for path in ("orders", "products", "customers", "products/tags"):
             try:
-                for row in await self._found(path):
+                for row in await self._search(path):
                     await self.shop.call("DELETE", f"{path}/{row['id']}", force="true")
             except (RuntimeError, httpx.HTTPError) as error:
                 remaining.append(f"{path} named {self.mark}: {error}")
         return remaining
 
-    async def _found(self, path: str) -> list[Any]:
+    async def _search(self, path: str) -> list[Any]:
         """Everything of ours under `path`; those noted as made are looked at as well."""
         status = {"status": "any"} if path in ("orders", "products") else {}
         role = {"role": "all"} if path == "customers" else {}

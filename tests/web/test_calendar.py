@@ -115,9 +115,9 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     expected_start = local(row["run_at"], "America/New_York") + timedelta(hours=1)
     rule = f"every Wednesday at {expected_start:%H:%M}"
     await expect(dialog).to_contain_text(f"Later runs: {rule}, New York; earlier ones stay.")
-    async with page.expect_request("**/move") as asked:
+    async with page.expect_request("**/move") as move_request:
         await dialog.get_by_role("button", name="Move this and later").click()
-    assert body_of(await asked.value)["scope"] == "this_and_later"
+    assert body_of(await move_request.value)["scope"] == "this_and_later"
     note = page.get_by_role("region", name="Notes").get_by_text("later runs with it: Every Wednesday")
     await expect(note).to_contain_text("Before: Every Wednesday at 02:30.")
     await expect(page.get_by_role("button", name="Undo")).to_be_hidden()

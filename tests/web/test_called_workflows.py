@@ -24,7 +24,7 @@ async def test_the_import_of_the_name_is_proposed_and_another_is_chosen_later(
 
     first = await keep(passed_to(code("Back", "return [{json: {a: 1}}]")), "Enrich orders")
     other = await keep(passed_to(code("Back", "return [{json: {b: 2}}]")), "Enrich more")
-    caller = await keep(chain(call_by_id(wanted="Enrich orders"), name="Caller"), "Caller of one")
+    caller = await keep(chain(call_by_id(workflow_name="Enrich orders"), name="Caller"), "Caller of one")
     seen = await looking("member")
     page = seen.page
     await seen.open(f"/imports/{caller}")

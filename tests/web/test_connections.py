@@ -17,12 +17,12 @@ class Overheard:
     """Collects the text of every response that the page received."""
 
     def __init__(self, page: Page) -> None:
-        self._asked: list[asyncio.Task[str]] = []
+        self._read_tasks: list[asyncio.Task[str]] = []
         page.on("response", self._hear)
 
     def _hear(self, answer: Response) -> None:
         if "/app/" in answer.url or "/v1/" in answer.url:
-            self._asked.append(asyncio.ensure_future(self._text(answer)))
+            self._read_tasks.append(asyncio.ensure_future(self._text(answer)))
 
     async def _text(self, answer: Response) -> str:
         try:
@@ -32,7 +32,7 @@ class Overheard:
 
     async def holds(self, secret: str) -> bool:
         """Tells whether a response contains this text."""
-        texts = await asyncio.gather(*self._asked)
+        texts = await asyncio.gather(*self._read_tasks)
         assert any(texts), "nothing was overheard"
         return any(secret in text for text in texts)
 

@@ -142,7 +142,7 @@ async def test_a_hostile_store_is_shown_as_text_with_marks(seen: OpenPage, many:
             "(all) => all.map((row) => row.textContent)"
         )
         for text in TEXTS:
-            sign = next((one for one in UNSEEN if one in text), None)
+            sign = next((character for character in UNSEEN if character in text), None)
             expected = text if sign is None else text.replace(sign, f"◌[{UNSEEN[sign]}]")
             assert any(expected in row for row in displayed), (path, expected)
     await seen.open(f"/approvals/{run['approval_id']}")

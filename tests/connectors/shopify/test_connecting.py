@@ -20,7 +20,7 @@ FIXED = {"shop_domain": "teapots.myshopify.com", "access_token": "shpat_fixed012
 
 
 @pytest.mark.parametrize(
-    ("given", "fields"),
+    ("form", "fields"),
     [
         (GOOD, set()),
         (FIXED, set()),
@@ -57,20 +57,20 @@ FIXED = {"shop_domain": "teapots.myshopify.com", "access_token": "shpat_fixed012
         ),
     ],
 )
-def test_the_form_takes_an_app_or_a_token(given: dict[str, Any], fields: set[str]) -> None:
+def test_the_form_takes_an_app_or_a_token(form: dict[str, Any], fields: set[str]) -> None:
     """Exactly one of the two.
 
     See docs/design/api/connections.md#connecting and docs/design/api/events.md#from-event-to-run.
     """
     connector = Shopify(version="2026-10", url=None, read_s=20.0)
     if not fields:
-        settings = connector.settings(given)
+        settings = connector.settings(form)
         assert settings.domain == settings.subject == "teapots.myshopify.com"
         assert "shps_1" not in repr(settings)
         assert "client_secret" not in settings.plain
         return
     with pytest.raises(BadSettings) as refused:
-        connector.settings(given)
+        connector.settings(form)
     assert set(refused.value.errors) == fields
 
 

@@ -35,7 +35,7 @@ FAULTS = {
 
 
 @pytest.fixture
-async def here(
+async def running(
     monkeypatch: pytest.MonkeyPatch, database_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
     """The service beside the store, once on each engine."""
@@ -56,21 +56,21 @@ async def on_sqlite(
     await running.shop.service.close()
 
 
-async def test_every_change_is_made_once_wherever_the_process_dies(here: Stand) -> None:
+async def test_every_change_is_made_once_wherever_the_process_dies(running: Stand) -> None:
     """Keyed and readable, effectively once; the crash matrix extended by connector.
 
     See docs/design/writes.md#idempotency-classes and docs/design/writes.md#reconciliation.
     """
-    run = await here.play(dry := Killer())
-    assert await here.judge(run) == []
-    assert len(here.store.applied()) == len(OPERATIONS)
+    run = await running.play(dry := Killer())
+    assert await running.judge(run) == []
+    assert len(running.store.applied()) == len(OPERATIONS)
     names = ("before_intent", "after_intent", "after_call", "after_outcome")
     visits = [index for index, point in enumerate(dry.visited) if point in names]
-    drawn = sorted(random.Random(SEED).sample(visits, DRAWN[here.shop.engine.dialect]))
+    drawn = sorted(random.Random(SEED).sample(visits, DRAWN[running.shop.engine.dialect]))
     for visit in drawn:
-        run = await here.play(killer := Killer([visit]))
+        run = await running.play(killer := Killer([visit]))
         assert len(killer.kills) == 1
-        assert await here.judge(run) == [], (killer.kills, visit)
+        assert await running.judge(run) == [], (killer.kills, visit)
 
 
 @pytest.mark.parametrize("what", FAULTS)
@@ -80,63 +80,65 @@ async def test_every_change_is_made_once_whatever_is_lost(on_sqlite: Stand, what
     assert await on_sqlite.judge(run) == []
 
 
-async def test_what_carries_a_key_is_asked_again_as_the_same_batch(here: Stand) -> None:
+async def test_what_carries_a_key_is_asked_again_as_the_same_batch(running: Stand) -> None:
     """Every attempt and every settling repeats exactly that batch.
 
     See docs/design/writes.md#keys and docs/design/writes.md#idempotency-classes.
     """
     lost = [{"kind": "drop_after", "operation": name, "count": 2} for name in ("SetStock", "Refund")]
-    run = await here.play(Killer(), lost)
-    assert await here.judge(run) == []
-    bodies = [entry["body"] for entry in here.store.writes() if "idempotent" in entry["body"]["query"]]
+    run = await running.play(Killer(), lost)
+    assert await running.judge(run) == []
+    bodies = [entry["body"] for entry in running.store.writes() if "idempotent" in entry["body"]["query"]]
     assert len(bodies) == 6
     assert len({str(body) for body in bodies}) == 2
-    assert here.store.keys.repeated == 4
-    keyed = [effect for effect in await here.shop.ledger(run) if effect.recovery is Recovery.IDEMPOTENT]
+    assert running.store.keys.repeated == 4
+    keyed = [effect for effect in await running.shop.ledger(run) if effect.recovery is Recovery.IDEMPOTENT]
     assert [(effect.state, effect.attempt) for effect in keyed] == [(EffectState.DONE, 1)] * 2
 
 
-async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(here: Stand) -> None:
+async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(running: Stand) -> None:
     """Quiet 0, since the account itself removes duplicates. See docs/design/writes.md#idempotency-classes."""
     lost = [{"kind": "drop_after", "operation": "SetStock"}]
     for point in ("before_repeat", "after_repeat"):
-        run = await here.play(killer := Killer(points=[point]), lost)
+        run = await running.play(killer := Killer(points=[point]), lost)
         assert killer.kills == [point]
-        assert await here.judge(run) == []
+        assert await running.judge(run) == []
 
 
-async def test_after_the_window_of_a_key_the_value_is_read_back(here: Stand) -> None:
+async def test_after_the_window_of_a_key_the_value_is_read_back(running: Stand) -> None:
     """Age < window − 4 h: repeat; older: as readable. See docs/design/writes.md#idempotency-classes."""
-    here.refurnish()
-    await here.shop.restart()
-    run = await here.shop.run_now(await here.automation())
-    await here.shop.drain()
-    await here.shop.approve(run)
-    here.store.fault("drop_after", "SetStock")
-    await here.shop.drain()
-    request = len(here.store.writes())
-    await here.shop.clock.advance(21 * 3600)
-    ended = await here.shop.until_settled(run)
-    assert here.store.keys.repeated == 0
+    running.refurnish()
+    await running.shop.restart()
+    run = await running.shop.run_now(await running.automation())
+    await running.shop.drain()
+    await running.shop.approve(run)
+    running.store.fault("drop_after", "SetStock")
+    await running.shop.drain()
+    request = len(running.store.writes())
+    await running.shop.clock.advance(21 * 3600)
+    ended = await running.shop.until_settled(run)
+    assert running.store.keys.repeated == 0
     assert (
-        len([record for record in here.store.writes()[request:] if "idempotent" in record["body"]["query"]])
+        len(
+            [record for record in running.store.writes()[request:] if "idempotent" in record["body"]["query"]]
+        )
         == 0
     )
     outcomes = {
-        change.proposal.parts[0].operation: change.outcome for change in await here.shop.changes(ended)
+        change.proposal.parts[0].operation: change.outcome for change in await running.shop.changes(ended)
     }
     assert outcomes["inventory.set"] == "applied"
 
 
-async def test_a_test_run_sends_nothing_but_reads(here: Stand) -> None:
+async def test_a_test_run_sends_nothing_but_reads(running: Stand) -> None:
     """For every operation; a test run makes no write entry at all.
 
     See docs/design/connectors.md#test-mode and docs/design/fake-platforms.md#control.
     """
-    run = await here.shop.run_and_drain(await here.automation(), Mode.TEST)
-    assert len(await here.shop.changes(run)) == len(OPERATIONS)
-    assert here.store.writes() == []
-    assert here.store.documents
+    run = await running.shop.run_and_drain(await running.automation(), Mode.TEST)
+    assert len(await running.shop.changes(run)) == len(OPERATIONS)
+    assert running.store.writes() == []
+    assert running.store.documents
 
 
 async def test_a_store_whose_events_cannot_be_verified_offers_no_topics(on_sqlite: Stand) -> None:

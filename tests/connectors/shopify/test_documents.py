@@ -86,7 +86,7 @@ class _Needs(Visitor):
     def __init__(self, info: TypeInfo) -> None:
         super().__init__()
         self._info = info
-        self.found: list[frozenset[str]] = []
+        self.needed_scopes: list[frozenset[str]] = []
 
     def enter_field(self, node: object, *_: object) -> None:
         """A field with the type it is of."""
@@ -98,7 +98,7 @@ class _Needs(Visitor):
         while hasattr(kind, "of_type"):
             kind = kind.of_type
         names = [(parent.name, node.name.value), (getattr(kind, "name", ""), None)]
-        self.found += [scopes[name] for name in names if name in scopes]
+        self.needed_scopes += [scopes[name] for name in names if name in scopes]
 
 
 def test_the_rights_asked_for_are_those_the_schema_names() -> None:
@@ -108,12 +108,12 @@ def test_the_rights_asked_for_are_those_the_schema_names() -> None:
         info = TypeInfo(schema_of("2026-10"))
         visitor = _Needs(info)
         visit(parse(document.text), TypeInfoVisitor(info, visitor))
-        needed += visitor.found
+        needed += visitor.needed_scopes
     held = set(RIGHTS)
     assert [item for item in needed if not item & held] == []
     # Each is needed by a document, or it is the reading or tagging of what is written.
     by_tags = {"write_draft_orders"}
-    unused = {each for each in held if not any(each in entry for entry in needed)}
+    unused = {scope for scope in held if not any(scope in entry for entry in needed)}
     assert unused <= by_tags | {"read_locations"}
 
 
@@ -147,7 +147,7 @@ def test_what_is_not_one_named_operation_is_no_document(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "effect"),
     [
         ('query A { a(x: "mutation { b }") { c } } # mutation B { d }', ("query", ("a",))),
         ('mutation A { """x""" b: orderCancel(id: "}") { c } }', ("mutation", ("orderCancel",))),
@@ -159,6 +159,6 @@ def test_what_is_not_one_named_operation_is_no_document(text: str) -> None:
         ),
     ],
 )
-def test_what_a_document_does_is_told_from_its_words(text: str, found: tuple[str, tuple[str, ...]]) -> None:
+def test_what_a_document_does_is_told_from_its_words(text: str, effect: tuple[str, tuple[str, ...]]) -> None:
     """Texts and comments hold any word. See docs/design/connectors.md#test-mode."""
-    assert operation_of(text) == found
+    assert operation_of(text) == effect

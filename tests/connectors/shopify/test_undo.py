@@ -49,7 +49,7 @@ _UNLIKE = {
 
 
 @pytest.fixture
-async def here(
+async def running(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
     """The service beside the store."""
@@ -79,20 +79,20 @@ def _plain(value: Any) -> Any:
     return [_plain(entry) for entry in value] if isinstance(value, list) else value or None
 
 
-async def test_what_was_changed_in_a_store_is_put_back_and_done_again(here: Stand) -> None:
+async def test_what_was_changed_in_a_store_is_put_back_and_done_again(running: Stand) -> None:
     """Run, approve, undo, approve: the rows are as before; undoing the undo makes them as after the run."""
-    run = await here.play(Killer())
+    run = await running.play(Killer())
     assert run.status is RunStatus.SUCCEEDED
-    shop = here.shop
+    shop = running.shop
     change_by_id = {change.id: change for change in await shop.changes(run)}
     undoable = [each_change for each_change in change_by_id.values() if each_change.undoable]
     targets = {
         number for item in undoable for number in re.findall(r"\d+", str(item.proposal.parts[0].target))
     }
-    before = ShopifyFake(now=here.shop.clock.now)
+    before = ShopifyFake(now=running.shop.clock.now)
     before.seed(products=8, orders=2, customers=2)
     furnish(before)
-    after = _tables(here.store, targets)
+    after = _tables(running.store, targets)
     never = {entry.proposal.parts[0].operation for entry in change_by_id.values() if not entry.undoable}
     assert never == _NEVER
     undo_run = await undone(shop, run)
@@ -107,12 +107,12 @@ async def test_what_was_changed_in_a_store_is_put_back_and_done_again(here: Stan
     ]
     assert wrong == []
     assert (undo_run.status, undo_run.summary is not None) == (RunStatus.SUCCEEDED, True)
-    assert _tables(here.store, targets) == _tables(before, targets)
+    assert _tables(running.store, targets) == _tables(before, targets)
     again = await undone(shop, undo_run)
     assert {each.outcome for each in await shop.changes(again)} == {Outcome.APPLIED}
     held = {name for name in after if "FulfillmentOrder" in name}
     assert len(held) == 1  # goods that were released are not held again
-    redone = _tables(here.store, targets)
+    redone = _tables(running.store, targets)
     assert {name: row for name, row in redone.items() if name not in held} == {
         name: row for name, row in after.items() if name not in held
     }

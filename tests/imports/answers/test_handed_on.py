@@ -35,7 +35,7 @@ async def test_the_answer_of_each_item_is_read_by_the_next_step(
     run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
     assert run.status is RunStatus.SUCCEEDED, run
     assert await handed_on(shop, run, "Read") == [{"number": n, "n": n} for n in (1, 2, 3)]
-    assert len(orders.taken) == 3
+    assert len(orders.stored_answers) == 3
 
 
 async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddress) -> None:
@@ -43,17 +43,17 @@ async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddre
     second = posted("Second", '={"of": {{ $json.number }}}')
     automation = await automated(shop, chain(three(), posted(), second, node("After", "noOp", 1, {})))
     run = await shop.waiting(automation)
-    assert orders.taken == []
+    assert orders.stored_answers == []
     await shop.approve(run)
     await shop.restart()
     run = await shop.until_settled(run)
     assert run.status is RunStatus.WAITING_APPROVAL
-    assert len(orders.taken) == 3
+    assert len(orders.stored_answers) == 3
     assert (await shop.approval(run)).round == 2
     await shop.approve(run)
     run = await shop.until_settled(run)
     assert run.status is RunStatus.SUCCEEDED, run
-    assert [body for _, _, body in orders.taken[3:]] == [{"of": 1}, {"of": 2}, {"of": 3}]
+    assert [body for _, _, body in orders.stored_answers[3:]] == [{"of": 1}, {"of": 2}, {"of": 3}]
     assert [item["number"] for item in await handed_on(shop, run, "After")] == [4, 5, 6]
 
 
@@ -135,7 +135,7 @@ async def test_a_lost_answer_ends_the_step_as_unknown(shop: Shop, orders: Orders
         assert row is not None
         assert row["code"] == "outcome_unknown"
         assert await step_row(shop, run, "Read") is None
-        assert len(orders.taken) == 3
+        assert len(orders.stored_answers) == 3
         assert {change.outcome for change in await shop.changes(run)} == {Outcome.UNKNOWN}
 
 
@@ -193,7 +193,7 @@ async def test_a_test_run_sends_nothing_and_leaves_out_who_reads_the_answer(
     """It is marked `unknown_in_test`."""
     run = await shop.run_and_drain(await automated(shop, chain(three(), posted(), numbered())), Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
-    assert orders.taken == []
+    assert orders.stored_answers == []
     row = await step_row(shop, run, "Read")
     assert row is not None
     assert row["code"] == "unknown_in_test"

@@ -25,7 +25,7 @@ BETWEEN = ("after_intent", "after_call", "after_outcome", "before_checkpoint", "
 MODES = pytest.mark.parametrize("send_mode", ["send", "ask"])
 
 
-async def made(shop: Shop, orders: OrdersAddress, send_mode: str) -> Automation:
+async def create_automation(shop: Shop, orders: OrdersAddress, send_mode: str) -> Automation:
     """Two sends, the second of the first one's answer, then a step that reads what both were answered."""
     orders.forget()
     second = posted("Second", '={"of": {{ $json.number }}, "n": {{ $(\'Three\').item.json.n }}}')
@@ -63,11 +63,11 @@ def _body(first: int, n: int) -> str:
 
 async def visited(shop: Shop, orders: OrdersAddress, monkeypatch: Any, send_mode: str) -> list[str]:
     """Returns the failpoints that an undisturbed run passes."""
-    monkeypatch.setitem(KINDS, "answers", partial(made, orders=orders, send_mode=send_mode))
+    monkeypatch.setitem(KINDS, "answers", partial(create_automation, orders=orders, send_mode=send_mode))
     run = await play(shop, "answers", dry := Killer())
     assert await judged(shop, orders, run, []) == []
     assert run.status is RunStatus.SUCCEEDED, run
-    assert len(orders.taken) == 6
+    assert len(orders.stored_answers) == 6
     return dry.visited
 
 

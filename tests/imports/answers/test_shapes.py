@@ -85,7 +85,7 @@ async def test_each_turn_of_a_loop_reads_its_own_answer(
     run, rounds = await ended(shop, export, send_mode)
     assert run.status is RunStatus.SUCCEEDED, run
     assert [item["number"] for item in await handed_on(shop, run, "Done")] == [1, 2, 3]
-    assert (len(orders.taken), rounds) == (3, 3 if send_mode == "ask" else 0)
+    assert (len(orders.stored_answers), rounds) == (3, 3 if send_mode == "ask" else 0)
 
 
 @MODES
@@ -99,7 +99,7 @@ async def test_a_called_workflow_returns_the_answers_of_its_last_step(
         run, _ = await ended(shop, chain(three(), calling([posted()], mode=mode), after), send_mode)
         assert run.status is RunStatus.SUCCEEDED, run
         assert [item["number"] for item in await handed_on(shop, run, "After")] == [1, 2, 3]
-        assert len(orders.taken) == 3
+        assert len(orders.stored_answers) == 3
 
 
 async def test_text_is_a_field_and_what_is_not_json_fails_where_json_is_expected(

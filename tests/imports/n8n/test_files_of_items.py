@@ -80,7 +80,7 @@ def test_references_count_against_the_memory_of_a_run() -> None:
 
 
 SET = {"assignments": {"assignments": [{"name": "b", "value": 1, "type": "number"}]}}
-KEPT: list[tuple[str, float, dict[str, Any], bool]] = [
+FILE_CASES: list[tuple[str, float, dict[str, Any], bool]] = [
     ("noOp", 1, {}, True),
     ("limit", 1, {"maxItems": 5}, True),
     ("sort", 1, {"sortFieldsUi": {"sortField": [{"fieldName": "a"}]}}, True),
@@ -102,15 +102,15 @@ KEPT: list[tuple[str, float, dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "version", "parameters", "kept"), KEPT)
+@pytest.mark.parametrize(("kind", "version", "parameters", "keeps_files"), FILE_CASES)
 async def test_steps_keep_files_as_in_n8n(
-    kind: str, version: float, parameters: dict[str, Any], kept: bool
+    kind: str, version: float, parameters: dict[str, Any], keeps_files: bool
 ) -> None:
     """Every item that the step hands on has the files of its source, or none has."""
     items = [Item({"a": 1, "list": [1]}, ((0, 0),), binary={"data": PHOTO})]
     outputs = await items_of(kind, version, parameters, items)
     assert not isinstance(outputs, str)
-    expected = {"data": PHOTO} if kept else {}
+    expected = {"data": PHOTO} if keeps_files else {}
     assert outputs[0] or kind == "splitInBatches"
     assert all(dict(item.binary) == expected for item in outputs[0])
 

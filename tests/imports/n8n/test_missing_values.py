@@ -12,7 +12,7 @@ import pytest
 from steward.imports.n8n.missing_values import MAX_FOLLOWED
 from steward.imports.n8n.read import read_value
 from steward.model.finding import FindingLevel
-from tests.imports.exports import BEGIN, chain, code, node, told
+from tests.imports.exports import BEGIN, chain, code, node, tell_step
 from tests.imports.n8n.test_verdicts import connected, errors, passing, verdict
 from tests.service import Service
 
@@ -238,20 +238,20 @@ async def test_a_step_that_reads_one_that_never_runs_is_an_error(service: Servic
 async def test_a_step_that_reads_an_answer_nobody_gets_is_an_error(service: Service) -> None:
     """The channel's address answers with no message; reading past it by name is no fault."""
     record = await verdict(
-        service, chain(told(), passing("P"), asking("Ask", url="=https://a.example/?id={{ $json.id }}"))
+        service, chain(tell_step(), passing("P"), asking("Ask", url="=https://a.example/?id={{ $json.id }}"))
     )
     assert errors(record) == [("Ask", "parameter")]
     [issue] = [issue for issue in record["issues"] if issue["level"] == "error"]
     assert "“Tell”" in issue["message"]
     past = asking("Ask", url="=https://a.example/?id={{ $('First').item.json.id }}")
-    assert errors(await verdict(service, chain(passing("First"), told(), past))) == []
+    assert errors(await verdict(service, chain(passing("First"), tell_step(), past))) == []
 
 
 def looped(*body: dict[str, Any]) -> dict[str, Any]:
     """An export whose loop sends a message in each round; the steps are behind the loop."""
     loop = node("Loop", "splitInBatches", 3, {"options": {}})
     script = code("Mark", "return [{json: {n: $('Loop').context.currentRunIndex}}]")
-    export = connected([BEGIN, loop, script, told(), *body], {"Begin": ["Loop"], "Mark": ["Tell"]})
+    export = connected([BEGIN, loop, script, tell_step(), *body], {"Begin": ["Loop"], "Mark": ["Tell"]})
     to = [[{"node": name, "type": "main", "index": 0}] for name in (body[0]["name"], "Mark")]
     back = [[{"node": "Loop", "type": "main", "index": 0}]]
     export["connections"] |= {"Loop": {"main": to}, "Tell": {"main": back}}
@@ -275,4 +275,4 @@ async def test_a_step_that_names_no_field_reads_no_answer(
 ) -> None:
     """Gathering all items passes them on; gathering a field of theirs reads it."""
     gather = node("Gather", "aggregate", 1, parameters)
-    assert errors(await verdict(service, chain(told(), gather))) == [("Gather", "parameter")] * reads
+    assert errors(await verdict(service, chain(tell_step(), gather))) == [("Gather", "parameter")] * reads

@@ -185,7 +185,7 @@ def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, para
 
 
 @pytest.mark.parametrize(
-    ("version", "given", "picks"),
+    ("version", "parameter", "picks"),
     [
         (1, {}, None),
         (1.1, {"inputSource": "passthrough"}, None),
@@ -195,12 +195,12 @@ def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, para
     ],
 )
 def test_a_called_workflow_takes_the_fields_that_its_trigger_names(
-    version: float, given: Any, picks: tuple[str, ...] | None
+    version: float, parameter: Any, picks: tuple[str, ...] | None
 ) -> None:
     """All before version 1.1 and when it passes through. See docs/design/imports-called.md."""
     within = workflow_of("noOp", 1, {})
     kind = "n8n-nodes-base.executeWorkflowTrigger"
-    within["nodes"][0] |= {"type": kind, "typeVersion": version, "parameters": given}
+    within["nodes"][0] |= {"type": kind, "typeVersion": version, "parameters": parameter}
     parameters = {"source": "parameter", "workflowJson": json.dumps(within)}
     plan = read_value(workflow_of("executeWorkflow", 1.2, parameters)).plan
     entry = next(iter(plan.inner.values())).entry()
@@ -218,15 +218,17 @@ async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:
         assert await outputs_of("merge", version, by, [{"a": 1}]) == [[{"a": 1}]]
 
 
-@pytest.mark.parametrize(("keep", "kept"), [("firstItems", [1]), ("lastItems", [2]), ("someItems", None)])
-async def test_what_an_expression_chooses_is_known_too(keep: str, kept: list[int] | None) -> None:
+@pytest.mark.parametrize(
+    ("keep", "kept_numbers"), [("firstItems", [1]), ("lastItems", [2]), ("someItems", None)]
+)
+async def test_what_an_expression_chooses_is_known_too(keep: str, kept_numbers: list[int] | None) -> None:
     """What is told by data alone fails the step. See docs/design/imports-n8n.md#rules."""
     items = [{"n": 1, "k": keep}, {"n": 2, "k": keep}]
     step_outputs = await outputs_of("limit", 1, {"keep": "={{ $json.k }}"}, items)
     assert (
         "someItems" in step_outputs
-        if kept is None
-        else step_outputs == [[{"n": number, "k": keep} for number in kept]]
+        if kept_numbers is None
+        else step_outputs == [[{"n": number, "k": keep} for number in kept_numbers]]
     )
 
 

@@ -13,7 +13,7 @@ from steward.imports.content import Unreadable
 from steward.imports.keep import shown_trigger
 from steward.imports.n8n.read import read_value
 from steward.steps.n8n.nodes.graphql import only_asks
-from tests.imports.exports import calling, chain, code, drafted, listed, node, told
+from tests.imports.exports import calling, chain, code, drafted, listed, node, tell_step
 
 
 def started_by(kind: str, parameters: dict[str, Any], version: float = 1) -> Any:
@@ -68,8 +68,8 @@ REST = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 1, "unit":
         ([GET, POST], "send"),
         ([REST], None),
         ([POST, PASS], None),
-        ([listed(), told()], None),
-        ([told(), listed()], None),
+        ([listed(), tell_step()], None),
+        ([tell_step(), listed()], None),
     ],
 )
 def test_a_called_workflow_is_what_its_steps_are(steps: list[dict[str, Any]], kind: str | None) -> None:

@@ -11,7 +11,9 @@ from steward.model import kept_plan
 from tests.imports.exports import chain, code, node
 
 
-def asked(trigger: str, *steps: Mapping[str, Any], **parameters: Any) -> list[tuple[str, str, bool]] | None:
+def start_fields_of(
+    trigger: str, *steps: Mapping[str, Any], **parameters: Any
+) -> list[tuple[str, str, bool]] | None:
     """Returns name, type and whether it is required, of each field that the workflow asks for."""
     export = chain(*steps)
     export["nodes"][0] = {
@@ -40,7 +42,7 @@ def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
         d="={{ $json.headers.host }}",
     )
     second = code("Second", "return [{json: {x: $('Begin').first().json.body.note, y: $json.a}}]")
-    assert asked("webhook", first, second) == [
+    assert start_fields_of("webhook", first, second) == [
         ("headers.host", "text", False),
         ("order.number", "text", False),
         ("e mail", "text", False),
@@ -58,7 +60,7 @@ def test_a_form_asks_for_its_own_fields() -> None:
         {"fieldLabel": "Picture", "fieldType": "file"},
     ]
     step = set_to("See", a="={{ $json['Your mail'] }} {{ $json.submittedAt }} {{ $json.more }}")
-    assert asked("formTrigger", step, formFields={"values": rows}) == [
+    assert start_fields_of("formTrigger", step, formFields={"values": rows}) == [
         ("Your mail", "email", True),
         ("count", "number", False),
         ("Kind", "choice", False),
@@ -71,13 +73,13 @@ def test_a_form_asks_for_its_own_fields() -> None:
 )
 def test_a_start_whose_fields_nobody_reads_asks_for_none(trigger: str, fields: list[Any] | None) -> None:
     """A webhook takes JSON all the same; a schedule has values of its own."""
-    assert asked(trigger, set_to("See", a="fixed")) == fields
+    assert start_fields_of(trigger, set_to("See", a="fixed")) == fields
 
 
 def test_a_start_by_hand_asks_for_what_steps_read() -> None:
     """A step that replaces the items ends it."""
     steps = (set_to("First", a="={{ $json.city }}"), set_to("Then", b="={{ $json.a }}"))
-    assert asked("manualTrigger", *steps) == [("city", "text", False)]
+    assert start_fields_of("manualTrigger", *steps) == [("city", "text", False)]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def begun(trigger: str, *steps: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": "Begun", "nodes": nodes, "connections": wires(nodes), "settings": {}}
 
 
-def said(text: str) -> dict[str, Any]:
+def message_step(text: str) -> dict[str, Any]:
     """A step that keeps one value."""
     return node("Use", "set", 1, {"values": {"string": [{"name": "text", "value": f"={{{{ {text} }}}}"}]}})
 
@@ -36,8 +36,8 @@ EXTRACT = node("Read", "extractFromFile", 1, {"operation": "csv"})
         (begun("manualTrigger", node("Table", "spreadsheetFile", 2, {"operation": "toFile"})), None),
         (begun("webhook", node("Move", "moveBinaryData", 1, {})), "Move"),
         (begun("webhook", node("Move", "moveBinaryData", 1, {"mode": "jsonToBinary"})), None),
-        (begun("webhook", said("$binary.data.fileName")), "Use"),
-        (begun("webhook", said("$json.body.fileName")), None),
+        (begun("webhook", message_step("$binary.data.fileName")), "Use"),
+        (begun("webhook", message_step("$json.body.fileName")), None),
         (begun("webhook", node("File", "convertToFile", 1.1, {"operation": "csv"}), EXTRACT), None),
         (begun("webhook", code("Make", "return items"), EXTRACT), None),
         (begun("executeWorkflowTrigger", EXTRACT), None),
@@ -67,6 +67,6 @@ def test_a_step_whose_file_only_the_start_could_bring_is_an_error(
 )
 def test_what_steps_read_of_a_call_is_asked_for(text: str, paths: list[tuple[str, ...]]) -> None:
     """The body's fields by their names, others under the part of the call that has them in n8n."""
-    form = start_form(read_value(begun("webhook", said(text))).plan)
+    form = start_form(read_value(begun("webhook", message_step(text))).plan)
     assert form is not None
     assert sorted(field.path for field in form.fields) == sorted(paths)

@@ -51,7 +51,7 @@ class Outside(httpx.AsyncBaseTransport):
 
 
 @dataclass
-class _Told(httpx.AsyncBaseTransport):
+class RoutedTransport(httpx.AsyncBaseTransport):
     """Requests to the outside address go there, all others where they went before."""
 
     default: httpx.AsyncBaseTransport
@@ -64,7 +64,7 @@ class _Told(httpx.AsyncBaseTransport):
 
 
 @dataclass
-class Standing:
+class FlowShop:
     """The service, its store, and an address outside."""
 
     shop: Shop
@@ -76,7 +76,7 @@ class Standing:
         service = Service(self.shop.service.context, self.shop.clock, lines=[], told=[])
         self.store.deliver = httpx.ASGITransport(app=service.app)
 
-    async def kept(self, value: Mapping[str, Any]) -> keep.StoredImport:
+    async def store_import(self, value: Mapping[str, Any]) -> keep.StoredImport:
         """The flow's file kept as over the API."""
         evaluator = Evaluator(
             self.shop.service.worker_context.sandbox_pool, str(self.shop.owner.org), "import"
@@ -96,7 +96,7 @@ class Standing:
         self, value: Mapping[str, Any], *topics: str, on: str = "shopify", **more: Any
     ) -> Automation:
         """An automation of the flow, started by these topics, or else by hand."""
-        record = (await self.kept(value)).record
+        record = (await self.store_import(value)).record
         assert record.supported, record.report["issues"]
         ask = CreateWorkflowCommand(
             import_id=record.id,
@@ -162,7 +162,7 @@ class Standing:
         return [(row["name"], row["iteration"], row["status"]) for row in await self.shop.steps(run)]
 
 
-async def open_standing(database_url: str, clock: FakeClock, folder: Path) -> Standing:
+async def open_flow_shop(database_url: str, clock: FakeClock, folder: Path) -> FlowShop:
     """The service with the store connected: four products, an order of three of them, its customer."""
     shop = await open_shop(database_url, clock, folder)
     store, outside = ShopifyFake(now=clock.now), Outside()
@@ -170,10 +170,10 @@ async def open_standing(database_url: str, clock: FakeClock, folder: Path) -> St
     lines = [store.owned(product["id"])[0] for product in goods[:3]]
     store.add_order(lines, customer=store.add_customer("Ada Lovelace"), quantity=2, payment="PAID")
     default = type(shop.world).transport
-    shop.world.transport = lambda: _Told(beside(default(shop.world), store), outside)  # type: ignore[method-assign]
+    shop.world.transport = lambda: RoutedTransport(beside(default(shop.world), store), outside)  # type: ignore[method-assign]
     await shop.restart()
     await shop.connect("shopify", store.settings())
-    return Standing(shop, store, outside)
+    return FlowShop(shop, store, outside)
 
 
 GOODS = (("Mug", "12.50"), ("Pot", "200.00"), ("Lid", "50.00"), ("Cup", "5.00"))

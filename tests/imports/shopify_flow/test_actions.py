@@ -16,7 +16,7 @@ from tests.connectors.shopify.each import OPERATIONS
 from tests.fakes.shopify.goods import Row
 from tests.fakes.shopify.store import ShopifyFake
 from tests.imports.shopify_flow.flows import ADMIN, began, flow, task
-from tests.imports.shopify_flow.standing import Standing
+from tests.imports.shopify_flow.standing import FlowShop
 
 REQUEST = ADMIN + "admin_api_operation"
 
@@ -26,7 +26,7 @@ def furnished(store: ShopifyFake) -> dict[str, Row]:
     variants = store.of("ProductVariant")[:1]
     objects = {f"product{index}": store.add_product(f"Jar {index}", stock=4) for index in range(9)}
     objects |= {f"order{position}": store.add_order(variants, tags=["old"]) for position in range(10)}
-    objects |= {f"person{at}": store.add_customer(f"Bo {at}") for at in range(5)}
+    objects |= {f"person{number}": store.add_customer(f"Bo {number}") for number in range(5)}
     objects |= {"draft0": store.add_draft("#D1"), "draft1": store.add_draft("#D2")}
     objects["draft1"]["tags"] = ["old"]
     objects["captured"] = store.add_order(variants, payment="AUTHORIZED")
@@ -87,24 +87,24 @@ def called(name: str, /, **arguments: Any) -> dict[str, str]:
     return {"name": name, "blob": json.dumps(arguments, indent=2)}
 
 
-async def run_of(standing: Standing, steps: list[tuple[str, dict[str, Any]]]) -> Any:
+async def run_of(flow_shop: FlowShop, steps: list[tuple[str, dict[str, Any]]]) -> Any:
     """The run of a flow whose steps all follow its trigger directly."""
     tasks = [task(index, ADMIN + name, **fields) for index, (name, fields) in enumerate(steps, start=2)]
     value = flow(began(), *tasks, links=[(1, "output", record["step_id"]) for record in tasks])
-    automation = await standing.automation(value, "orders/create")
-    first = standing.store.of("Order")[0]
-    return await standing.told(automation, "ORDERS_CREATE", first)
+    automation = await flow_shop.automation(value, "orders/create")
+    first = flow_shop.store.of("Order")[0]
+    return await flow_shop.told(automation, "ORDERS_CREATE", first)
 
 
-async def test_every_action_is_asked_for_at_once_and_made_once(standing: Standing) -> None:
+async def test_every_action_is_asked_for_at_once_and_made_once(flow_shop: FlowShop) -> None:
     """Actions; exactly what was shown, once.
 
     See docs/design/imports-shopify-flow.md#tasks and docs/design/security.md#promises.
     """
-    objects = furnished(standing.store)
+    objects = furnished(flow_shop.store)
     objects["product7"]["publications"] = []
     objects["product1"]["tags"] = objects["person1"]["tags"] = ["Gone", "kept"]
-    steps = actions(objects, standing.store)
+    steps = actions(objects, flow_shop.store)
     registered = {name.removeprefix(ADMIN) for kind in ACTIONS for name in kind.tasks}
     same = {
         "add_product_metafield",
@@ -115,25 +115,25 @@ async def test_every_action_is_asked_for_at_once_and_made_once(standing: Standin
     same |= {"update_product_variant_metafield", "create_redirect_url", "release_fulfillment_order_hold"}
     same |= {"update_inventory_quantity"}
     assert registered == {name for name, _ in steps[:-1]} | same
-    run = await run_of(standing, steps)
-    assert run.status is RunStatus.WAITING_APPROVAL, await standing.shop.steps(run)
-    assert standing.store.writes() == []
-    changes = await standing.shop.changes(run)
+    run = await run_of(flow_shop, steps)
+    assert run.status is RunStatus.WAITING_APPROVAL, await flow_shop.shop.steps(run)
+    assert flow_shop.store.writes() == []
+    changes = await flow_shop.shop.changes(run)
     assert len(changes) == len(steps)
     done = {change.proposal.parts[0].operation for change in changes}
     unused = {"variant.set_price", "refund.create", "redirect.create"}
     whole = (".set_fields", ".set_tags")
     assert done == {name for name in OPERATIONS if name not in unused and not name.endswith(whole)}
-    ended = await standing.approved(run)
+    ended = await flow_shop.approved(run)
     actual = {
         each_change.name: (each_change.outcome, each_change.message)
-        for each_change in await standing.shop.changes(run)
+        for each_change in await flow_shop.shop.changes(run)
     }
     assert {outcome for outcome, _ in actual.values()} == {Outcome.APPLIED}, actual
     assert ended.status is RunStatus.SUCCEEDED, ended
-    keys = Counter(entry["idempotency_key"] for entry in standing.store.applied())
+    keys = Counter(entry["idempotency_key"] for entry in flow_shop.store.applied())
     touched = Counter(
-        (item["id"], *item["fields"]) for entry in standing.store.applied() for item in entry["objects"]
+        (item["id"], *item["fields"]) for entry in flow_shop.store.applied() for item in entry["objects"]
     )
     assert set(keys.values()) == {1}
     # Of a product's two tags each is a change of its own.
@@ -185,26 +185,26 @@ def requests(objects: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str,
     }
 
 
-async def test_of_requests_only_changes_that_are_known_are_made(standing: Standing) -> None:
+async def test_of_requests_only_changes_that_are_known_are_made(flow_shop: FlowShop) -> None:
     """Always a change to approve; the request itself is never sent.
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
-    objects = furnished(standing.store)
+    objects = furnished(flow_shop.store)
     objects["product7"]["publications"] = []
-    asked_requests = requests(objects, standing.store)
+    asked_requests = requests(objects, flow_shop.store)
     assert set(asked_requests) == set(MUTATIONS)
     steps = [
         (REQUEST.removeprefix(ADMIN), {"api_call": called(name, **record)})
         for name, record in asked_requests.items()
     ]
-    run = await run_of(standing, steps)
-    assert run.status is RunStatus.WAITING_APPROVAL, await standing.shop.steps(run)
-    assert standing.store.writes() == []
-    changes = await standing.shop.changes(run)
+    run = await run_of(flow_shop, steps)
+    assert run.status is RunStatus.WAITING_APPROVAL, await flow_shop.shop.steps(run)
+    assert flow_shop.store.writes() == []
+    changes = await flow_shop.shop.changes(run)
     assert len(changes) == len(steps) + 6  # what changes several things of one object asks for each
-    ended = await standing.approved(run)
-    actual = {change.name: (change.outcome, change.message) for change in await standing.shop.changes(run)}
+    ended = await flow_shop.approved(run)
+    actual = {change.name: (change.outcome, change.message) for change in await flow_shop.shop.changes(run)}
     assert {outcome for outcome, _ in actual.values()} == {Outcome.APPLIED}, actual
     assert ended.status is RunStatus.SUCCEEDED, ended
     assert (
@@ -251,26 +251,26 @@ def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, argumen
     assert set(problems) == {("error", "parameter")}, problems
 
 
-async def test_what_liquid_makes_of_a_request_is_judged_once_more(standing: Standing) -> None:
+async def test_what_liquid_makes_of_a_request_is_judged_once_more(flow_shop: FlowShop) -> None:
     """Values are data; a text of the store cannot become another field of the request.
 
     See docs/design/security.md#imported-workflows.
     """
     blob = '{"input": {"id": "{{ order.customer.id }}", "note": "{{ order.note }}"}}'
     value = flow(began(), task(2, REQUEST, api_call={"name": "customerUpdate", "blob": blob}))
-    automation = await standing.automation(value, "orders/create")
-    order = standing.store.of("Order")[0]
+    automation = await flow_shop.automation(value, "orders/create")
+    order = flow_shop.store.of("Order")[0]
     for note in ('x", "taxExempt": "true', 'x", "note": "y'):
-        standing.shop.clock.tick(60)
-        standing.store.touch(order, note=note)
-        run = await standing.told(automation, "ORDERS_CREATE", order)
+        flow_shop.shop.clock.tick(60)
+        flow_shop.store.touch(order, note=note)
+        run = await flow_shop.told(automation, "ORDERS_CREATE", order)
         assert run.status is RunStatus.FAILED, (note, run)
-    standing.shop.clock.tick(60)
-    standing.store.touch(order, note="Fine")
-    ended = await standing.approved(await standing.told(automation, "ORDERS_CREATE", order))
+    flow_shop.shop.clock.tick(60)
+    flow_shop.store.touch(order, note="Fine")
+    ended = await flow_shop.approved(await flow_shop.told(automation, "ORDERS_CREATE", order))
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert [row["note"] for row in standing.store.of("Customer")] == ["Fine"]
-    assert len(standing.store.applied()) == 1
+    assert [row["note"] for row in flow_shop.store.of("Customer")] == ["Fine"]
+    assert len(flow_shop.store.applied()) == 1
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ async def test_a_flow_without_a_usable_step_is_refused(service: Service, steps: 
     assert (await member.post(PATH, body(usable))).status == 201
 
 
-async def kept(member: Member, value: Any, **more: Any) -> dict[str, Any]:
+async def store_import(member: Member, value: Any, **more: Any) -> dict[str, Any]:
     """The import that was kept."""
     heard = await member.post(PATH, {**body(value), **more})
     assert heard.status == 201, heard.body
@@ -100,7 +100,7 @@ async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service)
     Interface statements: 4.3 imports.
     """
     member = await service.token("member")
-    flow_import = await kept(member, PRESALE, name="Presale")
+    flow_import = await store_import(member, PRESALE, name="Presale")
     assert flow_import["step_count"] == 5
     assert flow_import["trigger"] == {
         "kind": "event",
@@ -134,7 +134,7 @@ async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service)
 
 async def test_a_schedule_is_proposed_with_its_zone(service: Service) -> None:
     """See docs/design/api/imports.md#findings."""
-    flow_import = await kept(await service.token("member"), SCHEDULED)
+    flow_import = await store_import(await service.token("member"), SCHEDULED)
     assert flow_import["trigger"]["kind"] == "schedule"
     assert flow_import["trigger"]["timezone"] == "Europe/Berlin"
     assert flow_import["trigger"]["schedule"]["run_at"] == "06:00"
@@ -196,14 +196,14 @@ async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Servi
         http(3, body="{{ order.name | no_such_filter }}"),
         http(4, body="{% include 'x' %}"),
     )
-    flow_import = await kept(member, broken)
+    flow_import = await store_import(member, broken)
     errors = [(issue["step"], issue["code"]) for issue in flow_import["issues"] if issue["level"] == "error"]
     assert {step for step, _ in errors} == {"Run code", "Send HTTP request", "Send HTTP request 2"}
     assert {item for _, item in errors} == {"expression_feature"}
     assert flow_import["supported"] is False
     refused = await member.post(f"{PATH}/{flow_import['id']}/automations", {"name": "X", "schedule": MANUAL})
     assert (refused.status, list(refused.errors)) == (422, ["import_id"])
-    fine = await kept(member, CODED)
+    fine = await store_import(member, CODED)
     assert [each_issue for each_issue in fine["issues"] if each_issue["level"] == "error"] == []
 
 
@@ -211,7 +211,7 @@ async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
     """See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows."""
     member = await service.token("member")
     value = flow(began(), http(2, headers=[["Authorization", "Token s3cr3t-value"]]))
-    flow_import = await kept(member, value)
+    flow_import = await store_import(member, value)
     assert [issue["step"] for issue in flow_import["issues"] if issue["code"] == "secret_removed"] == [
         "Send HTTP request"
     ]
@@ -230,7 +230,7 @@ async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: S
     """
     member = await service.token("member")
     value = flow(began(), task(2, ADMIN + "archive_order", order_id="{{ order.id }}"))
-    flow_import = await kept(member, value)
+    flow_import = await store_import(member, value)
     by_event = {"kind": "event", "topics": ["orders/create"]}
     request_body = {"name": "Archive", "schedule": MANUAL, "trigger": by_event}
     woo, shopify = await connected(service, "woocommerce"), await connected(service, "shopify")
@@ -267,7 +267,7 @@ async def test_a_start_that_a_store_never_tells_of_is_named_in_the_preview(servi
     """
     member = await service.token("member")
     store = await connected(service, "woocommerce")
-    flow_import = await kept(member, flow(began("draft_order_created"), http(2)))
+    flow_import = await store_import(member, flow(began("draft_order_created"), http(2)))
     answer = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": store})
     assert [(issue["step"], issue["code"], issue["level"]) for issue in answer.data["issues"]][:1] == [
         ("Draft order created", "foreign_trigger", "warning")
@@ -282,7 +282,7 @@ async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(serv
     """issue of flows, bars: the edited export takes the bindings of the first"""
     member = await service.token("member")
     store, channel = await connected(service, "shopify"), await connected(service, "teams")
-    first = await kept(member, MAIL)
+    first = await store_import(member, MAIL)
     binding = {"Send internal email": {"integration_id": channel, "kind": "teams", "target": None}}
     request_body = {"name": "Mail", "schedule": MANUAL, "integration_id": store, "bindings": binding}
     request_body["trigger"] = {"kind": "event", "topics": ["orders/create"]}
@@ -295,7 +295,7 @@ async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(serv
     edited["root"]["links"].append(
         {"from_step_id": 2, "from_port_id": "false", "to_step_id": 9, "to_port_id": "input"}
     )
-    again = await kept(member, edited)
+    again = await store_import(member, edited)
     assert again["id"] != first["id"]
     answer = await member.post(
         f"{PATH}/{again['id']}/preview", {"integration_id": store, "bindings": binding}
@@ -305,6 +305,6 @@ async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(serv
     heard = await member.post(f"{PATH}/{again['id']}/automations", request_body)
     assert heard.data["automation"]["readiness"]["ready"] is True
     renamed = json.loads(json.dumps(MAIL).replace('"name": null', '"name": "Tell them"'))
-    other = await kept(member, renamed)
+    other = await store_import(member, renamed)
     refused = await member.post(f"{PATH}/{other['id']}/automations", request_body)
     assert (refused.status, list(refused.errors)) == (422, ["bindings.Send internal email"])

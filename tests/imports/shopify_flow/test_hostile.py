@@ -14,13 +14,13 @@ from steward.imports.shopify_flow.read import read_value
 from steward.model.run import RunStatus
 from steward.steps.shopify_flow.hydrate import with_reads
 from tests.imports.shopify_flow.flows import ADMIN, began, code, condition, flow, http, task
-from tests.imports.shopify_flow.standing import Standing
+from tests.imports.shopify_flow.standing import FlowShop
 
 KEY = "shpat_0123456789abcdef0123456789abcdef"
 
 
 @pytest.mark.parametrize(
-    "given",
+    "step",
     [
         {"config_field_values": {"password": KEY}},
         {"config_field_values": [["x", KEY]]},
@@ -28,9 +28,9 @@ KEY = "shpat_0123456789abcdef0123456789abcdef"
         {"note": {"a.b": {"password": KEY}}},
     ],
 )
-def test_a_key_in_a_step_of_another_shape_is_taken_out_too(given: dict[str, Any]) -> None:
+def test_a_key_in_a_step_of_another_shape_is_taken_out_too(step: dict[str, Any]) -> None:
     """Wherever it stands, and nothing fails of it. See docs/design/imports-n8n.md#safety."""
-    whole = read_value(flow(began(), {**http(2), **given}))
+    whole = read_value(flow(began(), {**http(2), **step}))
     assert KEY not in json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
     assert "secret_removed" in [finding.code for finding in whole.findings]
 
@@ -87,50 +87,50 @@ def test_two_steps_never_share_a_variable() -> None:
     assert len(set(names)) == len(names), names
 
 
-async def test_a_text_of_the_store_puts_no_field_into_a_request(standing: Standing) -> None:
+async def test_a_text_of_the_store_puts_no_field_into_a_request(flow_shop: FlowShop) -> None:
     """Values are data; one that is on the list is no exception.
 
     See docs/design/security.md#imported-workflows.
     """
     blob = '{"input": {"id": "{{ order.customer.id }}", "note": "{{ order.note }}"}}'
     request = task(2, ADMIN + "admin_api_operation", api_call={"name": "customerUpdate", "blob": blob})
-    automation = await standing.automation(flow(began(), request), "orders/create")
-    order = standing.store.of("Order")[0]
-    standing.store.touch(order, note='x", "firstName": "Mallory')
-    run = await standing.told(automation, "ORDERS_CREATE", order)
-    assert (run.status, standing.store.writes()) == (RunStatus.FAILED, []), run
+    automation = await flow_shop.automation(flow(began(), request), "orders/create")
+    order = flow_shop.store.of("Order")[0]
+    flow_shop.store.touch(order, note='x", "firstName": "Mallory')
+    run = await flow_shop.told(automation, "ORDERS_CREATE", order)
+    assert (run.status, flow_shop.store.writes()) == (RunStatus.FAILED, []), run
     assert "firstName" in str(run.message)
 
 
 @pytest.mark.parametrize("quantity", ["--5", "²"])
-async def test_a_quantity_that_is_none_fails_in_words(standing: Standing, quantity: str) -> None:
+async def test_a_quantity_that_is_none_fails_in_words(flow_shop: FlowShop, quantity: str) -> None:
     """See docs/design/imports-shopify-flow.md#tasks."""
     ids = {"inventory_item_id": "gid://shopify/InventoryItem/1", "location_id": "gid://shopify/Location/1"}
     step = task(2, ADMIN + "set_inventory_quantity", **ids, quantity="{{ order.note }}")
-    order = standing.store.of("Order")[0]
-    standing.store.touch(order, note=quantity)
-    run = await standing.told(
-        await standing.automation(flow(began(), step), "orders/create"), "ORDERS_CREATE", order
+    order = flow_shop.store.of("Order")[0]
+    flow_shop.store.touch(order, note=quantity)
+    run = await flow_shop.told(
+        await flow_shop.automation(flow(began(), step), "orders/create"), "ORDERS_CREATE", order
     )
     assert run.message == "The quantity of this step is no whole number.", run
 
 
-async def test_headers_that_data_makes_no_headers_fail_in_words(standing: Standing) -> None:
+async def test_headers_that_data_makes_no_headers_fail_in_words(flow_shop: FlowShop) -> None:
     """See docs/design/imports-shopify-flow.md#tasks."""
-    order = standing.store.of("Order")[0]
-    standing.store.touch(order, note="5")
+    order = flow_shop.store.of("Order")[0]
+    flow_shop.store.touch(order, note="5")
     value = flow(began(), http(2, headers="{{ order.note }}"))
-    run = await standing.told(await standing.automation(value, "orders/create"), "ORDERS_CREATE", order)
+    run = await flow_shop.told(await flow_shop.automation(value, "orders/create"), "ORDERS_CREATE", order)
     assert run.message == "The headers of this step cannot be read. Write each as a name and a value.", run
 
 
 @pytest.mark.parametrize("body", ['{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}'])
-async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(standing: Standing, body: str) -> None:
+async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(flow_shop: FlowShop, body: str) -> None:
     """See docs/design/imports-n8n.md#http-steps and docs/design/imports-shopify-flow.md#tasks."""
-    standing.outside.answers[:] = [
+    flow_shop.outside.answers[:] = [
         httpx.Response(200, text=body, headers={"content-type": "application/json"})
     ]
     value = flow(began(), http(2, method="GET", body=""), http(3, body="{{ sendHttpRequest.body | size }}"))
-    automation = await standing.automation(value, "orders/create")
-    run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
+    automation = await flow_shop.automation(value, "orders/create")
+    run = await flow_shop.told(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
     assert run.status is RunStatus.WAITING_APPROVAL, run

@@ -12,7 +12,7 @@ from steward.model.change import Outcome
 from steward.model.plan import Plan
 from steward.model.run import RunStatus
 from tests.imports.shopify_flow.flows import ADMIN, began, condition, flow, foreach, task
-from tests.imports.shopify_flow.standing import Standing
+from tests.imports.shopify_flow.standing import FlowShop
 from tests.runs.shop import connect_all
 from tests.service import Service
 
@@ -28,10 +28,10 @@ SOLD: dict[str, Any] = flow(
 )
 
 
-async def bought(standing: Standing, *lines: tuple[int, int]) -> str:
+async def bought(flow_shop: FlowShop, *lines: tuple[int, int]) -> str:
     """An order of products by their numbers and quantities, told to the service; its number."""
-    service = Service(standing.shop.service.context, standing.shop.clock, lines=[], told=[])
-    world = standing.shop.world
+    service = Service(flow_shop.shop.service.context, flow_shop.shop.clock, lines=[], told=[])
+    world = flow_shop.shop.world
     world.set_webhook_transport(httpx.ASGITransport(app=service.app))
     keys = world.described()["woocommerce"]
     request_body = {
@@ -42,17 +42,17 @@ async def bought(standing: Standing, *lines: tuple[int, int]) -> str:
         answer = await client.post(f"{keys['url']}/wp-json/wc/v3/orders", json=request_body)
     assert answer.status_code == 201, answer.text
     await world.settle()
-    await standing.shop.drain()
+    await flow_shop.shop.drain()
     return str(answer.json()["id"])
 
 
-async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(standing: Standing) -> None:
+async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(flow_shop: FlowShop) -> None:
     """issue of flows, 5: its order read under the flow's names, its products tagged once approved"""
-    shop = standing.shop
+    shop = flow_shop.shop
     await connect_all(shop)
     service = Service(shop.service.context, shop.clock, lines=[], told=[])
     shop.world.set_webhook_transport(httpx.ASGITransport(app=service.app))
-    automation = await standing.automation(SOLD, "orders/create", on="woocommerce")
+    automation = await flow_shop.automation(SOLD, "orders/create", on="woocommerce")
     access = shop.service.worker_context.access
     reader = await access.reader(shop.owner.org, shop.connections["woocommerce"])
     simple = [
@@ -61,12 +61,12 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(standing:
         if row["type"] == "simple" and row["regular_price"]
     ][:2]
     first, second = (row["id"] for row in simple)
-    order = await bought(standing, (first, 2), (second, 1))
-    [run] = await standing.runs(automation)
+    order = await bought(flow_shop, (first, 2), (second, 1))
+    [run] = await flow_shop.runs(automation)
     [change] = await shop.changes(run)
     assert change.proposal.object.id == str(first)
     assert [part.operation for part in change.proposal.parts] == ["product_tag.create", "product.set_tags"]
-    ended = await standing.approved(run)
+    ended = await flow_shop.approved(run)
     assert ended.status is RunStatus.SUCCEEDED, await shop.steps(ended)
     assert [each_change.outcome for each_change in await shop.changes(ended)] == [Outcome.APPLIED]
     [product] = [item async for page in reader.read(PRODUCT, ById(str(first))) for item in page.items]
@@ -81,11 +81,11 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(standing:
     assert (seen["totalPrice"], seen["customer"]) == (read.total, None)
 
 
-async def test_what_has_no_counterpart_is_named_with_its_step_or_its_field(standing: Standing) -> None:
+async def test_what_has_no_counterpart_is_named_with_its_step_or_its_field(flow_shop: FlowShop) -> None:
     """issue of flows, 5: the rest are findings that say so"""
 
     async def plan_of(value: dict[str, Any]) -> Plan:
-        return kept_plan.from_kept((await standing.kept(value)).record.plan)
+        return kept_plan.from_kept((await flow_shop.store_import(value)).record.plan)
 
     tagging = flow(
         began(),

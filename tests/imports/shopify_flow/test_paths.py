@@ -28,7 +28,7 @@ from tests.imports.shopify_flow.flows import (
 ROOTS = ("order", "product", "shop")
 
 
-def asked(text: str) -> set[str]:
+def fields_of(text: str) -> set[str]:
     """What a Liquid text asks for."""
     return {".".join(path) for path in paths_of(text, ROOTS).paths}
 
@@ -79,18 +79,18 @@ def test_a_text_is_asked_for_what_it_shows(text: str, paths: str) -> None:
 
     See docs/design/imports-shopify-flow.md#reading-objects and docs/design/imports-shopify-flow.md#liquid.
     """
-    assert asked(text) == set(paths.split())
+    assert fields_of(text) == set(paths.split())
 
 
 def test_names_are_followed_so_far_and_no_further() -> None:
     """A text of 64 KiB cannot hold up the reading. See docs/design/imports-n8n.md#safety."""
-    one = "{% assign a = order.f0 %}"
-    one += "".join(f"{{% assign a = a | default: order.f{number} %}}" for number in range(1, 32))
-    assert len(asked(one + "{{ a.x }}")) == 64
-    for text in (one + "{% assign a = order.more %}", one + "{{ a.x }}" * 300):
+    template = "{% assign a = order.f0 %}"
+    template += "".join(f"{{% assign a = a | default: order.f{number} %}}" for number in range(1, 32))
+    assert len(fields_of(template + "{{ a.x }}")) == 64
+    for text in (template + "{% assign a = order.more %}", template + "{{ a.x }}" * 300):
         with pytest.raises(TooManyMeanings):
             paths_of(text, ROOTS)
-    assert [error.code for error in errors(flow(began(), http(2, body=one + "{{ a.x }}" * 300)))] == [
+    assert [error.code for error in errors(flow(began(), http(2, body=template + "{{ a.x }}" * 300)))] == [
         "expression_feature"
     ]
 

@@ -38,7 +38,7 @@ from tests.imports.shopify_flow.flows import (
 BOTH = "{{ order.name }}"
 
 
-def found(value: Any, level: FindingLevel | None = None) -> list[tuple[str | None, str]]:
+def findings_of(value: Any, level: FindingLevel | None = None) -> list[tuple[str | None, str]]:
     """(step, code) of what reading finds."""
     return [
         (finding.step, finding.code)
@@ -148,12 +148,12 @@ def test_all_ports_lead_on_and_others_are_errors() -> None:
         ("Check if condition is met", "false", "Send HTTP request 2"),
     }
     wrong = [*links, (2, "maybe", 4), (9, "output", 4), (4, "output", 9), (4, "output", 1)]
-    output = found(flow(*steps, links=wrong))
+    output = findings_of(flow(*steps, links=wrong))
     assert ("Check if condition is met", "parameter") in output
     assert output.count((None, "parameter")) == 3
     value = flow(*steps, links=links)
     value["root"]["links"][0]["to_port_id"] = "second"
-    assert ("Check if condition is met", "parameter") in found(value, FindingLevel.ERROR)
+    assert ("Check if condition is met", "parameter") in findings_of(value, FindingLevel.ERROR)
 
 
 def test_what_no_trigger_reaches_is_kept_and_marked() -> None:
@@ -166,7 +166,7 @@ def test_a_circle_is_an_error() -> None:
     """No flow of the product has one. See docs/design/imports-shopify-flow.md#file."""
     steps = [began(), http(2), http(3)]
     links = [(1, "output", 2), (2, "output", 3), (3, "output", 2)]
-    assert ("Send HTTP request", "parameter") in found(flow(*steps, links=links), FindingLevel.ERROR)
+    assert ("Send HTTP request", "parameter") in findings_of(flow(*steps, links=links), FindingLevel.ERROR)
 
 
 def test_unknown_tasks_settings_and_versions_are_found_and_never_guessed() -> None:
@@ -182,7 +182,7 @@ def test_unknown_tasks_settings_and_versions_are_found_and_never_guessed() -> No
         task(8, "shopify::admin::add_order_tag"),
         __metadata=1,
     )
-    errors = {step: code_ for step, code_ in found(value, FindingLevel.ERROR)}
+    errors = {step: code_ for step, code_ in findings_of(value, FindingLevel.ERROR)}
     assert errors == {
         "Do it": "node_type",
         "Send sms message": "credential",
@@ -192,7 +192,7 @@ def test_unknown_tasks_settings_and_versions_are_found_and_never_guessed() -> No
         "Step": "parameter",
         "Add order tag": "node_type",
     }
-    assert (None, "node_version") in found({**flow(began(), http(2)), "__metadata": {"version": 0.2}})
+    assert (None, "node_version") in findings_of({**flow(began(), http(2)), "__metadata": {"version": 0.2}})
 
 
 SPELLINGS = [
@@ -243,7 +243,9 @@ def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
     assert _without_types(each_condition) == _without_types(
         read_condition(json.dumps(compared("order.note", operator, "x")))
     )
-    assert found(flow(began(), condition(2, f"(order.note {operator}{value})")), FindingLevel.ERROR) == []
+    assert (
+        findings_of(flow(began(), condition(2, f"(order.note {operator}{value})")), FindingLevel.ERROR) == []
+    )
 
 
 def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
@@ -337,7 +339,7 @@ def test_settings_are_unwrapped_and_kept_as_templates() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "file_id",
     [
         "order.id",
         {"value": "{{ order.id }}", "default_value": ""},
@@ -345,12 +347,12 @@ def test_settings_are_unwrapped_and_kept_as_templates() -> None:
         {"value": "", "default_value": "order.id"},
     ],
 )
-def test_an_id_is_one_text_however_the_file_spells_it(given: Any) -> None:
+def test_an_id_is_one_text_however_the_file_spells_it(file_id: Any) -> None:
     """Wrapped, its default alone, or a bare path as in older files.
 
     See docs/design/imports-shopify-flow.md#file.
     """
-    tags = task(2, "shopify::admin::add_order_tags", order_id=given, tags=["A", "{{ order.name }}"])
+    tags = task(2, "shopify::admin::add_order_tags", order_id=file_id, tags=["A", "{{ order.name }}"])
     [step] = read_value(flow(began(), tags)).plan.steps
     assert step.config["order_id"]["expr"] == "{{ order.id }}"  # type: ignore[call-overload, index]
     assert step.config["tags"][0] == "A"  # type: ignore[index]
@@ -371,22 +373,22 @@ def test_a_value_beside_the_object_is_read_of_the_object() -> None:
     assert [finding for finding in whole.findings if finding.level is FindingLevel.ERROR] == []
     assert whole.plan.variables[0].paths == ("order.name", "order.riskLevel")
     assert whole.plan.steps[0].config["condition"]["path"] == "order.riskLevel"  # type: ignore[call-overload, index]
-    assert found(flow(began(), condition(2, tree)), FindingLevel.ERROR) == [
+    assert findings_of(flow(began(), condition(2, tree)), FindingLevel.ERROR) == [
         ("Check if condition is met", "parameter")
     ]
 
 
 @pytest.mark.parametrize(
-    ("of", "shown"), [("Customer", True), ("CUSTOMER", True), ("DRAFT_ORDER", False), ("Order", False)]
+    ("of", "is_readable"), [("Customer", True), ("CUSTOMER", True), ("DRAFT_ORDER", False), ("Order", False)]
 )
-def test_a_metafield_is_a_field_of_its_type_alone(of: str, shown: bool) -> None:
+def test_a_metafield_is_a_field_of_its_type_alone(of: str, is_readable: bool) -> None:
     """However the file spells the type, its arguments as JSON or as an object.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
     """
     added = {**patched(of, "tier", "custom", "tier"), "arguments": {"key": "tier", "namespace": "custom"}}
     value = flow(began(), http(2, body="{{ order.customer.tier.value }}"), patched_fields=[added])
-    assert (found(value, FindingLevel.ERROR) == []) is shown
+    assert (findings_of(value, FindingLevel.ERROR) == []) is is_readable
 
 
 @pytest.mark.parametrize(
@@ -419,13 +421,13 @@ def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config:
 def test_texts_are_as_long_as_they_may_be_and_no_longer() -> None:
     """See docs/design/imports-n8n.md#safety."""
     limit, liquid = 512 * 1024, 64 * 1024
-    assert found(flow(began(), http(2, body="x" * limit)), FindingLevel.ERROR) == []
-    assert found(flow(began(), http(2, body="x" * (limit + 1))), FindingLevel.ERROR) == [
+    assert findings_of(flow(began(), http(2, body="x" * limit)), FindingLevel.ERROR) == []
+    assert findings_of(flow(began(), http(2, body="x" * (limit + 1))), FindingLevel.ERROR) == [
         ("Send HTTP request", "parameter")
     ]
     timestamp = BOTH + "x" * (liquid - len(BOTH))
-    assert found(flow(began(), http(2, body=timestamp)), FindingLevel.ERROR) == []
-    assert found(flow(began(), http(2, body=timestamp + "x")), FindingLevel.ERROR) == [
+    assert findings_of(flow(began(), http(2, body=timestamp)), FindingLevel.ERROR) == []
+    assert findings_of(flow(began(), http(2, body=timestamp + "x")), FindingLevel.ERROR) == [
         ("Send HTTP request", "parameter")
     ]
 
@@ -525,4 +527,4 @@ def test_an_internal_mail_is_sent_by_the_account_bound_to_it() -> None:
         (FindingLevel.WARNING, "parameter"),
         (FindingLevel.WARNING, "credential"),
     ]
-    assert found(flow(began(), task(2, FLOW + "send_email", address="a@b.example")), FindingLevel.ERROR)
+    assert findings_of(flow(began(), task(2, FLOW + "send_email", address="a@b.example")), FindingLevel.ERROR)

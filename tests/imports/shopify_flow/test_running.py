@@ -15,14 +15,14 @@ from steward.model.change import Outcome
 from steward.model.run import TERMINAL, Run, RunStatus
 from tests.crash.killing import ROUNDS, Killed, Killer, bury, watching
 from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, code, condition, flow, foreach, http, task
-from tests.imports.shopify_flow.standing import Standing
+from tests.imports.shopify_flow.standing import FlowShop
 
 SCRIPT = "export default function main(input) { return { big: input.order.lineItems.length > 2 }; }"
 
 
-def sent(standing: Standing) -> list[str]:
+def sent(flow_shop: FlowShop) -> list[str]:
     """The bodies that arrived outside, in their order."""
-    return [body for method, _, body in standing.outside.asked if method == "POST"]
+    return [body for method, _, body in flow_shop.outside.asked if method == "POST"]
 
 
 def in_loop(*more: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def in_loop(*more: Any) -> dict[str, Any]:
     return flow(*steps, *more, links=[(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)])
 
 
-async def test_what_an_event_tells_of_is_read_and_one_way_of_a_condition_is_gone(anywhere: Standing) -> None:
+async def test_what_an_event_tells_of_is_read_and_one_way_of_a_condition_is_gone(anywhere: FlowShop) -> None:
     """See docs/design/imports-shopify-flow.md#conditions
     and docs/design/imports-shopify-flow.md#environment.
     """
@@ -61,28 +61,28 @@ async def test_what_an_event_tells_of_is_read_and_one_way_of_a_condition_is_gone
     assert sent(anywhere)[1:] == ["Mug+Pot+Lid is poor"]
 
 
-async def test_all_of_a_for_each_is_asked_for_at_once(standing: Standing) -> None:
+async def test_all_of_a_for_each_is_asked_for_at_once(flow_shop: FlowShop) -> None:
     """A held change of one element stops no other; its rows say which.
 
     See docs/design/runs.md#execution and docs/design/api/runs.md#step.
     """
-    automation = await standing.automation(in_loop(), "orders/create")
-    run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
-    assert [row for row in await standing.rows(run) if row[2] == "held"] == [
+    automation = await flow_shop.automation(in_loop(), "orders/create")
+    run = await flow_shop.told(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
+    assert [row for row in await flow_shop.rows(run) if row[2] == "held"] == [
         ("Send HTTP request", 1, "held"),
         ("Send HTTP request", 2, "held"),
         ("Send HTTP request", 3, "held"),
         ("Send HTTP request 2", None, "held"),
     ]
-    second = (await standing.shop.changes(run))[1]
-    await standing.shop.approve(run, [second])
-    ended = await standing.shop.until_settled(run)
+    second = (await flow_shop.shop.changes(run))[1]
+    await flow_shop.shop.approve(run, [second])
+    ended = await flow_shop.shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert sent(standing) == ["Mug", "Lid", "end"]
+    assert sent(flow_shop) == ["Mug", "Lid", "end"]
 
 
 async def test_what_follows_asks_in_a_second_round_and_not_at_all_where_it_was_declined(
-    standing: Standing,
+    flow_shop: FlowShop,
 ) -> None:
     """A held action is waited for, also by what reads nothing of it.
 
@@ -90,30 +90,30 @@ async def test_what_follows_asks_in_a_second_round_and_not_at_all_where_it_was_d
     """
     links = [(1, "output", 2), (2, "output", 3), (1, "output", 4), (4, "output", 5), (5, "output", 6)]
     value = flow(began(), *(http(number, body=f"step {number}") for number in range(2, 7)), links=links)
-    automation = await standing.automation(value, "orders/create")
-    run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
-    first = await standing.shop.changes(run)
+    automation = await flow_shop.automation(value, "orders/create")
+    run = await flow_shop.told(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
+    first = await flow_shop.shop.changes(run)
     assert len(first) == 2
-    await standing.shop.approve(run, [first[1]])
-    run = await standing.shop.until_settled(run)
-    assert (run.status, sent(standing)) == (RunStatus.WAITING_APPROVAL, ["step 2"])
-    ended = await standing.approved(run)
-    assert (ended.status, sent(standing)) == (RunStatus.SUCCEEDED, ["step 2", "step 3"]), ended
-    remaining = [row["title"] for row in await standing.shop.steps(run) if row["code"] == "not_approved"]
-    status = [row["status"] for row in await standing.shop.steps(run) if row["code"] == "not_approved"]
+    await flow_shop.shop.approve(run, [first[1]])
+    run = await flow_shop.shop.until_settled(run)
+    assert (run.status, sent(flow_shop)) == (RunStatus.WAITING_APPROVAL, ["step 2"])
+    ended = await flow_shop.approved(run)
+    assert (ended.status, sent(flow_shop)) == (RunStatus.SUCCEEDED, ["step 2", "step 3"]), ended
+    remaining = [row["title"] for row in await flow_shop.shop.steps(run) if row["code"] == "not_approved"]
+    status = [row["status"] for row in await flow_shop.shop.steps(run) if row["code"] == "not_approved"]
     assert (len(remaining), status) == (3, ["refused", "skipped", "skipped"])
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_an_address_put_together_from_data_fails_in_words(standing: Standing, method: str) -> None:
+async def test_an_address_put_together_from_data_fails_in_words(flow_shop: FlowShop, method: str) -> None:
     """Data may hold anything. See docs/design/imports-n8n.md#http-steps."""
-    order = standing.store.of("Order")[0]
-    automation = await standing.automation(
+    order = flow_shop.store.of("Order")[0]
+    automation = await flow_shop.automation(
         flow(began(), http(2, method=method, url="https://hooks.example/{{ order.note }}", body="")),
         "orders/create",
     )
-    standing.store.touch(order, note="a\r\nb")
-    run = await standing.told(automation, "ORDERS_CREATE", order)
+    flow_shop.store.touch(order, note="a\r\nb")
+    run = await flow_shop.told(automation, "ORDERS_CREATE", order)
     assert (run.status, run.message) == (
         RunStatus.FAILED,
         "The address of this step is not a complete https address.",
@@ -122,26 +122,26 @@ async def test_an_address_put_together_from_data_fails_in_words(standing: Standi
 
 @pytest.mark.parametrize(("days", "status"), [(90, RunStatus.RUNNING), (91, RunStatus.FAILED)])
 async def test_a_wait_worked_out_is_ninety_days_at_most(
-    standing: Standing, days: int, status: RunStatus
+    flow_shop: FlowShop, days: int, status: RunStatus
 ) -> None:
     """See docs/design/imports-shopify-flow.md#tasks."""
     until = f"{{{{ 'now' | date_plus: '{days} days' }}}}"
     value = flow(began(), task(2, FLOW + "wait", "WAIT", until=until), http(3))
-    automation = await standing.automation(value, "orders/create")
-    run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
-    assert run.status is status, (run, await standing.shop.steps(run))
+    automation = await flow_shop.automation(value, "orders/create")
+    run = await flow_shop.told(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
+    assert run.status is status, (run, await flow_shop.shop.steps(run))
 
 
 async def test_what_was_not_approved_is_not_sent_though_it_was_written_over_meanwhile(
-    standing: Standing,
+    flow_shop: FlowShop,
 ) -> None:
     """Of every element what is about to be sent is compared with the set that was approved.
 
     See docs/design/approvals.md#decisions.
     """
-    shop = standing.shop
-    automation = await standing.automation(in_loop(), "orders/create")
-    run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
+    shop = flow_shop.shop
+    automation = await flow_shop.automation(in_loop(), "orders/create")
+    run = await flow_shop.told(automation, "ORDERS_CREATE", flow_shop.store.of("Order")[0])
     second = (await shop.changes(run))[1]
     [part] = second.proposal.parts
     other = replace(part, arguments={**part.arguments, "url": "https://hooks.example/elsewhere"})
@@ -152,13 +152,13 @@ async def test_what_was_not_approved_is_not_sent_though_it_was_written_over_mean
         set_ = "UPDATE changes SET parts = :parts, item_hash = :hash WHERE org_id = :org AND id = :id"
         assert await shop.tamper(set_, **written) == 1
 
-    standing.outside.meanwhile = written_over
-    ended = await standing.approved(run)
+    flow_shop.outside.meanwhile = written_over
+    ended = await flow_shop.approved(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "approval_mismatch"), ended
-    assert sent(standing) == ["Mug"]
+    assert sent(flow_shop) == ["Mug"]
 
 
-async def test_a_killed_for_each_changes_each_thing_once(standing: Standing) -> None:
+async def test_a_killed_for_each_changes_each_thing_once(flow_shop: FlowShop) -> None:
     """Killed at points all through a run, nothing is made twice, nothing left out.
 
     See docs/design/runs.md#execution and docs/design/writes.md#two-tables.
@@ -171,20 +171,24 @@ async def test_a_killed_for_each_changes_each_thing_once(standing: Standing) -> 
         task(4, ADMIN + "add_order_tags", order_id="order.id", tags=["seen"]),
         links=[(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)],
     )
-    automation, shop, store = await standing.automation(value, "orders/create"), standing.shop, standing.store
+    automation, shop, store = (
+        await flow_shop.automation(value, "orders/create"),
+        flow_shop.shop,
+        flow_shop.store,
+    )
 
     async def play(killer: Killer) -> Run:
         for row in (*store.of("Product"), *store.of("Order")):
             row["tags"] = []
         await shop.clock.advance(700)  # long after what the automation itself did to the order
-        run_ids, arrived = {run.id for run in await standing.runs(automation)}, len(store.applied())
-        standing.listen()
+        run_ids, arrived = {run.id for run in await flow_shop.runs(automation)}, len(store.applied())
+        flow_shop.listen()
         assert await store.tell("ORDERS_CREATE", store.of("Order")[0]) == [200]
         with watching(shop, killer):
             for _ in range(ROUNDS):
                 with suppress(Killed):
                     await shop.drain()
-                    [run] = [run for run in await standing.runs(automation) if run.id not in run_ids]
+                    [run] = [run for run in await flow_shop.runs(automation) if run.id not in run_ids]
                     run = await shop.until_settled(run)
                 if killer.is_dead:
                     await bury(shop, killer)
@@ -198,14 +202,14 @@ async def test_a_killed_for_each_changes_each_thing_once(standing: Standing) -> 
     await play(dry := Killer())
     for number in range(1, len(dry.visited), 8):
         run = await play(killer := Killer([number]))
-        rows = [row for row in await standing.rows(run) if row[2] != "held"]
+        rows = [row for row in await flow_shop.rows(run) if row[2] != "held"]
         assert killer.kills
         assert (run.status, run.code) == (RunStatus.SUCCEEDED, None), (killer.kills, run)
         assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}, killer.kills
         assert (len(rows), len(set(rows))) == (6, 6), (killer.kills, rows)
 
 
-async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(standing: Standing) -> None:
+async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(flow_shop: FlowShop) -> None:
     """What only a real answer tells is not guessed, what only comes after it runs.
 
     See docs/design/runs.md#test-runs.
@@ -219,10 +223,10 @@ async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(standing: 
         http(6, body="after"),
         links=[(1, "output", 2), (2, "output", 3), (3, "output", 4), (4, "true", 5), (3, "output", 6)],
     )
-    automation = await standing.automation(value, "orders/create")
-    run = await standing.tried(automation)
+    automation = await flow_shop.automation(value, "orders/create")
+    run = await flow_shop.tried(automation)
     assert run.status is RunStatus.SUCCEEDED, run
-    rows = {row["name"]: (row["status"], row["code"]) for row in await standing.shop.steps(run)}
+    rows = {row["name"]: (row["status"], row["code"]) for row in await flow_shop.shop.steps(run)}
     assert rows == {
         "Read the order": ("succeeded", None),
         "Send HTTP request": ("refused", None),
@@ -232,17 +236,17 @@ async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(standing: 
         "Send HTTP request 3": ("skipped", "unknown_in_test"),
     }
     [words] = [
-        row["message"] for row in await standing.shop.steps(run) if row["name"] == "Send HTTP request 2"
+        row["message"] for row in await flow_shop.shop.steps(run) if row["name"] == "Send HTTP request 2"
     ]
     assert "“Send HTTP request”" in words
     assert "“sendHttpRequest.body”" in words
-    assert (standing.outside.asked, standing.store.writes()) == ([], [])
-    live = await standing.shop.run_and_drain(automation)
+    assert (flow_shop.outside.asked, flow_shop.store.writes()) == ([], [])
+    live = await flow_shop.shop.run_and_drain(automation)
     assert live.status is RunStatus.FAILED, live
     assert "Let the store's event start it" in str(live.message)
 
 
-async def test_a_later_step_reads_what_a_request_was_answered(standing: Standing) -> None:
+async def test_a_later_step_reads_what_a_request_was_answered(flow_shop: FlowShop) -> None:
     """Its status and body, each send approved in a round of its own, and also of an error that is ignored.
 
     See docs/design/imports-n8n.md#answers and docs/design/imports-shopify-flow.md#execution.
@@ -254,20 +258,20 @@ async def test_a_later_step_reads_what_a_request_was_answered(standing: Standing
         http(3, body=read),
         links=[(1, "output", 2), (2, "output", 3)],
     )
-    automation = await standing.automation(value, "orders/create")
-    [order] = standing.store.of("Order")
+    automation = await flow_shop.automation(value, "orders/create")
+    [order] = flow_shop.store.of("Order")
     for status in 201, 503:
-        standing.outside.asked.clear()
-        standing.outside.answers = [
+        flow_shop.outside.asked.clear()
+        flow_shop.outside.answers = [
             httpx.Response(status, json={"number": 7}),
             httpx.Response(200, json={"ok": True}),
         ]
-        ended = await standing.approved(await standing.told(automation, "ORDERS_CREATE", order))
+        ended = await flow_shop.approved(await flow_shop.told(automation, "ORDERS_CREATE", order))
         assert ended.status is RunStatus.SUCCEEDED, ended
-        assert sent(standing) == ["first", f"{status} 7"]
+        assert sent(flow_shop) == ["first", f"{status} 7"]
 
 
-async def test_a_wait_reads_anew_and_goes_on_after_a_restart(standing: Standing) -> None:
+async def test_a_wait_reads_anew_and_goes_on_after_a_restart(flow_shop: FlowShop) -> None:
     """What was read and fetched before a wait is gone after it, what code gave is not.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
@@ -282,29 +286,29 @@ async def test_a_wait_reads_anew_and_goes_on_after_a_restart(standing: Standing)
         http(7, body="{{ order.note }} {{ sendHttpRequest.body.ok }} {{ 'now' | date: '%d' }}"),
         links=[(n, "output", n + 1) for n in range(1, 6)] + [(6, "true", 7)],
     )
-    automation = await standing.automation(value, "orders/create", send_mode="send")
-    [order] = standing.store.of("Order")
-    run = await standing.told(automation, "ORDERS_CREATE", order)
-    assert run.status not in TERMINAL, (run, await standing.shop.steps(run))
-    assert [path for _, path, _ in standing.outside.asked] == ["/6"]
-    standing.store.touch(order, note="Ring twice")
-    await standing.shop.restart()
-    await standing.shop.clock.advance(2 * 86_400)
-    ended = await standing.shop.until_settled(run)
-    assert ended.status is RunStatus.SUCCEEDED, (ended, await standing.shop.steps(run))
-    assert sent(standing) == [f"Ring twice true {standing.shop.clock.now():%d}"]
-    names = [row[0] for row in await standing.rows(run)]
+    automation = await flow_shop.automation(value, "orders/create", send_mode="send")
+    [order] = flow_shop.store.of("Order")
+    run = await flow_shop.told(automation, "ORDERS_CREATE", order)
+    assert run.status not in TERMINAL, (run, await flow_shop.shop.steps(run))
+    assert [path for _, path, _ in flow_shop.outside.asked] == ["/6"]
+    flow_shop.store.touch(order, note="Ring twice")
+    await flow_shop.shop.restart()
+    await flow_shop.shop.clock.advance(2 * 86_400)
+    ended = await flow_shop.shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, (ended, await flow_shop.shop.steps(run))
+    assert sent(flow_shop) == [f"Ring twice true {flow_shop.shop.clock.now():%d}"]
+    names = [row[0] for row in await flow_shop.rows(run)]
     assert names == ["Read the order", "Run code", "Sum", "Send HTTP request", "Wait", "Read the order again",
                      "Check if condition is met", "Send HTTP request 2"]  # fmt: skip
 
 
-async def test_what_is_fetched_on_a_schedule_is_gone_through(standing: Standing) -> None:
+async def test_what_is_fetched_on_a_schedule_is_gone_through(flow_shop: FlowShop) -> None:
     """Only what is looked at is read, at most so many, and a list may be empty.
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
     for cents in range(3):
-        standing.store.add_order(standing.store.of("ProductVariant")[:1], tags=["odd"] if cents else [])
+        flow_shop.store.add_order(flow_shop.store.of("ProductVariant")[:1], tags=["odd"] if cents else [])
     recurrence = ["DTSTART;TZID=Europe/Berlin:20260101T060000\nRRULE:FREQ=DAILY"]
     value = flow(
         began(FLOW + "scheduled_time", recurrence=recurrence),
@@ -315,10 +319,10 @@ async def test_what_is_fetched_on_a_schedule_is_gone_through(standing: Standing)
         http(6, body="{{ count }} at {{ scheduledAt | date: '%Y' }} in {{ shop.name }}"),
         links=[(1, "output", 2), (2, "output", 3), (3, "loop_body", 4), (3, "after", 5), (5, "output", 6)],
     )
-    ended = await standing.approved(await standing.shop.run_now(await standing.automation(value)))
-    assert ended.status is RunStatus.SUCCEEDED, (ended, await standing.shop.steps(ended))
-    [name] = [record["name"] for record in standing.store.of("Order") if record["tags"]][:1]
-    assert sent(standing) == [f"{name} odd", f"1 at {standing.shop.clock.now():%Y} in Teapots"]
+    ended = await flow_shop.approved(await flow_shop.shop.run_now(await flow_shop.automation(value)))
+    assert ended.status is RunStatus.SUCCEEDED, (ended, await flow_shop.shop.steps(ended))
+    [name] = [record["name"] for record in flow_shop.store.of("Order") if record["tags"]][:1]
+    assert sent(flow_shop) == [f"{name} odd", f"1 at {flow_shop.shop.clock.now():%Y} in Teapots"]
 
 
 @pytest.mark.parametrize(
@@ -331,12 +335,12 @@ async def test_what_is_fetched_on_a_schedule_is_gone_through(standing: Standing)
     ],
 )
 async def test_what_a_refusing_address_does_is_the_flows_to_say(
-    standing: Standing, answer: httpx.Response, settings: dict[str, str], expected: RunStatus
+    flow_shop: FlowShop, answer: httpx.Response, settings: dict[str, str], expected: RunStatus
 ) -> None:
     """See docs/design/imports-shopify-flow.md#tasks."""
-    standing.outside.answers[:] = [answer]
+    flow_shop.outside.answers[:] = [answer]
     value = flow(began(), http(2, method="GET", body="", **settings))
-    run = await standing.told(
-        await standing.automation(value, "orders/create"), "ORDERS_CREATE", standing.store.of("Order")[0]
+    run = await flow_shop.told(
+        await flow_shop.automation(value, "orders/create"), "ORDERS_CREATE", flow_shop.store.of("Order")[0]
     )
-    assert run.status is expected, (run, await standing.shop.steps(run))
+    assert run.status is expected, (run, await flow_shop.shop.steps(run))

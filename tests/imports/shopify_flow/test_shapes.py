@@ -7,16 +7,16 @@ from steward.model.change import Outcome
 from steward.model.run import Run, RunStatus
 from tests.fakes.shopify.goods import Row
 from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, code, condition, flow, foreach, task
-from tests.imports.shopify_flow.standing import Standing
+from tests.imports.shopify_flow.standing import FlowShop
 
 ORDER_ID = {"value": "{{ order.id }}", "default_value": "order.id"}
 
 
-async def asked_for(standing: Standing, run: Run) -> list[tuple[str, str, Any, Any]]:
+async def asked_for(flow_shop: FlowShop, run: Run) -> list[tuple[str, str, Any, Any]]:
     """(object, field, before, after) of everything the run asks for, while nothing is changed yet."""
-    assert run.status is RunStatus.WAITING_APPROVAL, (run, await standing.shop.steps(run))
-    assert standing.store.applied() == []
-    changes = await standing.shop.changes(run)
+    assert run.status is RunStatus.WAITING_APPROVAL, (run, await flow_shop.shop.steps(run))
+    assert flow_shop.store.applied() == []
+    changes = await flow_shop.shop.changes(run)
     return [
         (change.proposal.object.label, field.field, field.before, field.after)
         for change in changes
@@ -24,25 +24,25 @@ async def asked_for(standing: Standing, run: Run) -> list[tuple[str, str, Any, A
     ]
 
 
-async def went_well(standing: Standing, run: Run) -> None:
+async def went_well(flow_shop: FlowShop, run: Run) -> None:
     """All that was approved was made, each thing once."""
-    ended = await standing.approved(run)
-    assert ended.status is RunStatus.SUCCEEDED, (ended, await standing.shop.steps(run))
-    assert {change.outcome for change in await standing.shop.changes(run)} <= {
+    ended = await flow_shop.approved(run)
+    assert ended.status is RunStatus.SUCCEEDED, (ended, await flow_shop.shop.steps(run))
+    assert {change.outcome for change in await flow_shop.shop.changes(run)} <= {
         Outcome.APPLIED,
         Outcome.UNCHANGED,
     }
-    keys = Counter(entry["idempotency_key"] for entry in standing.store.applied())
+    keys = Counter(entry["idempotency_key"] for entry in flow_shop.store.applied())
     assert set(keys.values()) <= {1}
 
 
-def order_of(standing: Standing) -> Row:
+def order_of(flow_shop: FlowShop) -> Row:
     """The order there is."""
-    [order] = standing.store.of("Order")
+    [order] = flow_shop.store.of("Order")
     return order
 
 
-async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(anywhere: Standing) -> None:
+async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(anywhere: FlowShop) -> None:
     """Issue of flows, bars: tag high-value orders; its data as it is when the run starts.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
@@ -68,7 +68,7 @@ async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(
     assert (small.status, order["tags"]) == (RunStatus.SUCCEEDED, [])
 
 
-async def test_a_risky_order_is_held_until_it_is_looked_at(standing: Standing) -> None:
+async def test_a_risky_order_is_held_until_it_is_looked_at(flow_shop: FlowShop) -> None:
     """issue of flows, bars: hold risky orders"""
     value = flow(
         began("order_risk_analyzed"),
@@ -82,29 +82,29 @@ async def test_a_risky_order_is_held_until_it_is_looked_at(standing: Standing) -
         ),
         links=[(1, "output", 2), (2, "true", 3)],
     )
-    automation, order = await standing.automation(value, "orders/updated"), order_of(standing)
-    calm = await standing.told(automation, "ORDERS_UPDATED", order)
-    assert (calm.status, await standing.shop.changes(calm)) == (RunStatus.SUCCEEDED, [])
+    automation, order = await flow_shop.automation(value, "orders/updated"), order_of(flow_shop)
+    calm = await flow_shop.told(automation, "ORDERS_UPDATED", order)
+    assert (calm.status, await flow_shop.shop.changes(calm)) == (RunStatus.SUCCEEDED, [])
     order["risk"] = {"assessments": [{"riskLevel": "HIGH", "facts": []}]}
-    run = await standing.told(automation, "ORDERS_UPDATED", order)
+    run = await flow_shop.told(automation, "ORDERS_UPDATED", order)
     label = f"{order['name']}, Ada Lovelace"
-    assert await asked_for(standing, run) == [(label, "fulfilment", "open", "on_hold")]
-    [beside] = [change.proposal.message for change in await standing.shop.changes(run)]
+    assert await asked_for(flow_shop, run) == [(label, "fulfilment", "open", "on_hold")]
+    [beside] = [change.proposal.message for change in await flow_shop.shop.changes(run)]
     assert beside == f"Reason: high_risk_of_fraud. Look at {order['name']}"
-    await went_well(standing, run)
-    sending = standing.store.rows[order["fulfillmentOrders"][0]]
+    await went_well(flow_shop, run)
+    sending = flow_shop.store.rows[order["fulfillmentOrders"][0]]
     assert (sending["status"], sending["holds"]) == ("ON_HOLD", ["steward"])
-    [sent] = [entry["body"]["variables"]["hold"] for entry in standing.store.applied()]
+    [sent] = [entry["body"]["variables"]["hold"] for entry in flow_shop.store.applied()]
     assert (sent["reason"], sent["reasonNotes"]) == ("HIGH_RISK_OF_FRAUD", f"Look at {order['name']}")
 
 
-async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(standing: Standing) -> None:
+async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(flow_shop: FlowShop) -> None:
     """Issue of flows, bars: scheduled get-data with for-each; one approval for all.
 
     See docs/design/runs.md#execution.
     """
     for index in range(12):
-        standing.store.add_product(
+        flow_shop.store.add_product(
             f"Draft {index:02}", status="DRAFT", vendor="Oven" if index % 2 else "Kiln"
         )
     recurrence = ["DTSTART;TZID=Europe/Berlin:20260101T060000\nRRULE:FREQ=DAILY;INTERVAL=1"]
@@ -130,16 +130,16 @@ async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(standi
             *((3, "after", 6), (6, "output", 7), (7, "true", 8)),
         ],
     )
-    run = await standing.shop.run_and_drain(await standing.automation(value))
+    run = await flow_shop.shop.run_and_drain(await flow_shop.automation(value))
     expected = [(f"Draft {location:02}", "tags", [], ["by Oven"]) for location in (11, 9, 7, 5, 3)]
-    assert await asked_for(standing, run) == [*expected, ("/drafts", "target", None, "/10")]
-    await went_well(standing, run)
-    tagged = [row["title"] for row in standing.store.of("Product") if row["tags"] == ["by Oven"]]
+    assert await asked_for(flow_shop, run) == [*expected, ("/drafts", "target", None, "/10")]
+    await went_well(flow_shop, run)
+    tagged = [row["title"] for row in flow_shop.store.of("Product") if row["tags"] == ["by Oven"]]
     assert tagged == [f"Draft {position:02}" for position in (3, 5, 7, 9, 11)]
-    assert [row["target"] for row in standing.store.of("UrlRedirect")] == ["/10"]
+    assert [row["target"] for row in flow_shop.store.of("UrlRedirect")] == ["/10"]
 
 
-async def test_every_element_may_put_a_tag_of_its_own_on_one_order(standing: Standing) -> None:
+async def test_every_element_may_put_a_tag_of_its_own_on_one_order(flow_shop: FlowShop) -> None:
     """Changes of one object by several elements, and two branches, do not collide.
 
     See docs/design/runs.md#execution.
@@ -157,16 +157,16 @@ async def test_every_element_may_put_a_tag_of_its_own_on_one_order(standing: Sta
         task(5, ADMIN + "add_order_tags", order_id="order.id", tags=["{% if order.test %}Test{% endif %}"]),
         links=[(1, "output", 2), (2, "loop_body", 3), (1, "output", 4), (1, "output", 5)],
     )
-    automation, order = await standing.automation(value, "orders/create"), order_of(standing)
+    automation, order = await flow_shop.automation(value, "orders/create"), order_of(flow_shop)
     order["tags"] = ["open", "own"]
-    run = await standing.told(automation, "ORDERS_CREATE", order)
-    requests = sorted((before, after) for _, _, before, after in await asked_for(standing, run))
+    run = await flow_shop.told(automation, "ORDERS_CREATE", order)
+    requests = sorted((before, after) for _, _, before, after in await asked_for(flow_shop, run))
     assert requests == [([], [f"has {name}", "x"]) for name in ("Lid", "Mug", "Pot")] + [(["open"], [])]
-    await went_well(standing, run)
+    await went_well(flow_shop, run)
     assert sorted(order["tags"]) == ["has Lid", "has Mug", "has Pot", "own", "x"]
 
 
-async def test_what_code_works_out_is_used_later(standing: Standing) -> None:
+async def test_what_code_works_out_is_used_later(flow_shop: FlowShop) -> None:
     """issue of flows, bars: run-code with output used later"""
     script = (
         "export default function main(input) {\n"
@@ -200,21 +200,21 @@ async def test_what_code_works_out_is_used_later(standing: Standing) -> None:
         links=[(1, "output", 2), (2, "output", 3), (3, "true", 4), (2, "output", 5)],
     )
     for name in ("Mug", "Lid"):
-        [product] = [row for row in standing.store.of("Product") if row["title"] == name]
+        [product] = [row for row in flow_shop.store.of("Product") if row["title"] == name]
         product["tags"] = ["fragile"]
-    automation, order = await standing.automation(value, "orders/paid"), order_of(standing)
-    run = await standing.told(automation, "ORDERS_PAID", order)
+    automation, order = await flow_shop.automation(value, "orders/paid"), order_of(flow_shop)
+    run = await flow_shop.told(automation, "ORDERS_PAID", order)
     label = f"{order['name']}, Ada Lovelace"
-    assert sorted(await asked_for(standing, run)) == [
+    assert sorted(await asked_for(flow_shop, run)) == [
         (label, "custom.fragile", None, "6"),
         (label, "note", "", "4 fragile: soft box"),
     ]
-    await went_well(standing, run)
+    await went_well(flow_shop, run)
     assert order["note"] == "4 fragile: soft box"
-    assert [row["value"] for row in standing.store.of("Metafield")] == ["6"]
+    assert [row["value"] for row in flow_shop.store.of("Metafield")] == ["6"]
 
 
-async def test_both_branches_of_conditions_lead_on(standing: Standing) -> None:
+async def test_both_branches_of_conditions_lead_on(flow_shop: FlowShop) -> None:
     """issue of flows, bars: both branches of a condition: capture, tag, or cancel"""
     value = flow(
         began("order_risk_analyzed"),
@@ -225,26 +225,26 @@ async def test_both_branches_of_conditions_lead_on(standing: Standing) -> None:
         task(6, ADMIN + "cancel_order", order_id="order.id", reason="FRAUD", restock="false"),
         links=[(1, "output", 2), (2, "true", 3), (2, "false", 6), (3, "true", 4), (3, "false", 5)],
     )
-    automation = await standing.automation(value, "orders/updated")
-    variants = standing.store.of("ProductVariant")[:1]
+    automation = await flow_shop.automation(value, "orders/updated")
+    variants = flow_shop.store.of("ProductVariant")[:1]
     expected = {
         ("HIGH", "PENDING"): ("order.cancel", ("PENDING", [], True)),
         ("LOW", "AUTHORIZED"): ("order.capture", ("PAID", [], False)),
         ("LOW", "PENDING"): ("order.change_tags", ("PENDING", ["Payment-Hold"], False)),
     }
     for (risk, payment), (operation, actual) in expected.items():
-        order = standing.store.add_order(variants, payment=payment, risk=risk)
-        write_count = len(standing.store.applied())
-        run = await standing.told(automation, "ORDERS_UPDATED", order)
-        assert len(standing.store.applied()) == write_count
-        changes = await standing.shop.changes(run)
+        order = flow_shop.store.add_order(variants, payment=payment, risk=risk)
+        write_count = len(flow_shop.store.applied())
+        run = await flow_shop.told(automation, "ORDERS_UPDATED", order)
+        assert len(flow_shop.store.applied()) == write_count
+        changes = await flow_shop.shop.changes(run)
         assert [part.operation for change in changes for part in change.proposal.parts] == [operation]
-        await went_well(standing, run)
+        await went_well(flow_shop, run)
         seen = (order["displayFinancialStatus"], order["tags"], order["cancelledAt"] is not None)
-        assert (len(standing.store.applied()), seen) == (write_count + 1, actual)
+        assert (len(flow_shop.store.applied()), seen) == (write_count + 1, actual)
 
 
-async def test_a_test_run_shows_all_of_it_and_changes_nothing(standing: Standing) -> None:
+async def test_a_test_run_shows_all_of_it_and_changes_nothing(flow_shop: FlowShop) -> None:
     """See docs/design/runs.md#test-runs and docs/design/security.md#promises."""
     value = flow(
         began(),
@@ -253,11 +253,11 @@ async def test_a_test_run_shows_all_of_it_and_changes_nothing(standing: Standing
         task(4, ADMIN + "archive_order", order_id="order.id"),
         links=[(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)],
     )
-    run = await standing.tried(await standing.automation(value, "orders/create"))
+    run = await flow_shop.tried(await flow_shop.automation(value, "orders/create"))
     assert run.status is RunStatus.SUCCEEDED, run
-    changes = await standing.shop.changes(run)
+    changes = await flow_shop.shop.changes(run)
     assert [(change.proposal.object.label, change.outcome) for change in changes][:3] == [
         (f"{name} ({name.upper()})", Outcome.REFUSED_TEST) for name in ("Mug", "Pot", "Lid")
     ]
     assert len(changes) == 4
-    assert standing.store.writes() == []
+    assert flow_shop.store.writes() == []

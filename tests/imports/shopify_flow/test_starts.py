@@ -26,7 +26,7 @@ def cadence(rule: str, start: str = NEW_YORK) -> dict[str, Any] | None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "given"),
+    ("rule", "schedule"),
     [
         ("FREQ=DAILY", {"cadence": "daily", "run_at": "08:30"}),
         ("FREQ=DAILY;INTERVAL=1;BYHOUR=6;BYMINUTE=5", {"cadence": "daily", "run_at": "06:05"}),
@@ -50,9 +50,9 @@ def cadence(rule: str, start: str = NEW_YORK) -> dict[str, Any] | None:
         ),
     ],
 )
-def test_a_rule_that_a_cadence_equals(rule: str, given: dict[str, Any]) -> None:
+def test_a_rule_that_a_cadence_equals(rule: str, schedule: dict[str, Any]) -> None:
     """See docs/design/imports-n8n.md#triggers-and-schedules."""
-    assert cadence(rule) == given
+    assert cadence(rule) == schedule
 
 
 def test_hours_are_cadences_on_the_hour() -> None:

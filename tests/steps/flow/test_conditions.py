@@ -122,7 +122,7 @@ def test_what_cannot_be_compared_is_said(
         compared(left, operator, right, type_=type_, zone=ZONE)
 
 
-def _each(operator: str, path: str = "order.lines") -> dict[str, Any]:
+def _each_line(operator: str, path: str = "order.lines") -> dict[str, Any]:
     below = {"path": "line.quantity", "operator": ">", "value": "2", "type": "Int"}
     return {"each": path, "item": "line", "operator": operator, "holds": below}
 
@@ -139,7 +139,7 @@ def _each(operator: str, path: str = "order.lines") -> dict[str, Any]:
 def test_any_all_and_none_of_a_list(quantities: list[int], expected: tuple[bool, bool, bool]) -> None:
     """See docs/design/imports-shopify-flow.md#conditions."""
     seen = FlowVariables({"order": {"lines": [{"quantity": quantity} for quantity in quantities]}})
-    assert tuple(holds(_each(item), seen, ZONE) for item in ("any", "all", "none")) == expected
+    assert tuple(holds(_each_line(item), seen, ZONE) for item in ("any", "all", "none")) == expected
 
 
 def test_lists_within_lists_and_paths_on_both_sides() -> None:
@@ -207,9 +207,9 @@ def test_no_value_breaks_a_comparison(
     See docs/design/imports-n8n.md#rules.
     """
     answers: list[bool | str] = []
-    for one in (operator, OPERATORS[operator]):
+    for name in (operator, OPERATORS[operator]):
         try:
-            answers.append(compared(left, one, right, type_=type_, zone=ZONE))
+            answers.append(compared(left, name, right, type_=type_, zone=ZONE))
         except ItemFailed as failure:
             answers.append(failure.message)
     if isinstance(answers[0], str) or operator == OPERATORS[operator]:

@@ -13,7 +13,7 @@ from steward.steps.shopify_flow.order import LOOP, FlowExecution, FlowOrder
 from steward.steps.workflow.items import Item, Outputs
 
 PORTS = {"plain": ("out:0",), "branch": ("true", "false"), "loop": (LOOP, "after")}
-Way = list[tuple[str, tuple[int, ...]]]
+Walk = list[tuple[str, tuple[int, ...]]]
 
 
 @st.composite
@@ -55,7 +55,7 @@ def _height(step: PlanStep) -> tuple[float, float]:
     return step.origin.place[1], step.origin.place[0]
 
 
-def modelled(plan: Plan, outputs: dict[str, Outputs], without: frozenset[str] = frozenset()) -> Way:
+def modelled(plan: Plan, outputs: dict[str, Outputs], without: frozenset[str] = frozenset()) -> Walk:
     """What runs, in order; nothing follows the steps in `without`."""
 
     def targets(name: str, port: str | None) -> list[str]:
@@ -77,9 +77,9 @@ def modelled(plan: Plan, outputs: dict[str, Outputs], without: frozenset[str] = 
 
 def walked(
     order: FlowOrder, outputs: dict[str, Outputs], held: frozenset[str]
-) -> tuple[Way, list[FlowExecution]]:
+) -> tuple[Walk, list[FlowExecution]]:
     """Runs until nothing is left but what is held."""
-    ran: Way = []
+    ran: Walk = []
     waiting: list[FlowExecution] = []
     while (execution := order.next()) is not None:
         ran.append((execution.step.name, execution.path))
@@ -91,9 +91,9 @@ def walked(
 
 
 @given(flows())
-def test_one_branch_is_finished_before_the_next_begins(made: tuple[Plan, dict[str, Outputs]]) -> None:
+def test_one_branch_is_finished_before_the_next_begins(random_plan: tuple[Plan, dict[str, Outputs]]) -> None:
     """See docs/design/imports-shopify-flow.md#execution."""
-    plan, outputs = made
+    plan, outputs = random_plan
     order = FlowOrder(plan, entry="trigger")
     ran, _ = walked(order, outputs, frozenset())
     assert ran == modelled(plan, outputs)
@@ -101,13 +101,13 @@ def test_one_branch_is_finished_before_the_next_begins(made: tuple[Plan, dict[st
 
 @given(flows(), st.sets(st.integers(0, 6)))
 def test_what_does_not_follow_a_held_step_does_not_wait(
-    made: tuple[Plan, dict[str, Outputs]], numbers: set[int]
+    random_plan: tuple[Plan, dict[str, Outputs]], numbers: set[int]
 ) -> None:
     """A round runs all that no held execution leads to; in the end all ran once.
 
     See docs/design/approvals.md#held-changes.
     """
-    plan, outputs = made
+    plan, outputs = random_plan
     held = frozenset(f"s{number}" for number in numbers)
     order = FlowOrder(plan, entry="trigger")
     ran, waiting = walked(order, outputs, held)
@@ -121,12 +121,12 @@ def test_what_does_not_follow_a_held_step_does_not_wait(
 
 
 @given(flows())
-def test_each_execution_has_a_number_of_its_own(made: tuple[Plan, dict[str, Outputs]]) -> None:
+def test_each_execution_has_a_number_of_its_own(random_plan: tuple[Plan, dict[str, Outputs]]) -> None:
     """In a loop the number of its element, so that a row is one execution's.
 
     See docs/design/api/runs.md#step.
     """
-    plan, outputs = made
+    plan, outputs = random_plan
     order = FlowOrder(plan, entry="trigger")
     seen: set[tuple[str, str | None]] = set()
     while (execution := order.next()) is not None:

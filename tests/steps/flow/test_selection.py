@@ -110,8 +110,8 @@ SCHEMA = read_schema(
 
 def test_an_output_is_made_to_fit() -> None:
     """See docs/design/imports-shopify-flow.md#tasks."""
-    given_ = {"n": 3.0, "f": 1, "ok": True, "id": 7, "rows": [{"t": "a", "more": 1}], "extra": 1}
-    assert fitted(given_, SCHEMA) == {"n": 3, "f": 1, "ok": True, "id": "7", "rows": [{"t": "a"}]}
+    record = {"n": 3.0, "f": 1, "ok": True, "id": 7, "rows": [{"t": "a", "more": 1}], "extra": 1}
+    assert fitted(record, SCHEMA) == {"n": 3, "f": 1, "ok": True, "id": "7", "rows": [{"t": "a"}]}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ async def test_paths_here_and_in_liquid_lead_to_the_same() -> None:
     """Conditions and lists follow a path as texts do. See docs/design/imports-shopify-flow.md#liquid."""
     keys = ("lines", "title", "tags", "customer", "name", "size", "first", "last", "none")
     ways = [direction for depth in (1, 2, 3) for direction in itertools.product(keys, repeat=depth)]
-    paths = [".".join(("order", *way)) for way in ways]
+    paths = [".".join(("order", *steps)) for steps in ways]
     actual = {path: follow({"order": ORDER}, path) for path in paths}
     displayed: dict[str, str] = {}
     for path, value in actual.items():
