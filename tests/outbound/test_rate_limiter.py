@@ -126,7 +126,7 @@ async def test_points_are_waited_for_once_however_their_sum_is_rounded() -> None
     """
 
     class Counting(FakeClock):
-        asked = 0
+        request_count = 0
 
         async def sleep(self, seconds: float) -> None:
             if seconds > 0:
