@@ -95,7 +95,9 @@ def _seen(path: Path, function: Function, been: set[str]) -> Iterator[str]:
         if isinstance(expression, ast.Attribute) and ast.unparse(expression.value) == "tx":
             # `many` and `set_tenant` are nothing without a transaction.
             texts = (
-                statements.arguments_of(call, function) if expression.attr in _ASKS else [f"?tx.{expression.attr}"]
+                statements.arguments_of(call, function)
+                if expression.attr in _ASKS
+                else [f"?tx.{expression.attr}"]
             )
             yield from (" ".join(text.split()) for text in texts)
         elif _gets_tx(call):

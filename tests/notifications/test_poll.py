@@ -103,7 +103,7 @@ async def test_channels_are_told_apart(office: Office) -> None:
 
 async def test_nothing_else_polls_every_second(office: Office) -> None:
     """A second without anything to tell costs one statement."""
-    tasks = worker.periodic_tasks(await office.shop.hired())
+    tasks = worker.periodic_tasks(await office.shop.registered_worker())
     names = {"fan_out", "close_messages", *(f"deliver_{channel}" for channel in office.ctx.channels)}
     intervals = {task.name: task.every for task in tasks}
     hints = {task.name: task.hint for task in tasks if task.name in names}

@@ -264,7 +264,7 @@ async def test_a_hint_shortens_the_back_off_only_if_the_database_was_away(
     shop: Shop, error: Exception, passes: int
 ) -> None:
     """A database that gives hints answers again; a hint mends no defect."""
-    hired, stop, tried = await shop.hired(), asyncio.Event(), 0
+    hired, stop, tried = await shop.registered_worker(), asyncio.Event(), 0
 
     async def fail() -> bool:
         nonlocal tried

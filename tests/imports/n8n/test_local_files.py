@@ -40,14 +40,14 @@ def read_back(selector: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("selector", [PATH, "/files/*.txt", "/**/prices.*"])
 async def test_a_file_is_read_by_a_later_step_of_its_run(shop: Shop, selector: str) -> None:
     """By its path or a pattern; its name and type come from the path it was written to."""
-    run = await shop.drained(await automated(shop, chain(*written(), *read_back(selector))))
+    run = await shop.run_and_drain(await automated(shop, chain(*written(), *read_back(selector))))
     assert (await shop.steps(run))[-1]["message"] == "prices.txt|text/plain|tea 4"
 
 
 async def test_a_file_is_written_to_its_end(shop: Shop) -> None:
     """Two steps write to one path, the second behind what the first wrote."""
     again = node("Again", "writeBinaryFile", 1, {"fileName": PATH, "options": {"append": True}})
-    run = await shop.drained(await automated(shop, chain(*written(), again, *read_back(PATH))))
+    run = await shop.run_and_drain(await automated(shop, chain(*written(), again, *read_back(PATH))))
     assert (await shop.steps(run))[-1]["message"] == "prices.txt|text/plain|tea 4tea 4"
 
 
@@ -56,10 +56,10 @@ async def test_the_older_steps_hand_files_on(shop: Shop) -> None:
     shown = "={{ [$json.fileName, $binary.tea.fileName].join('|') }}"
     stop = node("Stop", "stopAndError", 1, {"errorMessage": shown})
     one = node("Read", "readBinaryFile", 1, {"filePath": PATH, "dataPropertyName": "tea"})
-    run = await shop.drained(await automated(shop, chain(*written(), one, stop)))
+    run = await shop.run_and_drain(await automated(shop, chain(*written(), one, stop)))
     assert (await shop.steps(run))[-1]["message"] == f"{PATH}|prices.txt"
     each = node("Read", "readBinaryFiles", 1, {"fileSelector": "/files/*", "dataPropertyName": "tea"})
-    run = await shop.drained(await automated(shop, chain(*written(), each, stop)))
+    run = await shop.run_and_drain(await automated(shop, chain(*written(), each, stop)))
     assert (await shop.steps(run))[-1]["message"] == "|prices.txt"
 
 
@@ -74,7 +74,7 @@ async def test_a_killed_run_reads_what_it_wrote(shop: Shop, point: str) -> None:
 
 async def test_a_pattern_that_names_nothing_written_fails_the_step(shop: Shop) -> None:
     """The name is an expression, so that an import cannot tell."""
-    run = await shop.drained(
+    run = await shop.run_and_drain(
         await automated(shop, chain(*written("={{ '/files/' + $json.x }}"), *read_back(PATH)))
     )
     assert run.status is RunStatus.FAILED
