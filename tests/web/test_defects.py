@@ -86,7 +86,7 @@ async def test_decided_approvals_stand_below_and_name_who_decided(looking: Look,
 
 async def test_a_message_shows_what_it_holds(looking: Look, web: WebSite) -> None:
     """D17: what is new comes from nothing, not from "(empty)"."""
-    owner = await web.signed("owner")
+    owner = await web.session_of("owner")
     settings = {"webhook_url": web.site.sandbox.facts["teams"]["webhook_url"]}
     body = {"kind": "teams", "name": "Shop floor of words", "settings": settings}
     teams = (await owner.call("POST", "/app/connections", body))["connection"]["integration_id"]
