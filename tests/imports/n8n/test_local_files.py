@@ -8,7 +8,7 @@ from steward.imports.n8n.read import read_value
 from steward.model.finding import FindingLevel
 from steward.model.run import RunStatus
 from steward.steps.n8n.nodes.local_files import selects
-from tests.crash.killing import killed
+from tests.crash.killing import kill_at
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 
@@ -67,7 +67,7 @@ async def test_the_older_steps_hand_files_on(shop: Shop) -> None:
 async def test_a_killed_run_reads_what_it_wrote(shop: Shop, point: str) -> None:
     """What was written is known again when the run is continued."""
     run = await shop.run_now(await automated(shop, chain(*written(), *read_back(PATH))))
-    await killed(shop, point)
+    await kill_at(shop, point)
     ended = await shop.until_settled(run)
     assert (await shop.steps(ended))[-1]["message"] == "prices.txt|text/plain|tea 4"
 
