@@ -20,7 +20,6 @@ from steward.database.runs import active_run
 from steward.database.runs import records as runs
 from steward.model.account import BY_SERVICE
 from steward.model.automation import Automation, AutomationState
-from steward.model.closed_period import ClosedPeriod
 from steward.model.ids import AutomationId, OrgId, RunId, new_id
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import NotFound
@@ -28,7 +27,7 @@ from steward.model.run import Mode, RunStatus, StartedBy
 from steward.run_queue import queue as run_queue
 from steward.run_queue.queue import LockedQueue, RunRequest
 from steward.scheduling import slots
-from steward.scheduling.closings import closing_at, first_open
+from steward.scheduling.closings import ClosedTimes, first_open
 from steward.scheduling.slots import Slot
 from steward.scheduling.zones import LAST, zone
 
@@ -194,7 +193,7 @@ async def _works(
             stored.get(key, []),
             now=tx.now,
             max_slots=max_slots,
-            closed=periods.on_runs(due[key].automation),
+            closed=periods.times(key, due[key].automation.integration_id),
         )
         for key in sorted(due)
     }
@@ -278,12 +277,12 @@ def work(
     *,
     now: datetime,
     max_slots: int | None,
-    closed: Sequence[ClosedPeriod] = (),
+    closed: ClosedTimes | None = None,
 ) -> Work:
     """The automation's slots due at `now`, oldest first, at most `max_slots`, and its timing afterwards.
 
     `stored` are its pending rows and every row from `next_slot_at` on. A stored row of any state accounts
-    for its slot. `closed` are the periods that leave its slots out.
+    for its slot. `closed` says when its slots are left out.
     """
     timing = locked.timing
     if locked.automation.state is not AutomationState.ACTIVE:
@@ -313,9 +312,9 @@ def work(
     )
 
 
-def _closing_name(closed: Sequence[ClosedPeriod], slot: DueSlot) -> str | None:
+def _closing_name(closed: ClosedTimes | None, slot: DueSlot) -> str | None:
     """Returns the name of the closed period that leaves the slot out, or None."""
-    closing = None if slot.exempt or not closed else closing_at(closed, slot.run_at)
+    closing = None if slot.exempt or closed is None else closed.closing_at(slot.run_at)
     return None if closing is None else closing.period.name
 
 
@@ -326,7 +325,7 @@ def _with_next(
     waiting: Sequence[StoredSlot],
     *,
     remaining_at: datetime | None,
-    closed: Sequence[ClosedPeriod],
+    closed: ClosedTimes | None,
 ) -> Timing:
     """Returns the timing with the first slot that is not decided, and the first of these that is open.
 
@@ -334,7 +333,7 @@ def _with_next(
     """
     fresh = [] if remaining_at is None else [remaining_at]
     due_at = min([*(row.run_at for row in waiting), *fresh], default=None)
-    if not closed:
+    if closed is None:
         return replace(timing, due_at=due_at, next_run_at=due_at)
     stored_slots = {row.slot_at for row in stored}
 
@@ -342,7 +341,7 @@ def _with_next(
         stream = _stream(automation, after=instant - _INSTANT, slots_after=timing.slots_after)
         return (slot.slot_at for slot in stream if slot.slot_at not in stored_slots)
 
-    coming = [row.run_at for row in waiting if row.exempt or closing_at(closed, row.run_at) is None]
+    coming = [row.run_at for row in waiting if row.exempt or closed.stretch_at(row.run_at) is None]
     first = None if remaining_at is None else first_open(slots_from, closed, remaining_at)
     if first is not None:
         coming.append(first)
@@ -410,7 +409,8 @@ async def first_timing(tx: Tx, automation: Automation) -> Timing:
         first = next(_stream(automation, after=now, slots_after=now), None)
     slot_at = None if first is None else first.slot_at
     timing = Timing(next_run_at=slot_at, next_slot_at=slot_at, slots_after=now, audited_until=now)
-    closed = (await acting.read(tx, automation.org, since=now)).on_runs(automation)
+    periods = await acting.read(tx, automation.org, since=now)
+    closed = periods.times(automation.id, automation.integration_id)
     return _with_next(automation, timing, (), (), remaining_at=slot_at, closed=closed)
 
 
@@ -419,20 +419,33 @@ async def rewrite_next(tx: Tx, locked: Locked) -> Locked:
 
     Decides nothing: slots that are due stay due.
     """
+    return await _rewrite_next(tx, locked, await _periods(tx, locked.automation.org, [locked]))
+
+
+async def rewrite_many(tx: Tx, org: OrgId, automations_to_lock: Iterable[AutomationId]) -> None:
+    """As `rewrite_next` for automations by rising id, all locked before the periods are read."""
+    all_locked = [await lock(tx, org, automation) for automation in automations_to_lock]
+    if not all_locked:
+        return
+    periods = await _periods(tx, org, all_locked)
+    for locked in all_locked:
+        await _rewrite_next(tx, locked, periods)
+
+
+async def _rewrite_next(tx: Tx, locked: Locked, periods: ActingPeriods) -> Locked:
     timing = locked.timing
     if locked.automation.state is AutomationState.ACTIVE:
         stored = await occurrences.open_rows(
             tx, locked.automation.org, locked.automation.id, since=timing.next_slot_at
         )
         ahead = next(_unstored(locked.automation, timing, stored), None)
-        periods = await _periods(tx, locked.automation.org, [locked])
         timing = _with_next(
             locked.automation,
             timing,
             stored,
             [row for row in stored if row.state is OccurrenceState.PENDING],
             remaining_at=None if ahead is None else ahead.slot_at,
-            closed=periods.on_runs(locked.automation),
+            closed=periods.times(locked.automation.id, locked.automation.integration_id),
         )
     else:
         timing = replace(timing, next_run_at=None, next_slot_at=None, due_at=None)

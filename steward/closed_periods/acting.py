@@ -1,25 +1,46 @@
 """Determines which closed periods apply to an automation's runs and to writes to connections."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from steward.database.closed_periods import records
 from steward.database.engine.base import Tx
 from steward.model.automation import Automation
 from steward.model.closed_period import ClosedPeriod, ClosedScopeKind, Closing, Stops
 from steward.model.ids import AutomationId, IntegrationId, OrgId
-from steward.scheduling.closings import closing_at, stopping_runs
+from steward.scheduling.closings import ClosedTimes, closing_at, stopping_runs
+from steward.scheduling.zones import FIRST
 
 # A call is handed over within 5 s of its intent, so the writes of the next 5 s are decided now.
 SEND_WITHIN = timedelta(seconds=5)
 
+_Acted: TypeAlias = tuple[AutomationId | None, IntegrationId | None]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class ActingPeriods:
     """The versions of an organization's closed periods that matter from some instant on."""
 
     periods: tuple[ClosedPeriod, ...] = ()
+    since: datetime = FIRST
+    _own: frozenset[AutomationId | None] = field(init=False)
+    _times: dict[_Acted, ClosedTimes | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._own = frozenset(period.scope.automation for period in self.periods)
+
+    def times(self, automation: AutomationId, integration: IntegrationId | None) -> ClosedTimes | None:
+        """Returns when no run of an automation on a store begins; None when no period acts on it.
+
+        Automations without periods of their own share what is computed.
+        """
+        acted = automation if automation in self._own else None, integration
+        if acted not in self._times:
+            periods = self.on_runs_of(automation, integration)
+            self._times[acted] = ClosedTimes(periods, self.since) if periods else None
+        return self._times[acted]
 
     def on_runs(self, automation: Automation) -> tuple[ClosedPeriod, ...]:
         """Returns the periods in which no run of the automation begins."""
@@ -70,7 +91,7 @@ async def read(tx: Tx, org: OrgId, *, since: datetime) -> ActingPeriods:
 
     Call it after the locks of what is decided by them.
     """
-    return ActingPeriods(tuple(await records.valid(tx, org, since=since)))
+    return ActingPeriods(tuple(await records.valid(tx, org, since=since)), since)
 
 
 async def read_many(tx: Tx, orgs: Collection[OrgId], since: datetime) -> dict[OrgId, ActingPeriods]:
@@ -78,7 +99,7 @@ async def read_many(tx: Tx, orgs: Collection[OrgId], since: datetime) -> dict[Or
     by_org: dict[OrgId, list[ClosedPeriod]] = {}
     for period in await records.valid_of(tx, orgs, since=since):
         by_org.setdefault(period.org, []).append(period)
-    return {org: ActingPeriods(tuple(periods)) for org, periods in by_org.items()}
+    return {org: ActingPeriods(tuple(periods), since) for org, periods in by_org.items()}
 
 
 async def present(tx: Tx, org: OrgId) -> ActingPeriods:

@@ -1,12 +1,11 @@
 """Computes what a closed period would leave out, before it is created."""
 
-from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TypeAlias
 
 import msgspec
@@ -16,7 +15,7 @@ from steward.database.closed_periods.affected import ScheduleGroup
 from steward.database.engine.base import Tx
 from steward.model.closed_period import ClosedPeriod, ClosedScopeKind, Closing, Stops
 from steward.model.schedule import Schedule
-from steward.scheduling.closings import all_closings, closings, first_open, stopping_runs
+from steward.scheduling.closings import ClosedTimes, closings, first_open, stopping_runs
 from steward.scheduling.slots import slots
 from steward.scheduling.zones import LAST, zone
 
@@ -58,10 +57,10 @@ async def effect_of(tx: Tx, period: ClosedPeriod) -> PeriodEffect:
     automations = sum(group.automations for group in groups)
     if period.stops is not Stops.RUNS:
         return PeriodEffect(0, automations, waiting, ())
-    stretches = _closed_stretches([period], tx.now)
-    closed = 0
+    closed, since = 0, tx.now
+    stretches = _closed_stretches(period, since)
     for group in groups if stretches else ():
-        closed += _slots_closed(group, stretches, tx.now) * group.automations
+        closed += _slots_closed(group, stretches, since) * group.automations
         if closed >= _MAX_SLOTS:
             closed = _MAX_SLOTS
             break
@@ -75,28 +74,26 @@ async def _never_open(tx: Tx, period: ClosedPeriod, groups: list[ScheduleGroup])
         for other in stopping_runs(await records.valid(tx, period.org, since=tx.now))
         if other.scope.kind is ClosedScopeKind.ORGANIZATION and other.id != period.id
     ]
-    periods = [period, *others]
-    stretches = _closed_stretches(periods, tx.now)
+    closed = ClosedTimes([period, *others], tx.now)
     names: list[str] = []
     for group in groups:
         if len(names) == _MAX_NAMES:
             break
-        if not _is_open_soon(group, stretches, tx.now) and _is_never_open(group, periods, tx.now):
+        if _is_never_open(group, closed, tx.now):
             names += await affected.names_of_group(
                 tx, period.org, period.scope, group, limit=_MAX_NAMES - len(names)
             )
     return tuple(names)
 
 
-def _closed_stretches(periods: Collection[ClosedPeriod], now: datetime) -> list[Stretch]:
-    """Returns the stretches of the next 30 days that the periods close, merged, by rising start."""
+def _closed_stretches(period: ClosedPeriod, now: datetime) -> list[Stretch]:
+    """Returns the stretches of the next 30 days that the period closes, by rising start."""
     until = now + timedelta(days=_DAYS)
     stretches: list[Stretch] = []
-    for closing in all_closings(periods, since=now, until=until):
-        start, end = max(closing.start, now), until if closing.end is None else min(closing.end, until)
-        if stretches and start <= stretches[-1][1]:
-            stretches[-1] = (stretches[-1][0], max(end, stretches[-1][1]))
-        else:
+    for closing in closings(period, since=now, until=until):
+        start = max(closing.start, stretches[-1][1] if stretches else now)
+        end = until if closing.end is None else min(closing.end, until)
+        if start < end:
             stretches.append((start, end))
     return stretches
 
@@ -108,21 +105,11 @@ def _slots_closed(group: ScheduleGroup, stretches: Sequence[Stretch], now: datet
     return count
 
 
-def _is_open_soon(group: ScheduleGroup, stretches: Sequence[Stretch], now: datetime) -> bool:
-    """Returns whether a slot of the next 30 days is open, which spares the search without end."""
-    for slot_at in _slots_of(group, after=now, until=now + timedelta(days=_DAYS)):
-        index = bisect_right(stretches, slot_at, key=itemgetter(0)) - 1
-        if index < 0 or slot_at >= stretches[index][1]:
-            return True
-    return False
-
-
-def _is_never_open(group: ScheduleGroup, periods: Collection[ClosedPeriod], now: datetime) -> bool:
+def _is_never_open(group: ScheduleGroup, closed: ClosedTimes, now: datetime) -> bool:
     def slots_from(instant: datetime) -> Iterator[datetime]:
         return _slots_of(group, after=instant - _INSTANT, until=LAST)
 
-    has_slots = next(slots_from(now), None) is not None
-    return has_slots and first_open(slots_from, periods, now) is None
+    return first_open(slots_from, closed, now) is None and next(slots_from(now), None) is not None
 
 
 def _slots_of(group: ScheduleGroup, *, after: datetime, until: datetime) -> Iterator[datetime]:

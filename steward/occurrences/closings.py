@@ -29,8 +29,7 @@ async def _rewrite(tx: Tx, *, org: OrgId) -> bool:
     if work is None:
         return False
     ids = await automations.active_after(tx, org, after=work.after, limit=BATCH)
-    for automation in ids:
-        await due.rewrite_next(tx, await due.lock(tx, org, automation))
+    await due.rewrite_many(tx, org, ids)
     is_done = len(ids) < BATCH
     await records.advance_work(tx, org, after=None if is_done else ids[-1])
     return not is_done

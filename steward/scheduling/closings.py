@@ -3,11 +3,14 @@
 The rules are numbered in docs/design/closed-periods.md#rules-of-time.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from heapq import merge
+from itertools import islice
 from operator import attrgetter
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from steward.model.closed_period import ClosedKind, ClosedPeriod, ClosedScopeKind, ClosedWhen, Closing, Stops
@@ -17,6 +20,8 @@ from steward.scheduling.zones import FIRST, LAST, instant_of, zone
 
 # How many adjoining closings a search passes before it gives up and answers that there is no open time.
 MAX_JUMPS = 2_000
+# Going on with a stream of slots for so many costs less than beginning another one.
+_FEW_SLOTS = 5
 
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
@@ -70,39 +75,84 @@ def closing_at(periods: Collection[ClosedPeriod], instant: datetime) -> Closing 
     return min(holding, key=_precedence, default=None)
 
 
-def _past(periods: Collection[ClosedPeriod], instant: datetime) -> datetime | None:
-    """Returns the latest end of the closings that hold the instant: the instant itself when it is open.
+class Stretch(NamedTuple):
+    """So many closings that overlap or adjoin: [`start`, `end`); without `end` until a person ends one."""
 
-    None when one of them has no end.
+    start: datetime
+    end: datetime | None
+    closings: int
+
+
+class ClosedTimes:
+    """When at least one of several periods closes, from an instant on, computed as far as it is asked for.
+
+    One object serves all automations that the same periods act on.
     """
-    latest = instant
-    for period in periods:
-        for closing in closings(period, since=instant, until=instant + _INSTANT):
-            if closing.end is None:
-                return None
-            latest = max(latest, closing.end)
-    return latest
+
+    def __init__(self, periods: Collection[ClosedPeriod], since: datetime) -> None:
+        self._periods = periods
+        self._closings = all_closings(periods, since=since, until=LAST)
+        self._ahead = next(self._closings, None)  # the first closing that is in no stretch yet
+        self._stretches: list[Stretch] = []
+        self._starts: list[datetime] = []
+
+    def stretch_at(self, instant: datetime) -> Stretch | None:
+        """Returns the stretch that holds an instant, which is not before the first one; None when open."""
+        while self._ahead is not None and self._ahead.start <= instant:
+            self._add_stretch(self._ahead)
+        index = bisect_right(self._starts, instant) - 1
+        if index < 0:
+            return None
+        stretch = self._stretches[index]
+        return stretch if stretch.end is None or instant < stretch.end else None
+
+    def open_from(self, instant: datetime) -> datetime | None:
+        """Returns the first open instant at or after `instant` (R20)."""
+        stretch = self.stretch_at(instant)
+        return instant if stretch is None else stretch.end
+
+    def closing_at(self, instant: datetime) -> Closing | None:
+        """Returns the closing that is named of those that hold the instant (R19); None when it is open."""
+        return None if self.stretch_at(instant) is None else closing_at(self._periods, instant)
+
+    def _add_stretch(self, first: Closing) -> None:
+        """Joins a closing with those that begin until it, and the ones joined with it, have ended."""
+        ahead: Closing | None = first
+        end: datetime | None = first.start
+        count = 0
+        while ahead is not None and end is not None and ahead.start <= end:
+            count += 1
+            if ahead.end is None or ahead.end > end:
+                end = None if count == MAX_JUMPS else ahead.end
+            ahead = next(self._closings, None)
+        self._starts.append(first.start)
+        self._stretches.append(Stretch(first.start, end, count))
+        self._ahead = None if end is None else ahead
 
 
 def first_open(
-    slots_from: Callable[[datetime], Iterator[datetime]],
-    periods: Collection[ClosedPeriod],
-    since: datetime,
+    slots_from: Callable[[datetime], Iterator[datetime]], closed: ClosedTimes, since: datetime
 ) -> datetime | None:
     """Returns the first slot at or after `since` that lies in no closing (R21).
 
-    `slots_from(instant)` is the stream of slots from an instant on. The search jumps over closings, never
-    from slot to slot inside of one.
+    `slots_from(instant)` is the stream of slots from an instant on. The search jumps over closings that hold
+    more than a few slots.
     """
-    instant = since
-    for _ in range(MAX_JUMPS):
-        slot = next(slots_from(instant), None)
-        if slot is None:
+    stream = slots_from(since)
+    slot = next(stream, None)
+    jumps = 0
+    while slot is not None and jumps < MAX_JUMPS:
+        stretch = closed.stretch_at(slot)
+        if stretch is None:
+            return slot
+        if stretch.end is None:
             return None
-        later = _past(periods, slot)
-        if later is None or later == slot:
-            return later
-        instant = later
+        jumps += stretch.closings
+        open_at = stretch.end
+        slot = next((later for later in islice(stream, _FEW_SLOTS) if later >= open_at), None)
+        if slot is None:
+            stream = slots_from(open_at)
+            slot = next(stream, None)
     return None
 
 

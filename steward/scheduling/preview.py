@@ -9,7 +9,7 @@ from steward.model.closed_period import ClosedPeriod
 from steward.model.instants import wire_time
 from steward.model.json import JsonValue
 from steward.model.schedule import Schedule, SlotNote
-from steward.scheduling.closings import closing_at
+from steward.scheduling.closings import ClosedTimes
 from steward.scheduling.slots import next_slots, slots
 from steward.scheduling.zones import LAST, local_time
 
@@ -56,12 +56,12 @@ def preview_open(
     runs: list[PreviewRun] = []
     closed: list[tuple[PreviewRun, str]] = []
     closed_more = 0
+    times = ClosedTimes(periods, after)
     for slot in slots(schedule, zone, spread_minutes=0, after=after, until=LAST):
         run = PreviewRun(slot.slot_at, local_time(slot.slot_at, zone), slot.note)
-        closing = closing_at(periods, slot.slot_at)
-        if closing is None:
+        if times.stretch_at(slot.slot_at) is None:
             runs.append(run)
-        elif len(closed) < _RUNS:
+        elif len(closed) < _RUNS and (closing := times.closing_at(slot.slot_at)) is not None:
             closed.append((run, closing.period.name))
         else:
             closed_more += 1

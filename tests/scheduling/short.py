@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from steward.model.closed_period import ClosedPeriod, ClosedScope, ClosedScopeKind, ClosedWhen, Stops
 from steward.model.ids import OrgId
 from steward.model.schedule import Cadence, Schedule
-from steward.scheduling.closings import first_open
+from steward.scheduling.closings import ClosedTimes
 from steward.scheduling.zones import zone
 
 _EVER = datetime(1990, 1, 1, tzinfo=UTC)
@@ -64,5 +64,5 @@ def closed_period(
 
 
 def open_from(periods: Collection[ClosedPeriod], instant: datetime) -> datetime | None:
-    """The first open instant at or after `instant`: the first open slot where every instant is one."""
-    return first_open(lambda since: iter([since]), periods, instant)
+    """The first open instant at or after `instant`."""
+    return ClosedTimes(periods, instant).open_from(instant)

@@ -17,6 +17,7 @@ from steward.model.closed_period import (
 from steward.model.ids import AutomationId, IntegrationId
 from steward.scheduling.closings import (
     MAX_JUMPS,
+    ClosedTimes,
     all_closings,
     closing_at,
     closings,
@@ -148,7 +149,8 @@ def test_the_first_open_slot_is_found_by_jumping_over_closings() -> None:
         requests.append(since)
         yield since.replace(minute=0, second=0) + timedelta(hours=1)
 
-    assert first_open(hourly, [year], at("2026-02-01 00:30")) == at("2026-12-31 01:00")
+    since = at("2026-02-01 00:30")
+    assert first_open(hourly, ClosedTimes([year], since), since) == at("2026-12-31 01:00")
     assert len(requests) == 2
 
 
@@ -163,7 +165,8 @@ def test_there_is_no_open_slot_when_every_day_is_closed_at_its_hour() -> None:
         stream = slots(daily("06:00"), berlin, spread_minutes=0, after=since - _HAIR, until=LAST)
         return (slot.slot_at for slot in stream)
 
-    assert first_open(morning_slots, [mornings], at("2026-05-01 00:00")) is None
+    since = at("2026-05-01 00:00")
+    assert first_open(morning_slots, ClosedTimes([mornings], since), since) is None
 
 
 def test_a_search_for_an_open_instant_ends_after_its_jumps() -> None:

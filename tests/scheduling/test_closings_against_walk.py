@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 
 from steward.model.closed_period import ClosedKind, ClosedPeriod, ClosedWhen
-from steward.scheduling.closings import closing_at, closings
+from steward.scheduling.closings import ClosedTimes, closing_at, closings
 from steward.scheduling.zones import zone_names
 from tests.scheduling.closings_walk import Walk, closed_numbers, walk
 from tests.scheduling.short import at, closed_period, open_from, place
@@ -78,8 +78,9 @@ def _assert_as_walked(
                 )
             )
         assert seen == expected, f"{case} {when}"
+        times = ClosedTimes([period], since - _DAY)
         for _ in range(2):
-            _assert_jumps(draw, period, walked, inside, expected, f"{case} {when}")
+            _assert_jumps(draw, period, times, walked, inside, expected, f"{case} {when}")
 
 
 def _number(walked: Walk, instant: datetime) -> int:
@@ -88,13 +89,20 @@ def _number(walked: Walk, instant: datetime) -> int:
 
 
 def _assert_jumps(
-    draw: random.Random, period: ClosedPeriod, walked: Walk, inside: range, expected: set[int], case: str
+    draw: random.Random,
+    period: ClosedPeriod,
+    times: ClosedTimes,
+    walked: Walk,
+    inside: range,
+    expected: set[int],
+    case: str,
 ) -> None:
     """Compares what is said of one minute, and the first open minute after it."""
     number = draw.choice(inside)
     minute = walked.since + number * _MINUTE
     assert (closing_at([period], minute) is not None) == (number in expected), case
-    first = open_from([period], minute)  # none: closed day after day
+    first = times.open_from(minute)  # none: closed day after day
+    assert first == open_from([period], minute), case
     open_number = inside.stop if first is None else min(_number(walked, first), inside.stop)
     assert open_number not in expected, case
     assert expected.issuperset(range(number, open_number)), case
