@@ -78,6 +78,13 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
     await page.get_by_role("dialog").get_by_label("Name").fill("Shop floor")
     await page.get_by_role("button", name="Rename connection").click()
     await expect(page.get_by_role("heading", name="Shop floor", level=1)).to_be_visible()
+    run = await web.run(automation["id"], "alert-of-the-ops", mode="test")
+    await seen.open(f"/runs/{run['id']}?tab=changes")
+    # D17: what is new comes from nothing, not from "(empty)".
+    message = page.get_by_role("row").filter(has_text="Lines")
+    await expect(message).to_contain_text("Not made (test)")
+    await expect(message).not_to_contain_text("(empty)")
+    await seen.open(f"/connections/{teams}")
     await page.get_by_role("button", name="Disconnect", exact=True).click()
     dialog = page.get_by_role("dialog", name="Disconnect Shop floor?")
     await expect(dialog).to_contain_text("1 automation will be paused")
