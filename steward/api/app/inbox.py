@@ -135,6 +135,7 @@ OPERATIONS = (
         function=find,
         query=InboxQuery,
         answer=InboxAnswer,
+        small=True,
         summary="List one's own notices",
     ),
     Operation(

@@ -243,6 +243,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=get,
         answer=PreferencesAnswer,
+        small=True,
         summary="Get one's own notification preferences",
     ),
     Operation(

@@ -195,7 +195,7 @@ class Operation:
 
     `scope` is needed under /v1/automations, `role` (at least) under /app. A row with `writes` runs in
     `engine.write`, or, with `committing` in place of `function`, makes its write itself. `small` promises
-    that it reads a few rows by primary key. `current` turns the records in a refusal's `data` into their
+    that it reads a few rows by key or index. `current` turns the records in a refusal's `data` into their
     public form. `wakes` names the hints the worker gets after the commit.
     """
 

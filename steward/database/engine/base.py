@@ -170,7 +170,7 @@ class Engine(Protocol):
     ) -> T:
         """Runs `act`, which writes nothing.
 
-        `small` promises that it reads a few rows by primary key, and `sets_tenant` that its first statement
+        `small` promises that it reads a few rows by key or index, and `sets_tenant` that its first statement
         sets the tenant context itself, as authentication does.
         """
         ...

@@ -596,12 +596,13 @@ END $$;
 
 -- The hints of the tasks that have due rows: of all of them by one statement.
 CREATE OR REPLACE FUNCTION queue_notification_hints(channels text[], test_now bigint) RETURNS TABLE (hint text)
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT 'notice' WHERE EXISTS (SELECT 1 FROM queue_notices(1, test_now))
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+BEGIN
+    RETURN QUERY SELECT 'notice' WHERE EXISTS (SELECT 1 FROM queue_notices(1, test_now))
     UNION ALL SELECT 'message' WHERE EXISTS (SELECT 1 FROM queue_messages_to_close(1, test_now))
     UNION ALL SELECT 'deliver_' || c.channel FROM unnest(channels) AS c (channel)
-    WHERE EXISTS (SELECT 1 FROM queue_messages(c.channel, 1, test_now))
-$$;
+    WHERE EXISTS (SELECT 1 FROM queue_messages(c.channel, 1, test_now));
+END $$;
 
 -- Approvals whose time to be told about has come.
 CREATE OR REPLACE FUNCTION queue_warn(max_rows bigint) RETURNS TABLE (org_id bigint, id text)
