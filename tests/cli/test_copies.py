@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import closing
 from functools import partial
@@ -25,9 +26,12 @@ from steward.failpoint import watch
 from steward.model.change import Outcome
 from steward.model.ids import MessageId
 from steward.model.run import Run, RunStatus
-from steward.notifications import account_mail
+from steward.notifications import account_mail, close, fan_out
 from steward.notifications.account_mail import AccountMail
 from tests.fake_clock import FakeClock
+from tests.notifications.office import open_office
+from tests.notifications.telling import failed, join, rows_of, tell
+from tests.outbound.mail_server import MailScript
 from tests.runs.shop import Shop, connect_all, open_shop
 
 
@@ -118,6 +122,35 @@ async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
     assert len(shop.writes()) == 1
     assert (sent.status, sent.code) == (RunStatus.FAILED, "outcome_unknown")
     assert {change.outcome for change in await shop.changes(sent)} == {Outcome.UNKNOWN}
+
+
+async def test_messages_sent_since_the_copy_are_not_sent_again(sqlite_url: str, tmp_path: Path) -> None:
+    """A hundred people were mailed since: 0 mails come again, and their inboxes show what they missed."""
+    clock, copy = FakeClock(SystemClock().now()), tmp_path / "copy.db"
+    async with open_office(sqlite_url, clock, tmp_path / "data", MailScript()) as office:
+        shop = office.shop
+        owners = len(await rows_of(shop, "members"))
+        for number in range(100 - owners):
+            await join(shop, f"owner{number}")
+        await tell(shop, failed(1))
+        await fan_out.fan_out_due(office.ctx)
+        await close.close_due(office.ctx)
+        assert Counter(await office.states()) == {"due": 100}
+        await tell(shop, failed(2))
+        await report_of(shop, "backup", "--to", str(copy))
+        await office.turn()
+        await office.later(hours=1)
+        assert Counter(await office.states()) == {"sent": 200}
+        assert len(office.script.received) == 200
+        await shop.service.close()
+
+        await report_of(shop, "restore", "--from", str(copy), "--force")
+        await shop.restart()
+        await office.turn()
+        await office.later(hours=2)
+        assert len(office.script.received) == 200
+        assert Counter(await office.states()) == {"obsolete": 100}
+        assert [row["count"] for row in await rows_of(shop, "inbox")] == [2] * 100
 
 
 async def test_what_had_not_been_written_goes_on_after_a_restore(shop: Shop, tmp_path: Path) -> None:
