@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import httpx
+
 from steward import app, worker
 from steward.accounts import credentials, organizations, people
 from steward.accounts.organizations import CreateOrganization
@@ -134,6 +136,16 @@ class House:
         """This process as a worker, with the ticks of `steward serve` still to be run."""
         poll = timedelta(seconds=1 if self.engine.dialect == "sqlite" else 0.25)
         return await worker.register(self.ctx, self.service.hints, poll=poll)
+
+    async def sign_in(self) -> dict[str, str]:
+        """Signs the owner in; returns the headers of a request of the session."""
+        transport = httpx.ASGITransport(app=cast("Any", self.service.gate))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8400") as client:
+            body = {"email": "owner@bench.example", "password": PASSWORD}
+            answer = await client.post("/app/session", json=body)
+            answer.raise_for_status()
+            cookie = answer.headers["set-cookie"].partition(";")[0]
+        return {"cookie": cookie}
 
     def token(self) -> str:
         """A token of the owner, signed by the service's own key."""

@@ -9,16 +9,15 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import cycle, islice
-from typing import Any, cast
+from typing import Any
 
 import asyncpg
-import httpx
 
 from bench.load import get
 from bench.postgres import fresh_database
 from bench.rounds import Case, Figure, Opened, Place
 from bench.servers import Server, beside_framework, framework_round
-from bench.service import FIVE_STEPS, PASSWORD, House, open_house
+from bench.service import FIVE_STEPS, open_house
 from steward.database.engine.base import ms
 from steward.model.ids import AutomationId, OrgId, new_id
 from steward.search.words import terms
@@ -85,7 +84,7 @@ async def _measured(url: str, place: Place, fill: Callable[..., Any]) -> AsyncIt
     await fill("runs", _RUN, _run_rows(org, automation.id, runs))
     await fill("changes", _CHANGE, _change_rows(org, runs))
     await fill("search_terms", _TERM, sorted(_term_rows(org, runs)))
-    headers = await _signed_in(house)
+    headers = await house.sign_in()
     await house.service.close()
     async with beside_framework(url, place.folder, "/app/search?q=tea", headers) as (steward, framework):
         count = place.size(100, 40)
@@ -129,17 +128,6 @@ def _term_rows(org: OrgId, runs: Sequence[tuple[str, datetime]]) -> Iterator[tup
                 places.setdefault(term, position)
         for term, position in places.items():
             yield (org, term, run, 2, position)
-
-
-async def _signed_in(house: House) -> dict[str, str]:
-    """The cookie of a session of the owner."""
-    transport = httpx.ASGITransport(app=cast("Any", house.service.gate))
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8400") as client:
-        body = {"email": "owner@bench.example", "password": PASSWORD}
-        answer = await client.post("/app/session", json=body)
-        answer.raise_for_status()
-        cookie = answer.headers["set-cookie"].partition(";")[0]
-    return {"cookie": cookie}
 
 
 async def _round(server: Server, headers: Mapping[str, str], count: int) -> Mapping[str, float]:
