@@ -24,7 +24,7 @@ from steward.connections.vault import Vault
 from steward.connectors.base.connector import Connector
 from steward.database.engine.base import Engine
 from steward.database.engine.disk_space import Space, Spared
-from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.migrate import is_sqlite, names_several_servers, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.context import EventRules
 from steward.events.receive import Intake
@@ -399,6 +399,7 @@ def _worker_rules(settings: Settings) -> WorkerRules:
         concurrency=settings.worker_concurrency,
         organization_concurrency=settings.organization_concurrency,
         audit_anchor=timedelta(hours=settings.audit_anchor_hours),
+        expects_standbys=names_several_servers(settings.database_url),
     )
 
 

@@ -73,6 +73,7 @@ class WorkerRules:
     concurrency: int = default_of("worker_concurrency")
     organization_concurrency: int = default_of("organization_concurrency")
     audit_anchor: timedelta = timedelta(hours=default_of("audit_anchor_hours"))
+    expects_standbys: bool = False  # the database's address names several servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +255,9 @@ async def _check_audit_logs(worker: Worker) -> bool:
 async def export_gauges(worker: Worker) -> bool:
     """Sets the gauges of queue, slots and leases."""
     ctx = worker.ctx
-    return await tasks.export_gauges(ctx, ctx.lease_confirmation.until)
+    return await tasks.export_gauges(
+        ctx, ctx.lease_confirmation.until, expects_standbys=ctx.worker_rules.expects_standbys
+    )
 
 
 async def watch_space(worker: Worker) -> bool:

@@ -26,8 +26,13 @@ from steward.connections import rotation
 from steward.database.accounts import members, organizations
 from steward.database.automations import schedules, slot_audits
 from steward.database.engine.base import Act, Engine, T
-from steward.database.engine.hosts import split
-from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
+from steward.database.engine.migrate import (
+    SchemaDiffers,
+    is_sqlite,
+    migrate,
+    names_several_servers,
+    sqlite_path,
+)
 from steward.database.engine.private_files import is_open, is_shared
 from steward.database.events import retention as events_kept
 from steward.database.notifications import gauges
@@ -97,7 +102,10 @@ async def _database(patient: _Patient) -> str:
     off = [name for name, value in server_settings.items() if value == "off"]
     if off and patient.settings.env != "test":
         raise Wrong(f"The server may lose what it confirmed: set {' and '.join(off)} to on.")
-    if len(split(patient.settings.database_url)) > 1 and not server_settings["synchronous_standby_names"]:
+    if (
+        names_several_servers(patient.settings.database_url)
+        and not server_settings["synchronous_standby_names"]
+    ):
         raise Wrong(
             "The server waits for no standby, so a fail-over may lose what it confirmed. Set Patroni's"
             " synchronous_mode and synchronous_mode_strict, or name one server alone."

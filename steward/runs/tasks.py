@@ -189,8 +189,8 @@ async def watch_space(ctx: TaskContext, space: Space) -> bool:
     return False
 
 
-async def export_gauges(ctx: TaskContext, lease_until: float) -> bool:
-    """Sets the gauges of what waits, what is late and which workers live.
+async def export_gauges(ctx: TaskContext, lease_until: float, *, expects_standbys: bool) -> bool:
+    """Sets the gauges of what waits, what is late, which workers live and which standbys follow.
 
     `lease_until` is the end of this process's lease by its monotonic clock. See
     docs/guides/operators.md#metrics.
@@ -203,6 +203,7 @@ async def export_gauges(ctx: TaskContext, lease_until: float) -> bool:
         datetime, list[gauges.Waiting], dict[str, int], tuple[int, int], datetime | None, health.Leases
     ]:
         await _export_open_transactions(tx, metrics)
+        await _export_standbys(tx, metrics, are_expected=expects_standbys)
         return (
             tx.now,
             await gauges.queues(tx),
@@ -239,6 +240,17 @@ async def _export_open_transactions(tx: Tx, metrics: Metrics) -> None:
             (transaction.since for transaction in transactions if transaction.kind == kind), default=None
         )
         metrics.set("steward_oldest_transaction_seconds", round(_age(tx.now, oldest), 1), kind=kind)
+
+
+async def _export_standbys(tx: Tx, metrics: Metrics, *, are_expected: bool) -> None:
+    """Sets how many standbys follow; a single server that waits for none has no such series."""
+    standbys = await health.standbys(tx)
+    if standbys is None or not (are_expected or standbys.is_waiting):
+        for state in ("synchronous", "asynchronous"):
+            metrics.remove("steward_standbys", state=state)
+        return
+    metrics.set("steward_standbys", standbys.synchronous, state="synchronous")
+    metrics.set("steward_standbys", standbys.asynchronous, state="asynchronous")
 
 
 def _age(now: datetime, since: datetime | None) -> float:

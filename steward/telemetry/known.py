@@ -49,6 +49,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "steward_slots_missing_total": "Slots that had no record until the auditor wrote one.",
     "steward_slots_unexpected_total": "Records of slots nobody asked for.",
     "steward_spans_dropped_total": "Spans that were not sent: the collector is away or too slow.",
+    "steward_standbys": "Standbys that stream from the PostgreSQL server, by whether commits wait for them.",
     "steward_undo_changes_total": "Changes of undo runs, by what became of them.",
     "steward_undo_runs_total": "Undo runs ended, by status.",
     "steward_workers": "Workers that hold their lease, and such whose lease has expired.",

@@ -12,6 +12,7 @@ import pytest
 from steward.database.engine.base import Tx
 from steward.database.engine.migrate import migrate
 from steward.database.engine.postgres import PostgresEngine
+from steward.database.operator import health
 from steward.model.refusals import Unavailable
 from tests.fake_clock import START, FakeClock
 from tests.postgres_server import Server
@@ -128,6 +129,7 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
     writer = Writer(engine, clock)
     try:
         await asyncio.gather(*[writer.goes_on() for _ in range(3)])  # three connections
+        assert await engine.read(clock.now(), health.standbys) == health.Standbys(1, 0, is_waiting=True)
         await _an_unreplicated_commit_is_no_success(first, second, writer)
         assert cluster.lost[-1:] == ["not_replicated"]
         await _a_read_only_primary_is_left(first, writer)

@@ -21,6 +21,7 @@ LEFT_OUT = {
     "steward_release",
     "steward_routes_broken",
     "steward_spans_dropped_total",
+    "steward_standbys",
     "steward_undo_changes_total",
     "steward_undo_runs_total",
 }

@@ -1,5 +1,6 @@
 """Tests the metrics of the queue, leases, slots and open writes on both engines."""
 
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -39,6 +40,24 @@ async def test_an_age_that_cannot_be_seen_is_no_metric(shop: Shop, database_url:
     await owner.close()
     await worker.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_oldest_transaction_seconds", "kind") == {"prepared": 0}
+
+
+async def test_standbys_are_counted_where_they_are_expected_and_seen(shop: Shop, database_url: str) -> None:
+    """A single server has no such series; one of several that nothing follows has 0."""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite has no standbys")
+    hired = await shop.registered_worker()
+    await worker.export_gauges(hired)
+    assert gauge_by_label(hired.ctx, "steward_standbys", "state") == {}
+    rules = replace(hired.ctx.worker_rules, expects_standbys=True)
+    hired.ctx = replace(hired.ctx, worker_rules=rules)
+    await worker.export_gauges(hired)
+    assert gauge_by_label(hired.ctx, "steward_standbys", "state") == {"synchronous": 0, "asynchronous": 0}
+    owner: Any = await asyncpg.connect(database_url)
+    await owner.execute(HIDE_SESSIONS)
+    await owner.close()
+    await worker.export_gauges(hired)
+    assert gauge_by_label(hired.ctx, "steward_standbys", "state") == {}
 
 
 async def test_metrics_report_depth_and_age_of_the_queue(shop: Shop) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 
 from steward.database.engine.base import Dialect, ms
-from steward.database.engine.hosts import UNREACHABLE, Hosts
+from steward.database.engine.hosts import UNREACHABLE, Hosts, split
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import connect
 from steward.model.refusals import Unavailable
@@ -143,6 +143,11 @@ def is_sqlite(url: str) -> bool:
 def sqlite_path(url: str) -> Path:
     """Returns the file that an SQLite URL names."""
     return Path(url.removeprefix("sqlite:///"))
+
+
+def names_several_servers(url: str) -> bool:
+    """Returns whether `url` names more than one PostgreSQL server."""
+    return not is_sqlite(url) and len(split(url)) > 1
 
 
 async def migrate(

@@ -536,6 +536,16 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
 $$;
 
+-- Standbys that stream, by whether commits wait for them, and whether the server is set to wait for any.
+CREATE OR REPLACE FUNCTION queue_standbys()
+RETURNS TABLE (synchronous bigint, asynchronous bigint, is_waiting boolean)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT count(*) FILTER (WHERE s.sync_state IN ('sync', 'quorum')),
+        count(*) FILTER (WHERE s.sync_state NOT IN ('sync', 'quorum')),
+        current_setting('synchronous_standby_names') <> ''
+    FROM pg_stat_replication AS s WHERE s.state = 'streaming'
+$$;
+
 CREATE OR REPLACE FUNCTION queue_open_writes(cap bigint) RETURNS TABLE (state text, many bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT c.state, count(*) FROM
@@ -1115,8 +1125,8 @@ END $$;
 
 -- Rights -----------------------------------------------------------------------------------------------------
 
--- Since when transactions of other roles are open; without it queue_open_transactions() tells of none of them,
--- and queue_sees_sessions() says so.
+-- Since when transactions of other roles are open, and which standbys follow; without it
+-- queue_open_transactions() and queue_standbys() tell of none of them, and queue_sees_sessions() says so.
 DO $$
 BEGIN
     GRANT pg_read_all_stats TO steward_queue;

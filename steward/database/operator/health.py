@@ -41,6 +41,18 @@ class OpenTransaction:
     application: str
 
 
+@dataclass(frozen=True, slots=True)
+class Standbys:
+    """How many standbys stream from the PostgreSQL server, by whether commits wait for them.
+
+    `is_waiting` tells whether the server is set to wait for a standby, also while there is none.
+    """
+
+    synchronous: int
+    asynchronous: int
+    is_waiting: bool
+
+
 async def damage_of_file(tx: Tx) -> str | None:
     """Reads the whole SQLite file; returns the first damage that SQLite's own check finds, or None."""
     await tx.first(f"PRAGMA cache_size = -{_CHECK_CACHE_KIB}")
@@ -125,6 +137,14 @@ async def open_transactions(tx: Tx) -> list[OpenTransaction]:
         OpenTransaction(row["kind"], from_ms(row["since"]), row["process"], row["role"], row["application"])
         for row in rows
     ]
+
+
+async def standbys(tx: Tx) -> Standbys | None:
+    """Returns the standbys of the server; None on SQLite, and where `steward_queue` may not see them."""
+    if tx.dialect == "sqlite" or not await sees_sessions(tx):
+        return None
+    row = await tx.first("SELECT synchronous, asynchronous, is_waiting FROM queue_standbys()")
+    return None if row is None else Standbys(row["synchronous"], row["asynchronous"], row["is_waiting"])
 
 
 async def sees_sessions(tx: Tx) -> bool:
