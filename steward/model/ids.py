@@ -28,9 +28,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def new_id(now: datetime) -> str:
-    """A new public id (ULID): 48 bits of `now` in milliseconds, then 80 random bits."""
+    """Returns a new public id (ULID): 48 bits of `now` in milliseconds, then 80 random bits."""
     v, p = int.from_bytes(os.urandom(10), "big"), _PAIRS
-    return (  # each request is given one: no loop
+    return (  # every request gets an id: no loop
         f"{_head((now - _EPOCH) // _MILLISECOND)}{p[v >> 70]}{p[v >> 60 & 1023]}{p[v >> 50 & 1023]}"
         f"{p[v >> 40 & 1023]}{p[v >> 30 & 1023]}{p[v >> 20 & 1023]}{p[v >> 10 & 1023]}{p[v & 1023]}"
     )
@@ -38,18 +38,18 @@ def new_id(now: datetime) -> str:
 
 @lru_cache(maxsize=64)
 def _head(milliseconds: int) -> str:
-    """The ten characters of an id that tell its time."""
+    """Returns the ten characters of an id that encode its time."""
     return "".join([_PAIRS[(milliseconds >> shift) & 1023] for shift in range(40, -1, -10)])
 
 
 class RisingIds:
-    """Ids that rise in the order they are asked for, within a millisecond too; for one process."""
+    """Generates ids that rise in the order of the calls, also within a millisecond; for one process."""
 
     def __init__(self) -> None:
         self._last = 0
 
     def next(self, now: datetime) -> str:
-        """A new public id, greater than the one before."""
+        """Returns a new public id, greater than the one before."""
         value = ((now - _EPOCH) // _MILLISECOND << 80) | secrets.randbits(79)
         if value <= self._last or value >> 80 == self._last >> 80:
             value = self._last + 1 + secrets.randbits(40)
@@ -58,11 +58,11 @@ class RisingIds:
 
 
 def first_id(instant: datetime) -> str:
-    """The least id that can be made at `instant`: ids before it were made before it."""
+    """Returns the smallest id that can be made at `instant`: every smaller id is older."""
     value = (instant - _EPOCH) // _MILLISECOND << 80
     return "".join([_PAIRS[(value >> shift) & 1023] for shift in _SHIFTS])
 
 
 def is_id(text: str) -> bool:
-    """Whether `text` has the form of a public id."""
+    """Tells whether `text` has the form of a public id."""
     return ID.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Routes of an organization's notices: made, changed and deleted by its owners; secrets sealed."""
+"""Routes of an organization's notices, which owners create, change and delete; secrets are sealed."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ class OpenedWebhook:
 
 
 async def create(tx: Tx, vault: Vault, actor: Actor, content: RouteContent) -> SavedRoute:
-    """Makes a route. Raises ValidationFailed by field, and for the 21st."""
+    """Creates a route. Raises ValidationFailed by field, and for the 21st route."""
     await organizations.lock(tx, actor.org)
     if len(await rows.every(tx, actor.org)) >= MOST_ROUTES:
         words = f"There are {MOST_ROUTES} routes already. Delete one that you no longer need."
@@ -113,14 +113,14 @@ async def change(tx: Tx, vault: Vault, actor: Actor, content: RouteContent, *, r
 
 
 async def delete(tx: Tx, actor: Actor, route: RouteId) -> None:
-    """Deletes a route; what waits for it is not sent. Raises NotFound."""
+    """Deletes a route; its waiting messages are not sent. Raises NotFound."""
     if await rows.delete(tx, actor.org, route) == 0:
         raise NotFound
     await _record(tx, actor, "route_deleted", route)
 
 
 async def rotate_secret(tx: Tx, vault: Vault, actor: Actor, route: RouteId) -> SavedRoute:
-    """Makes a new secret that signs at once; the former one signs beside it for 24 hours.
+    """Creates a new secret that signs at once; the former one signs as well for 24 hours.
 
     Raises NotFound, and WrongState for a route that signs nothing.
     """

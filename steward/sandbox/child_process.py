@@ -27,20 +27,20 @@ class Frame(NamedTuple):
 
 
 class _CountingReader(asyncio.StreamReader):
-    """A stream that knows how much of it nobody has read yet."""
+    """A stream reader that counts the bytes nobody has read yet."""
 
     def __init__(self, frame_bytes: int) -> None:
         super().__init__(limit=frame_bytes)
         self.unread = 0
 
     def feed_data(self, data: Iterable[SupportsIndex]) -> None:
-        """Takes in what the pipe brings."""
+        """Receives what the pipe brings."""
         received = bytes(data)
         self.unread += len(received)
         super().feed_data(received)
 
     async def read_counted(self, count: int) -> bytes:
-        """The next `count` bytes. Raises IncompleteReadError where the stream ends before."""
+        """Returns the next `count` bytes. Raises IncompleteReadError if the stream ends before."""
         data = await self.readexactly(count)
         self.unread -= count
         return data
@@ -62,7 +62,7 @@ class PipeEnd:
         file.close()
 
     def fileno(self) -> int:
-        """The number of the descriptor."""
+        """Returns the number of the descriptor."""
         return self._descriptor
 
     def hand_to(self, loop: asyncio.AbstractEventLoop) -> IO[bytes]:
@@ -96,7 +96,7 @@ class ChildProcess:
     async def start(
         cls, command: Sequence[str], folder: str, frame_bytes: int = FRAME_BYTES
     ) -> "ChildProcess":
-        """A fresh process: no environment, its own process group, two pipes, and nothing else open."""
+        """Starts a process without environment, in its own group, with two pipes and no other open file."""
         loop = asyncio.get_running_loop()
         process = _open_process(command, folder)
         child = cls(process, _CountingReader(frame_bytes), frame_bytes)
@@ -115,17 +115,17 @@ class ChildProcess:
         return child
 
     def cpu(self) -> float | None:
-        """Seconds of CPU it has used so far; None where the machine does not tell."""
+        """Returns the seconds of CPU it has used so far; None if the machine does not report them."""
         with contextlib.suppress(OSError):
             return time.clock_gettime(~self.pid << 3 | _CLOCK_OF_PROCESS)
         return None
 
     def lower_priority(self) -> None:
-        """Lets everything else of this machine go first, for good.
+        """Gives every other process of this machine priority over this one, for good.
 
-        On Linux it is the policy that lets one who wakes go at once; a low weight alone has it wait. It
-        counts among the processes of one session, which the kernel may weigh as a whole: a child therefore
-        stays in the service's.
+        On Linux the scheduling policy does this: with a low weight alone, a process that wakes would have to
+        wait. Weights count within one session, which the kernel may weigh as a whole, so a child stays in the
+        service's session.
         """
         if self._has_low_priority:
             return
@@ -138,7 +138,7 @@ class ChildProcess:
 
     @property
     def unread(self) -> bool:
-        """Whether it has written something that nobody has read."""
+        """Tells whether the process has written something that nobody has read."""
         return self._reader.unread > 0
 
     async def frame(self, nonce: bytes) -> Frame:
@@ -159,7 +159,7 @@ class ChildProcess:
         return Frame(kind, body)
 
     async def send(self, message: bytes) -> None:
-        """Writes a message; a process that is no more is found out by its silence."""
+        """Writes a message; a process that has ended is noticed because it does not answer."""
         if self._writer is None:
             return
         with contextlib.suppress(ConnectionError):
@@ -178,7 +178,7 @@ class ChildProcess:
             self.kill()
 
     def kill(self) -> None:
-        """The same at once, for where nothing can be awaited any more."""
+        """Kills the process at once, for callers that cannot await."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         self._process.wait()

@@ -21,7 +21,7 @@ from steward.version import __version__
 
 _DENIED = re.compile(r"authorization|cookie|token|secret|key|password|signature", re.IGNORECASE)
 _LONGEST = 2_000
-_LONGEST_FOREIGN = 20_000  # of a library's text, of which the line then keeps `_LONGEST`
+_LONGEST_FOREIGN = 20_000  # characters read of a library's text, of which a line keeps `_LONGEST`
 
 
 class LogLevel(IntEnum):
@@ -76,19 +76,19 @@ class Log:
         self._origin = origin
 
     def debug(self, action: str, /, **fields: object) -> None:
-        """For debugging."""
+        """Logs for debugging."""
         self.line(LogLevel.DEBUG, action, fields)
 
     def info(self, action: str, /, **fields: object) -> None:
-        """What happened."""
+        """Logs what happened."""
         self.line(LogLevel.INFO, action, fields)
 
     def warning(self, action: str, /, **fields: object) -> None:
-        """Needs attention within days."""
+        """Logs what needs attention within days."""
         self.line(LogLevel.WARNING, action, fields)
 
     def error(self, action: str, /, error: BaseException | None = None, **fields: object) -> None:
-        """A bug or a lost promise; `error` adds its traceback, without locals."""
+        """Logs a bug or a lost promise; `error` adds its traceback, without locals."""
         if error is not None:
             fields = {**fields, "traceback": self.traceback_of(error)}
         self.line(LogLevel.ERROR, action, fields)
@@ -101,13 +101,13 @@ class Log:
         return without_credentials(self.register.clean(text))
 
     def traceback_of(self, error: BaseException) -> str:
-        """The traceback of an error, redacted."""
+        """Returns the redacted traceback of an error."""
         return self.redacted("".join(traceback.format_exception(error))[-_LONGEST_FOREIGN:])
 
     def line(
         self, level: LogLevel, action: str, fields: dict[str, object], *, time: datetime | None = None
     ) -> None:
-        """One line of `level`; `at` none: now."""
+        """Writes one line of `level`, at `at` or now."""
         if level < self._level:
             return
         moment = (time or self._clock.now()).astimezone(UTC)
@@ -126,7 +126,7 @@ class Log:
         if value is None or isinstance(value, bool | int | float):
             return value
         words = self.register.clean(str(value))
-        if name == "traceback" and len(words) > _LONGEST:  # its end names the error and where it was raised
+        if name == "traceback" and len(words) > _LONGEST:  # the end names the error and where it was raised
             return "…" + words[1 - _LONGEST :]
         return words[:_LONGEST]
 
@@ -134,7 +134,7 @@ class Log:
         if self._form == "json":
             return json.dumps(entry, ensure_ascii=False)
         head = f"{entry.pop('time')} {entry.pop('level')} {entry.pop('action')}"
-        # JSON form of the values keeps a line a line, whatever text is in them.
+        # JSON escapes line breaks in values, so an event stays one line.
         return " ".join([head, *(f"{name}={json.dumps(v, ensure_ascii=False)}" for name, v in entry.items())])
 
 
@@ -175,7 +175,7 @@ class LibraryLines(logging.Handler):
     def _write(self, record: logging.LogRecord, level: LogLevel) -> None:
         try:
             words = record.getMessage()
-        except (TypeError, ValueError, LookupError):  # a format that does not fit its arguments
+        except (TypeError, ValueError, LookupError):  # the format does not fit its arguments
             words = str(record.msg)
         fields: dict[str, object] = {
             "logger": record.name,

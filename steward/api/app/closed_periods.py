@@ -223,7 +223,7 @@ def _scope_record(scope: ClosedScope) -> ClosedScopeRecord:
 
 
 async def records_of(tx: Tx, org: OrgId, stored_periods: Iterable[StoredPeriod]) -> list[ClosedPeriodRecord]:
-    """The periods as answered, with the names of the people."""
+    """Returns the periods as answered, with the names of the people."""
     people: dict[PersonId, PersonNameRecord] = {}
     answered = []
     for stored in stored_periods:
@@ -264,13 +264,13 @@ async def _answer(tx: Tx, call: ApiCall, stored: StoredPeriod) -> ClosedPeriodRe
 
 
 def current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
-    """The current record of a refusal in its public form."""
+    """Returns the current record of a refusal in its public form."""
     stored = data["closed_period"]
     return {"closed_period": _record(stored, {}) if isinstance(stored, StoredPeriod) else None}
 
 
 def scope_of(body: ClosedScopeBody) -> ClosedScope:
-    """The scope, with exactly the id that its kind needs. Raises ValidationFailed."""
+    """Returns the scope with exactly the id that its kind needs. Raises ValidationFailed."""
     errors: dict[str, list[str]] = {}
     needed = {ClosedScopeKind.STORE: "integration_id", ClosedScopeKind.AUTOMATION: "automation_id"}
     for name in ("integration_id", "automation_id"):

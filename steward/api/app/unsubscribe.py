@@ -1,4 +1,4 @@
-"""The address in a digest that ends a person's digests; opening it is a page and changes nothing."""
+"""The address in a digest that ends a person's digests; opening it shows a page and changes nothing."""
 
 from dataclasses import replace
 from functools import partial

@@ -105,7 +105,7 @@ class RequestHandler:
             self._trace(request, reply, began, own)
 
     def _trace(self, request: ApiRequest, reply: Reply, began: datetime, own: SpanId) -> None:
-        """Adds the request's span. A caller's `traceparent` is a link: a stranger does not choose our ids."""
+        """Adds the request's span. The caller's `traceparent` is only linked, so it cannot choose our ids."""
         traces = self._context.traces
         if not traces.is_sampled(own.trace):
             return
@@ -203,7 +203,7 @@ class RequestHandler:
         return await self._run(request, operation, match, AuthenticatedCaller(None, None), cookie)
 
     def _match(self, request: ApiRequest, cookie: str | None, *, by_token: bool) -> RouteMatch:
-        """Finds the operation; what routing and the CSRF check refuse is raised later, in its turn."""
+        """Finds the operation; refusals of routing and of the CSRF check are raised later, in their order."""
         path, method = request.path, request.method
         found_path = self._routes.find(path)
         is_api = path == PREFIX or path.startswith(PREFIX + "/")
@@ -435,7 +435,7 @@ class RequestHandler:
 async def _require_records(
     tx: Tx, context: AppContext, operation: Operation, *, match: RouteMatch, caller: AuthenticatedCaller
 ) -> None:
-    """Raises NotFound for a record of the path that does not exist: it goes before faults of fields."""
+    """Raises NotFound for a missing record of the path; this comes before errors of fields."""
     if caller.actor is None:
         return
     for name, value in (named(operation.path, match.values) or {}).items():
@@ -448,7 +448,7 @@ async def _require_records(
 
 
 def _is_anonymous(operation: Operation, cookie: str | None) -> bool:
-    """Whether the operation runs without authenticating anybody."""
+    """Tells whether the operation runs without authentication."""
     return operation.access is Access.PUBLIC or (
         cookie is None and operation.access is Access.OPTIONAL_SESSION
     )

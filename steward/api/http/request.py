@@ -13,9 +13,9 @@ from steward.model.ids import new_id
 
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-# Writes a whole answer, given its status, its headers as they are sent and its body; False when it cannot.
+# Writes a whole answer from its status, its raw headers and its body; False if it cannot.
 _WriteWhole = Callable[[int, bytes, bytes], bool]
-WRITE_WHOLE = "steward.write_whole"  # among a server's extensions, where it has one
+WRITE_WHOLE = "steward.write_whole"  # the key among a server's extensions, if it has one
 
 _LONGEST_TARGET = 8 * 1024
 _MOST_HEADERS = 32 * 1024
@@ -24,7 +24,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 def _length(received: list[tuple[bytes, bytes]]) -> int:
-    """Bytes of the headers as they were sent."""
+    """Returns the bytes of the headers as they were sent."""
     length = 4 * len(received)
     for name, value in received:
         length += len(name) + len(value)
@@ -78,7 +78,7 @@ class ApiRequest:
         else:
             self.id = new_id(context.clock.now())
         self.large_body: LargeBody | None = None
-        # Who expects to be told to go on has not sent the body yet when it is refused.
+        # A client that waits for "100 Continue" has not sent the body when it is refused.
         is_sent = self.method != "GET" and b"expect" not in self.headers
         if is_sent and self.size(_SMALL_BODY + 1) > _SMALL_BODY:
             self.receive = self.large_body = LargeBody(receive)
@@ -89,19 +89,19 @@ class ApiRequest:
             self.is_overlong = HEADERS_TOO_LARGE
 
     def size(self, maximum: int) -> int:
-        """Bytes of the body as the caller tells them; `most` for one that comes without its length."""
+        """Returns the declared size of the body in bytes; `most` if the caller declares none."""
         if b"transfer-encoding" in self.headers:
             return maximum
         declared = self.headers.get(b"content-length", b"0")
         return min(int(declared), maximum) if declared.isdigit() else maximum
 
     def client(self, cookie: str | None) -> Client:
-        """Where the request comes from."""
+        """Returns where the request comes from."""
         agent = self.headers.get(b"user-agent", b"").decode("latin-1").replace("\x00", "")
         return Client(self._address(), agent, cookie)
 
     def raw_request(self, values: tuple[str, ...]) -> RawRequest:
-        """The request for an endpoint outside the envelope's rules."""
+        """Returns the request for an endpoint outside the envelope's rules."""
         return RawRequest(
             path=self.path,
             values=values,

@@ -1,4 +1,4 @@
-"""Sign-ins under way by the hash of their state; leaves what they are for to connections/sign_in.py."""
+"""Stores sign-ins in progress by the hash of their state; connections/sign_in.py knows their purpose."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from steward.model.ids import IntegrationId, OrgId
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """A sign-in under way: whose session began it, for which organisation, new or for a connection."""
+    """A sign-in in progress: its session and organization, for a new connection or an existing one."""
 
     session_hash: str
     org: OrgId
@@ -21,7 +21,7 @@ class SignIn:
 
 
 async def insert(tx: Tx, org: OrgId, state_hash: str, *, sign_in: SignIn, expires_at: datetime) -> None:
-    """Keeps a new one; those that have expired go."""
+    """Stores a new sign-in and deletes the expired ones."""
     await tx.execute("DELETE FROM sign_in_states WHERE expires_at <= {now}", {})
     await tx.execute(
         "INSERT INTO sign_in_states"
@@ -42,7 +42,10 @@ async def insert(tx: Tx, org: OrgId, state_hash: str, *, sign_in: SignIn, expire
 
 
 async def take(tx: Tx, org: OrgId, state_hash: str) -> SignIn | None:
-    """The sign-in of a state, once; None when it is unknown, used, expired or another organisation's."""
+    """Deletes and returns the sign-in of a state.
+
+    Returns None if it is unknown, used, expired or another organization's.
+    """
     row = await tx.first(
         "DELETE FROM sign_in_states WHERE org_id = :org AND state_hash = :state AND expires_at > {now}"
         " RETURNING session_hash, integration_id, kind, name, key_no, verifier_enc",

@@ -14,7 +14,7 @@ from steward.model.notice import (
 
 
 async def get(tx: Tx, org: OrgId, person: PersonId) -> Preferences:
-    """The preferences; the defaults for a person without a row."""
+    """Returns the preferences; the defaults for a person without a row."""
     row = await tx.first(
         "SELECT preferences FROM notification_preferences WHERE org_id = :org AND person_id = :person",
         {"org": org, "person": person},
@@ -35,7 +35,7 @@ async def save(tx: Tx, org: OrgId, person: PersonId, preferences: Preferences) -
 async def automation_names(
     tx: Tx, org: OrgId, automations: Sequence[AutomationId]
 ) -> dict[AutomationId, str]:
-    """The names of those of the automations that the organization has."""
+    """Returns the names of those of the automations that the organization has."""
     if not automations:
         return {}
     rows = await tx.all(

@@ -1,11 +1,11 @@
-"""Numbers of the work in hand over all organisations, for the operator's metrics; never whose it is."""
+"""Counts the work in hand over all organizations for the operator's metrics, without naming any."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.engine.base import Both, Tx, from_ms_or_none
 
-# Counts end here: what is shown as this many is at least as many, and a scrape costs no more.
+# Counting stops here, so that a scrape stays cheap: this number means "at least this many".
 MOST_COUNTED = 100_000
 
 _ORDERS = {
@@ -39,7 +39,7 @@ _CLOSED = Both(
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many runs stand in one state of the queue, and since when the oldest of those counted."""
+    """The number of runs in one state of the queue, and since when the oldest of them waits."""
 
     queue: str
     many: int
@@ -47,9 +47,9 @@ class Waiting:
 
 
 async def queues(tx: Tx, *, cap: int = MOST_COUNTED) -> list[Waiting]:
-    """Returns every state of the queue but the finished runs, each counted to `cap`.
+    """Returns each state of the queue except finished, counted up to `cap`.
 
-    Of more runs the oldest is told of those that are next in line: to be claimed, to wake, to expire.
+    With more runs than `cap`, the oldest is that of those next in line to be claimed, to wake or to expire.
     """
     rows = await tx.all(_FIGURES, {"cap": cap})
     return [Waiting(row["queue"], row["many"], from_ms_or_none(row["oldest_at"])) for row in rows]
@@ -62,6 +62,6 @@ async def closed(tx: Tx, *, cap: int = MOST_COUNTED) -> tuple[int, int]:
 
 
 async def open_effects(tx: Tx, *, cap: int = MOST_COUNTED) -> dict[str, int]:
-    """Returns how many writes are under way, and of how many the outcome is not known."""
+    """Returns how many writes are in progress, and of how many the outcome is unknown."""
     rows = await tx.all(_OPEN_WRITES, {"cap": cap})
     return {"intent": 0, "unknown": 0} | {row["state"]: row["many"] for row in rows}

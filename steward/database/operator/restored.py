@@ -7,7 +7,7 @@ from datetime import datetime
 from steward.database.engine.base import Both, Json, Tx, from_ms, ms
 from steward.model.ids import OrgId, RunId
 
-# A worker of the time before may have claimed a run again since the copy; its epochs stay below this.
+# A worker may have claimed a run again since the copy was made; its epochs stay below this.
 _EPOCHS_SINCE = 1_000_000
 # The server's identifier and timeline. Going back to a moment begins a new timeline, and so does a fail-over;
 # a dump that is loaded elsewhere is on another server. SQLite has neither: `steward restore` prepares it.
@@ -23,7 +23,7 @@ _BEGIN_ROW = (
 
 
 def with_history(text: str) -> Both:
-    """Puts the expression of the server's present history in the place of `{history}`."""
+    """Replaces `{history}` by the expression of the server's present history."""
     return Both(*(text.replace("{history}", expression) for expression in _PRESENT_HISTORY))
 
 
@@ -63,7 +63,7 @@ class ServerStanding:
 
 
 async def standing(tx: Tx) -> ServerStanding:
-    """Returns which history of the server is kept, which it has, and a preparation that has not ended."""
+    """Returns the history that was served, the present one, and a preparation that has not ended."""
     row = await tx.first(_READ_STANDING)
     assert row is not None
     return ServerStanding(row["server_history"], row["present"], _preparation(row["restoring"]))
@@ -85,7 +85,7 @@ async def begin(tx: Tx, taken_at: datetime) -> Preparation:
 
 
 async def move_on(tx: Tx, before: Preparation, after: Preparation) -> bool:
-    """Stores how far the preparation is; False when somebody else moved it on."""
+    """Stores the progress of the preparation; returns False if another process moved it on."""
     moved = await tx.execute(
         "UPDATE service_stats SET restoring = :after WHERE singleton = 1 AND restoring = :before",
         {"before": _stored(before), "after": _stored(after)},
@@ -94,7 +94,7 @@ async def move_on(tx: Tx, before: Preparation, after: Preparation) -> bool:
 
 
 async def keep_history(tx: Tx) -> None:
-    """Keeps the server's present history as the one that is served, and ends a preparation."""
+    """Stores the server's present history as the one that is served, and ends a preparation."""
     await tx.execute(_BEGIN_ROW)
     await tx.execute(_KEEP_HISTORY)
 
@@ -113,7 +113,7 @@ def _preparation(stored: str | None) -> Preparation | None:
 
 
 async def end_workers(tx: Tx) -> None:
-    """Ends every lease: what the workers of the copy had in hand is taken over at the first start."""
+    """Ends every lease, so that the first start takes over what the copy's workers had."""
     await tx.execute("UPDATE workers SET lease_until = 0 WHERE state IN ('alive', 'stopping')")
 
 
@@ -126,7 +126,7 @@ async def raise_epochs(tx: Tx, org: OrgId) -> int:
 
 
 async def going_on(tx: Tx, org: OrgId, *, after: RunId | None, limit: int) -> list[tuple[RunId, int]]:
-    """The organization's live runs that had begun and not ended, each with its epoch, by rising id."""
+    """Returns the organization's live runs that started and have not ended, each with its epoch, by id."""
     rows = await tx.all(
         "SELECT id, epoch FROM runs"
         " WHERE org_id = :org AND mode = 'live' AND queue <> 'done' AND started_at IS NOT NULL"
@@ -137,7 +137,7 @@ async def going_on(tx: Tx, org: OrgId, *, after: RunId | None, limit: int) -> li
 
 
 async def look_first(tx: Tx, org: OrgId, run: RunId) -> None:
-    """Lets anyone who takes the run see to its open writes first, as after a worker's death."""
+    """Makes the next worker of the run check its open writes first, as after a worker's death."""
     await tx.execute(
         "UPDATE runs SET attempt = CASE WHEN attempt < 2 THEN 2 ELSE attempt END"
         " WHERE org_id = :org AND id = :run",

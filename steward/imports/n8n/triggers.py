@@ -1,4 +1,4 @@
-"""Triggers of a file and the start proposed for them."""
+"""Finds the triggers of an export and proposes a start for each."""
 
 import re
 from collections.abc import Container, Iterable, Mapping
@@ -16,11 +16,13 @@ from steward.steps.workflow.javascript import values as js
 _BY_HAND = frozenset(("manualTrigger", "start", "executeWorkflowTrigger", "errorTrigger"))
 SCHEDULED = frozenset(("scheduleTrigger", "cron", "interval"))
 _STORES = frozenset(("shopifyTrigger", "wooCommerceTrigger"))
-_UNMARKED = frozenset(("webhook", "formTrigger", "emailReadImap"))  # triggers whose type does not say so
+_UNMARKED = frozenset(
+    ("webhook", "formTrigger", "emailReadImap")
+)  # triggers whose type does not end in Trigger
 _TRIGGER_END = ("Trigger", "trigger")
 _SHOPIFY_TOPIC = re.compile(r"[a-z_]+/[a-z_]+\Z")
 
-# Topics a store of ours can send, from n8n's own names of events.
+# Topics that a connected store can send, by n8n's names of events.
 _WOO_EVENTS = {
     f"{noun}.{verb}": f"{noun}.{verb}"
     for noun in ("order", "product", "customer", "coupon")
@@ -29,14 +31,14 @@ _WOO_EVENTS = {
 
 
 def is_trigger(node: Node) -> bool:
-    """Whether the node starts workflows and is no step."""
+    """Tells whether the node starts workflows and is no step."""
     if node.type in _BY_HAND or node.type in SCHEDULED or node.type in _UNMARKED:
         return True
     return node.type.rpartition(".")[2].endswith(_TRIGGER_END)
 
 
 def called_by(nodes: Iterable[Node]) -> str | None:
-    """The trigger that another workflow's call starts."""
+    """Returns the trigger for a workflow that another workflow calls."""
     for node in nodes:
         if node.type == "executeWorkflowTrigger" and not node.disabled:
             return node.name
@@ -44,7 +46,7 @@ def called_by(nodes: Iterable[Node]) -> str | None:
 
 
 def by_hand(names: Container[str]) -> PlanTrigger:
-    """A start by hand for a workflow without a trigger, under a name that no step has."""
+    """Returns a manual start for a workflow without a trigger, under a name that no step has."""
     name, number = "Start by hand", 2
     while name in names:
         name, number = f"Start by hand ({number})", number + 1
@@ -53,14 +55,14 @@ def by_hand(names: Container[str]) -> PlanTrigger:
 
 @dataclass(slots=True)
 class Proposed:
-    """A trigger as proposed, and what was found on the way."""
+    """A proposed trigger with its findings."""
 
     trigger: PlanTrigger
     findings: list[Finding] = field(default_factory=list)
 
 
 def proposed(node: Node) -> Proposed:
-    """The start a trigger node becomes."""
+    """Returns the start that a trigger node becomes."""
     if node.type in _BY_HAND:
         trigger = PlanTrigger(node.name, "manual", place=node.position, picks=_picks(node))
         proposal = Proposed(trigger)
@@ -79,7 +81,7 @@ def proposed(node: Node) -> Proposed:
 
 
 def _picks(node: Node) -> tuple[str, ...] | None:
-    """The fields that the trigger of a called workflow takes in; None for all, as before its version 1.1."""
+    """Returns the fields that a called workflow accepts; None for all, as before version 1.1."""
     if node.type != "executeWorkflowTrigger" or node.version < 1.1:
         return None
     source = node.parameters.get("inputSource", "workflowInputs")

@@ -20,7 +20,7 @@ _MAX_NAME: Final = 60
 _MAX_TEXT: Final = 10_000
 _PRECEDING_WORD: Final = re.compile(r"([A-Za-zÄÖÜäöüß-]{1,20})[ \t]$")
 _ABOUT_WORD: Final = re.compile(r"[ \t](?:id|hash)\b", re.IGNORECASE)
-# What stands between a name and a text in quotes.
+# What can stand between a name and a quoted text.
 _TO_QUOTE: Final = re.compile(
     r"(?P<end>\\{0,7}[\"'`]{0,3}\s{0,20}[\])]?)\s{0,20}"
     r"(?P<to>:=|=>|->|→|\|\||\?\?|[:=](?![=~])|,|\bor\b|\bis\b|\bist\b|\blautet\b)\s{0,40}"
@@ -29,7 +29,7 @@ _TO_QUOTE: Final = re.compile(
     r"(?:[rbfuRBFU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))"
 )
 _JOINED: Final = re.compile(r"\s{0,40}[+.]\s{0,40}(?P<quote>[\"'`])")
-# The same without quotes.
+# What can stand between a name and a text without quotes.
 _TO_WORD: Final = re.compile(
     r"[\"'`*_]{0,4}(?:\s{0,3}\([^()\n]{0,40}\))?\*{0,3}[ \t]{0,20}"
     r"(?P<to>:=|=>|->|→|[:=|](?![=~|])|\bis(?= )|\bist(?= )|\blautet(?= )|(?=[ \t]))"
@@ -37,7 +37,7 @@ _TO_WORD: Final = re.compile(
     r"(?P<scheme>(?i:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?"
     r"(?P<value>[^\s\"'`,;<>|&{}()\[\]\\]{4,})"
 )
-# A word in small letters behind a name, and one behind a sign and it, where nothing in quotes may follow.
+# A lower-case word after a name, and one after a name and a sign, if no quoted text follows.
 _PLAIN_WORD: Final = re.compile(
     r"[ \t]{1,20}(?!(?:is|ist|or|lautet)\b)(?:(?:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?+"
     r"[a-z]{1,40}[.,:!?*_]{0,3}(?=[\s,;])"
@@ -68,9 +68,9 @@ _COOKIE_LINE: Final = re.compile(r"(?i)(?:set-)?cookie\s{0,3}[:=]\s{0,3}([^\r\n\
 
 
 def secrets_in(text: str, *, holds_ids: bool = False) -> list[Span]:
-    """The spans of a text that are secrets, in order, none over another.
+    """Returns the spans of a text that are secrets, in order and without overlaps.
 
-    `holds_ids` says that runs of random characters in it are ids and hashes, by the field's own name.
+    `holds_ids` says that the field's own name makes runs of random characters ids or hashes.
     """
     has_long_run = _LONG_RUN.search(text) is not None
     spans = [*_named(text)]
@@ -164,7 +164,7 @@ def _names(text: str) -> Iterator[re.Match[str]]:
 
 
 def _named(text: str) -> Iterator[Span]:
-    """Secrets by the name before them."""
+    """Yields the secrets that follow a telling name."""
     passed = 0
     for hit in _names(text):
         name = hit[0]
@@ -182,7 +182,7 @@ def _named(text: str) -> Iterator[Span]:
 
 
 def _is_before_plain_word(text: str, left: int, right: int) -> bool:
-    """Whether a word in small letters follows a name, which is no secret there."""
+    """Tells whether a lower-case word follows the name, which is no secret there."""
     if _PLAIN_WORD.match(text, right):
         return True
     hit = _PLAIN_VALUE.match(text, right)
@@ -192,13 +192,13 @@ def _is_before_plain_word(text: str, left: int, right: int) -> bool:
 
 
 def _weight(text: str, left: int, name: str) -> NameWeight:
-    """The weight of a name with the word before it: `API key`."""
+    """Returns the weight of a name together with the word before it: `API key`."""
     preceding = _PRECEDING_WORD.search(text, max(0, left - 22), left)
     return max(NameWeight.WEAK, weight_of(f"{preceding[1]} {name}")) if preceding else NameWeight.WEAK
 
 
 def _behind(text: str, left: int, right: int, weight: NameWeight) -> list[Span]:
-    """The secret that stands behind a name."""
+    """Returns the secret that follows a name."""
     if weight is NameWeight.NONE:
         return []
     if text[left:right].lower().endswith("cookie") and (line := _COOKIE_LINE.match(text, left)):
@@ -212,7 +212,7 @@ def _behind(text: str, left: int, right: int, weight: NameWeight) -> list[Span]:
 
 
 def _quoted(text: str, hit: re.Match[str], weight: NameWeight) -> list[Span] | None:
-    """Parts of a text in quotes, joined by `+` or not; None when the quotes are not closed."""
+    """Returns quoted parts of a text, joined by `+` or not; None if the quotes are not closed."""
     start, quote = hit.end(), hit["quote"]
     if hit["to"] == "," and not hit["end"].strip("\\ )]"):
         return None
@@ -248,7 +248,7 @@ def _without_scheme(text: str, parts: list[Span]) -> list[Span]:
 
 
 def _closing(text: str, start: int, quote: str) -> int | None:
-    """Where a text in quotes ends; None when it does not, within bounds and its line."""
+    """Returns where a quoted text ends; None if it does not end within bounds and its line."""
     limit = min(len(text), start + _MAX_TEXT)
     is_long = len(quote) > 1 and quote[0] != "\\"
     position = start
@@ -286,7 +286,7 @@ def _unquoted(text: str, left: int, right: int, weight: NameWeight) -> list[Span
 
 
 def _is_parameter(text: str, left: int) -> bool:
-    """Whether a name begins a parameter of an address or a form, or a part of a connection string."""
+    """Tells whether a name starts a parameter of an address or form, or a part of a connection string."""
     if left == 0 or text[left - 1] in "?&":
         return True
     is_upper = text[left].isupper()
@@ -294,7 +294,7 @@ def _is_parameter(text: str, left: int) -> bool:
 
 
 def _merged(text: str, spans: list[Span]) -> list[Span]:
-    """The spans in order, those over each other as one, without blanks at their ends."""
+    """Returns the spans in order, with overlapping ones merged and without blanks at their ends."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if end <= start:

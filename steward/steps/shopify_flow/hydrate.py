@@ -19,9 +19,9 @@ from steward.steps.shopify_flow.task_types import ONWARD, FlowCall, FlowResult, 
 
 READ_TASK = "@read"
 _SHOP = "shop"
-# What flows fetch lists of, and under what name one of them is looked at.
+# The lists that flows fetch, by the name that one of their objects has.
 _FETCHED: Mapping[str, str] = {"order": "orders", "product": "products", "customer": "customers"}
-# The objects of store events under the names they have in flows; of some events the owner's too.
+# The objects of each store event by their names in flows; some events include the object's owner.
 _ROOTS_BY_EVENT: Mapping[str, tuple[str, ...]] = {
     "order": ("order",),
     "product": ("product",),
@@ -36,7 +36,7 @@ _ROOTS_BY_EVENT: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# Paths that a platform cannot read, told without a call; one that is not here reads whatever was compiled.
+# Finds paths that a platform cannot read, without a call; other platforms read every compiled path.
 UNREAD: Mapping[str, Callable[[str, Iterable[str]], list[str]]] = {"woocommerce": unsupported_paths}
 
 
@@ -48,7 +48,7 @@ class ReadObjects(FlowType):
     stores = frozenset(("shopify", "woocommerce"))
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """The objects by name. Raises CallError, StepBroke."""
+        """Returns the objects by name. Raises CallError, StepBroke."""
         event = call.context.event
         objects: dict[str, JsonValue] = {}
         message = None
@@ -87,7 +87,7 @@ async def _read_object(call: FlowCall, variable: Variable, number: str) -> JsonV
 
 
 async def _read_newest(call: FlowCall, variable: Variable) -> JsonValue:
-    """Of a test run by hand, which has no object of its own, the newest there is."""
+    """Reads the newest object for a test run by hand, which has no object of its own."""
     root = variable.root
     if call.scene.mode is not Mode.TEST:
         words = (
@@ -107,9 +107,9 @@ async def _read_newest(call: FlowCall, variable: Variable) -> JsonValue:
 
 
 def with_reads(plan: Plan, entry: str) -> Plan:
-    """The plan with a reading step after its trigger and after each wait, where it looks at objects at all.
+    """Returns the plan with a reading step after its trigger and after each wait, if it uses objects.
 
-    A step that fetches by itself is told what is looked at below its alias.
+    A step that fetches by itself gets the paths that are used below its alias.
     """
     fetching = {step.origin.alias for step in plan.steps if step.origin is not None}
     plan = replace(plan, steps=tuple(_with_variables(step, plan.variables) for step in plan.steps))
@@ -164,7 +164,7 @@ def _encode_variable(variable: Variable) -> JsonValue:
 
 
 def variables_of(step: PlanStep) -> list[Variable]:
-    """What a reading or fetching step reads, as it was put into its config."""
+    """Returns what a reading or fetching step reads, as stored in its config."""
     variables: list[Variable] = []
     stored: Any = step.config.get("variables", ())
     for row in stored:
@@ -174,7 +174,7 @@ def variables_of(step: PlanStep) -> list[Variable]:
 
 
 def _object_name(root: str) -> str:
-    """draftOrder is a draft order."""
+    """Returns an object's name in words: draftOrder becomes draft order."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", root).lower()
 
 

@@ -1,7 +1,8 @@
 """Works out what a workflow's step hands on once its changes and sends are done; pure.
 
-Each item follows its own changes: made, it becomes what its answer says; failed, it goes by the step's
-`on_error`; not made (declined, changed meanwhile), it is dropped. See docs/design/imports-n8n.md#answers.
+Each item follows its own changes: if they were made, it becomes what the answer says; if one failed, the
+step's `on_error` decides; if they were not made (declined, changed meanwhile), it is dropped. See
+docs/design/imports-n8n.md#answers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ _WRITTEN = (Outcome.APPLIED, Outcome.UNCHANGED)
 
 
 class AnswerReader(Protocol):
-    """A step type, as far as it makes items of answers."""
+    """A step type, as far as it turns answers into items."""
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the items that a sent item becomes by its answer. Raises ItemFailed."""
@@ -35,7 +36,7 @@ class AnswerReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DoneChange:
-    """What became of one change of a step, and its recorded answer."""
+    """The outcome of one change of a step, with its recorded answer."""
 
     outcome: Outcome
     message: str | None = None
@@ -126,7 +127,7 @@ def _outputs(collected: _Collected, others: Sequence[Items], *, was_made: bool) 
 
 
 def _is_lost(number: int, change: DoneChange, step: DoneStep) -> bool:
-    """Whether nothing is known of what the change was answered, and what follows depends on it."""
+    """Tells whether the answer to the change is unknown although later steps depend on it."""
     if change.answer is not None:
         return False
     if change.outcome is Outcome.UNKNOWN:

@@ -107,7 +107,7 @@ function wordsIn(field: Field): string[] {
   return [field.label, field.hint, ...field.fields.flatMap(wordsIn)];
 }
 
-// Every template's schema, where the data are at hand: no field is left to the JSON box without need.
+// Every template's schema, if the data are present: no field needs the JSON box without reason.
 const SHARED = process.env.TEMPLATES;
 describe.runIf(SHARED && existsSync(SHARED))("the schemas of all templates", () => {
   it("become forms whose own defaults are sound", () => {
@@ -119,7 +119,7 @@ describe.runIf(SHARED && existsSync(SHARED))("the schemas of all templates", () 
       const form = formOf({ ...inputs_schema, $defs: { ...$defs, ...inputs_schema.$defs } });
       expect(form.fields.length, template_id).toBeGreaterThan(0);
       const faults = Object.values(check(form, startOf(form))).flat();
-      // What must be given by the person may be missing; nothing else may be wrong with a fresh form.
+      // A new form may lack values that the person must enter, and has no other errors.
       const missing = /^(This field is required|Give at least one of these: )/;
       expect(faults.filter((words) => !missing.test(words)), template_id).toEqual([]);
       expect(kindsIn(form), template_id).not.toContain("json");

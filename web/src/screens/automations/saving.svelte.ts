@@ -1,4 +1,4 @@
-/** Saving changes of an automation under the version that was read; who was slower decides field by field. */
+/** Saves changes of an automation under the version that was read; conflicts are resolved field by field. */
 
 import { call, Refused } from "../../api/client";
 import type { AutomationRecord } from "../../api/schema";
@@ -8,7 +8,7 @@ import { notes } from "../../lib/notes.svelte";
 import { seen } from "./acting.svelte";
 
 export class Saving {
-  /** What another person made of it meanwhile; null while nobody did. */
+  /** The automation as another person changed it meanwhile; null if nobody did. */
   theirs = $state.raw<AutomationRecord | null>(null);
   #before: () => AutomationRecord;
   #changes: () => Changes;
@@ -23,17 +23,17 @@ export class Saving {
 
   save = new Action(async () => this.#send(this.#before().version, this.#changes()));
 
-  /** Mine on top of theirs: sent with their version, inputs one by one. */
+  /** Applies my changes on top of theirs: sent with their version, inputs one by one. */
   again = new Action(async () => {
     if (this.theirs) await this.#send(this.theirs.version, rebased(this.#before(), this.#changes(), this.theirs));
   });
 
-  /** What was changed here beside what is current. */
+  /** The changes made here, each beside the current value. */
   get rows() {
     return this.theirs && staleRows(this.#before(), this.#changes(), this.theirs);
   }
 
-  /** Messages by path, of the last try. */
+  /** Error messages by path, from the last attempt. */
   get errors(): Readonly<Record<string, string[]>> {
     return this.again.refused?.errors ?? this.save.refused?.errors ?? {};
   }
@@ -60,7 +60,7 @@ export class Saving {
       notes.add("Saved");
     } catch (fault) {
       if (fault instanceof Refused && fault.code === "stale_version") this.theirs = fault.data.automation as AutomationRecord;
-      // A fault of what was typed is shown at its field, and the question who goes first is over.
+      // An error is shown at its field, and the question of the conflict is closed.
       else if (fault instanceof Refused && fault.status === 422) this.theirs = null;
       throw fault;
     }

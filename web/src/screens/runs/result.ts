@@ -19,21 +19,21 @@ interface Schema {
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 const isPlain = (value: unknown) => value === null || typeof value !== "object";
 
-/** What a plain value is in words. */
+/** Returns a plain value in words. */
 export function wordsOf(value: unknown): string {
   if (value === null || value === undefined) return "";
   if (typeof value === "boolean") return value ? "yes" : "no";
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-/** The fields of a result, those of the schema first and in its order. */
+/** Returns the fields of a result, those of the schema first and in its order. */
 export function shapesOf(result: Readonly<Record<string, unknown>>, schema: unknown): Shape[] {
   const properties = isRecord(schema) ? ((schema as Schema).properties ?? {}) : {};
   const names = [...Object.keys(properties).filter((name) => name in result), ...Object.keys(result).filter((name) => !(name in properties))];
   return names.filter((name) => result[name] !== null && result[name] !== undefined).map((name) => shapeOf(name, result[name], properties[name]));
 }
 
-/** Fields whose plain name would not say what they count. */
+/** Labels of fields whose name does not say what they count. */
 const NAMED: Readonly<Record<string, string>> = { tagged: "Tag added", untagged: "Tag taken off" };
 
 function shapeOf(key: string, value: unknown, schema: Schema | undefined): Shape {

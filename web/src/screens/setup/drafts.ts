@@ -1,7 +1,7 @@
 /**
- * What was filled in for new automations, saved in this browser until it is created or discarded.
+ * Drafts of new automations, stored in this browser until they are created or discarded.
  *
- * One draft a template, person and organisation. Inputs hold no secrets: keys belong to connections.
+ * One draft per template, person and organization. Inputs hold no secrets: keys belong to connections.
  */
 
 import type { ScheduleRecord, TemplateRecord } from "../../api/schema";
@@ -9,15 +9,15 @@ import type { TriggerBody } from "../../lib/topics";
 
 export interface Draft {
   store: number | null;
-  /** What it reads, where it runs on no store. */
+  /** The connections it reads, if it runs on no store. */
   connections: number[];
   inputs: unknown;
   schedule: ScheduleRecord;
-  /** Null: the zone of the store. */
+  /** The timezone; null for the store's. */
   timezone: string | null;
   trigger: TriggerBody;
   name: string;
-  /** Makes a repeat after a lost answer safe. */
+  /** Makes a repeated request after a lost answer safe. */
   key: string;
   /** The furthest step that was reached. */
   reached: number;
@@ -28,7 +28,7 @@ export interface Draft {
 type StoredDrafts = Record<string, Draft>;
 const MOST = 20;
 
-/** Drafts of one person in one organisation. */
+/** The drafts of one person in one organization. */
 export class Drafts {
   readonly #place: string;
 
@@ -48,7 +48,7 @@ export class Drafts {
     return this.all()[template] ?? null;
   }
 
-  /** Keeps one; the oldest of too many goes. */
+  /** Stores a draft, and drops the oldest of too many. */
   keep(template: string, draft: Draft): void {
     const newestFirst = Object.entries({ ...this.all(), [template]: draft }).sort(([, a], [, b]) => b.at - a.at);
     this.#write(Object.fromEntries(newestFirst.slice(0, MOST)));
@@ -62,12 +62,12 @@ export class Drafts {
     try {
       localStorage.setItem(this.#place, JSON.stringify(drafts));
     } catch {
-      // A browser that keeps nothing still lets one finish what is on the page.
+      // Without storage a person can still finish what is on the page.
     }
   }
 }
 
-/** A new draft: the template's defaults; where the store is chosen, the next step is what it does. */
+/** A new draft with the template's defaults; with a store chosen it begins at the second step. */
 export function freshDraft(template: TemplateRecord, inputs: unknown, key: string, at: number, store: number | null = null): Draft {
   return {
     store,
