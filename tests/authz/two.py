@@ -187,16 +187,11 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
     )
     first = await create_automation(web, store, f"{mark} one")
     second = await create_automation(web, store, f"{mark} two")
-    ended = [
-        await _waiting(service, web, org, automation, mark=mark, store=store)
-        for automation in (second, first)
-    ]
+    ended = [await _waiting(service, web, org, key, mark=mark, store=store) for key in (second, first)]
     run, approval, change = ended[-1]
-    for automation in (first, second):
-        await web.post(
-            f"{PREFIX}/{automation}/runs", {"idempotency_key": f"{mark}-test-{automation}", "mode": "test"}
-        )
-        await web.patch(f"{PREFIX}/{automation}", {"version": 1, "name": f"{mark} anew {automation}"})
+    for key in (first, second):
+        await web.post(f"{PREFIX}/{key}/runs", {"idempotency_key": f"{mark}-test-{key}", "mode": "test"})
+        await web.patch(f"{PREFIX}/{key}", {"version": 1, "name": f"{mark} anew {key}"})
     coming = (await web.get(f"{PREFIX}/occurrences", automation_id=first, limit=3)).data["occurrences"]
     slot = {"slot_at": coming[2]["slot_at"], "occurrence_version": 0, "automation_version": 2}
     skipped = await web.post(f"{PREFIX}/{first}/occurrences/skip", slot)

@@ -46,10 +46,7 @@ def _step(page: Page, name: str) -> Locator:
 async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     looking: Look, web: WebSite
 ) -> None:
-    """An export is reported on at once, stored, bound and run.
-
-    See docs/design/web.md#imports and docs/design/web.md#plan-graph.
-    """
+    """An export is stored, bound and run. See docs/design/web.md#plan-graph."""
     account = await sheet(web, "sheet-prices")
     await sheet(web, "sheet-log")
     owner = await web.session_of("owner")

@@ -13,10 +13,7 @@ from tests.web.site import WebSite
 async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
     looking: Look, web: WebSite
 ) -> None:
-    """An invitation works once, its token leaves the address, and switching shows one organization only.
-
-    See docs/design/web.md#sign-in.
-    """
+    """An invitation works once, and switching shows one organization. See docs/design/web.md#sign-in."""
     await web.automation("Only of the test shop", **await in_minutes(web))
     owner = await web.session_of("owner")
     keeper = await web.session_of("keeper")
