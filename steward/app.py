@@ -23,7 +23,7 @@ from steward.connections.sign_in import SignInApps, SignInRules
 from steward.connections.vault import Vault
 from steward.connectors.base.connector import Connector
 from steward.database.engine.base import Engine
-from steward.database.engine.disk_space import Space, Spared
+from steward.database.engine.disk_space import Space, SpaceGuard
 from steward.database.engine.migrate import is_sqlite, names_several_servers, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.context import EventRules
@@ -103,7 +103,7 @@ async def build(
     http = _transport(settings, clock, log, metrics, transport)
     engine = await _engine(settings, clock, metrics, log, http, serve=serve)
     space = _space(settings) if serve else None
-    edge = engine if space is None else Spared(engine, space, finishes=False)
+    edge = engine if space is None else SpaceGuard(engine, space, finishes=False)
     masters = master_keys(settings)
     outbound = Outbound(http)
     connectors_by_kind = connectors.build(connector_options(settings))
@@ -155,7 +155,7 @@ def _worker_context(
 ) -> WorkerContext:
     """Returns what runs need, with the parts of the API that they share."""
     return WorkerContext(
-        engine=engine if context.space is None else Spared(engine, context.space, finishes=True),
+        engine=engine if context.space is None else SpaceGuard(engine, context.space, finishes=True),
         space=context.space,
         clock=context.clock,
         log=context.log,

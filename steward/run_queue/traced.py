@@ -6,7 +6,8 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
-from steward.database.engine.base import Act, Autocommit, Batchable, Dialect, Engine, Tx, Weighed
+from steward.database.engine.base import Act, Autocommit, Batchable, Engine, Tx, Weighed
+from steward.database.engine.wrapper import EngineWrapper
 from steward.model.ids import OrgId, RunId
 from steward.run_queue import spans
 from steward.telemetry.traces import Traces
@@ -33,22 +34,16 @@ def note_end(org: OrgId, run: RunId, *, attempt: int) -> None:
         ended.append(_EndedRun(org, run, attempt))
 
 
-class TracedEngine:
+class TracedEngine(EngineWrapper):
     """An engine that sends the trace of each run that a transaction of this process ended without a worker.
 
     The trace is made from rows after the commit, and no caller waits for it.
     """
 
     def __init__(self, engine: Engine, traces: Traces) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._traces = traces
         self._sending: set[asyncio.Task[None]] = set()
-        self.read = engine.read
-
-    @property
-    def dialect(self) -> Dialect:
-        """Which engine this is."""
-        return self._engine.dialect
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
@@ -58,7 +53,7 @@ class TracedEngine:
         Acts that share a call are passed on as they are: none of them calls `ending.end`.
         """
         if isinstance(act, Batchable | Autocommit):
-            return await self._engine.write(now, act, org=org, urgent=urgent)
+            return await super().write(now, act, org=org, urgent=urgent)
         ended: list[_EndedRun] = []
 
         async def noting(tx: Tx) -> T:
@@ -70,7 +65,7 @@ class TracedEngine:
                 _ended.reset(token)
 
         weighed = Weighed(noting, getattr(act, "weight", 0))
-        answer = await self._engine.write(now, weighed, org=org, urgent=urgent)
+        answer = await super().write(now, weighed, org=org, urgent=urgent)
         if ended:
             task = asyncio.create_task(self._send(now, ended))
             self._sending.add(task)
@@ -85,4 +80,4 @@ class TracedEngine:
         """Sends what is left, then closes the engine."""
         await asyncio.gather(*self._sending, return_exceptions=True)
         await self._traces.close()
-        await self._engine.close()
+        await super().close()

@@ -11,8 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from steward.database.engine.base import Act, Dialect, Engine, Tx
+from steward.database.engine.base import Act, Engine, Tx
 from steward.database.engine.maintenance import log_size
+from steward.database.engine.wrapper import EngineWrapper
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 
@@ -93,23 +94,17 @@ async def _probe(tx: Tx) -> None:
     await tx.execute("UPDATE fairness_clock SET vt = vt WHERE singleton = 1")
 
 
-class Spared:
+class SpaceGuard(EngineWrapper):
     """An engine whose disk may fill up.
 
     While it is full, the API's engine refuses every write; the worker's (`finishes`) uses up the reserve.
+    Both still read.
     """
 
     def __init__(self, engine: Engine, space: Space, *, finishes: bool) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._space = space
         self._finishes = finishes
-        self.read = engine.read  # reads still work on a full disk
-        self.close = engine.close
-
-    @property
-    def dialect(self) -> Dialect:
-        """Which engine this is."""
-        return self._engine.dialect
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
@@ -121,8 +116,8 @@ class Spared:
         if self._space.is_full and not self._finishes:
             raise DiskFull
         try:
-            return await self._engine.write(now, act, org=org, urgent=urgent)
+            return await super().write(now, act, org=org, urgent=urgent)
         except DiskFull:
             if not (self._space.ran_out() and self._finishes):
                 raise
-        return await self._engine.write(now, act, org=org, urgent=urgent)
+        return await super().write(now, act, org=org, urgent=urgent)
