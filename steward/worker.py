@@ -178,37 +178,37 @@ def periodic_tasks(
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
     """
-    lease = worker.ctx.worker_rules.lease
+    ctx, events = worker.ctx, worker.ctx.events()
+    lease = ctx.worker_rules.lease
+    recovery = lease / _RECOVERIES_A_LEASE
     second, half_minute, minute = timedelta(seconds=1), timedelta(seconds=30), timedelta(minutes=1)
     return [
-        _PeriodicTask("heartbeat", lease / _HEARTBEATS_A_LEASE, lambda: heartbeat(worker)),
-        _PeriodicTask("recover", lease / _RECOVERIES_A_LEASE, lambda: recover_dead_workers(worker)),
-        _PeriodicTask("release_orphans", lease / _RECOVERIES_A_LEASE, lambda: _release_orphaned_runs(worker)),
-        _PeriodicTask("claim", worker.poll, lambda: claim_runs(worker), hint="ready"),
-        _PeriodicTask("find_full", second, lambda: _find_full_organizations(worker)),
-        _PeriodicTask("dispatch", dispatch_every, lambda: dispatch_due(worker), hint="due"),
-        _PeriodicTask("match", second, lambda: match.match_due(worker.ctx.events()), hint="event"),
-        _PeriodicTask("listen", 10 * second, lambda: listen.listen_due(worker.ctx.events()), hint="listen"),
-        _PeriodicTask(
-            "catch_up", half_minute, lambda: catch_up.catch_up_due(worker.ctx.events()), hint="catch_up"
-        ),
-        _PeriodicTask("check_connections", half_minute, lambda: check_connections(worker)),
-        _PeriodicTask("closings", 2 * second, lambda: _follow_closed_periods(worker), "closings"),
-        _PeriodicTask("closing_bounds", minute, lambda: _raise_closing_bounds(worker)),
-        _PeriodicTask("failed_sign_ins", minute, lambda: tasks.record_failed_sign_ins(worker.ctx)),
-        _PeriodicTask("audit_logs", minute, lambda: _check_audit_logs(worker)),
-        _PeriodicTask("audit", audit.PASS_EVERY, lambda: _audit_slots(worker)),
-        _PeriodicTask("stats", 5 * second, lambda: _record_delays(worker)),
-        _PeriodicTask("gauges", 15 * second, lambda: export_gauges(worker)),
-        _PeriodicTask("wake", second, lambda: tasks.wake_sleeping(worker.ctx)),
-        _PeriodicTask("expire_approvals", 10 * second, lambda: tasks.expire_approvals(worker.ctx)),
-        _PeriodicTask("warn", 15 * second, lambda: tasks.warn_of_approvals(worker.ctx)),
-        _PeriodicTask("queue_limit", minute, lambda: expire_unstarted(worker)),
-        _PeriodicTask("settle", half_minute, lambda: tasks.settle_finished(worker.ctx)),
-        _PeriodicTask("progress", timedelta(seconds=2), lambda: tasks.note_progress(worker.ctx)),
-        _PeriodicTask("retention", minute, lambda: apply_retention(worker)),
-        _PeriodicTask("space", timedelta(seconds=RETRY_SECONDS), lambda: watch_space(worker)),
-        _PeriodicTask("partitions", timedelta(hours=1), lambda: rotate_partitions(worker)),
+        _PeriodicTask("heartbeat", lease / _HEARTBEATS_A_LEASE, partial(heartbeat, worker)),
+        _PeriodicTask("recover", recovery, partial(recover_dead_workers, worker)),
+        _PeriodicTask("release_orphans", recovery, partial(_release_orphaned_runs, worker)),
+        _PeriodicTask("claim", worker.poll, partial(claim_runs, worker), hint="ready"),
+        _PeriodicTask("find_full", second, partial(_find_full_organizations, worker)),
+        _PeriodicTask("dispatch", dispatch_every, partial(dispatch_due, worker), hint="due"),
+        _PeriodicTask("match", second, partial(match.match_due, events), hint="event"),
+        _PeriodicTask("listen", 10 * second, partial(listen.listen_due, events), hint="listen"),
+        _PeriodicTask("catch_up", half_minute, partial(catch_up.catch_up_due, events), hint="catch_up"),
+        _PeriodicTask("check_connections", half_minute, partial(check_connections, worker)),
+        _PeriodicTask("closings", 2 * second, partial(_follow_closed_periods, worker), hint="closings"),
+        _PeriodicTask("closing_bounds", minute, partial(_raise_closing_bounds, worker)),
+        _PeriodicTask("failed_sign_ins", minute, partial(tasks.record_failed_sign_ins, ctx)),
+        _PeriodicTask("audit_logs", minute, partial(_check_audit_logs, worker)),
+        _PeriodicTask("audit", audit.PASS_EVERY, partial(_audit_slots, worker)),
+        _PeriodicTask("stats", 5 * second, partial(_record_delays, worker)),
+        _PeriodicTask("gauges", 15 * second, partial(export_gauges, worker)),
+        _PeriodicTask("wake", second, partial(tasks.wake_sleeping, ctx)),
+        _PeriodicTask("expire_approvals", 10 * second, partial(tasks.expire_approvals, ctx)),
+        _PeriodicTask("warn", 15 * second, partial(tasks.warn_of_approvals, ctx)),
+        _PeriodicTask("queue_limit", minute, partial(expire_unstarted, worker)),
+        _PeriodicTask("settle", half_minute, partial(tasks.settle_finished, ctx)),
+        _PeriodicTask("progress", 2 * second, partial(tasks.note_progress, ctx)),
+        _PeriodicTask("retention", minute, partial(apply_retention, worker)),
+        _PeriodicTask("space", RETRY_SECONDS * second, partial(watch_space, worker)),
+        _PeriodicTask("partitions", timedelta(hours=1), partial(rotate_partitions, worker)),
         *_notification_tasks(worker.notifications),
     ]
 
