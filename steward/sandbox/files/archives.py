@@ -7,25 +7,25 @@ import zipfile
 import zlib
 from typing import Any, Final
 
-from steward.sandbox.files.problems import FILE_BYTES, MIB, UNPACKED_BYTES, FileProblem
+from steward.sandbox.files.problems import MIB, UNPACKED_BYTES, FileProblem
 
 MAX_ENTRIES: Final = 1000
 _BLOCK: Final = MIB
-_TOO_LARGE = "The archive unpacks to more than 20 MiB. Unpack it outside, and use its files one by one."
 
 
 def unzip(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the files of an archive as [name, base64], folders left out."""
+    """Returns the files of an archive as [name, base64], folders left out, of at most `max_bytes` in all."""
     archive = _opened(content)
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     if len(entries) > MAX_ENTRIES:
         raise FileProblem(f"The archive has more than {MAX_ENTRIES} files. Use smaller archives.")
-    room = FILE_BYTES
+    max_bytes = int(options["max_bytes"])
+    room = max_bytes
     files = []
     for entry in entries:
         if entry.flag_bits & 1:
             raise FileProblem("The archive has a password. Pack it without one.")
-        data = _unpacked(archive, entry, room)
+        data = _unpacked(archive, entry, room, max_bytes)
         room -= len(data)
         files.append([entry.filename, base64.b64encode(data).decode("ascii")])
     return files
@@ -49,28 +49,34 @@ def check_size(content: bytes) -> None:
             raise FileProblem("The file unpacks to more than 128 MiB. Use a smaller one.")
 
 
-def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, room: int) -> bytes:
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, room: int, max_bytes: int) -> bytes:
     data = bytearray()
     try:
         with archive.open(entry) as stream:
             while block := stream.read(_BLOCK):
                 data += block
                 if len(data) > room:
-                    raise FileProblem(_TOO_LARGE)
+                    raise _too_large(max_bytes)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError) as error:
         raise FileProblem(f"“{entry.filename[:80]}” in the archive is damaged.") from error
     return bytes(data)
 
 
+def _too_large(max_bytes: int) -> FileProblem:
+    size = f"{max_bytes // MIB} MiB"
+    words = f"The archive unpacks to more than {size}. Unpack it outside, and use its files one by one."
+    return FileProblem(words)
+
+
 def gunzip(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the one file of a gzip file in base64."""
-    data = bytearray()
+    """Returns the one file of a gzip file in base64, of at most `max_bytes`."""
+    max_bytes, data = int(options["max_bytes"]), bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
             while block := stream.read(_BLOCK):
                 data += block
-                if len(data) > FILE_BYTES:
-                    raise FileProblem(_TOO_LARGE)
+                if len(data) > max_bytes:
+                    raise _too_large(max_bytes)
     except (OSError, zlib.error, EOFError) as error:
         raise FileProblem("The file is not a gzip file, or it is damaged.") from error
     return base64.b64encode(data).decode("ascii")

@@ -12,7 +12,7 @@ from email.parser import BytesParser
 from email.utils import getaddresses, parsedate_to_datetime
 from typing import Any, Final
 
-from steward.sandbox.files.problems import FILE_BYTES, FileProblem
+from steward.sandbox.files.problems import FileProblem
 
 MAX_PARTS: Final = 1000
 _ADDRESSES: Final = {"From": "from", "To": "to", "Cc": "cc", "Bcc": "bcc", "Reply-To": "replyTo"}
@@ -25,14 +25,14 @@ _MESSAGE_ID: Final = re.compile(r"<[^<>\s]{1,500}>")
 
 
 def read_mail(content: bytes, options: dict[str, Any]) -> object:
-    """Returns `fields` as n8n names them, and `files` as [name, MIME type, base64]."""
+    """Returns `fields` as n8n names them, and `files` of at most `max_bytes` as [name, MIME type, base64]."""
     try:
-        return _read(BytesParser().parsebytes(content))
+        return _read(BytesParser().parsebytes(content), int(options["max_bytes"]))
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         raise FileProblem("The message is damaged: its parts cannot be read.") from error
 
 
-def _read(message: Message) -> object:
+def _read(message: Message, max_bytes: int) -> object:
     parts = list(message.walk())
     if len(parts) > MAX_PARTS:
         raise FileProblem(f"The message has more than {MAX_PARTS} parts.")
@@ -45,7 +45,7 @@ def _read(message: Message) -> object:
         is_text = kind in ("text/plain", "text/html") and not name
         if is_text and part.get_content_disposition() != "attachment":
             texts[kind.partition("/")[2]].append(_text_of(part))
-        elif len(data := _bytes_of(part)) <= FILE_BYTES:
+        elif len(data := _bytes_of(part)) <= max_bytes:
             files.append([name or "attachment", kind, base64.b64encode(data).decode("ascii")])
     return {"fields": {**_headers(message), **_bodies(texts)}, "files": files}
 

@@ -4,7 +4,6 @@ from typing import Final
 
 MIB: Final = 1024 * 1024
 UNPACKED_BYTES: Final = 128 * MIB  # of what a packed file may hold in all
-FILE_BYTES: Final = 20 * MIB
 
 
 class FileProblem(Exception):

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 
+from steward.model.limits import MAX_FILE_BYTES
 from steward.steps.n8n import item_files
 from steward.steps.n8n.nodes.lists import names_of
 from steward.steps.workflow.items import BinaryReference, Item
@@ -19,7 +20,6 @@ from steward.steps.workflow.step_types import (
 )
 
 _MANY_FILES = "The archive would be larger than a step can pack at once. Pack fewer files."
-_PACKED_BYTES = 20 * 1024 * 1024
 
 
 class CompressionNode(StepType):
@@ -72,7 +72,7 @@ def _files(params: Params, item: Item) -> list[BinaryReference]:
 
 async def _packed(call: StepCall, params: Params, index: int, item: Item) -> list[Item]:
     files = _files(params, item)
-    if sum(file.size for file in files) > _PACKED_BYTES:
+    if sum(file.size for file in files) > MAX_FILE_BYTES:
         raise ItemFailed(_MANY_FILES)
     if params.text("outputFormat", "zip") == "zip":
         entries = [

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from steward.model.json import JsonObject, JsonValue
+from steward.model.limits import MAX_FILE_BYTES
 from steward.sandbox.pool import FILES, JAVASCRIPT, LIQUID, SandboxPool, SandboxTime
 from steward.sandbox.protocol import CRASHED, MEMORY, MESSAGE_BYTES, STOP_MESSAGES, TIMEOUT, Stopped, stopped
 from steward.steps.workflow.expressions import message, problems
@@ -163,6 +164,7 @@ class Evaluator:
 
     async def read_file(self, format_: str, content: bytes, options: JsonObject) -> JsonValue:
         """Returns what a file holds. Raises FileFailed, CodeStopped."""
+        options = {**options, "max_bytes": MAX_FILE_BYTES}
         return await self._ask_files("read", format_, base64.b64encode(content), options)
 
     async def write_file(self, format_: str, data: JsonValue, options: JsonObject) -> bytes:
