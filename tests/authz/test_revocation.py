@@ -1,4 +1,4 @@
-"""What ends a caller's rights ends them with the next call, no matter who ends them."""
+"""Tests that revoked rights end with the next call, whoever revokes them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -38,14 +38,17 @@ async def elsewhere(
 
 
 async def status(caller: Caller, path: str = STATUS) -> int:
-    """The status of the next call."""
+    """Returns the status of the next call."""
     return (await caller.get(path)).status
 
 
 async def test_a_rotated_or_disabled_credential_ends_its_tokens_at_once(
     service: Service, elsewhere: Write
 ) -> None:
-    """Every time, and a new token works at once. See docs/design/api/sign-in.md#tokens."""
+    """Rotating or disabling a credential ends its tokens; a new token works at once.
+
+    See docs/design/api/sign-in.md#tokens.
+    """
     service.restart(limit_person=10_000, limit_organization=10_000)
     ring, client = service.context.keys, service.own.issued.credential.client_id
     for round_ in range(TIMES):
@@ -65,7 +68,7 @@ async def test_a_rotated_or_disabled_credential_ends_its_tokens_at_once(
 async def test_a_deactivated_person_is_refused_at_once_and_let_in_again(
     service: Service, elsewhere: Write
 ) -> None:
-    """Tokens and sessions; only tokens live again."""
+    """A deactivated person's tokens and sessions are refused; after reactivation only tokens work."""
     service.restart(limit_person=10_000, limit_organization=10_000, limit_login=10_000)
     person = service.members["member"].person
     for _ in range(TIMES):
@@ -93,7 +96,7 @@ async def test_a_membership_ended_by_an_owner_is_refused_at_once(service: Servic
 
 
 async def test_switched_off_is_refused_at_once_and_on_lets_in(service: Service, elsewhere: Write) -> None:
-    """Tokens and sessions of the organisation, nobody else's.
+    """Switching an organization off refuses its tokens and sessions and nobody else's.
 
     See docs/design/api/conventions.md#codes and docs/design/api/conventions.md#order-of-refusals.
     """
@@ -112,7 +115,7 @@ async def test_switched_off_is_refused_at_once_and_on_lets_in(service: Service, 
 async def test_what_one_process_revokes_another_refuses(
     service: Service, database_url: str, clock: FakeClock
 ) -> None:
-    """Two API processes over one PostgreSQL; each asks the database on each call.
+    """Of two API processes over one PostgreSQL, each reads revocations on every call.
 
     See docs/design/api/sign-in.md#tokens.
     """

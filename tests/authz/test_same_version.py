@@ -1,4 +1,4 @@
-"""Simultaneous updates that all read one version."""
+"""Tests simultaneous updates that all read one version."""
 
 import asyncio
 from dataclasses import replace
@@ -17,7 +17,7 @@ PATIENCE = 300.0
 async def test_of_a_thousand_updates_with_one_version_one_wins(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """999 are stale and are told what is current.
+    """One update is stored; 999 are stale and answer the current automation.
 
     See docs/design/api/conventions.md#envelope and docs/design/api/conventions.md#codes.
     """

@@ -1,4 +1,4 @@
-"""Row-level security and the rights of the role that serves, on PostgreSQL."""
+"""Tests row-level security and the rights of the serving role on PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -63,20 +63,20 @@ FILLED = {
 
 @dataclass
 class Walled:
-    """Both organisations, and the database as its owner and as the role that serves sees it."""
+    """Both organizations, and the database as its owner and as the serving role see it."""
 
     two: Two
     superuser: Any
     app: Any
 
     async def entered(self, *orgs: int) -> None:
-        """Opens the wall to these organisations."""
+        """Sets the tenant context to these organizations."""
         await self.app.execute("SELECT set_config('app.orgs', $1, false)", ",".join(map(str, orgs)))
 
 
 @pytest.fixture
 async def walled(postgresql_url: str, clock: FakeClock) -> AsyncIterator[Walled]:
-    """Two furnished organisations on PostgreSQL."""
+    """Provides two furnished organizations on PostgreSQL."""
     engine = await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True)
     two = await make_two(engine, clock)
     superuser, app = [await asyncpg.connect(postgresql_url) for _ in range(2)]
@@ -89,7 +89,7 @@ async def walled(postgresql_url: str, clock: FakeClock) -> AsyncIterator[Walled]
 
 
 async def test_every_table_stands_behind_the_wall_or_in_the_directory(walled: Walled) -> None:
-    """ENABLE and FORCE on every owned table, and on every other that has an org_id first."""
+    """Every table with an `org_id` has row-level security enabled and forced."""
     rows = await walled.superuser.fetch(
         "SELECT relname, relrowsecurity AND relforcerowsecurity AS walled FROM pg_class"
         " WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
@@ -101,7 +101,7 @@ async def test_every_table_stands_behind_the_wall_or_in_the_directory(walled: Wa
 
 
 async def test_each_organisation_sees_its_own_rows_and_without_one_there_are_none(walled: Walled) -> None:
-    """Never set: refused; cleared: no rows; set: that organisation's rows alone."""
+    """Without a tenant context reads are refused or empty; with one they see its rows only."""
     ours = walled.two.ours.organization_id
     for table in sorted(FILLED):  # a table without rows has nothing to refuse
         with pytest.raises(asyncpg.UndefinedObjectError):
@@ -118,7 +118,7 @@ async def test_each_organisation_sees_its_own_rows_and_without_one_there_are_non
 
 
 async def test_no_row_is_written_into_another_organisation(walled: Walled) -> None:
-    """WITH CHECK; what is not seen is not changed."""
+    """A row of another organization can neither be inserted nor changed."""
     ours, theirs = walled.two.ours.organization_id, walled.two.theirs.organization_id
     await walled.entered(ours)
     for table in sorted(OWNED - {"audit_heads", "audit_log"}):
@@ -139,7 +139,7 @@ async def test_no_row_is_written_into_another_organisation(walled: Walled) -> No
 
 
 async def test_the_role_that_serves_may_read_and_write_rows_and_nothing_else(walled: Walled) -> None:
-    """No UPDATE or DELETE of the audit, no TRUNCATE, no tables, no way round the wall."""
+    """The serving role cannot change the audit log, truncate, create tables or bypass security."""
     await walled.entered(walled.two.ours.organization_id)
     refused = [
         "UPDATE audit_log SET action = 'x'",
@@ -164,7 +164,7 @@ async def test_the_role_that_serves_may_read_and_write_rows_and_nothing_else(wal
 
 
 async def test_the_roles_that_serve_own_nothing_and_pass_no_wall(walled: Walled) -> None:
-    """No login of their own, no BYPASSRLS, no ownership of tables."""
+    """The roles have no login, no BYPASSRLS and own no tables."""
     rows = await walled.superuser.fetch(
         "SELECT rolname, rolcanlogin OR rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb AS mighty,"
         " (SELECT count(*) FROM pg_class AS c WHERE c.relowner = r.oid) AS owned"
@@ -179,7 +179,7 @@ async def test_the_roles_that_serve_own_nothing_and_pass_no_wall(walled: Walled)
 async def test_the_hook_really_takes_the_first_wall_away(
     walled: Walled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`rls_only`: with both organisations entered, only the first wall keeps them apart."""
+    """The test hook removes `org_id` from statements, so only row-level security remains."""
     service, ours, theirs = walled.two.service, walled.two.ours, walled.two.theirs
     both = [OrgId(ours.organization_id), OrgId(theirs.organization_id)]
     look = partial(run_lists.find, org=both[0], run_filter=run_lists.RunFilter(), limit=100, after=None)
@@ -199,7 +199,7 @@ async def test_the_hook_really_takes_the_first_wall_away(
 
 
 async def test_a_connection_handed_back_is_open_to_nobody(walled: Walled) -> None:
-    """A request's organisation is cleared before the connection serves another."""
+    """A request's tenant context is cleared before its connection serves another."""
     service = walled.two.service
     engine = service.context.engine
     for name in ("owner", "stranger"):
@@ -217,7 +217,7 @@ async def test_a_connection_handed_back_is_open_to_nobody(walled: Walled) -> Non
 async def test_a_read_cancelled_while_it_opens_the_wall_leaves_it_open_to_nobody(
     postgresql_url: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server may have opened it though nobody heard so."""
+    """A read cancelled while the tenant context is being set leaves none set."""
     engine = await PostgresEngine.open(postgresql_url, size=1, clock=clock, test=True)
     real = PostgresTx.set_tenant
 

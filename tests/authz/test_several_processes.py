@@ -1,4 +1,4 @@
-"""API processes over one PostgreSQL: limits counted together, and how often a read asks the database."""
+"""Tests API processes over one PostgreSQL: shared limits, and the round trips of a read."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ CALLS = 20
 
 @pytest.fixture
 async def both(postgresql_url: str, clock: FakeClock) -> AsyncIterator[tuple[Service, Service]]:
-    """Two processes, each with connections of its own, that let a person call five times a minute."""
+    """Provides two processes with their own connections and a limit of five calls a minute."""
     engines = [await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True) for _ in range(2)]
     first = await make_service(engines[0], clock)
     first.restart(limit_person=5, limit_organization=7, limit_login=3)
@@ -34,14 +34,14 @@ async def both(postgresql_url: str, clock: FakeClock) -> AsyncIterator[tuple[Ser
 
 
 async def statuses(callers: list[Caller], number: int) -> list[int]:
-    """The statuses of that many calls of each caller, all at once."""
+    """Returns the statuses of simultaneous calls of each caller."""
     return sorted(
         heard.status for heard in await asyncio.gather(*(caller.get(STATUS) for caller in callers * number))
     )
 
 
 async def test_calls_are_counted_together(both: tuple[Service, Service]) -> None:
-    """Exact on PostgreSQL over all processes; a refused call consumes nothing."""
+    """Calls are counted exactly over all processes, and a refused call does not count."""
     assert await statuses([await service.token("member") for service in both], 6) == [200] * 5 + [429] * 7
     # Two of the organisation's seven are left: the seven refused calls used up none of them.
     assert (
@@ -51,7 +51,7 @@ async def test_calls_are_counted_together(both: tuple[Service, Service]) -> None
 
 
 async def test_login_attempts_are_counted_together(both: tuple[Service, Service]) -> None:
-    """By client, whichever process is asked from whichever address."""
+    """Login attempts count by client over all processes and addresses."""
     callers = [service.nobody(f"198.51.100.{number}") for number in range(4) for service in both]
     body = both[0].login_body("member")
     heard = await asyncio.gather(*(caller.post(LOGIN, body) for caller in callers))
@@ -59,7 +59,7 @@ async def test_login_attempts_are_counted_together(both: tuple[Service, Service]
 
 
 async def test_a_run_is_read_in_two_round_trips(postgresql_url: str, clock: FakeClock) -> None:
-    """Issue: GET run at most two, with revocation and limits exact; a poll with nothing new is no dearer."""
+    """Reading a run or polling it takes at most two round trips."""
     points = urlsplit(postgresql_url)
     assert points.hostname is not None
     assert points.port is not None

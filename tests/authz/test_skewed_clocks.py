@@ -1,4 +1,4 @@
-"""Hosts whose clocks are wrong: on PostgreSQL the server's says whether a token or session is in time."""
+"""Tests hosts with wrong clocks: on PostgreSQL the server's clock limits tokens and sessions."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ SESSION_PATH = "/app/session"
 async def test_a_host_with_a_wrong_clock_ends_nothing_early_and_nothing_late(
     postgresql_url: str, off: timedelta
 ) -> None:
-    """An hour of a token, 30 minutes unused of a session."""
+    """A token lasts an hour and an unused session 30 minutes, whatever the host's clock says."""
     clock = FakeClock(SystemClock().now() + off)
     pool: Any = (await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True))._pool
     # The server keeps its own time.

@@ -1,4 +1,4 @@
-"""The test hook that switches off the first wall: statements on PostgreSQL lose their `org_id = :org`."""
+"""A test hook that removes `org_id = :org` from PostgreSQL statements."""
 
 import re
 
@@ -12,13 +12,13 @@ _FIRST_WALL = re.compile(r"\b(?:\w+\.)?org_id = :org\b")
 
 
 def open_wall(sql: Sql) -> str:
-    """The statement as if anyone who wrote it had forgotten the organisation."""
+    """Returns the statement without its condition on the organization."""
     text = sql.postgresql if isinstance(sql, Both) else sql
     return _FIRST_WALL.sub("TRUE", text)
 
 
 class Unwalled(PostgresTx):
-    """A transaction whose statements see whatever the second wall lets through."""
+    """A transaction whose statements see whatever row-level security allows."""
 
     __slots__ = ()
 
@@ -27,5 +27,5 @@ class Unwalled(PostgresTx):
 
 
 def without_the_first_wall(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here to the end of the test every transaction on PostgreSQL is such a one."""
+    """Makes every transaction on PostgreSQL an Unwalled one until the end of the test."""
     monkeypatch.setattr(engine_postgres, "PostgresTx", Unwalled)

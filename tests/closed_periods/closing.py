@@ -1,4 +1,4 @@
-"""Short ways to close times in tests."""
+"""Helpers to create closed periods in tests."""
 
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ WHOLE = ClosedScope(ClosedScopeKind.ORGANIZATION)
 
 
 class Closer:
-    """The owner in the web app, who closes times and opens them."""
+    """The owner in the web app, who closes and reopens times."""
 
     def __init__(self, engine: Engine, clock: FakeClock, owner: Actor) -> None:
         self.engine, self.clock = engine, clock
@@ -44,13 +44,13 @@ class Closer:
         stops: Stops = Stops.RUNS,
         scope: ClosedScope = WHOLE,
     ) -> StoredPeriod:
-        """Makes a period in UTC."""
+        """Creates a period in UTC."""
         command = MakePeriod(name, scope, stops, SentWhen(kind, fields), "UTC")
         act = partial(change.make, actor=self.actor, command=command)
         return await self.engine.write(self.clock.now(), act, org=self.actor.org)
 
     async def close_often(self, count: int, scope: ClosedScope = WHOLE) -> list[StoredPeriod]:
-        """Makes so many periods of 1 May in one transaction."""
+        """Creates `count` periods of 1 May in one transaction."""
         fields: JsonObject = {"start": "2026-05-01T00:00", "end": "2026-05-02T00:00"}
         command = MakePeriod("Day off", scope, Stops.RUNS, SentWhen(ClosedKind.ONCE, fields), "UTC")
 

@@ -1,4 +1,4 @@
-"""A listening service for each test of events, once on each engine."""
+"""Fixtures of the event tests: a listening service, once on each engine."""
 
 import pytest
 
@@ -10,5 +10,5 @@ __all__ = ["whole"]
 
 @pytest.fixture
 async def ears(whole: Whole) -> Ears:
-    """The service beside the pretend shop, whose webhooks lead to it."""
+    """Provides a service beside the fake shop, whose webhooks reach it."""
     return await open_ears(whole)

@@ -1,4 +1,4 @@
-"""The database file under a load that never ends: it grows to what is kept, no further.
+"""Tests that the database file stops growing under a constant load of events.
 
 See docs/design/storage.md#retention and docs/design/storage.md#disk-reserve.
 """
@@ -24,12 +24,12 @@ GROWS = 1.10
 
 
 def _used_bytes(file: Path) -> int:
-    """Bytes of the file and of its log of writes."""
+    """Returns the bytes of the file and its write-ahead log."""
     return sum(path.stat().st_size for path in (file, file.with_name(file.name + "-wal")) if path.exists())
 
 
 async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:
-    """issue, bars, "Small": database file bounded under a day's load with retention on"""
+    """With retention the file is bounded under a day's load."""
     shop = ears.shop
     if shop.engine.dialect != "sqlite":
         pytest.skip("of SQLite: PostgreSQL drops months, and what is deleted is its vacuum's")

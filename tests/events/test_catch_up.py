@@ -1,4 +1,4 @@
-"""Catching up: what was not delivered enters once, what was delivered does not enter again."""
+"""Tests catching up: missed events enter once, delivered ones do not enter again."""
 
 from typing import Any
 
@@ -9,18 +9,21 @@ from tests.imports.exports import code, node, wires
 
 
 async def sold(ears: Ears, **more: Any) -> str:
-    """A new order in the shop; its number."""
+    """Creates an order in the shop and returns its number."""
     woo = await ears.woo("POST", "/orders", {"set_paid": True, "line_items": [], **more})
     return str(woo["id"])
 
 
 def unreachable(request: httpx.Request) -> httpx.Response:
-    """The service as a shop sees it during an outage."""
+    """Makes the service unreachable for the shop inside the block."""
     raise httpx.ConnectError("nobody answers", request=request)
 
 
 async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
-    """See docs/design/events.md#catch-up and docs/design/command-line.md#settings."""
+    """After an outage catch-up finds each lost event once.
+
+    See docs/design/events.md#catch-up and docs/design/command-line.md#settings.
+    """
     on_create, is_paid = await ears.automation("orders/create"), await ears.automation("orders/paid")
     ears.shop.clock.tick(60)
     delivered = await sold(ears)
@@ -42,7 +45,7 @@ async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
 
 
 async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears) -> None:
-    """After any gap, from the cursor; 5.5. See docs/design/events.md#catch-up."""
+    """After a failed read catch-up continues from its cursor. See docs/design/events.md#catch-up."""
     automation = await ears.automation("orders/create")
     ears.shop.clock.tick(60)
     ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
@@ -57,7 +60,10 @@ async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears)
 
 
 async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ears) -> None:
-    """Only what is waited for, and each object's creation once. See docs/design/events.md#catch-up."""
+    """An object that was reported as created is not reported as created again.
+
+    See docs/design/events.md#catch-up.
+    """
     automation = await ears.automation("orders/create")
     ears.shop.clock.tick(14 * 60)
     first = await sold(ears)
@@ -79,7 +85,7 @@ async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ea
 
 
 async def test_a_missed_event_hands_the_whole_object_to_an_imported_workflow(ears: Ears) -> None:
-    """Catching up reads few fields of an object; the run reads it.
+    """A caught-up event holds few fields, so the workflow's run reads the whole object.
 
     See docs/design/imports-verdict.md#start.
     """

@@ -1,4 +1,4 @@
-"""Thousands of deliveries, many of them twice and some too large: runs and counters are exact."""
+"""Tests thousands of deliveries, many repeated or too large: runs and counters are exact."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ AT_ONCE = WAITING
 def random_deliveries(
     dice: random.Random, count: int, first: int
 ) -> list[tuple[str, bytes | dict[str, Any]]]:
-    """Deliveries with their ids: 30 % said before, 5 % too large."""
+    """Returns deliveries with their ids: 30 % repeated, 5 % too large."""
     created_items: list[tuple[str, bytes | dict[str, Any]]] = []
     for number in range(first, first + count):
         if created_items and dice.random() < 0.30:
@@ -30,7 +30,7 @@ def random_deliveries(
 
 
 async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(ears: Ears) -> None:
-    """Nothing lost, nothing twice, every drop counted.
+    """No event is lost or run twice, and every dropped one is counted.
 
     See docs/design/api/automations.md#trigger and docs/design/api/conventions.md#limits.
     """

@@ -1,4 +1,4 @@
-"""The service killed at every point of intake, matching, listening and catching up: each event runs once."""
+"""Tests kills at every point of intake, matching, listening and catch-up: each event runs once."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -14,13 +14,13 @@ from tests.whole import Whole
 
 @pytest.fixture
 async def mortal(whole: Whole) -> AsyncIterator[Ears]:
-    """A listening service that may be killed."""
+    """Provides a listening service that can be killed."""
     yield await open_ears(whole)
     watch(None)
 
 
 async def again(ears: Ears) -> None:
-    """Another process serves after a kill: the API's tests call that one."""
+    """Replaces the killed process; API calls then reach the new one."""
     service, fresh = ears.whole.service, ears.shop.service
     service.context = fresh.context
     service.restart()
@@ -32,7 +32,10 @@ async def again(ears: Ears) -> None:
 async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
     mortal: Ears, point: str
 ) -> None:
-    """Stored durably before the answer, and once. See docs/design/api/events.md#delivery."""
+    """A delivery is stored before it is answered, so its repeat is recognized.
+
+    See docs/design/api/events.md#delivery.
+    """
     automation = await mortal.automation("orders/create")
     killer = Killer(points=[point])
     with watching(mortal.shop, killer):
@@ -46,7 +49,10 @@ async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
 
 
 async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> None:
-    """The event leaves `new` in the transaction that offers its runs. See docs/design/events.md#matching."""
+    """An event leaves the state `new` in the transaction that enqueues its runs.
+
+    See docs/design/events.md#matching.
+    """
     on_create, other = await mortal.automation("orders/create"), await mortal.automation("orders/paid")
     for number in (1, 2, 3):
         paid = order(number, date_paid_gmt="2026-05-01T08:00:00")
@@ -65,7 +71,7 @@ async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> Non
 
 
 async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_view(mortal: Ears) -> None:
-    """Found by address before it is made; 8 rule 2: a fill begun is done anew.
+    """A subscription is looked up by address before it is created, and a first read starts over.
 
     See docs/design/events.md#subscriptions.
     """
@@ -85,7 +91,10 @@ async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_v
 
 
 async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ears) -> None:
-    """What enters has a key of its own. See docs/design/events.md#catch-up."""
+    """Caught-up events have keys of their own, so a repeated catch-up adds none.
+
+    See docs/design/events.md#catch-up.
+    """
     automation = await mortal.automation("orders/create")
     mortal.shop.clock.tick(60)
     hooks, mortal.shop.world.state.shop.webhooks = mortal.shop.world.state.shop.webhooks, {}
@@ -103,7 +112,7 @@ async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ear
 
 
 async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its_own(mortal: Ears) -> None:
-    """A shop tells of a write before it is answered, and of one that was lost.
+    """The event of a write with an unknown outcome waits until the write is settled.
 
     See docs/design/events.md#matching and docs/design/events.md#echo-guard.
     """

@@ -1,4 +1,4 @@
-"""The intake over HTTP: only what is signed is kept, once, within its limits."""
+"""Tests the intake over HTTP: only signed deliveries are stored, once, within limits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,19 +14,19 @@ MIB = 1024 * 1024
 
 
 async def count_events(ears: Ears) -> int:
-    """How many events are kept."""
+    """Returns the number of stored events."""
     [row] = await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org")
     return int(row["n"])
 
 
 def sized(number: int, size: int) -> bytes:
-    """An order's delivery of exactly so many bytes."""
+    """Builds a delivery of an order with exactly this many bytes."""
     head = b'{"id": %d, "note": "' % number
     return head + b"x" * (size - len(head) - 2) + b'"}'
 
 
 async def test_what_is_not_signed_is_refused_and_not_kept(ears: Ears) -> None:
-    """Steps 1, 2 and 4.
+    """Unsigned or wrongly signed deliveries are refused and not stored.
 
     See docs/design/api/events.md#delivery and docs/design/events.md#receiving-deliveries.
     """
@@ -59,7 +59,7 @@ async def test_what_is_not_signed_is_refused_and_not_kept(ears: Ears) -> None:
 
 
 async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears: Ears) -> None:
-    """Delivery id with the body.
+    """A delivery counts as repeated only if both its id and its body are equal.
 
     See docs/design/api/events.md#delivery and docs/design/api/events.md#deduplication.
     """
@@ -79,9 +79,9 @@ async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears
 
 
 async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears) -> None:
-    """See docs/design/api/automations.md#trigger and docs/design/api/events.md#delivery.
+    """An event of 256 KB starts a run; one byte more gives a refused run.
 
-    Interface statements: 8 event.
+    See docs/design/api/automations.md#trigger and docs/design/api/events.md#delivery.
     """
     automation = await ears.automation("orders/create")
     assert (await ears.deliver("order.created", sized(1, LIMIT))).status == 200
@@ -99,7 +99,7 @@ async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears
 
 
 async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
-    """413. See docs/design/api/events.md#delivery."""
+    """A body over 64 MiB answers 413 and is not read further. See docs/design/api/events.md#delivery."""
     await ears.automation("orders/create")
     path = ears.hook("order.created")["delivery_url"].partition("8400")[2]
     answers: list[Any] = []
@@ -126,7 +126,10 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
 
 
 async def test_what_is_no_event_of_its_store_is_kept_and_matches_nothing(ears: Ears) -> None:
-    """Any content type; not JSON: an event nothing matches. See docs/design/api/events.md#delivery."""
+    """A signed body that is not an event is stored and matches nothing.
+
+    See docs/design/api/events.md#delivery.
+    """
     automation = await ears.automation("orders/create")
     for body in (b"not json", b"[]", b'{"id": "text"}', b""):
         heard = await ears.deliver("order.created", body, **{"content-type": "text/plain"})
@@ -138,7 +141,7 @@ async def test_what_is_no_event_of_its_store_is_kept_and_matches_nothing(ears: E
 
 
 async def test_a_flood_is_held_back_and_ends_by_itself(ears: Ears) -> None:
-    """2 MiB a second over 10 s, by one address; 503 with Retry-After.
+    """Over 2 MiB a second within 10 s from one address gives 503 with Retry-After.
 
     See docs/design/events.md#receiving-deliveries.
     """
@@ -156,7 +159,7 @@ async def test_a_flood_is_held_back_and_ends_by_itself(ears: Ears) -> None:
 
 
 def test_sixty_events_a_second_are_taken_and_a_wrong_signature_counts_double() -> None:
-    """60 events/s over 10 s; 401s count double; each address by itself.
+    """Each address may send 60 events a second within 10 s; 401s count double.
 
     See docs/design/events.md#receiving-deliveries.
     """

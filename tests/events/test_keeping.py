@@ -1,4 +1,4 @@
-"""What is left of store events as time passes."""
+"""Tests the retention of store events."""
 
 from datetime import timedelta
 
@@ -6,13 +6,13 @@ from tests.events.world import Ears, order
 
 
 async def count(ears: Ears, table: str) -> int:
-    """How many rows a table has."""
+    """Returns the number of rows of a table."""
     [row] = await ears.rows(f"SELECT count(*) AS n FROM {table} WHERE org_id = :org")
     return int(row["n"])
 
 
 async def test_bodies_go_after_a_week_and_events_after_a_month(ears: Ears) -> None:
-    """Events 30 days, bodies 7 days; the unique key at least 7 days; own changes 10 minutes.
+    """Bodies are deleted after 7 days, events after 30, own changes after 10 minutes.
 
     See docs/design/storage.md#retention.
     """

@@ -1,4 +1,4 @@
-"""Listening: subscriptions follow what automations wait for, are checked, mended and removed."""
+"""Tests listening: subscriptions follow the triggers, and are checked, repaired and removed."""
 
 import httpx
 
@@ -8,7 +8,10 @@ from tests.events.world import ADDRESS, Ears
 
 
 async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: Ears) -> None:
-    """See docs/design/api/automations.md#trigger and docs/design/api/events.md#from-event-to-run."""
+    """An order in the shop starts a run with its event.
+
+    See docs/design/api/automations.md#trigger and docs/design/api/events.md#from-event-to-run.
+    """
     automation = await ears.automation("orders/create", "orders/paid")
     assert automation["trigger"] == {
         "kind": "event",
@@ -27,7 +30,7 @@ async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: E
 
 
 async def test_automations_share_a_subscription_that_goes_when_nobody_waits_for_it(ears: Ears) -> None:
-    """Shared, checked, removed;;  listening off.
+    """Automations share a subscription, which is removed when no trigger needs it.
 
     See docs/design/events.md#subscriptions and docs/design/events.md#matching.
     """
@@ -52,7 +55,10 @@ async def test_automations_share_a_subscription_that_goes_when_nobody_waits_for_
 
 
 async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
-    """An update of the trigger of an active automation. See docs/design/api/automations.md#requests."""
+    """Updating the trigger of an active automation updates the subscriptions.
+
+    See docs/design/api/automations.md#requests.
+    """
     automation = await ears.automation("orders/create")
     ask = {"version": automation["version"], "trigger": {"kind": "event", "topics": ["customers/update"]}}
     after = (await ears.token.patch(f"/v1/automations/{automation['id']}", ask)).data["automation"]
@@ -66,7 +72,7 @@ async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
 
 
 async def test_what_the_shop_switched_off_is_mended_three_times_a_day_and_then_said(ears: Ears) -> None:
-    """Checked, missing or disabled;  failed, reason.
+    """A missing or disabled webhook is repaired three times a day, then `listening` is failed.
 
     See docs/design/events.md#subscriptions and docs/design/api/automations.md#trigger.
     """
@@ -88,7 +94,10 @@ async def test_what_the_shop_switched_off_is_mended_three_times_a_day_and_then_s
 
 
 async def test_a_derived_topic_is_listened_to_once_what_is_there_has_been_seen(ears: Ears) -> None:
-    """First fill; first sight is no transition. See docs/design/connectors.md#topics."""
+    """A derived topic starts after a first read; a first sight is no transition.
+
+    See docs/design/connectors.md#topics.
+    """
     ears.shop.fault("status", "GET", "/wp-json/wc/v3/products", status=503, count=100)
     automation = await ears.automation("variants/out_of_stock", listen=False)
     await ears.act(automation, "resume")
@@ -105,7 +114,10 @@ async def test_a_derived_topic_is_listened_to_once_what_is_there_has_been_seen(e
 
 
 async def test_a_store_that_cannot_be_asked_is_asked_again(ears: Ears) -> None:
-    """1, 2, 4... minutes, failed after five. See docs/design/runs.md#periodic-tasks-and-failing-rows."""
+    """A store that fails is tried again after 1, 2, 4 … minutes; after five failures listening has failed.
+
+    See docs/design/runs.md#periodic-tasks-and-failing-rows.
+    """
     ears.shop.fault("status", "GET", "/wp-json/wc/v3/webhooks", status=503, count=100)
     automation = await ears.automation("orders/create", listen=False)
     await ears.act(automation, "resume")
@@ -122,7 +134,7 @@ async def test_a_store_that_cannot_be_asked_is_asked_again(ears: Ears) -> None:
 
 
 async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears: Ears) -> None:
-    """endpointKey, 4.5;  disconnect;  failed.
+    """Reconnecting gives a new webhook address, and disconnecting closes it.
 
     See docs/design/api/events.md#delivery and docs/design/api/connections.md#connecting.
     """
@@ -163,7 +175,7 @@ async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears
 
 
 async def test_topics_the_shop_cannot_send_are_refused(ears: Ears) -> None:
-    """Another topic is 422 on trigger.topics. See docs/design/connectors.md#topics."""
+    """A topic of another platform gives 422 on `trigger.topics`. See docs/design/connectors.md#topics."""
     body = {
         "template_id": "tell-events",
         "integration_id": ears.whole.number("woocommerce"),

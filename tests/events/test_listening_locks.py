@@ -1,4 +1,4 @@
-"""Listening beside what changes it, stopped at every statement on PostgreSQL: no automation stays deaf."""
+"""Tests listening stopped at every statement on PostgreSQL, beside what changes it."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -33,13 +33,13 @@ VERBS = {"resume": lifecycle.resume, "pause": lifecycle.pause}
 
 @dataclass
 class SideBySide:
-    """A listening service on PostgreSQL, where transactions run side by side, and who watches its locks."""
+    """A listening service on PostgreSQL with concurrent transactions, and a watcher of its locks."""
 
     ears: Ears
     watcher: Any
 
     def turn(self, automation: Mapping[str, Any], verb: str) -> Act:
-        """A person resumes or pauses an automation in a process of their own."""
+        """Resumes or pauses an automation in another process."""
         owner = self.ears.shop.owner
 
         async def act(ctx: WorkerContext) -> object:
@@ -50,11 +50,11 @@ class SideBySide:
         return act
 
     async def look(self, ctx: WorkerContext) -> None:
-        """A process looks at the store's subscriptions."""
+        """Checks the store's subscriptions as a process does."""
         await listen.check(ctx.events(), self.ears.shop.owner.org, self.ears.whole.number("woocommerce"))
 
     async def disconnect(self, ctx: WorkerContext) -> None:
-        """The store is disconnected as the request handler does it."""
+        """Disconnects the store as the request handler does."""
         owner, number = self.ears.shop.owner, self.ears.whole.number("woocommerce")
 
         async def act(tx: Tx) -> None:
@@ -67,7 +67,7 @@ class SideBySide:
     async def interleaved(self, statement: int, *acts: Act) -> bool:
         """Stops the first act before one of its statements while the others run as far as they can.
 
-        Returns True when the first act has fewer statements.
+        Returns True if the first act has fewer statements.
         """
         ctx: WorkerContext = self.ears.shop.service.worker_context
         sessions, held = [Session() for _ in acts], HeldAt(statement)
@@ -79,7 +79,7 @@ class SideBySide:
         return held.left > 0
 
     async def hears(self, automation: Mapping[str, Any], statement: int) -> None:
-        """Once nothing is left to do, the automation listens, and an event of the shop starts it."""
+        """Asserts that the automation listens in the end and that an event of the shop starts it."""
         self.ears.token = await self.ears.whole.service.token("member")
         await self.ears.shop.drain()
         assert (await self.ears.trigger(automation))["listening"] == "yes", statement
@@ -90,7 +90,7 @@ class SideBySide:
 
 @pytest.fixture
 async def beside(postgresql_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[SideBySide]:
-    """The service on a PostgreSQL of its own."""
+    """Provides the service on its own PostgreSQL database."""
     opened = await open_whole(postgresql_url, clock, tmp_path)
     watcher = await asyncpg.connect(postgresql_url)
     yield SideBySide(await open_ears(opened), watcher)
@@ -103,7 +103,7 @@ async def beside(postgresql_url: str, clock: FakeClock, tmp_path: Path) -> Async
 async def test_one_resumed_while_its_topic_is_forgotten_or_closed_listens(
     beside: SideBySide, held: str, unwanted_for: timedelta
 ) -> None:
-    """Beginning to wait for a topic, and forgetting or closing what nobody waits for, exclude each other."""
+    """Waiting for a topic excludes removing it, so a resumed automation listens."""
     ears = beside.ears
     resumed = await ears.automation("orders/create")
     person = beside.turn(resumed, "resume")
@@ -129,7 +129,7 @@ async def test_one_resumed_while_its_topic_is_forgotten_or_closed_listens(
 async def test_a_disconnected_store_is_listened_to_again_once_it_is_reconnected(
     beside: SideBySide, held: str
 ) -> None:
-    """Anyone who came first, and nobody waits for who waits for them: schedules, listeners, connections."""
+    """Locks are taken in one order: schedules, listeners, connections; no deadlock occurs."""
     ears, number = beside.ears, beside.ears.whole.number("woocommerce")
     automation = await ears.automation("orders/create")
     acts = {

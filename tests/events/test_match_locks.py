@@ -1,4 +1,4 @@
-"""Matching beside anyone who pauses what it would start: neither waits for what the other has."""
+"""Tests matching beside a pause of the automation it would start: no deadlock."""
 
 import asyncio
 from functools import partial
@@ -17,7 +17,7 @@ from tests.occurrences.stepping import BLOCKED
 async def test_an_event_is_matched_while_its_automation_is_paused(
     ears: Ears, database_url: str, clock: FakeClock
 ) -> None:
-    """Schedules first; who was told to pause is not started by what comes after.
+    """Schedules are locked first; a paused automation is not started by a later event.
 
     See docs/design/storage.md#lock-order.
     """

@@ -1,4 +1,4 @@
-"""Matching: topics worked out, runs offered by lane, what is dropped counted, own changes left alone."""
+"""Tests matching: derived topics, queued runs, counted drops, and own changes."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -13,12 +13,12 @@ LIMIT = 256 * 1024
 
 
 def paid(number: int, timestamp: str, **more: Any) -> dict[str, Any]:
-    """An order that has been paid."""
+    """Builds an order that has been paid."""
     return order(number, modified_at=timestamp, date_paid_gmt=timestamp, **more)
 
 
 async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
-    """D1 to D4, rules 1, 3 and 4.
+    """Topics that WooCommerce does not send are derived from changes.
 
     See docs/design/connectors.md#topics and docs/design/api/events.md#from-event-to-run.
     """
@@ -45,7 +45,10 @@ async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
 
 
 async def test_a_deleted_product_is_told_and_an_order_of_that_number_is_not(ears: Ears) -> None:
-    """D7, false deletion; 9.4 D8: deleted for good without a word. See docs/design/connectors.md#topics."""
+    """A deleted product gives an event, but not an order with the same number.
+
+    See docs/design/connectors.md#topics.
+    """
     automation = await ears.automation("products/delete")
     first, second = [str(row["id"]) for row in await ears.woo("GET", "/products?per_page=2&type=simple")]
     await ears.deliver("product.deleted", {"id": 987654})
@@ -61,11 +64,9 @@ async def test_a_deleted_product_is_told_and_an_order_of_that_number_is_not(ears
 
 
 async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ears) -> None:
-    """200 of its runs already waiting.
+    """With 200 runs waiting, every further event is dropped and counted.
 
     See docs/design/api/automations.md#trigger and docs/design/runs.md#run-queue.
-
-    Interface statements: 8 waiting.
     """
     first_automation, other = await ears.automation("orders/create"), await ears.automation("orders/create")
     for number in range(205):
@@ -96,7 +97,7 @@ async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ea
 
 
 async def test_an_event_that_cannot_be_matched_is_put_off_alone_and_is_poison_in_the_end(ears: Ears) -> None:
-    """1, 2, 4... minutes; after 5 failures poison; one bad row never stops the next.
+    """A failing event is deferred alone, for 1, 2, 4 … minutes, and is poison after 5 failures.
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
     """
@@ -115,7 +116,7 @@ async def test_an_event_that_cannot_be_matched_is_put_off_alone_and_is_poison_in
 
 
 def offer_hiding(ears: Ears) -> None:
-    """A template that hides what is sold out whenever a product changes, and so hears itself."""
+    """Adds a template that hides sold-out products on each product change, and so triggers itself."""
     facts = replace(
         HIDE.facts,
         template_id="hide-on-change",
@@ -126,13 +127,13 @@ def offer_hiding(ears: Ears) -> None:
 
 
 async def hiding(ears: Ears) -> dict[str, Any]:
-    """An automation of that template."""
+    """Creates an automation of that template."""
     offer_hiding(ears)
     return await ears.automation("products/update", template_id="hide-on-change")
 
 
 async def approved(ears: Ears, automation: dict[str, Any]) -> int:
-    """Approves what the automation waits for; how many runs it has had once all is quiet."""
+    """Approves what the automation waits for; returns its number of runs once all is quiet."""
     await ears.shop.drain()
     waiting = await ears.runs(automation, status="waiting_approval")
     for run in waiting:
@@ -150,7 +151,7 @@ async def approved(ears: Ears, automation: dict[str, Any]) -> int:
 async def test_an_automation_does_not_start_itself_and_two_that_start_each_other_are_stopped(
     ears: Ears,
 ) -> None:
-    """The guard, and the fifth run of a loop.
+    """Own changes start no run, and a loop of two automations is stopped at its fifth run.
 
     See docs/design/api/events.md#delivery and docs/design/events.md#echo-guard.
     """

@@ -1,4 +1,4 @@
-"""An automation's own changes, many at once, beside changes of others: only the others' start it again."""
+"""Tests an automation's own changes mixed with changes of others: only the others' start it."""
 
 import asyncio
 from functools import partial
@@ -13,7 +13,7 @@ FOREIGN = 3
 
 
 async def test_only_changes_of_others_start_an_automation_that_changed_many_objects(ears: Ears) -> None:
-    """Echoes and others' changes arrive mixed, all at once, within the minute in which echoes are known."""
+    """Echoes and others' changes arrive mixed within the minute in which echoes are recognized."""
     ears.whole.service.restart(limit_person=10_000, limit_organization=10_000)
     ears = await open_ears(ears.whole)
     automation = await hiding(ears)
@@ -36,7 +36,7 @@ async def test_only_changes_of_others_start_an_automation_that_changed_many_obje
 
 
 async def all_approved(ears: Ears, automation: dict[str, Any]) -> int:
-    """Approves what its runs ask for, one after the other; how many runs it has had."""
+    """Approves all its runs one after the other; returns how many there were."""
     shop = ears.shop
     await shop.drain()
     while waiting := await ears.runs(automation, status="waiting_approval"):
@@ -49,6 +49,6 @@ async def all_approved(ears: Ears, automation: dict[str, Any]) -> int:
 
 
 async def echo(ears: Ears, path: str) -> None:
-    """A delivery of the product as it is now, which the shop sends once more."""
+    """Sends a delivery of the product's present state again."""
     row = await ears.woo("GET", path)
     assert (await ears.deliver("product.updated", row)).status == 200

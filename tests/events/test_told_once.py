@@ -1,4 +1,4 @@
-"""Deliveries that are late or lost beside catch-up: each topic of each object starts a run, none twice."""
+"""Tests late and lost deliveries beside catch-up: each topic of an object starts one run."""
 
 import json
 import os
@@ -26,7 +26,7 @@ TOPICS = ("orders/create", "orders/updated", "orders/paid", "orders/fulfilled")
 
 @dataclass(frozen=True)
 class Now:
-    """An order: its modified time as an event's pointer has it, and what became of it."""
+    """The present state of an order."""
 
     modified: str
     paid: bool
@@ -34,26 +34,26 @@ class Now:
 
 
 class Happening(Protocol):
-    """A store whose orders change; its deliveries wait in `sent`, to be brought late or never."""
+    """A store whose orders change; its deliveries wait in `sent` to be brought late or never."""
 
     sent: list[httpx.Request]
 
     async def create(self, *, paid: bool) -> str:
-        """A new order's id."""
+        """Creates an order and returns its id."""
         ...
 
     async def change(self, order: str, what: str) -> None:
-        """It is paid, fulfilled, or changed in something else."""
+        """Pays, fulfils or changes an order."""
         ...
 
     def now(self, order: str) -> "Now":
-        """The order as it is now."""
+        """Returns the order's present state."""
         ...
 
 
 @dataclass
 class WooCommerceShop:
-    """The pretend WooCommerce shop, its webhooks kept back."""
+    """The fake WooCommerce shop with its webhooks held back."""
 
     ears: Ears
     sent: list[httpx.Request] = field(default_factory=list)
@@ -88,7 +88,7 @@ class WooCommerceShop:
 
 @dataclass
 class ShopifyStore:
-    """The pretend Shopify store, its deliveries kept back."""
+    """The fake Shopify store with its deliveries held back."""
 
     fake: ShopifyFake
     random: Random
@@ -126,7 +126,7 @@ class ShopifyStore:
 
 @dataclass
 class History:
-    """What happened to the store's orders, and which topics are to be told of each."""
+    """What happened to the orders, and the topics expected for each."""
 
     store: Happening
     random: Random
@@ -135,7 +135,7 @@ class History:
     modified: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     async def goes_on(self) -> None:
-        """An order is made, paid, fulfilled, or changed in something else."""
+        """Creates, pays, fulfils or changes an order."""
         if len(self.orders) < 3 or self.random.random() < 0.2:
             order = await self.store.create(paid=self.random.random() < 0.4)
         else:
@@ -148,7 +148,7 @@ class History:
         self.modified[order, self.orders[order].modified] += 1
 
     def expected(self, topic: str) -> set[str]:
-        """The orders a topic has to be told of."""
+        """Returns the orders for which a topic must be reported."""
         return {
             "orders/create": set(self.orders),
             "orders/updated": self.updated,
@@ -158,7 +158,7 @@ class History:
 
 
 async def bring(ears: Ears, store: Happening, request: httpx.Request) -> None:
-    """One of the store's deliveries arrives now."""
+    """Delivers one of the store's deliveries."""
     store.sent.remove(request)
     headers = {name: value for name, value in request.headers.items() if name.startswith(("x-", "content-t"))}
     heard = await ears.post(str(request.url), request.content, **headers)
@@ -166,7 +166,7 @@ async def bring(ears: Ears, store: Happening, request: httpx.Request) -> None:
 
 
 async def starts(ears: Ears, automation: dict[str, Any]) -> Counter[tuple[str, str]]:
-    """How many runs of an automation each object and modification started."""
+    """Returns how many runs each modification of an object started."""
     rows = await ears.rows(
         "SELECT e.pointer FROM runs AS r JOIN events AS e ON e.org_id = r.org_id AND e.id = r.event_id"
         " WHERE r.org_id = :org AND r.automation_id = :automation",
@@ -178,7 +178,7 @@ async def starts(ears: Ears, automation: dict[str, Any]) -> Counter[tuple[str, s
 
 @pytest.fixture
 async def fake(clock: FakeClock) -> ShopifyFake:
-    """A Shopify store with something to sell."""
+    """Provides a Shopify store with products."""
     fake_store = ShopifyFake(now=clock.now)
     fake_store.seed(products=1, orders=0, customers=0)
     return fake_store
@@ -186,7 +186,7 @@ async def fake(clock: FakeClock) -> ShopifyFake:
 
 @pytest.fixture
 async def ears(database_url: str, clock: FakeClock, tmp_path: Path, fake: ShopifyFake) -> AsyncIterator[Ears]:
-    """The service beside both stores."""
+    """Provides the service beside both stores."""
 
     def around(world: FakePlatforms) -> None:
         default = world.transport
@@ -202,7 +202,7 @@ async def ears(database_url: str, clock: FakeClock, tmp_path: Path, fake: Shopif
 async def test_deliveries_and_catch_up_tell_each_topic_of_a_modification_once(
     ears: Ears, fake: ShopifyFake, platform: str
 ) -> None:
-    """At least one run for each object and topic that matters, never two for one modification of it."""
+    """Each object and topic starts a run, and no modification of it starts two."""
     random, on = Random(SEED), {"integration_id": ears.whole.number(platform)}
     automations = {topic: await ears.automation(topic, **on) for topic in TOPICS}
     ears.shop.clock.tick(60)

@@ -1,4 +1,4 @@
-"""A run that an event started while its store cannot be read: it waits, says so, and goes on or fails."""
+"""Tests event runs whose store cannot be read: they wait and continue, or fail."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,7 @@ PATIENCE = timedelta(minutes=15)
 
 
 async def begun(ears: Ears, fault: str, **how: Any) -> dict[str, Any]:
-    """An automation whose product was changed just before its store could not be read any more."""
+    """Creates an automation whose product changed just before its store became unreachable."""
     automation = await hiding(ears)
     [row] = await ears.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
     await ears.woo("PUT", f"/products/{row['id']}", {"manage_stock": True, "stock_quantity": 0})
@@ -23,7 +23,7 @@ async def begun(ears: Ears, fault: str, **how: Any) -> dict[str, Any]:
 
 
 async def the_run(ears: Ears, automation: dict[str, Any]) -> dict[str, Any]:
-    """Its one run."""
+    """Returns the automation's only run."""
     ears.token = await ears.whole.service.token("member")
     [run] = await ears.runs(automation)
     return run
@@ -35,7 +35,7 @@ async def the_run(ears: Ears, automation: dict[str, Any]) -> dict[str, Any]:
 async def test_a_run_of_an_event_waits_for_its_store_and_then_goes_on(
     ears: Ears, fault: str, how: dict[str, Any]
 ) -> None:
-    """The run sleeps, its current step says why, and it goes on soon after the store answers again."""
+    """The run sleeps, its current step says why, and it continues once the store answers."""
     automation = await begun(ears, fault, **how)
     for minutes in (0, 1, 8):
         await ears.later(minutes=minutes)
@@ -50,7 +50,7 @@ async def test_a_run_of_an_event_waits_for_its_store_and_then_goes_on(
 
 
 async def test_a_run_of_an_event_fails_once_its_store_was_away_for_a_quarter_of_an_hour(ears: Ears) -> None:
-    """Not before: the last try is at the quarter of an hour or later, and the step says what failed."""
+    """The run fails after a quarter of an hour, not before, and says what failed."""
     automation = await begun(ears, "status", status=503)
     began = ears.shop.clock.now()
     while (run := await the_run(ears, automation))["status"] == "running":
@@ -63,7 +63,7 @@ async def test_a_run_of_an_event_fails_once_its_store_was_away_for_a_quarter_of_
 
 
 async def test_a_run_by_hand_does_not_wait_for_its_store(ears: Ears) -> None:
-    """A person looks at it: it fails at once, as before."""
+    """A run by hand fails at once, since a person is watching it."""
     ears.shop.fault("status", "GET", f"{PRODUCTS}**", status=503, count=10_000)
     run = await ears.shop.run_now(await ears.shop.hiding())
     await ears.shop.drain()

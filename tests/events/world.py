@@ -1,4 +1,4 @@
-"""A whole service that listens to the pretend shop: its webhooks arrive over HTTP, in process."""
+"""A whole service that receives the fake shop's webhooks over HTTP, in process."""
 
 import hashlib
 import hmac
@@ -48,7 +48,7 @@ def _words(ended: EndedRun) -> RunSummary:
 
 
 def telling() -> Template:
-    """A template any topic of a shop starts; its result is the event its run was given."""
+    """A template that any topic starts; its result is the event that its run received."""
     topics = {"woocommerce": tuple(TOPICS), "shopify": tuple(SHOPIFY_TOPICS)}
     bare = template("tell-events", platforms=tuple(topics), topics=topics)
     facts = replace(bare.facts, steps=(StepFacts("tell", "Tell the event", StepKind.DECIDE),))
@@ -57,7 +57,7 @@ def telling() -> Template:
 
 @dataclass
 class Ears:
-    """The service with its shop, a caller with a token, and short ways to a listening automation."""
+    """The service with its shop, an API client, and helpers to create listening automations."""
 
     whole: Whole
     token: Caller
@@ -65,11 +65,11 @@ class Ears:
 
     @property
     def shop(self) -> Any:
-        """The service beside the pretend shop."""
+        """Returns the service beside the fake shop."""
         return self.whole.shop
 
     async def automation(self, *topics: str, listen: bool = True, **fields: Any) -> dict[str, Any]:
-        """An automation these topics start; with `listen` resumed, and listening."""
+        """Creates an automation started by these topics; with `listen` it is resumed and listening."""
         body = {
             "template_id": "tell-events",
             "integration_id": self.whole.number("woocommerce"),
@@ -85,7 +85,7 @@ class Ears:
         return await self._listening(new_automation) if listen else new_automation
 
     async def imported(self, export: Mapping[str, Any], topic: str) -> dict[str, Any]:
-        """An automation of an export from n8n that the topic starts, resumed and listening."""
+        """Imports an n8n export started by the topic, resumed and listening."""
         sent = {"source": "workflow_tool", "name": "On events", "content": json.dumps(export)}
         heard = await self.token.post(f"{PATH}/imports", sent)
         assert heard.status == 201, heard.body
@@ -107,23 +107,23 @@ class Ears:
         return automation
 
     async def read(self, automation: Mapping[str, Any]) -> dict[str, Any]:
-        """The automation as answered now."""
+        """Reads the automation from the API."""
         found_automation: dict[str, Any] = (await self.token.get(f"{PATH}/{automation['id']}")).data[
             "automation"
         ]
         return found_automation
 
     async def trigger(self, automation: Mapping[str, Any]) -> dict[str, Any]:
-        """Its trigger as answered now."""
+        """Reads the automation's trigger from the API."""
         found_trigger: dict[str, Any] = (await self.read(automation))["trigger"]
         return found_trigger
 
     async def act(self, automation: Mapping[str, Any], verb: str) -> Heard:
-        """Pause, resume, archive."""
+        """Pauses, resumes or archives the automation."""
         return await self.token.post(f"{PATH}/{automation['id']}/{verb}")
 
     async def runs(self, automation: Mapping[str, Any], **query: Any) -> list[dict[str, Any]]:
-        """Its runs, in the order of their events."""
+        """Returns its runs in the order of their events."""
         all_runs: list[dict[str, Any]] = []
         cursor: dict[str, Any] = {}
         while True:
@@ -136,13 +136,13 @@ class Ears:
             cursor = {"cursor": heard.data["next_cursor"]}
 
     async def events_of_runs(self, automation: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-        """The topic and object of the event of each of its runs, in order."""
+        """Returns the topic and object id of the event of each of its runs, in order."""
         await self.shop.drain()
         results = [(run["result"] or run)["event"] for run in await self.runs(automation)]
         return [(item["topic"], item.get("object_id")) for item in results]
 
     async def woo(self, method: str, path: str, body: Any = None) -> Any:
-        """Somebody works in the shop; what that causes is delivered before this returns."""
+        """Makes a request to the shop as its staff; returns after the resulting webhooks were delivered."""
         keys = self.shop.world.described()["woocommerce"]
         auth = (keys["consumer_key"], keys["consumer_secret"])
         async with httpx.AsyncClient(transport=self.shop.world.transport(), auth=auth) as client:
@@ -152,16 +152,16 @@ class Ears:
         return answer.json()
 
     def hooks(self) -> list[dict[str, Any]]:
-        """The shop's webhooks."""
+        """Returns the shop's webhooks."""
         return list(self.shop.world.state.shop.webhooks.values())
 
     def hook(self, native: str) -> dict[str, Any]:
-        """The one webhook of a native topic."""
+        """Returns the only webhook of a native topic."""
         [results] = [hook for hook in self.hooks() if hook["topic"] == native]
         return results
 
     async def deliver(self, native: str, body: Any, *, delivery: str | None = None, **headers: str) -> Heard:
-        """A delivery as the shop sends it, each with an id of its own unless given."""
+        """Delivers as the shop does, with a new delivery id unless one is given."""
         hook = self.hook(native)
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.sent += 1
@@ -179,22 +179,22 @@ class Ears:
         )
 
     def signature(self, hook: Mapping[str, Any], raw: bytes) -> str:
-        """What the shop signs a body with."""
+        """Returns the shop's signature of a body."""
         secret = self.shop.world.state.shop.webhook_secrets[hook["id"]]
         return b64encode(hmac.new(secret.encode(), raw, hashlib.sha256).digest()).decode()
 
     async def post(self, url: str, raw: bytes, **headers: str) -> Heard:
-        """Bytes to an address."""
+        """Posts bytes to a webhook address."""
         nobody = self.whole.service.nobody()
         return await nobody.call("POST", httpx.URL(url).path, content=raw, headers=headers)
 
     async def later(self, **time: float) -> None:
-        """Time passes, and everything that can go on does; the caller logs in anew."""
+        """Advances the clock, runs everything that is ready, and logs the client in again."""
         await self.shop.pass_time(**time)
         self.token = await self.whole.service.token("member")
 
     async def waits_at_most(self, runs: int) -> None:
-        """As with STEWARD_MAX_WAITING_EVENTS."""
+        """Sets STEWARD_MAX_WAITING_EVENTS."""
         service = self.shop.service
         rules = replace(service.worker_context.event_rules, max_waiting=runs)
         self.shop.service = replace(
@@ -203,7 +203,7 @@ class Ears:
         (await self.shop.registered_worker()).ctx = self.shop.service.worker_context
 
     async def tick(self, name: str) -> None:
-        """One tick of the worker, as often as it asks to come again."""
+        """Runs one periodic task of the worker until it has nothing more to do."""
         hired = await self.shop.registered_worker()
         [tick] = [
             periodic_task for periodic_task in worker.periodic_tasks(hired) if periodic_task.name == name
@@ -213,7 +213,7 @@ class Ears:
             again = await tick.run()
 
     async def rows(self, sql: str, **args: object) -> list[dict[str, Any]]:
-        """Rows as kept."""
+        """Returns stored rows."""
 
         async def look(tx: Any) -> list[dict[str, Any]]:
             outcome = await tx.all(sql, {"org": self.shop.owner.org, **args})
@@ -223,7 +223,7 @@ class Ears:
 
 
 async def open_ears(whole: Whole) -> Ears:
-    """Ears over a whole service: its webhooks lead to the service, its templates know one more."""
+    """Opens a service whose shop delivers its webhooks to it, with the template `telling`."""
     templates = cast("dict[str, Template]", whole.shop.service.worker_context.automation_rules.templates)
     templates["tell-events"] = telling()
     whole.shop.world.set_webhook_transport(httpx.ASGITransport(app=whole.service.app))
@@ -231,7 +231,7 @@ async def open_ears(whole: Whole) -> Ears:
 
 
 def order(number: int, *, modified_at: str = "2026-05-01T08:00:00", **more: Any) -> dict[str, Any]:
-    """An order as a delivery tells it."""
+    """Builds an order as a delivery contains it."""
     return {
         "id": number,
         "status": "processing",
