@@ -1,4 +1,4 @@
-"""Tests that revoked rights end with the next call, whoever revokes them."""
+"""Tests that revoked rights end with the next call, no matter who revokes them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
