@@ -22,6 +22,7 @@ from steward.model.refusals import Unavailable
 from steward.notifications import close, deliver, fan_out, poll, status
 from steward.notifications.context import NotificationContext
 from steward.occurrences import audit, closings, zone_change
+from steward.run_queue.claim_bound import ClaimBound
 from steward.runs import claim, dispatch, recover, tasks, walk
 from steward.runs.retention import RetentionRules
 from steward.runs.run_context import RunContext
@@ -116,6 +117,7 @@ class Worker:
     id: WorkerId
     poll: timedelta
     started_at: datetime
+    claim_bound: ClaimBound
     running: dict[RunId, "asyncio.Task[None]"] = field(default_factory=dict)
     full: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
@@ -143,7 +145,8 @@ async def register(
     """
     now = ctx.clock.now()
     await ctx.engine.write(now, recover.expire_own_host)
-    worker = Worker(ctx, hints, WorkerId(0), poll, now, notifications=notifications)
+    bound = ClaimBound(ctx.clock.monotonic)
+    worker = Worker(ctx, hints, WorkerId(0), poll, now, bound, notifications=notifications)
     await _register(worker)
     await recover.recover(ctx.engine, now, worker.id)
     await zone_change.follow_package(ctx.engine, now)
@@ -341,7 +344,14 @@ async def claim_runs(worker: Worker) -> bool:
         return False
     worker.claiming = True
     try:
-        leases = await claim.claim(ctx.engine, ctx.clock.now(), worker.id, free=free, full=worker.full)
+        leases = await claim.claim(
+            ctx.engine,
+            ctx.clock.now(),
+            worker.id,
+            free=free,
+            full=worker.full,
+            bound=worker.claim_bound,
+        )
     finally:
         worker.claiming = False
     for lease in leases:

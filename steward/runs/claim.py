@@ -17,13 +17,14 @@ from steward.database.runs import fairness, fast_runs, held, steps, transitions,
 from steward.database.runs import records as runs
 from steward.database.runs.fast_runs import LeasedRun, RunToBegin
 from steward.database.runs.steps import StepValue, ValueState
-from steward.database.runs.transitions import Lease, RunState
+from steward.database.runs.transitions import Claim, Lease, RunState
 from steward.failpoint import failpoint
 from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId, OrgId, WorkerId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import EventRef, Mode, Run, RunStatus, StartedBy
+from steward.run_queue.claim_bound import ClaimBound
 from steward.run_queue.summaries import START
 from steward.runs import finish, undo
 from steward.runs.ledger import WritesClosed
@@ -48,23 +49,36 @@ class ClaimedRun:
 
 
 async def claim(
-    engine: Engine, now: datetime, worker: WorkerId, *, free: int, full: Sequence[OrgId]
+    engine: Engine,
+    now: datetime,
+    worker: WorkerId,
+    *,
+    free: int,
+    full: Sequence[OrgId],
+    bound: ClaimBound | None = None,
 ) -> list[Lease]:
     """Leases up to `free` ready runs, none of the organizations in `full`, which are at their limit."""
     limit = min(free, BATCH)
     if limit <= 0:
         return []
-    take = partial(_claim, worker=worker, free=limit, full=list(full))
-    leases = await engine.write(now, Autocommit(take))
+    first_vt = 0 if bound is None else bound.first_vt()
+    take = partial(_claim, worker=worker, free=limit, full=full, first_vt=first_vt)
+    claimed = await engine.write(now, Autocommit(take))
     failpoint("after_claim")
-    return leases
+    if claimed is None:
+        return []
+    if bound is not None and not full:
+        bound.note_claimed(claimed.last_vt, clock=claimed.clock)
+    return claimed.leases
 
 
-async def _claim(tx: Tx, *, worker: WorkerId, free: int, full: list[OrgId]) -> list[Lease]:
-    leases_and_stamps = await transitions.claim(tx, worker, free=free, full=full)
-    if leases_and_stamps and tx.dialect == "sqlite":
-        await fairness.advance(tx, max(vt for _, vt in leases_and_stamps))
-    return [lease for lease, _ in leases_and_stamps]
+async def _claim(
+    tx: Tx, *, worker: WorkerId, free: int, full: Sequence[OrgId], first_vt: int
+) -> Claim | None:
+    claimed = await transitions.claim(tx, worker, free=free, full=full, first_vt=first_vt)
+    if claimed is not None and tx.dialect == "sqlite":
+        await fairness.advance(tx, claimed.last_vt)
+    return claimed
 
 
 @dataclass(frozen=True, slots=True)

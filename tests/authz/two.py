@@ -325,7 +325,9 @@ async def _waiting(
 
     async def claim(tx: Tx) -> transitions.Lease:
         worker = await workers.register(tx, "test", version="0", slots=1, lease_ms=30_000)
-        [(lease, _)] = await transitions.claim(tx, worker=worker, free=1, full=others)
+        claimed = await transitions.claim(tx, worker=worker, free=1, full=others)
+        assert claimed is not None
+        [lease] = claimed.leases
         return lease
 
     lease = await service.write(claim)

@@ -1,13 +1,16 @@
 """What a poll reads while a transaction stays open and dead rows cannot be cleaned up (PostgreSQL)."""
 
+import json
 from functools import partial
 from typing import Any, cast
 
 import asyncpg
 
-from steward.database.engine.base import Engine
+from steward.database.engine.base import Engine, ms
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.runs import transitions, workers
+from steward.run_queue.claim_bound import MARGIN, ClaimBound
+from steward.runs import claim
 from tests.fake_clock import FakeClock
 from tests.growth.counting import CountingEngine
 from tests.growth.waiting import write_waiting
@@ -45,6 +48,50 @@ async def test_the_check_for_full_organizations_reads_no_dead_runs(
         assert await pages() <= before + SLACK
         await work(1)
         assert await pages() > before + SLACK
+    await reader.close()
+    await owner.close()
+    await engine.close()
+
+
+async def test_a_claim_reads_no_runs_that_were_claimed_long_before(
+    postgresql_url: str, clock: FakeClock
+) -> None:
+    """It begins at the bound; a claim of all ready runs would read each of them again.
+
+    See docs/design/runs.md#claim.
+    """
+    engine = await PostgresEngine.open(postgresql_url, size=4, clock=clock, test=True)
+    reader: Any = await asyncpg.connect(postgresql_url)
+    owner: Any = await asyncpg.connect(postgresql_url)
+    register = partial(workers.register, name="first", version="1", slots=CAP, lease_ms=3_600_000)
+    worker = await engine.write(clock.now(), register)
+    bound = ClaimBound(clock.monotonic)
+
+    async def claim_all() -> int:
+        claimed = 0
+        while leases := await claim.claim(
+            cast("Engine", engine), clock.now(), worker, free=CAP, full=(), bound=bound
+        ):
+            claimed += len(leases)
+        return claimed
+
+    async def pages(first_vt: int) -> int:
+        statement = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM queue_claim($1, $2, '{}', $3, $4)"
+        for _ in range(2):  # what planning reads of the catalogue does not count
+            text = await owner.fetchval(statement, worker, CAP, first_vt, ms(clock.now()))
+        plan = json.loads(text)[0]["Plan"]
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+    async with reader.transaction(isolation="repeatable_read"):
+        await reader.fetchval("SELECT count(*) FROM runs")
+        await write_waiting(postgresql_url, "ready", range(RUNS))
+        assert await claim_all() == RUNS
+        for number in range(RUNS, RUNS + 2):  # one is the candidate, the next makes it the bound
+            clock.tick(MARGIN)
+            await write_waiting(postgresql_url, "ready", range(number, number + 1))
+            assert await claim_all() == 1
+        assert await pages(bound.first_vt()) <= SLACK
+        assert await pages(0) > 2 * SLACK
     await reader.close()
     await owner.close()
     await engine.close()

@@ -312,8 +312,8 @@ BEGIN
 END $$;
 
 -- Claims ready runs in fair order and advances the fairness clock to the largest stamp, unless another worker is doing
--- so.
-CREATE OR REPLACE FUNCTION queue_claim(worker bigint, free bigint, full_orgs bigint[], test_now bigint)
+-- so. Runs stamped below `first_vt` are left out.
+CREATE OR REPLACE FUNCTION queue_claim(worker bigint, free bigint, full_orgs bigint[], first_vt bigint, test_now bigint)
 RETURNS TABLE (org_id bigint, id text, vt bigint, epoch bigint, attempt bigint, is_fresh boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -328,7 +328,7 @@ BEGIN
     FOR org_id, id, vt, epoch, attempt, is_fresh IN
         UPDATE runs AS r SET queue = 'leased', worker_id = worker, epoch = r.epoch + 1
         FROM (SELECT c.org_id, c.id FROM runs AS c
-              WHERE c.queue = 'ready' AND c.org_id <> ALL (full_orgs)
+              WHERE c.queue = 'ready' AND c.vt >= first_vt AND c.org_id <> ALL (full_orgs)
                 AND EXISTS (SELECT 1 FROM workers AS w
                             WHERE w.worker_id = worker AND w.state = 'alive' AND w.lease_until > steward_now())
               ORDER BY c.vt, c.id LIMIT free FOR UPDATE SKIP LOCKED) AS t

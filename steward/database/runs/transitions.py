@@ -1,6 +1,7 @@
 """A run's moves between queue, workers and its end, each guarded by status, epoch or both."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -55,38 +56,46 @@ def _fenced(lease: Lease, **more: object) -> dict[str, object]:
     return {"org": lease.org, "run": lease.run, "epoch": lease.epoch, **more}
 
 
-async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> list[tuple[Lease, int]]:
-    """Leases up to `free` ready runs in fair order, none of the organizations `full`.
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Leases in fair order, the largest stamp among their runs, and the fairness clock before the claim."""
 
-    Returns them with stamps.
+    leases: list[Lease]
+    last_vt: int
+    clock: int
 
-    On PostgreSQL the claim also advances the current stamp of `fairness.py`.
+
+async def claim(
+    tx: Tx, worker: WorkerId, *, free: int, full: Sequence[OrgId], first_vt: int = 0
+) -> Claim | None:
+    """Leases up to `free` ready runs stamped `first_vt` or more, none of the organizations `full`.
+
+    Returns None when there is none. On PostgreSQL the claim also advances the fairness clock.
     """
     rows = await tx.all(
         Both(
             "UPDATE runs SET queue = 'leased', worker_id = :worker, epoch = runs.epoch + 1"
             " FROM (SELECT org_id, id FROM runs"
-            "  WHERE queue = 'ready' AND org_id NOT IN (:full)"
+            "  WHERE queue = 'ready' AND vt >= :first_vt AND org_id NOT IN (:full)"
             "  AND EXISTS (SELECT 1 FROM workers WHERE worker_id = :worker AND state = 'alive'"
             "   AND lease_until > {now})"
             "  ORDER BY vt, id LIMIT :free) AS taken"
             " WHERE runs.org_id = taken.org_id AND runs.id = taken.id"
-            " RETURNING org_id, id, vt, epoch, attempt, started_at IS NULL AS is_fresh",
-            "SELECT org_id, id, vt, epoch, attempt, is_fresh"
-            " FROM queue_claim(:worker, :free, :full, :test_now)",
+            " RETURNING org_id, id, vt, epoch, attempt, started_at IS NULL AS is_fresh,"
+            " (SELECT vt FROM fairness_clock) AS clock",
+            "SELECT org_id, id, vt, epoch, attempt, is_fresh, (SELECT c.vt FROM fairness_clock AS c) AS clock"
+            " FROM queue_claim(:worker, :free, :full, :first_vt, :test_now)",
         ),
-        {"worker": worker, "free": free, "full": full, "test_now": tx.test_now},
+        {"worker": worker, "free": free, "full": list(full), "first_vt": first_vt, "test_now": tx.test_now},
     )
+    if not rows:
+        return None
+    in_order = sorted(rows, key=lambda row: int(row["vt"]))
     leases = [
-        (
-            Lease(
-                OrgId(row["org_id"]), RunId(row["id"]), row["epoch"], row["attempt"], bool(row["is_fresh"])
-            ),
-            int(row["vt"]),
-        )
-        for row in rows
+        Lease(OrgId(row["org_id"]), RunId(row["id"]), row["epoch"], row["attempt"], bool(row["is_fresh"]))
+        for row in in_order
     ]
-    return sorted(leases, key=lambda pair: pair[1])
+    return Claim(leases, int(in_order[-1]["vt"]), int(rows[0]["clock"]))
 
 
 async def full(tx: Tx, cap: int) -> list[OrgId]:
