@@ -38,6 +38,17 @@ async def add_finished(
         traces.add(span)
 
 
+def add_sleep(traces: Traces, run: RunId, *, epoch: int, began_at: datetime, wake_at: datetime) -> None:
+    """Adds the span of a sleep that a run begins, up to when it is due to wake.
+
+    Nothing tells of a sleep afterwards, so it is added at its beginning, for runs of the sampled share.
+    """
+    root = run_span(run)
+    if traces.is_sampled(root.trace):
+        span_id = span_within(run, "sleep", epoch)  # a run sleeps once for each time that a worker takes it
+        traces.add(Span("wait", span_id, began_at, wake_at, {"steward.kind": "sleep"}, parent=root))
+
+
 async def _rows(tx: Tx, org: OrgId, run: RunId) -> tuple[Run, list[str], list[PastApproval]]:
     return (
         await runs.get(tx, org, run),

@@ -211,6 +211,10 @@ class RunContext(WriteContext):
         """Notes that what this task calls from now on belongs to the run's trace."""
         current_run.set(lease.run)
 
+    def add_sleep(self, lease: Lease, began_at: datetime, wake_at: datetime) -> None:
+        """Sends the span of a sleep that the run begins."""
+        spans.add_sleep(self.traces, lease.run, epoch=lease.epoch, began_at=began_at, wake_at=wake_at)
+
     async def add_trace(self, lease: Lease) -> None:
         """Sends the run's trace if the run has ended."""
         now = self.clock.now()

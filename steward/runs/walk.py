@@ -531,7 +531,7 @@ async def _sleep(
     held_by = None if wait is None or wait.held is None else (wait.held.name, wait.held.until)
     lease, started_at = claimed.lease, claimed.run.started_at
 
-    async def sleep(tx: Tx) -> bool:
+    async def sleep(tx: Tx) -> tuple[datetime, datetime] | None:
         wake_at = until if isinstance(until, datetime) else tx.now + until
         if started_at is not None and not settles:
             wake_at = min(wake_at, max(started_at + LONGEST, tx.now))
@@ -540,16 +540,18 @@ async def _sleep(
         if not await transitions.sleep(
             tx, lease, until=wake_at, leased_ms=leased_ms, settles=settles, held=held_by
         ):
-            return False
+            return None
         if reading is not None and failing is not None and reading not in failing:
             failing_since: JsonObject = {**failing, reading: tx.now.isoformat()}
             row = StepValue(FAILING, "", claimed.state.last_seq, ValueState.DONE, failing_since)
             await steps.save_value(tx, lease.org, lease.run, value=row, output=steps.packed(failing_since))
-        return True
+        return tx.now, wake_at
 
-    if not await ctx.engine.write(ctx.clock.now(), sleep, org=lease.org):
+    span = await ctx.engine.write(ctx.clock.now(), sleep, org=lease.org)
+    if span is None:
         raise LeaseLost(lease)
     failpoint("after_sleep")
+    ctx.add_sleep(lease, *span)
     if held_by is not None:
         ctx.log.info("run_held", run=lease.run, org=lease.org, period=held_by[0])
 

@@ -17,6 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from steward.config import SettingsError, read
 from steward.database.engine.base import Tx
 from steward.model.refusals import WrongState
+from steward.model.run import RunStatus
 from steward.run_queue import ending
 from steward.telemetry.otlp import MAX_ANSWER_BYTES, MAX_WAITING, OtlpTraces
 from steward.telemetry.traces import Span, new_span, run_span
@@ -193,6 +194,28 @@ async def test_a_run_that_ends_without_a_worker_has_its_trace(
     assert waits == ["rejected", "expired"]
     spans = collector.spans()
     assert len({span.span_id for span in spans}) == len(spans)
+
+
+async def test_a_sleep_is_a_span_until_the_run_wakes(
+    database_url: str, clock: FakeClock, tmp_path: Path, collector: Collector
+) -> None:
+    """A shop that asks to wait for an hour: the span ends with the pause, within the run's own trace."""
+    shop = await open_shop(database_url, clock, tmp_path, STEWARD_TRACES_URL=collector.url)
+    await connect_all(shop)
+    run = await shop.waiting(await shop.pricing())
+    shop.fault("throttle", "POST", "**/batch", retry_after=3_600)
+    await shop.approve(run)
+    await shop.drain()
+    assert (await shop.until_settled(run, minutes=120)).status is RunStatus.SUCCEEDED
+    await shop.service.close()
+    in_trace = [span for span in collector.spans() if int.from_bytes(span.trace_id) == run_span(run.id).trace]
+    [sleep] = [span for span in in_trace if attributes(span).get("steward.kind") == "sleep"]
+    assert (sleep.name, int.from_bytes(sleep.parent_span_id)) == ("wait", run_span(run.id).span)
+    assert 3_500e9 < sleep.end_time_unix_nano - sleep.start_time_unix_nano < 3_700e9
+    [whole] = [span for span in in_trace if not span.parent_span_id]
+    assert whole.start_time_unix_nano <= sleep.start_time_unix_nano
+    assert sleep.end_time_unix_nano <= whole.end_time_unix_nano
+    assert len({span.span_id for span in in_trace}) == len(in_trace)
 
 
 async def test_a_collector_that_is_away_costs_spans_alone() -> None:
