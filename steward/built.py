@@ -18,10 +18,10 @@ NOT_READ = ("static/manifest.json", "static/licenses", "sandbox/built/licenses")
 def write_list(package: Path) -> None:
     """Writes the list of what is built into `package`, in the format of sha256sum."""
     lines = [f"{_sha256(path)}  {path.relative_to(package).as_posix()}\n" for path in _built_files(package)]
-    replace_file(package / LIST, "".join(lines))
+    _replace_file(package / LIST, "".join(lines))
 
 
-def replace_file(target: Path, text: str) -> None:
+def _replace_file(target: Path, text: str) -> None:
     """Writes a file whole: a reader, such as `steward doctor`, sees the old text or the new one."""
     unfinished = target.with_name(f"{target.name}.{os.getpid()}.unfinished")
     unfinished.write_text(text, "utf-8")

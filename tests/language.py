@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.source import ROOT, Function, functions, name_of, nodes_of, python_files
+from tests.source import ROOT, Function, functions, name_of, nodes_of, python_files, tree_of
 
 VAGUE = frozenset(
     """
@@ -120,6 +120,37 @@ def complex_functions(*folders: str, limit: int) -> tuple[list[str], int]:
 def files_of_folders(*folders: str) -> Counter[str]:
     """Counts the Python files of each folder, without `__init__.py`."""
     return Counter(name_of(path.parent) for path in python_files(*folders) if path.name != "__init__.py")
+
+
+def names_of_one_file(folder: str) -> list[str]:
+    """Returns where the public functions and constants are defined that no other file names.
+
+    Classes are left out, because they are the types of what other files call, and so are the functions of
+    `api/`, which the table of operations calls.
+    """
+    files = python_files(folder, "tests", "bench")
+    files_with = Counter(word for path in files for word in set(re.findall(r"\w+", path.read_text("utf-8"))))
+    return [
+        f"{name_of(path)}:{line} {name}"
+        for path in python_files(folder)
+        for line, name in _module_names(path)
+        if files_with[name] == 1 and not name.startswith("_")
+    ]
+
+
+def _module_names(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields the line and name of a module's functions and constants; type variables are none."""
+    for node in tree_of(path).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if "api" not in path.parts:
+                    yield node.lineno, name
+            case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar"))):
+                pass
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield node.lineno, name
+            case _:
+                pass
 
 
 @cache

@@ -10,6 +10,7 @@ from tests.language import (
     docstrings,
     doubled_classes,
     files_of_folders,
+    names_of_one_file,
     vague_names,
     vague_web_names,
 )
@@ -43,6 +44,11 @@ def test_names_of_the_web_app_say_what_the_value_is() -> None:
 def test_no_public_class_name_stands_for_two_classes() -> None:
     """A reader who finds a class by its name has found the only one."""
     assert doubled_classes("steward") == {}
+
+
+def test_what_one_file_alone_uses_is_private() -> None:
+    """A function or constant without a leading `_` is named by another file."""
+    assert names_of_one_file("steward") == []
 
 
 def test_few_functions_have_a_complexity_over_ten() -> None:

@@ -39,7 +39,7 @@ from steward.steps.base import (
 )
 from steward.templates.base import Template
 
-MOST_OBJECTS = 500
+_MOST_OBJECTS = 500
 _SECONDS = 10.0
 _NO_PAGE_AFTER_SECONDS = 7.0
 _MOST_SHOWN = 5
@@ -116,11 +116,11 @@ class _FirstObjects(ForwardingReader):
         key = self.integration, op.name
         count = self.counter.read.setdefault(key, 0)
         async for page in self.reader.read(op, _in_pages(params)):
-            items = page.items[: MOST_OBJECTS - count]
+            items = page.items[: _MOST_OBJECTS - count]
             count += len(items)
             self.counter.read[key] = count
             yield replace(page, items=items)
-            is_enough = count == MOST_OBJECTS or asyncio.get_running_loop().time() > self.counter.stop_at
+            is_enough = count == _MOST_OBJECTS or asyncio.get_running_loop().time() > self.counter.stop_at
             if is_enough and (len(items) < len(page.items) or page.next is not None):
                 self.counter.cut.add(key)
                 return

@@ -90,7 +90,7 @@ async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: Copy) -
         await engine.close()
 
 
-async def prepare_restored(args: CliArgs) -> Facts:
+async def _prepare_restored(args: CliArgs) -> Facts:
     """PostgreSQL was restored: what was to be written at that moment is looked up before going on."""
     taken_at = _instant(args)
     if is_sqlite(args.settings.database_url):
@@ -213,7 +213,7 @@ COMMANDS = [
     Command(
         "restored",
         "prepare a restored PostgreSQL database for being served, with the service stopped",
-        prepare_restored,
+        _prepare_restored,
         (
             option("--at", metavar="INSTANT", help="the moment it was restored to: 2026-11-23T14:05:00Z"),
             option("--nothing-lost", action="store_true", help="it failed over and lost nothing"),

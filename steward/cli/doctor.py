@@ -47,11 +47,11 @@ from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
 from steward.startup import COMMAND_DEADLINE, KEY_FILE, master_keys, open_engine, own_files
 
-LEAST_FREE = 0.10
+_LEAST_FREE = 0.10
 _MOST_SKEW = timedelta(seconds=30)
 _LOST_WITHIN = timedelta(days=7)
 _INTERRUPTED_WITHIN = timedelta(days=1)
-GRACE = timedelta(minutes=5)
+_GRACE = timedelta(minutes=5)
 _POISONED = 5
 _LONG_READER = timedelta(seconds=60)
 _NOTICE_WITHIN = timedelta(seconds=60)
@@ -185,7 +185,7 @@ def _space_of(folder: Path) -> str:
     usage = shutil.disk_usage(folder)
     share = usage.free / usage.total
     words = f"{share:.0%} of the disk is free ({usage.free // 2**20:,} MiB)."
-    if share < LEAST_FREE:
+    if share < _LEAST_FREE:
         raise Wrong(f"{words} Make room: below 10 % runs are at risk.")
     return words
 
@@ -232,7 +232,7 @@ async def _long_readers(patient: _Patient) -> str:
 
 
 async def _slots(patient: _Patient) -> str:
-    limit = timedelta(minutes=patient.settings.late_limit_minutes) + GRACE
+    limit = timedelta(minutes=patient.settings.late_limit_minutes) + _GRACE
     due = await patient.read(schedules.next_due)
     if due is not None and patient.now - due > limit:
         raise Wrong(

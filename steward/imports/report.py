@@ -8,7 +8,7 @@ from steward.imports.reach import Reach, reach_of
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
 
-MAX_FINDINGS = 500
+_MAX_FINDINGS = 500
 _ORDER = {FindingLevel.ERROR: 0, FindingLevel.WARNING: 1, FindingLevel.NOTE: 2}
 
 
@@ -34,10 +34,10 @@ def report_of(plan: Plan, findings: Iterable[Finding]) -> ImportReport:
     ordered = sorted(
         softened, key=lambda finding: (_ORDER[finding.level], places.get(finding.step or "", -1))
     )
-    if len(ordered) > MAX_FINDINGS:
-        rest = len(ordered) - MAX_FINDINGS
+    if len(ordered) > _MAX_FINDINGS:
+        rest = len(ordered) - _MAX_FINDINGS
         words = f"{rest} more findings are not shown. Correct these first and import the workflow again."
-        ordered = [*ordered[:MAX_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", words)]
+        ordered = [*ordered[:_MAX_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", words)]
     blocked = {finding.step for finding in ordered if finding.level is FindingLevel.ERROR}
     unsupported = sum(step.name in blocked for step in plan.steps)
     return ImportReport(tuple(ordered), len(plan.steps), unsupported, reach_of(plan))

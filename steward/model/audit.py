@@ -12,7 +12,7 @@ from steward.model.json import digest
 
 ActorKind = Literal["person", "credential", "service", "operator"]
 Level = Literal["info", "attention"]
-FaultKind = Literal["altered", "missing", "doubled", "order", "head", "anchor"]
+_FaultKind = Literal["altered", "missing", "doubled", "order", "head", "anchor"]
 
 # The first value of what is hashed: another form of entries gets another number.
 _FORM = 2
@@ -116,7 +116,7 @@ class Fault:
     """The first entry that is wrong, and how."""
 
     seq: int
-    how: FaultKind
+    how: _FaultKind
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from steward.model.json import JsonObject, JsonValue, canonical, digest
 
 # The service's own name space for effect keys: never changes, or repeats would be new writes.
 _EFFECTS = uuid.UUID("6f0a3d2e-9b41-5c57-8e0d-2f6f4f1f7a10")
-SHOWN_BYTES = 4096
+_SHOWN_BYTES = 4096
 
 
 class Action(StrEnum):
@@ -181,16 +181,16 @@ class Batch:
 
 def truncated_value(value: JsonValue) -> tuple[JsonValue, bool]:
     """A before or after value cut to 4 KiB of JSON, and whether it was cut."""
-    if _size(value) <= SHOWN_BYTES:
+    if _size(value) <= _SHOWN_BYTES:
         return value, False
     if isinstance(value, Sequence) and not isinstance(value, str):
         items = list(value)
-        while _size(items) > SHOWN_BYTES:
+        while _size(items) > _SHOWN_BYTES:
             items = items[: len(items) // 2]
         return items, True
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    while _size(text) > SHOWN_BYTES:
-        text = text[: len(text) * SHOWN_BYTES // _size(text) - 8]
+    while _size(text) > _SHOWN_BYTES:
+        text = text[: len(text) * _SHOWN_BYTES // _size(text) - 8]
     return text, True
 
 
@@ -255,7 +255,6 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 __all__ = [
-    "SHOWN_BYTES",
     "Action",
     "ApprovalId",
     "Batch",

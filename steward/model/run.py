@@ -78,11 +78,11 @@ class Counts:
 
     def wire(self) -> dict[str, int]:
         """As answered."""
-        return dict(zip(COUNT_NAMES, _all_counts(self), strict=True))
+        return dict(zip(_COUNT_NAMES, _all_counts(self), strict=True))
 
 
-COUNT_NAMES = tuple(field.name for field in fields(Counts))
-_all_counts: Callable[[Counts], tuple[int, ...]] = attrgetter(*COUNT_NAMES)
+_COUNT_NAMES = tuple(field.name for field in fields(Counts))
+_all_counts: Callable[[Counts], tuple[int, ...]] = attrgetter(*_COUNT_NAMES)
 
 
 @dataclass(frozen=True, slots=True)

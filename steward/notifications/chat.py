@@ -25,7 +25,7 @@ from steward.outbound.errors import CallError
 from steward.security.envelope import CannotOpen
 
 # Makes the chat card of a message.
-CardOf = Callable[[NoticeMessage], NoticeCard]
+_CardOf = Callable[[NoticeMessage], NoticeCard]
 _NOT_CONNECTED = "The connection of this route is not connected. Reconnect it, or choose another one."
 
 
@@ -40,7 +40,7 @@ class ChatChannel:
     engine: Engine
     clock: Clock
     vault: Vault
-    card_of: CardOf
+    card_of: _CardOf
 
     async def deliver(self, message: NoticeMessage) -> DeliveryOutcome:
         """Posts one message."""

@@ -14,7 +14,7 @@ from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 
 # Called in the transaction that stores the outcome of a delivery to a route; returns whether that breaks it.
-RecordRoute = Callable[[Tx, OrgId, RouteId, DeliveryOutcome], Awaitable[bool]]
+_RecordRoute = Callable[[Tx, OrgId, RouteId, DeliveryOutcome], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,6 @@ class NotificationContext:
     metrics: Metrics
     channels: Channels
     rules: NotificationRules = NotificationRules()
-    record_route: RecordRoute | None = None
+    record_route: _RecordRoute | None = None
     wake: Callable[[str], None] = lambda kind: None
     down: ChannelsDown = field(default_factory=ChannelsDown)

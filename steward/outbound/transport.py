@@ -70,7 +70,7 @@ _POOLS = 50
 _LONG_WAIT_S = 1.0
 _AGENT = "Steward/1"
 
-PoolKey = tuple[OrgId, IntegrationId | None, UrlOrigin, bool]
+_PoolKey = tuple[OrgId, IntegrationId | None, UrlOrigin, bool]
 
 
 CancelCheck: TypeAlias = Callable[[], Awaitable[None]]
@@ -97,7 +97,7 @@ class Target:
     private_hosts: frozenset[str] = frozenset()  # what it may reach beside public addresses over https
 
     @property
-    def pool_key(self) -> PoolKey:
+    def pool_key(self) -> _PoolKey:
         """Identifies its socket pool.
 
         never that of another organization, connection or set of private hosts.
@@ -164,8 +164,8 @@ class HttpTransport:
         self._tokens = TokenCache(clock, register)
         self.refresh_tokens: RefreshTokens | None = None  # app.py sets it: they are kept above this layer
         self._process_slots = asyncio.Semaphore(_PROCESS_CALLS)
-        self._pools: OrderedDict[PoolKey, GuardedTransport] = OrderedDict()
-        self._busy: dict[PoolKey, int] = {}
+        self._pools: OrderedDict[_PoolKey, GuardedTransport] = OrderedDict()
+        self._busy: dict[_PoolKey, int] = {}
 
     def target(self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint) -> Target:
         """Returns a connection's target and registers its secrets for redaction.

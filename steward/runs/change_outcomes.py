@@ -9,7 +9,7 @@ from steward.database.runs.write_ledger import Effect, EffectState
 from steward.model.change import Change, Outcome, Part, worst
 from steward.model.ids import OrgId, RunId
 
-PartResult = tuple[Outcome, str | None]
+_PartResult = tuple[Outcome, str | None]
 
 OUTCOME_OF_EFFECT: Mapping[EffectState, Outcome] = {
     EffectState.DONE: Outcome.APPLIED,
@@ -27,7 +27,7 @@ _NAMES = {
 }
 
 
-def part_results(change: Change, effects: Sequence[Effect]) -> list[PartResult | None]:
+def part_results(change: Change, effects: Sequence[Effect]) -> list[_PartResult | None]:
     """Returns the ledger's result for each part of the change, in order; None for an unsettled part."""
     results = {
         effect.part: (OUTCOME_OF_EFFECT[effect.state], effect.message)
@@ -38,8 +38,8 @@ def part_results(change: Change, effects: Sequence[Effect]) -> list[PartResult |
 
 
 def change_result(
-    parts: Sequence[Part], results: Sequence[PartResult | None], *, run_continues: bool
-) -> PartResult | None:
+    parts: Sequence[Part], results: Sequence[_PartResult | None], *, run_continues: bool
+) -> _PartResult | None:
     """Returns the outcome and message of a change from the results of its parts.
 
     Parts are applied in order, each after the ones before it succeeded. While the run continues, a change
@@ -66,26 +66,28 @@ def change_result(
 
 
 def _parts_that(
-    parts: Sequence[Part], results: Sequence[PartResult | None], matches: Callable[[PartResult | None], bool]
+    parts: Sequence[Part],
+    results: Sequence[_PartResult | None],
+    matches: Callable[[_PartResult | None], bool],
 ) -> list[Part]:
     return [part for part, result in zip(parts, results, strict=True) if matches(result)]
 
 
-def _is_written(result: PartResult | None) -> bool:
+def _is_written(result: _PartResult | None) -> bool:
     return result is not None and result[0] is Outcome.APPLIED
 
 
-def _is_missing(result: PartResult | None) -> bool:
+def _is_missing(result: _PartResult | None) -> bool:
     return result is None or result[0] not in (Outcome.APPLIED, Outcome.UNCHANGED)
 
 
-def _worst_outcome(results: Sequence[PartResult | None]) -> Outcome | None:
+def _worst_outcome(results: Sequence[_PartResult | None]) -> Outcome | None:
     """Returns the worst outcome of the settled parts; None when none is settled."""
     outcomes = [result[0] for result in results if result is not None]
     return worst(outcomes) if outcomes else None
 
 
-def _failure_message(results: Sequence[PartResult | None]) -> str | None:
+def _failure_message(results: Sequence[_PartResult | None]) -> str | None:
     """Returns the message of the first part that was not applied and has one."""
     for result in results:
         if result is not None and result[1] and not _is_written(result):

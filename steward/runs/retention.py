@@ -49,7 +49,7 @@ class RetentionRules:
     orgs: OrgSpan = EVERY_ORG
 
 
-Sweep = Callable[[Engine, datetime, RetentionRules], Awaitable[int]]
+_Sweep = Callable[[Engine, datetime, RetentionRules], Awaitable[int]]
 
 
 async def _sweep_runs(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
@@ -134,7 +134,7 @@ async def _sweep_sessions(engine: Engine, now: datetime, keeping: RetentionRules
     return await engine.write(now, remove)
 
 
-def _simple(remove: Callable[[Tx], Awaitable[int]]) -> Sweep:
+def _simple(remove: Callable[[Tx], Awaitable[int]]) -> _Sweep:
     async def sweep(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
         return await engine.write(now, remove)
 
@@ -247,7 +247,7 @@ async def _sweep_inbox(engine: Engine, now: datetime, keeping: RetentionRules) -
 
 
 # One line adds a table; each in transactions of its own, so that none stops another.
-SWEEPS: Mapping[str, Sweep] = {
+SWEEPS: Mapping[str, _Sweep] = {
     "runs": _sweep_runs,
     "step_values": _sweep_values,
     "run_files": _sweep_files,

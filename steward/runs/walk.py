@@ -42,13 +42,13 @@ from steward.runs.run_context import CancelRequested, LeaseLost, RunContext, Wor
 from steward.runs.state import FAILING, ApprovalMismatch, RunTimedOut, Walk
 from steward.steps.base import StepContext, StepFailed, StepResult
 
-ATTEMPTS = 3
-SETTLED = (ValueState.DONE, ValueState.SKIPPED)
-INTERRUPTED_WORDS = (
+_ATTEMPTS = 3
+_SETTLED = (ValueState.DONE, ValueState.SKIPPED)
+_INTERRUPTED_WORDS = (
     "This run was interrupted by the service three times and was stopped. The automation is not at fault:"
     " run it again, and tell the operator of the service if it happens again."
 )
-STOPPING_WORDS = (
+_STOPPING_WORDS = (
     "The service was interrupted while it stopped this run. What was not changed by then was left as it was:"
     " run it again."
 )
@@ -59,7 +59,7 @@ _UNDO_OUTCOMES = {
     "unchanged": ("unchanged",),
     "failed": ("failed", "unknown"),
 }
-CANCELLED_WORDS = {
+_CANCELLED_WORDS = {
     "by_person": "A person cancelled this run.",
     "archived": "The automation was archived while this run was going on.",
 }
@@ -110,7 +110,7 @@ async def _continue_run(ctx: RunContext, claimed: ClaimedRun) -> None:
             end = partial(_stopped_by, RunEnd(RunStatus.FAILED, "step_failed", refusal.message))
     walk = await _start_walk(ctx, claimed, opened)
     if end is None and _was_stopping(walk):
-        end = partial(_stopped_by, RunEnd(RunStatus.FAILED, finish.INTERRUPTED, STOPPING_WORDS))
+        end = partial(_stopped_by, RunEnd(RunStatus.FAILED, finish.INTERRUPTED, _STOPPING_WORDS))
     await (_walk_to_pause(walk) if end is None else _close(walk, end))
 
 
@@ -126,8 +126,8 @@ def _end_at_start(claimed: ClaimedRun) -> Callable[[Walk], RunEnd] | None:
     """Returns how the run ends before a further step; None when it goes on."""
     if claimed.state.cancel_code is not None:
         return _cancelled(claimed.state.cancel_code)
-    if claimed.lease.attempt > ATTEMPTS:
-        return partial(_stopped_by, RunEnd(RunStatus.FAILED, finish.INTERRUPTED, INTERRUPTED_WORDS))
+    if claimed.lease.attempt > _ATTEMPTS:
+        return partial(_stopped_by, RunEnd(RunStatus.FAILED, finish.INTERRUPTED, _INTERRUPTED_WORDS))
     if claimed.is_past_longest:
         words = f"The run went on for more than {LONGEST.days} days, waits included, and was stopped."
         return partial(_stopped_by, RunEnd(RunStatus.FAILED, "timed_out", words))
@@ -233,7 +233,7 @@ async def _take_steps(walk: Walk) -> Ended | None:
     """Takes every step that can be taken, in the plan's order; returns the failed step that stopped it."""
     for step in walk.plan.steps:
         value = walk.journal.get(step.name)
-        if value is not None and value.state in SETTLED:
+        if value is not None and value.state in _SETTLED:
             continue
         if value is not None and value.state is ValueState.FAILED:
             return _failed_row(walk, step)
@@ -250,7 +250,7 @@ async def _take_steps(walk: Walk) -> Ended | None:
 def _runnable(walk: Walk, step: PlanStep) -> bool:
     """Whether every edge into the step comes from a settled execution; held is not settled."""
     sources = [walk.journal.get(edge.source) for edge in walk.plan.before(step.name)]
-    return all(source is not None and source.state in SETTLED for source in sources)
+    return all(source is not None and source.state in _SETTLED for source in sources)
 
 
 async def _take_step(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
@@ -349,7 +349,7 @@ async def _succeed(walk: Walk, step: PlanStep, produced: StepResult, started_at:
 def _is_last(walk: Walk, step: PlanStep) -> bool:
     """Whether every other step of the plan is settled, so that the run ends with this one."""
     others = (walk.journal.get(other.name) for other in walk.plan.steps if other.name != step.name)
-    return all(value is not None and value.state in SETTLED for value in others)
+    return all(value is not None and value.state in _SETTLED for value in others)
 
 
 def _success_request(walk: Walk) -> FinishRequest:
@@ -465,7 +465,7 @@ def _stopped_by(end: RunEnd, walk: Walk) -> RunEnd:
 
 
 def _cancelled(code: str) -> Callable[[Walk], RunEnd]:
-    words = CANCELLED_WORDS.get(code, "The run was cancelled.")
+    words = _CANCELLED_WORDS.get(code, "The run was cancelled.")
     return partial(_stopped_by, RunEnd(RunStatus.CANCELLED, code, words))
 
 

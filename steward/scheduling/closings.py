@@ -156,7 +156,7 @@ def first_open(
     return None
 
 
-def first_instant(day: date, tz: ZoneInfo) -> datetime:
+def _first_instant(day: date, tz: ZoneInfo) -> datetime:
     """Returns the first instant that the local clock shows `day` or a later date (R17)."""
     midnight, note = instant_of(day, time(0), tz)
     return _end_of_gap(day, tz) if note is SlotNote.GAP else midnight
@@ -228,7 +228,7 @@ def _weekly(when: ClosedWhen, tz: ZoneInfo, since: date) -> Iterator[tuple[datet
 def _of_day(when: ClosedWhen, tz: ZoneInfo, day: date) -> tuple[datetime, datetime]:
     """The closing of one date of a weekly period (R18)."""
     if when.from_time is None or when.to_time is None:
-        return first_instant(day, tz), first_instant(day + _DAY, tz)
+        return _first_instant(day, tz), _first_instant(day + _DAY, tz)
     start, end = clock_time(when.from_time), clock_time(when.to_time)
     end_day = day if end > start else day + _DAY
     return instant_of(day, start, tz)[0], _end_instant(end_day, end, tz)
@@ -240,7 +240,7 @@ def _yearly(when: ClosedWhen, tz: ZoneInfo, since: date) -> Iterator[tuple[datet
         last = day_of_year(when.last, year)
         if last < first:  # it spans New Year
             last = day_of_year(when.last, year + 1)
-        yield first_instant(first, tz), first_instant(last + _DAY, tz)
+        yield _first_instant(first, tz), _first_instant(last + _DAY, tz)
 
 
 def _precedence(closing: Closing) -> tuple[int, float, str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from steward.model.change import Proposal
 
-MAX_LENGTH = 64
+_MAX_LENGTH = 64
 MAX_TERMS = 32  # of one object
-MAX_QUERY_WORDS = 6
+_MAX_QUERY_WORDS = 6
 
 # The beginning of an id that says more than the month in which it was made.
 _ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{5,25}")
@@ -29,8 +29,8 @@ def _folded(text: str) -> str:
 
 def query_words(text: str) -> list[str]:
     """Returns the beginnings of words that a query asks for: what blanks part, without signs at its ends."""
-    words = (whole[:MAX_LENGTH] for whole in _WHOLE.findall(_folded(text)))
-    return list(dict.fromkeys(words))[:MAX_QUERY_WORDS]
+    words = (whole[:_MAX_LENGTH] for whole in _WHOLE.findall(_folded(text)))
+    return list(dict.fromkeys(words))[:_MAX_QUERY_WORDS]
 
 
 def id_beginning(text: str) -> str | None:
@@ -42,10 +42,10 @@ def id_beginning(text: str) -> str | None:
 def terms(text: str) -> Iterator[str]:
     """Yields the terms of a text: its words, and whole what signs hold together, such as a SKU."""
     for whole in _WHOLE.findall(_folded(text)):
-        yield whole[:MAX_LENGTH]
+        yield whole[:_MAX_LENGTH]
         if not whole.isalnum():
             for word in _WORD.findall(whole):
-                yield word[:MAX_LENGTH]
+                yield word[:_MAX_LENGTH]
 
 
 def terms_of(proposal: Proposal) -> list[str]:

@@ -23,7 +23,7 @@ from steward.version import __version__
 
 MAX_WAITING = 2_048
 BATCH = 512
-EVERY_SECONDS = 5.0
+_EVERY_SECONDS = 5.0
 MAX_ANSWER_BYTES = 64 * 1024
 _TIMEOUT_SECONDS = 5.0
 _LAST_SECONDS = 2.0
@@ -100,7 +100,7 @@ class OtlpTraces(Traces):
     def _send_all(self) -> None:
         is_last = False
         while not is_last:
-            self._wake.wait(EVERY_SECONDS)
+            self._wake.wait(_EVERY_SECONDS)
             self._wake.clear()
             is_last = self._is_closing.is_set()
             while batch := self._next_batch():

@@ -29,7 +29,7 @@ def _entries(limit: int) -> int:
     return limit
 
 
-FilterText = Annotated[Text, Field(min_length=1, max_length=60)]
+_FilterText = Annotated[Text, Field(min_length=1, max_length=60)]
 
 
 class AuditQuery(PageQuery):
@@ -37,10 +37,10 @@ class AuditQuery(PageQuery):
 
     since: Timestamp | None = Field(default=None, alias="from")
     until: Timestamp | None = Field(default=None, alias="to")
-    actor: FilterText | None = None
-    action: FilterText | None = None
-    object_kind: FilterText | None = None
-    object_id: FilterText | None = None
+    actor: _FilterText | None = None
+    action: _FilterText | None = None
+    object_kind: _FilterText | None = None
+    object_id: _FilterText | None = None
 
 
 class AuditExportQuery(QueryParameters):

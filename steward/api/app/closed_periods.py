@@ -43,7 +43,7 @@ _MAX_CLOSINGS = 2_000
 _LONGEST_RANGE = timedelta(days=92)
 _FAR = timedelta(days=366)
 
-PeriodName = Annotated[NameText, Field(max_length=80)]
+_PeriodName = Annotated[NameText, Field(max_length=80)]
 
 
 class ClosedScopeBody(RequestBody):
@@ -70,7 +70,7 @@ class ClosedWhenBody(RequestBody):
 class ClosedPeriodBody(RequestBody):
     """A closed period to make."""
 
-    name: PeriodName
+    name: _PeriodName
     scope: ClosedScopeBody
     stops: Annotated[Stops, FromJson]
     when: ClosedWhenBody
@@ -81,7 +81,7 @@ class ChangeClosedPeriodBody(RequestBody):
     """What to change of a closed period, and the version last read."""
 
     version: Positive
-    name: PeriodName | None = None
+    name: _PeriodName | None = None
     stops: Annotated[Stops, FromJson] | None = None
     when: ClosedWhenBody | None = None
     timezone: ZoneText | None = None

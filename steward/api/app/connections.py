@@ -33,8 +33,8 @@ from steward.model.refusals import NotConnected, NotFound, WrongState
 from steward.outbound.errors import CallError
 from steward.security.envelope import CannotOpen
 
-MOST_AUTOMATIONS = 10_000
-UNSUBSCRIBE_SECONDS = 5.0
+_MOST_AUTOMATIONS = 10_000
+_UNSUBSCRIBE_SECONDS = 5.0
 
 
 class KindRecord(msgspec.Struct):
@@ -232,7 +232,7 @@ async def unsubscribe(call: ApiCall) -> None:
     try:
         opened = await context.engine.read(context.clock.now(), look, org=call.actor.org)
         if opened is not None:
-            async with asyncio.timeout(UNSUBSCRIBE_SECONDS):
+            async with asyncio.timeout(_UNSUBSCRIBE_SECONDS):
                 await listen.unsubscribe(vault, *opened, base_url=context.rules.base_url)
     except (CallError, CannotOpen, TimeoutError):
         context.log.info("store_not_unsubscribed", org=call.actor.org, integration=integration)
@@ -278,7 +278,7 @@ async def _used(tx: Tx, call: ApiCall) -> Counter[IntegrationId]:
     """How many automations that are not archived need each connection."""
     not_archived = AutomationFilter(states=[state for state in AutomationState if state != "archived"])
     automations_of_org = await automations.find(
-        tx, call.actor.org, not_archived, sort=Sort.OLDEST, limit=MOST_AUTOMATIONS
+        tx, call.actor.org, not_archived, sort=Sort.OLDEST, limit=_MOST_AUTOMATIONS
     )
     templates = call.context.automation_rules.templates
     return Counter(

@@ -34,25 +34,25 @@ from steward.model.refusals import WrongState
 
 _MAX_DAYS = 60
 
-CountryText = Annotated[Text, Field(min_length=2, max_length=2)]
-SubdivisionText = Annotated[Text, Field(min_length=1, max_length=40)]
-DayText = Annotated[Text, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+_CountryText = Annotated[Text, Field(min_length=2, max_length=2)]
+_SubdivisionText = Annotated[Text, Field(min_length=1, max_length=40)]
+_DayText = Annotated[Text, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 class HolidaysQuery(QueryParameters):
     """Which holidays to propose."""
 
-    country: CountryText
-    subdivision: SubdivisionText | None = None
+    country: _CountryText
+    subdivision: _SubdivisionText | None = None
     year: QueryInt
 
 
 class AcceptHolidaysBody(RequestBody):
     """Days of a country's or region's public holidays to close, for whom, and what they stop."""
 
-    country: CountryText
-    subdivision: SubdivisionText | None = None
-    days: Annotated[list[DayText], Field(min_length=1, max_length=_MAX_DAYS), Unique]
+    country: _CountryText
+    subdivision: _SubdivisionText | None = None
+    days: Annotated[list[_DayText], Field(min_length=1, max_length=_MAX_DAYS), Unique]
     scope: ClosedScopeBody
     stops: Annotated[Stops, FromJson]
     timezone: ZoneText | None = None

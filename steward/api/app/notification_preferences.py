@@ -41,17 +41,17 @@ TimeOfDay = Annotated[
     BeforeValidator(_time_of_day),
     WithJsonSchema({"type": "string", "pattern": f"^{_TIME_OF_DAY}$"}),
 ]
-WeekDays = Annotated[list[Annotated[Positive, Field(le=7)]], Field(min_length=1, max_length=7), Unique]
-Choice = Annotated[MailChoice, FromJson]
+_WeekDays = Annotated[list[Annotated[Positive, Field(le=7)]], Field(min_length=1, max_length=7), Unique]
+_Choice = Annotated[MailChoice, FromJson]
 
 
 class EmailBody(RequestBody):
     """How each group comes by e-mail; a group that is not given stays as it is."""
 
-    approvals: Choice | None = None
-    runs: Choice | None = None
-    automations: Choice | None = None
-    connections: Choice | None = None
+    approvals: _Choice | None = None
+    runs: _Choice | None = None
+    automations: _Choice | None = None
+    connections: _Choice | None = None
 
 
 class QuietHoursBody(RequestBody):
@@ -59,14 +59,14 @@ class QuietHoursBody(RequestBody):
 
     start: TimeOfDay = Field(alias="from")
     end: TimeOfDay = Field(alias="to")
-    days: WeekDays
+    days: _WeekDays
 
 
 class DigestBody(RequestBody):
     """When the digest is sent; 1 is Monday."""
 
     at: TimeOfDay
-    days: WeekDays
+    days: _WeekDays
 
 
 _NO_EMAIL = EmailBody()

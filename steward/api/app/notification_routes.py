@@ -36,37 +36,37 @@ from steward.notifications.route_tests import RouteTest
 from steward.notifications.routes import RouteContent, SavedRoute
 from steward.notifications.webhook import GROUPED_TYPE, TEST_TYPE, wire_type
 
-RouteName = Annotated[NameText, Field(max_length=80)]
-RouteUrl = Annotated[Text, Field(min_length=1, max_length=2000)]
-RouteTarget = Annotated[Text, Field(min_length=1, max_length=80)]
-TopicList = Annotated[list[Annotated[Topic, FromJson]], Field(min_length=1, max_length=len(Topic)), Unique]
-AutomationIds = Annotated[list[IdText], Field(min_length=1, max_length=MOST_FILTERED), Unique]
-IntegrationIds = Annotated[list[Positive], Field(min_length=1, max_length=MOST_FILTERED), Unique]
+_RouteName = Annotated[NameText, Field(max_length=80)]
+_RouteUrl = Annotated[Text, Field(min_length=1, max_length=2000)]
+_RouteTarget = Annotated[Text, Field(min_length=1, max_length=80)]
+_TopicList = Annotated[list[Annotated[Topic, FromJson]], Field(min_length=1, max_length=len(Topic)), Unique]
+_AutomationIds = Annotated[list[IdText], Field(min_length=1, max_length=MOST_FILTERED), Unique]
+_IntegrationIds = Annotated[list[Positive], Field(min_length=1, max_length=MOST_FILTERED), Unique]
 
 
 class RouteBody(RequestBody):
     """A new route: a webhook has `url`, a chat `integration_id`; null filters stand for all."""
 
-    name: RouteName
+    name: _RouteName
     channel: Literal["teams", "slack", "webhook"]
     integration_id: Positive | None = None
-    target: RouteTarget | None = None
-    url: RouteUrl | None = None
-    topics: TopicList
-    automation_ids: AutomationIds | None = None
-    integration_ids: IntegrationIds | None = None
+    target: _RouteTarget | None = None
+    url: _RouteUrl | None = None
+    topics: _TopicList
+    automation_ids: _AutomationIds | None = None
+    integration_ids: _IntegrationIds | None = None
 
 
 class ChangedRouteBody(RequestBody):
     """What to change; a field that is not given stays as it is."""
 
-    name: RouteName = ""
+    name: _RouteName = ""
     integration_id: Positive | None = None
-    target: RouteTarget | None = None
-    url: RouteUrl | None = None
-    topics: TopicList = Field(default_factory=list)
-    automation_ids: AutomationIds | None = None
-    integration_ids: IntegrationIds | None = None
+    target: _RouteTarget | None = None
+    url: _RouteUrl | None = None
+    topics: _TopicList = Field(default_factory=list)
+    automation_ids: _AutomationIds | None = None
+    integration_ids: _IntegrationIds | None = None
 
 
 class NotificationRouteRecord(msgspec.Struct):

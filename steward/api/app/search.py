@@ -30,9 +30,9 @@ from steward.model.ids import OrgId, RunId
 from steward.model.instants import wire_time, wire_time_of
 from steward.search.words import begins_words_of, id_beginning, query_words
 
-MAX_HITS = 20
+_MAX_HITS = 20
 # Runs whose approvals are looked for.
-MAX_APPROVAL_RUNS = 200
+_MAX_APPROVAL_RUNS = 200
 # Names that hold the words anywhere; of them, those in which they begin a word are answered.
 _MAX_NAMED = 200
 
@@ -106,12 +106,12 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         automation
         for automation in await search_hits.automations_named(tx, org, words, limit=_MAX_NAMED)
         if begins_words_of(automation.name, words)
-    ][:MAX_HITS]
+    ][:_MAX_HITS]
     matches = await search_terms.matches(tx, org, words, before=None)
     newest = list(matches.places_by_run)
     by_id = await _runs_by_id(tx, org, query.q)
     waiting = await search_hits.waiting_runs(tx, org, [automation.id for automation in named])
-    asking = [*waiting, *(RunId(row["id"]) for row in by_id), *newest[:MAX_APPROVAL_RUNS]]
+    asking = [*waiting, *(RunId(row["id"]) for row in by_id), *newest[:_MAX_APPROVAL_RUNS]]
     return SearchAnswer(
         automations=[
             AutomationHit(automation.id, automation.name, automation.state, automation.store_label)
@@ -119,10 +119,12 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         ],
         runs=[_run_hit(row, None) for row in by_id],
         changes=await _changes(
-            tx, org, {run: matches.places_by_run[run] for run in newest[:MAX_HITS]}, words
+            tx, org, {run: matches.places_by_run[run] for run in newest[:_MAX_HITS]}, words
         ),
-        more_changes=len(newest) > MAX_HITS or matches.read_to is not None,
-        approvals=[_approval_hit(row) for row in await approvals.pending_of(tx, org, asking, limit=MAX_HITS)],
+        more_changes=len(newest) > _MAX_HITS or matches.read_to is not None,
+        approvals=[
+            _approval_hit(row) for row in await approvals.pending_of(tx, org, asking, limit=_MAX_HITS)
+        ],
         connections=await _connections(tx, org, words),
     )
 
@@ -131,7 +133,7 @@ async def _runs_by_id(tx: Tx, org: OrgId, text: str) -> list[Row]:
     beginning = id_beginning(text)
     if beginning is None:
         return []
-    runs = await search_hits.by_id(tx, org, beginning, before=None, limit=MAX_HITS)
+    runs = await search_hits.by_id(tx, org, beginning, before=None, limit=_MAX_HITS)
     rows = await search_hits.runs_of(tx, org, runs)
     return [rows[run] for run in runs]
 
@@ -193,7 +195,7 @@ async def _connections(tx: Tx, org: OrgId, words: Sequence[str]) -> list[Connect
         ConnectionHit(connection.integration_id, connection.kind, connection.name, connection.state)
         for connection in await connections.find(tx, org)
         if begins_words_of(f"{connection.name} {connection.domain or ''} {connection.kind}", words)
-    ][:MAX_HITS]
+    ][:_MAX_HITS]
 
 
 OPERATIONS = (

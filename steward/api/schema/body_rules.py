@@ -55,7 +55,7 @@ _MONTHLY: Json = {
     "else": _required_not_null("run_at", "day_of_month"),
 }
 
-SCHEDULE_SCHEMA: Json = {
+_SCHEDULE_SCHEMA: Json = {
     "description": "When an automation runs; which fields are required depends on `cadence`.",
     "type": "object",
     "required": ["cadence"],
@@ -74,7 +74,7 @@ SCHEDULE_SCHEMA: Json = {
 }
 
 # Interface 2.7, StepBinding and StepTarget.
-STEP_TARGET_SCHEMA: Json = {
+_STEP_TARGET_SCHEMA: Json = {
     "description": "Where a step writes; null or absent what the step decides while it runs.",
     "type": "object",
     "properties": {
@@ -83,7 +83,7 @@ STEP_TARGET_SCHEMA: Json = {
     },
     "additionalProperties": False,
 }
-STEP_BINDING_SCHEMA: Json = {
+_STEP_BINDING_SCHEMA: Json = {
     "description": "The connection a step is bound to, and the place in it.",
     "type": "object",
     "required": ["integration_id", "kind", "target"],
@@ -95,7 +95,7 @@ STEP_BINDING_SCHEMA: Json = {
     "additionalProperties": False,
 }
 # The connection of a step whose kind is none of the closed list.
-STEP_ACCOUNT_SCHEMA: Json = {
+_STEP_ACCOUNT_SCHEMA: Json = {
     "description": "The connection a step is bound to by `accounts`.",
     "type": "object",
     "required": ["integration_id"],
@@ -103,7 +103,7 @@ STEP_ACCOUNT_SCHEMA: Json = {
     "additionalProperties": False,
 }
 # The workflow chosen for a step that calls one.
-CALLED_IMPORT_SCHEMA: Json = {
+_CALLED_IMPORT_SCHEMA: Json = {
     "description": "The import that a step calls.",
     "type": "object",
     "required": ["import_id"],
@@ -113,11 +113,11 @@ CALLED_IMPORT_SCHEMA: Json = {
 
 # Each is a component of the document; `component` refers to it.
 BODY_COMPONENTS: Json = {
-    "ScheduleBody": SCHEDULE_SCHEMA,
-    "StepTargetBody": STEP_TARGET_SCHEMA,
-    "StepBindingBody": STEP_BINDING_SCHEMA,
-    "StepAccountBody": STEP_ACCOUNT_SCHEMA,
-    "CalledImportBody": CALLED_IMPORT_SCHEMA,
+    "ScheduleBody": _SCHEDULE_SCHEMA,
+    "StepTargetBody": _STEP_TARGET_SCHEMA,
+    "StepBindingBody": _STEP_BINDING_SCHEMA,
+    "StepAccountBody": _STEP_ACCOUNT_SCHEMA,
+    "CalledImportBody": _CALLED_IMPORT_SCHEMA,
 }
 
 

@@ -127,7 +127,7 @@ def _content(value: Any) -> Any:
     return value
 
 
-SourceText = Literal["workflow_tool", "store_flow"]
+_SourceText = Literal["workflow_tool", "store_flow"]
 Content = Annotated[
     Any, BeforeValidator(_content), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})
 ]
@@ -136,7 +136,7 @@ Content = Annotated[
 class KeepBody(RequestBody):
     """An export to keep."""
 
-    source: SourceText
+    source: _SourceText
     name: NameText
     content: Content
 
@@ -154,7 +154,7 @@ class PreviewKeptBody(RequestBody):
 class ImportPreviewBody(PreviewKeptBody):
     """The same of an export that is not kept."""
 
-    source: SourceText
+    source: _SourceText
     content: Content
 
 
@@ -178,7 +178,7 @@ class RunAsBody(RequestBody):
 class ImportsQuery(PageQuery):
     """Which imports to list."""
 
-    source: SourceText | None = None
+    source: _SourceText | None = None
     supported: QueryFlag | None = None
 
 

@@ -38,7 +38,7 @@ CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
         ON h.org_id = t.org_id AND h.integration_id = t.integration_id AND h.topic = t.topic
     WHERE t.org_id = a.org_id AND t.automation_id = a.id) END AS delivery
 """
-JOINED = f"""
+_JOINED = f"""
 SELECT {_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.events_dropped,
     s.events_dropped_at, {_HEARD}
 FROM automations AS a
@@ -184,7 +184,7 @@ def _changeable(automation: Automation) -> dict[str, object]:
 async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
     """The automation. Raises NotFound, also for one of another organisation."""
     row = await tx.first(
-        f"{JOINED} WHERE a.org_id = :org AND a.id = :automation", {"org": org, "automation": automation}
+        f"{_JOINED} WHERE a.org_id = :org AND a.id = :automation", {"org": org, "automation": automation}
     )
     if row is None:
         raise NotFound
@@ -194,7 +194,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
 async def among(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Automation]:
     """Those of the automations that there are in the organisation, by id."""
     rows = await tx.all(
-        f"{JOINED} WHERE a.org_id = :org AND a.id IN (:automations)",
+        f"{_JOINED} WHERE a.org_id = :org AND a.id IN (:automations)",
         {"org": org, "automations": list(automations)},
     )
     return {AutomationId(row["id"]): record(row) for row in rows}
@@ -234,7 +234,7 @@ async def find(
         where.append(condition)
         args |= values
     rows = await tx.all(
-        f"{JOINED} WHERE {' AND '.join(['a.org_id = :org', *where])} ORDER BY {_ORDER[sort]} LIMIT :limit",
+        f"{_JOINED} WHERE {' AND '.join(['a.org_id = :org', *where])} ORDER BY {_ORDER[sort]} LIMIT :limit",
         args | {"org": org, "limit": limit},
     )
     return [record(row) for row in rows]
@@ -311,7 +311,7 @@ async def active_naming(tx: Tx, org: OrgId, integration: IntegrationId) -> list[
     What inputs hold is the templates' to read: some of these may only hold the same number.
     """
     rows = await tx.all(
-        f"{JOINED} WHERE a.org_id = :org AND a.state = 'active' AND (a.integration_id = :integration"
+        f"{_JOINED} WHERE a.org_id = :org AND a.state = 'active' AND (a.integration_id = :integration"
         " OR a.connections LIKE :named OR a.inputs LIKE :named OR a.bindings LIKE :named) ORDER BY a.id",
         {"org": org, "integration": integration, "named": f"%:{integration}%"},
     )

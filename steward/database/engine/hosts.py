@@ -13,7 +13,7 @@ else:
 
 # Time limit to connect to one of several servers. A frozen server still accepts TCP connections, so only a
 # time limit detects it.
-CONNECT_SECONDS = 2.0
+_CONNECT_SECONDS = 2.0
 _PLANS_KEPT = 16
 # The PostgreSQL function that warns when a commit did not wait for its standby. It identifies the warning,
 # whose text depends on the server's language.
@@ -101,7 +101,7 @@ class Hosts:
         Each has at most `timeout` seconds, and of several servers at most 2. Raises the last server's error
         when all fail with one of UNREACHABLE; any other error is raised at once.
         """
-        limit = min(timeout, CONNECT_SECONDS) if self.are_many else timeout
+        limit = min(timeout, _CONNECT_SECONDS) if self.are_many else timeout
         options["connection_class"] = ServerConnection
         error: Exception | None = None
         for url in list(self._urls):
@@ -129,7 +129,7 @@ class Hosts:
         """Returns whether a connection still works after another was lost; terminates it otherwise."""
         losses = self.losses
         try:
-            in_recovery = await connection.fetchval("SELECT pg_is_in_recovery()", timeout=CONNECT_SECONDS)
+            in_recovery = await connection.fetchval("SELECT pg_is_in_recovery()", timeout=_CONNECT_SECONDS)
         except UNREACHABLE:
             in_recovery = None
         if in_recovery is None or (in_recovery and self.are_many):

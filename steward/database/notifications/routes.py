@@ -16,7 +16,7 @@ from steward.model.notification_route import (
     SealedWebhook,
 )
 
-DELIVERIES_FOR = timedelta(days=30)
+_DELIVERIES_FOR = timedelta(days=30)
 _COLUMNS = (
     "org_id, id, name, channel, integration_id, target, url, secret, old_secret, old_secret_until, key_no,"
     " topics, automation_ids, integration_ids, state, reason, failures, failing_since, last_accepted_at,"
@@ -190,7 +190,7 @@ async def deliveries(
             "org": route.org,
             "route": route.id,
             "channel": route.channel,
-            "since": tx.now - DELIVERIES_FOR,
+            "since": tx.now - _DELIVERIES_FOR,
             "before_at": tx.now if before is None else before[0],
             "before_id": "~" if before is None else before[1],
             "most": limit,

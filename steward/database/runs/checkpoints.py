@@ -14,7 +14,7 @@ from steward.model.instants import wire_time
 # the JSON text, because quotation marks inside a value are escaped.
 END_PLACEHOLDER = "@"
 _END_MEMBER = f'"finished_at":"{END_PLACEHOLDER}"'
-LeaseStatus = tuple[bool, str | None]
+_LeaseStatus = tuple[bool, str | None]
 
 
 class Point(NamedTuple):
@@ -29,7 +29,7 @@ class Point(NamedTuple):
     output: bytes
 
 
-async def write_one(tx: Tx, point: Point) -> LeaseStatus:
+async def write_one(tx: Tx, point: Point) -> _LeaseStatus:
     """Writes one point, a batch of one: whether the run is still owned, and the code of a cancel request."""
     if tx.dialect == "postgresql":
         [status] = await write_batch(tx, [point])
@@ -74,7 +74,7 @@ def point_columns(points: Sequence[Point | None], tx: Tx) -> dict[str, object]:
     return arrays
 
 
-async def write_batch(tx: Tx, points: Sequence[Point]) -> list[LeaseStatus]:
+async def write_batch(tx: Tx, points: Sequence[Point]) -> list[_LeaseStatus]:
     """Writes the points of several runs at once.
 
     Results are those of `write_one`, in order. Raises NeedsSlowPath on SQLite.
@@ -101,7 +101,7 @@ _ADVANCE_OWNED = (
 )
 
 
-async def _write_batch_sqlite(tx: Tx, points: Sequence[Point]) -> list[LeaseStatus]:
+async def _write_batch_sqlite(tx: Tx, points: Sequence[Point]) -> list[_LeaseStatus]:
     """Writes all in one statement. Raises NeedsSlowPath when a run is lost or asked to cancel."""
     moved = [
         (point.row.seq, point.lease.org, point.lease.run, point.lease.epoch, point.row.seq - 1)

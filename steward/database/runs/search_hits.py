@@ -7,7 +7,7 @@ from steward.database.engine.base import Both, Row, Tx
 from steward.model.ids import AutomationId, OrgId, RunId
 
 # Names that one search compares, in the order of the names.
-MAX_NAMES = 5_000
+_MAX_NAMES = 5_000
 _RUN = "runs.id, runs.automation_name, runs.status, runs.mode, runs.message, runs.queued_at"
 _NAMED = (
     "SELECT a.id, a.name, a.state, a.store_label FROM ("
@@ -42,7 +42,7 @@ async def automations_named(tx: Tx, org: OrgId, words: Sequence[str], *, limit: 
         args[f"word_{number}"] = "%" + "".join(f"!{char}" if char in "!%_" else char for char in word) + "%"
     rows = await tx.all(
         _NAMED.format(conditions=" AND ".join(conditions)),
-        {"org": org, "most_names": MAX_NAMES, "limit": limit, **args},
+        {"org": org, "most_names": _MAX_NAMES, "limit": limit, **args},
     )
     return [
         NamedAutomation(AutomationId(row["id"]), row["name"], row["state"], row["store_label"])

@@ -70,7 +70,7 @@ class TooMuchData(Exception):
 
 # Below this, compressing costs more than it saves. A plain value is told from a compressed one by its first
 # byte: no JSON text begins with 0x78.
-PLAIN_BYTES = 1024
+_PLAIN_BYTES = 1024
 _ZLIB = 0x78
 
 
@@ -89,7 +89,7 @@ def packed(value: JsonValue) -> bytes:
         raise NotJson(
             f"A step's output holds {_not_json(value) or 'a key that is no text'}, which is no JSON."
         )
-    return text if len(text) < PLAIN_BYTES else zlib.compress(text, 1)
+    return text if len(text) < _PLAIN_BYTES else zlib.compress(text, 1)
 
 
 def _not_json(value: object) -> str | None:
@@ -125,7 +125,7 @@ KEEP_VALUE = (
 
 
 # SQLite alone: a short output lies in the row of its step, which is then all that a step writes.
-INLINE_BYTES = PLAIN_BYTES
+INLINE_BYTES = _PLAIN_BYTES
 APPEND_WITH_OUTPUT = (
     "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total,"
     " wire, output, state) VALUES (:org, :run, :seq, :name, :iteration, :attempt, :status, :finished_at,"

@@ -31,7 +31,7 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-ATTRIBUTION = "n8n adds a line about itself below the message, which is left out here. Nothing to do."
+_ATTRIBUTION = "n8n adds a line about itself below the message, which is left out here. Nothing to do."
 WAITS = (
     "It waits for an answer by e-mail, which cannot be given here."
     " Send a message instead, and let a step wait for approval."
@@ -55,7 +55,7 @@ class MailNode(StepType):
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the report on the message."""
-        return (Item(answered_object(answer)),)
+        return (Item(_answered_object(answer)),)
 
     @abstractmethod
     def command(self, fields: ServiceFields) -> SendMail:
@@ -94,7 +94,7 @@ def propose_mail(
     effects.add_plan(index, planned, item, operation, settings or {})
 
 
-def answered_object(answer: WriteAnswer) -> dict[str, Any]:
+def _answered_object(answer: WriteAnswer) -> dict[str, Any]:
     """Returns an answer's object; an empty one when it is none."""
     try:
         value = answer.json()
@@ -129,22 +129,22 @@ def option_problems(
             words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
             yield StepProblem("error", "parameter", words)
     if has_attribution and chosen.get("appendAttribution", True) is not False:
-        yield StepProblem("note", "parameter", ATTRIBUTION)
+        yield StepProblem("note", "parameter", _ATTRIBUTION)
 
 
-def holds_value(value: Any) -> bool:
+def _holds_value(value: Any) -> bool:
     """Whether a parameter, or anything inside it, is filled in."""
     if isinstance(value, Mapping):
-        return any(holds_value(member) for member in value.values())
+        return any(_holds_value(member) for member in value.values())
     if isinstance(value, list):
-        return any(holds_value(member) for member in value)
+        return any(_holds_value(member) for member in value)
     return value not in (None, "", "=", False)
 
 
 def needed_problems(node: NodeDefinition, *needed: tuple[str, str]) -> Iterable[StepProblem]:
     """Yields a warning for each parameter that is empty and without which the step fails."""
     for path, words in needed:
-        if not holds_value(node.get(path)):
+        if not _holds_value(node.get(path)):
             yield StepProblem(
                 "warning",
                 "parameter",

@@ -93,7 +93,7 @@ def _newer(call: StepCall, index: int, item: Item) -> Item:
     return Item(into, paired_with(index))
 
 
-def read_date(value: Any, zone: tzinfo, *, keep_offset: bool = False) -> datetime:
+def _read_date(value: Any, zone: tzinfo, *, keep_offset: bool = False) -> datetime:
     """Parses a date from text, milliseconds or seconds. Raises ItemFailed.
 
     The result is in `zone`, or with `keep_offset` in the offset of the text if it has one.
@@ -123,7 +123,7 @@ def _now(params: Params, zone: tzinfo, now: datetime) -> _Answer:
 
 def _moved(sign: int) -> Callable[[Params, tzinfo, datetime], _Answer]:
     def run(params: Params, zone: tzinfo, now: datetime) -> _Answer:
-        start = read_date(params.get("magnitude", ""), zone)
+        start = _read_date(params.get("magnitude", ""), zone)
         amount = js.number(params.get("duration", 0))
         if amount != amount:
             raise ItemFailed("The duration is not a number.")
@@ -134,7 +134,7 @@ def _moved(sign: int) -> Callable[[Params, tzinfo, datetime], _Answer]:
 
 
 def _formatted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
-    date = read_date(params.get("date", ""), zone, keep_offset=not params.flag("options.timezone"))
+    date = _read_date(params.get("date", ""), zone, keep_offset=not params.flag("options.timezone"))
     pattern = params.text("format", "MM/dd/yyyy")
     if pattern == "custom":
         pattern = params.text("customFormat")
@@ -149,7 +149,7 @@ def _written(write: Callable[[datetime, str], str], date: datetime, pattern: str
 
 
 def _rounded(params: Params, zone: tzinfo, now: datetime) -> _Answer:
-    date = read_date(params.get("date", ""), zone)
+    date = _read_date(params.get("date", ""), zone)
     if params.text("mode", "roundDown") == "roundUp":
         unit = params.text("to", "month")
         return "roundedDate", js_dates.iso(shifted(floor(date, unit), unit, 1))
@@ -157,7 +157,7 @@ def _rounded(params: Params, zone: tzinfo, now: datetime) -> _Answer:
 
 
 def _extracted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
-    date = read_date(params.get("date", ""), zone)
+    date = _read_date(params.get("date", ""), zone)
     part = params.text("part", "month")
     if part == "week":
         return "datePart", date.isocalendar().week
@@ -168,8 +168,8 @@ def _extracted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
 
 def _between(params: Params, zone: tzinfo, now: datetime) -> _Answer:
     # A time without an offset is in the process's zone here, which is UTC, not in the workflow's.
-    start = read_date(params.get("startDate", ""), UTC).astimezone(zone)
-    end = read_date(params.get("endDate", ""), UTC).astimezone(zone)
+    start = _read_date(params.get("startDate", ""), UTC).astimezone(zone)
+    end = _read_date(params.get("endDate", ""), UTC).astimezone(zone)
     units = params.get("units", ["day"])
     sorted_units = [unit for unit in UNITS if unit in units] if js.is_list(units) else []
     if not sorted_units or len(sorted_units) != len(set(units)):
@@ -234,4 +234,4 @@ def _older_formatted(params: Params, value: Any) -> Any:
 def _older_date(value: Any, from_format: str, zone: tzinfo) -> datetime:
     if from_format:
         raise ItemFailed("Reading a date by a pattern of one's own is not supported.")
-    return read_date(value, zone).astimezone(zone)
+    return _read_date(value, zone).astimezone(zone)

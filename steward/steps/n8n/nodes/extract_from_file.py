@@ -68,7 +68,7 @@ async def _extracted(call: StepCall, index: int, item: Item) -> list[Item]:
         rows = await table_rows(call, params, operation, content)
         return [Item(fields, paired_with(index)) for fields in rows]
     if operation == "pdf":
-        return [await pdf_item(call, params, content, index, item)]
+        return [await _pdf_item(call, params, content, index, item)]
     if operation == "binaryToPropery":
         value: Any = base64.b64encode(content).decode("ascii")
     elif operation == "fromJson":
@@ -110,7 +110,7 @@ async def table_rows(call: StepCall, params: Params, format_: str, content: byte
     return file_tables.sheet_items(rows, params)
 
 
-async def pdf_item(call: StepCall, params: Params, content: bytes, index: int, item: Item) -> Item:
+async def _pdf_item(call: StepCall, params: Params, content: bytes, index: int, item: Item) -> Item:
     """Returns the item with the text and facts of a PDF file. Raises ItemFailed."""
     options = {
         "join": params.flag("options.joinPages", default=True),
@@ -149,6 +149,6 @@ class ReadPdfNode(StepType):
         async def read(index: int, item: Item) -> list[Item]:
             params = call.params(index)
             file = item_files.file_of(item, params.text("binaryPropertyName") or "data")
-            return [await pdf_item(call, params, await item_files.content_of(call, file), index, item)]
+            return [await _pdf_item(call, params, await item_files.content_of(call, file), index, item)]
 
         return await item_files.convert_each_item(call, read)

@@ -220,11 +220,11 @@ def _file_names(fields: ServiceFields) -> list[str]:
 async def _command(fields: ServiceFields, account: AccountAccess, key: str) -> SendMail:
     """Returns the message that the parameters of one item make. Raises ItemFailed."""
     if key == "draft.create":
-        return draft_command(fields)
+        return _draft_command(fields)
     return mail_command(fields) if key == "message.send" else await _reply(fields, account)
 
 
-def draft_command(fields: ServiceFields) -> SendMail:
+def _draft_command(fields: ServiceFields) -> SendMail:
     """Returns the draft that the parameters of one item make. Raises ItemFailed."""
     receivers = "additionalFields.toList" if fields.version < 2 else "options.sendTo"
     command = mail_command(fields)

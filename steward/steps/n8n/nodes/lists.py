@@ -312,13 +312,13 @@ def ordered(items: Items, params: Params) -> list[int]:
             first = field_at(items[a].json, name, dots=dots)
             second = field_at(items[b].json, name, dots=dots)
             if not is_same(first, second):  # values that cannot be ordered count as greater, as in n8n
-                return -1 if is_less(first, second) is not downward else 1
+                return -1 if _is_less(first, second) is not downward else 1
         return 0
 
     return sorted(range(len(items)), key=cmp_to_key(compare))
 
 
-def is_less(first: Any, second: Any) -> bool:
+def _is_less(first: Any, second: Any) -> bool:
     """Returns JavaScript's `first < second`, ignoring the case of texts."""
     if isinstance(first, str) and isinstance(second, str):
         return first.lower() < second.lower()

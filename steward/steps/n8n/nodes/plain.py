@@ -21,7 +21,7 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-LONGEST_WAIT = timedelta(days=90)
+_LONGEST_WAIT = timedelta(days=90)
 _UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 
 
@@ -153,7 +153,7 @@ class WaitNode(StepType):
         """Passes the items on and returns until when the run sleeps."""
         now = call.environment.now
         until = _end_of_wait(call, now)
-        if until - now > LONGEST_WAIT:
+        if until - now > _LONGEST_WAIT:
             raise WorkflowStepFailed("This step would wait longer than 90 days.")
         return NodeResult([passed(call.items)], wait_until=until if until > now else None)
 
@@ -162,7 +162,7 @@ def _duration_problems(node: NodeDefinition, resume: object) -> Iterable[StepPro
     amount = node.get("amount", 5 if node.version > 1 else 1)
     unit = str(node.get("unit", "seconds" if node.version > 1 else "hours"))
     is_interval = resume == "timeInterval" and js.is_number(amount) and unit in _UNITS
-    if is_interval and amount * _UNITS[unit] > LONGEST_WAIT.total_seconds():
+    if is_interval and amount * _UNITS[unit] > _LONGEST_WAIT.total_seconds():
         yield StepProblem("error", "parameter", "It waits longer than 90 days. Wait for less.")
     if not is_expression(unit) and unit not in _UNITS:
         yield StepProblem("error", "parameter", "The unit of its time is not known. Choose another one.")
@@ -180,4 +180,4 @@ def _end_of_wait(call: StepCall, now: datetime) -> datetime:
     amount = js.number(params.get("amount", 5 if call.version > 1 else 1))
     if amount != amount or amount < 0 or unit not in _UNITS:
         raise ItemFailed("How long to wait cannot be read.")
-    return now + timedelta(seconds=min(amount * _UNITS[unit], 10 * LONGEST_WAIT.total_seconds()))
+    return now + timedelta(seconds=min(amount * _UNITS[unit], 10 * _LONGEST_WAIT.total_seconds()))

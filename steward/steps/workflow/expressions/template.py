@@ -58,7 +58,7 @@ class ParameterTemplate:
         return {"expr": self.text, "lang": str(self.lang), "chunks": chunks}
 
 
-LIQUID_OUTPUT: Final = "{{"
+_LIQUID_OUTPUT: Final = "{{"
 
 
 def read(text: str) -> ParameterTemplate:
@@ -82,7 +82,7 @@ def read(text: str) -> ParameterTemplate:
 
 def read_liquid(text: str) -> ParameterTemplate:
     """Parses a Shopify Flow text: Liquid if it has a tag or an output, else literal text."""
-    if LIQUID_OUTPUT in text or "{%" in text:
+    if _LIQUID_OUTPUT in text or "{%" in text:
         return ParameterTemplate(text, Lang.LIQUID, (Chunk(text),))
     return ParameterTemplate(text, Lang.LITERAL, (text,))
 

@@ -26,7 +26,7 @@ class Unpaired:
 
 # Maps a step's name and the index of a current item to the step's item from which it came. None: the item did
 # not pass through that step, so its fields are undefined. See docs/design/imports-n8n.md#pairing.
-Pairing: TypeAlias = Callable[[str, int], ItemPosition | Unpaired | None]
+_Pairing: TypeAlias = Callable[[str, int], ItemPosition | Unpaired | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ExpressionContext:
     variables: ExpressionVariables
     steps: Mapping[str, StepView] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
-    pairing: Pairing = _never_paired
+    pairing: _Pairing = _never_paired
     files: Sequence[JsonObject | None] = ()  # of the items, as `$binary` has them; empty if none has any
     static_data: StaticObjects | None = None  # of a script that asks for it
 
