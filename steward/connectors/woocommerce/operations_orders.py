@@ -14,7 +14,7 @@ from steward.connectors.base.connector import ItemProblem
 from steward.connectors.base.records import Customer, Order
 from steward.connectors.base.store_operation import StoreOperation
 from steward.connectors.base.undoing import NO_CANCELLATION_BACK, value_restored
-from steward.connectors.woocommerce.operations import WooCommerceBatchOperation, tag_problem, tag_set
+from steward.connectors.woocommerce.operations import A, WooCommerceBatchOperation, tag_problem, tag_set
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -55,9 +55,10 @@ class _WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
-    """`order.set_tags`: sets the whole list, stored in metadata."""
+class _WooCommerceTagsOperation(WooCommerceBatchOperation[A]):
+    """Sets the whole list of an object's tags, stored in metadata."""
+
+    __slots__ = ()
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Compares tags as case-insensitive sets."""
@@ -70,39 +71,49 @@ class _WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
     def inverse(self, part: Part) -> Inverse:
         """Returns the part that sets the tags of before."""
         return value_restored(part)
+
+    def _plan_tags(
+        self,
+        ref: ObjectRef,
+        command: SetOrderTags | SetCustomerTags,
+        current_tags: tuple[str, ...],
+        integration_id: IntegrationId,
+    ) -> Proposal | ItemProblem | str:
+        """Returns the change, the problem of a tag, or the object's id where nothing changes."""
+        object_id = str(ref.id)
+        tags_by_key: dict[str, str] = {}
+        for tag in command.tags:
+            problem = tag_problem(object_id, tag)
+            if problem is not None:
+                return problem
+            tags_by_key.setdefault(tag.casefold(), tag)
+        before = {"tags": list(current_tags)}
+        after = {"tags": sorted(tags_by_key.values())}
+        if self.same(after, before):
+            return object_id
+        part = Part(self.name, integration_id, object_id, after, before, after)
+        field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, command.message)
+
+
+@dataclass(frozen=True, slots=True)
+class _WooCommerceOrderTagsOperation(_WooCommerceTagsOperation[SetOrderTags]):
+    """`order.set_tags`."""
 
     def _plan_one(self, command: SetOrderTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
-        return _tags(
-            self, _order_ref(command.order), command, command.order.tags, integration_id=integration_id
-        )
+        order = command.order
+        return self._plan_tags(_order_ref(order), command, order.tags, integration_id)
 
 
 @dataclass(frozen=True, slots=True)
-class _WooCommerceCustomerTagsOperation(WooCommerceBatchOperation[SetCustomerTags]):
-    """`customer.set_tags`: sets the whole list, stored in metadata."""
-
-    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Compares tags as case-insensitive sets."""
-        return tag_set(expected) == tag_set(actual)
-
-    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """Returns the list of tags after the change."""
-        return {"tags": arguments["tags"]}, ()
-
-    def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the tags of before."""
-        return value_restored(part)
+class _WooCommerceCustomerTagsOperation(_WooCommerceTagsOperation[SetCustomerTags]):
+    """`customer.set_tags`."""
 
     def _plan_one(
         self, command: SetCustomerTags, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
-        return _tags(
-            self,
-            _customer_ref(command.customer),
-            command,
-            command.customer.tags,
-            integration_id=integration_id,
-        )
+        customer = command.customer
+        return self._plan_tags(_customer_ref(customer), command, customer.tags, integration_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,30 +206,6 @@ def _order_ref(order: Order) -> ObjectRef:
 
 def _customer_ref(customer: Customer) -> ObjectRef:
     return ObjectRef("customer", customer.id, customer.label, customer.url)
-
-
-def _tags(
-    operation: StoreOperation[SetOrderTags] | StoreOperation[SetCustomerTags],
-    ref: ObjectRef,
-    command: SetOrderTags | SetCustomerTags,
-    current_tags: tuple[str, ...],
-    *,
-    integration_id: IntegrationId,
-) -> Proposal | ItemProblem | str:
-    object_id = str(ref.id)
-    tags_by_key: dict[str, str] = {}
-    for tag in command.tags:
-        problem = tag_problem(object_id, tag)
-        if problem is not None:
-            return problem
-        tags_by_key.setdefault(tag.casefold(), tag)
-    before = {"tags": list(current_tags)}
-    after = {"tags": sorted(tags_by_key.values())}
-    if operation.same(after, before):
-        return object_id
-    part = Part(operation.name, integration_id, object_id, after, before, after)
-    field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
-    return Proposal(ref, operation.action, (field,), (part,), integration_id, command.message)
 
 
 SET_STATUS = _WooCommerceStatusOperation("product.set_status")
