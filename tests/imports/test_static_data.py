@@ -200,3 +200,65 @@ async def test_a_kill_anywhere_counts_a_run_once(shop: Shop, monkeypatch: pytest
         assert killer.kills != []
         assert await judge(shop, run, blind=False) == [], killer.kills
         assert await stored(shop, automations[-1]) == {"global": {"n": 1, "m": 10}}, killer.kills
+
+
+SEEN = "removeItemsSeenInPreviousExecutions"
+
+
+def compares(**parameters: Any) -> dict[str, Any]:
+    """Makes items 8 and 9 in the first run, 9 and 10 in the second, and keeps what is new."""
+    made = "const day = n => ({json: {id: n + 7, at: `2026-01-${String(n + 7).padStart(2, '0')}`}});"
+    noted = (
+        "const s = $getWorkflowStaticData('node'); s.ids = [...(s.ids ?? []), ...items.map(i => i.json.id)];"
+    )
+    return chain(
+        COUNT,
+        code("Make", f"{made} return [day($json.n), day($json.n + 1)];"),
+        node("Seen", "removeDuplicates", 2, {"operation": SEEN, "options": {}, **parameters}),
+        code("Note", f"{noted} return [];"),
+    )
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"dedupeValue": "={{ $json.id }}"},
+        {"dedupeValue": "={{ $json.at }}", "options": {"scope": "workflow", "historySize": 2}},
+        {
+            "logic": "removeItemsUpToStoredIncrementalKey",
+            "incrementalDedupeValue": "={{ $json.id }}",
+        },
+        {"logic": "removeItemsUpToStoredDate", "dateDedupeValue": "={{ $json.at }}"},
+    ],
+)
+@on_one_engine
+async def test_items_of_earlier_runs_are_left_out(shop: Shop, parameters: dict[str, Any]) -> None:
+    """By their values, or as not higher or later than any before; a test run keeps nothing."""
+    automation = await automated(shop, compares(**parameters))
+    for mode in (Mode.LIVE, Mode.TEST, Mode.LIVE, Mode.LIVE):
+        assert (await shop.run_and_drain(automation, mode)).status is RunStatus.SUCCEEDED
+    assert (await stored(shop, automation))["node:Note"] == {"ids": [8, 9, 10, 11]}
+
+
+@on_one_engine
+async def test_a_history_ends_at_its_size(shop: Shop) -> None:
+    """What is older than its newest value is new again."""
+    parameters = {"dedupeValue": "={{ $json.id % 2 }}", "options": {"historySize": 1}}
+    automation = await automated(shop, compares(**parameters))
+    await shop.run_and_drain(automation)  # 8 and 9 are 0 and 1, of which 1 stays
+    await shop.run_and_drain(automation)  # 9 and 10
+    assert (await stored(shop, automation))["node:Note"] == {"ids": [8, 9, 10]}
+
+
+@on_one_engine
+async def test_a_history_is_emptied(shop: Shop) -> None:
+    """The items pass, and all are new again."""
+    forget = node("Forget", "removeDuplicates", 2, {"operation": "clearDeduplicationHistory"})
+    scope = {"scope": "workflow"}
+    steps = compares(dedupeValue="={{ $json.id }}", options=scope)
+    plain = [each for each in steps["nodes"] if each["name"] in ("Count", "Make", "Seen", "Note")]
+    forget["parameters"]["options"] = scope
+    automation = await automated(shop, chain(plain[0], forget, *plain[1:]))
+    await shop.run_and_drain(automation)
+    await shop.run_and_drain(automation)
+    assert (await stored(shop, automation))["node:Note"] == {"ids": [8, 9, 9, 10]}

@@ -150,7 +150,7 @@ def _ports(kind: StepType, definition: NodeDefinition, on_error: OnError) -> tup
 
 
 def _fails_as_a_whole(kind: StepType) -> bool:
-    return not kind.per_item or kind.types in (("filter",), ("if",))
+    return not kind.per_item or kind.types in (("filter",), ("if",), ("removeDuplicates",))
 
 
 def _title(words: str, node: Node) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steward.imports.n8n.read import read_value
-from tests.imports.n8n.one_step import errors_of, outputs_of, workflow_of
+from tests.imports.n8n.one_step import errors_of, outputs_in, outputs_of, workflow_of
 
 PAGE = (
     "<h1>T</h1><p>a_b <b>c</b></p><ul><li>x<ul><li>y</li></ul></li></ul>"
@@ -240,3 +240,55 @@ def test_what_is_known_is_none() -> None:
     assert errors_of("wait", 1.1, {"amount": 3000}) == []
     assert errors_of("wait", 1, {"amount": 3000}) != []
     assert errors_of("googleSheets", 4.5, {"options": {"cellFormat": "RAW"}}) == []
+
+
+SEEN = {"operation": "removeItemsSeenInPreviousExecutions", "dedupeValue": "={{ $json.id }}"}
+
+
+def _twice(parameters: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    """A workflow in which the step gets the same items twice."""
+    workflow = workflow_of("removeDuplicates", 2, parameters, **settings)
+    again = {**workflow["nodes"][0], "name": "Again", "type": "n8n-nodes-base.noOp", "position": [0, 9]}
+    workflow["nodes"].append(again)
+    to_step = {"node": "Step", "type": "main", "index": 0}
+    workflow["connections"]["Start"]["main"][0].append({**to_step, "node": "Again"})
+    workflow["connections"]["Again"] = {"main": [[to_step]]}
+    return workflow
+
+
+async def test_what_was_seen_before_leaves_by_the_second_output() -> None:
+    """Two items with one new value are both new."""
+    items = [{"id": 1}, {"id": 2}, {"id": 1}]
+    assert await outputs_in(_twice(SEEN), items) == [items, []]
+    assert await outputs_in(_twice(SEEN), items, run=1) == [[], items]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "value"),
+    [
+        (SEEN, None),
+        (
+            SEEN
+            | {"logic": "removeItemsUpToStoredIncrementalKey", "incrementalDedupeValue": "={{ $json.id }}"},
+            "no number",
+        ),
+        (SEEN | {"logic": "removeItemsUpToStoredDate", "dateDedupeValue": "={{ $json.id }}"}, "no date"),
+    ],
+)
+async def test_a_value_that_cannot_be_compared_fails_the_step(parameters: dict[str, Any], value: Any) -> None:
+    """Its error goes to the error output, behind the two others."""
+    assert "compared" in str(await outputs_of("removeDuplicates", 2, parameters, [{"id": value}]))
+    outputs = await outputs_of(
+        "removeDuplicates", 2, parameters, [{"id": value}], onError="continueErrorOutput"
+    )
+    assert not isinstance(outputs, str)
+    assert outputs[:2] == [[], []]
+    assert "compared" in outputs[2][0]["error"]
+
+
+def test_a_comparison_with_earlier_runs_is_checked() -> None:
+    """Which value and which items are kept must be known; that the first run knows nothing is said."""
+    assert errors_of("removeDuplicates", 2, SEEN) == []
+    for bad in ({"dedupeValue": "id"}, {"logic": "newest"}, {"options": {"scope": "instance"}}):
+        assert len(errors_of("removeDuplicates", 2, SEEN | bad)) == 1
+    assert len(errors_of("removeDuplicates", 2, {"operation": "other"})) == 1

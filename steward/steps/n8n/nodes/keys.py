@@ -7,6 +7,7 @@ from typing import Any
 from steward.model.plan import OnError
 from steward.steps.n8n import conditions
 from steward.steps.n8n.nodes.lists import field_at, names_of
+from steward.steps.n8n.seen_items import COMPARES, FORGETS, compared, forgotten, history_problems
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -103,16 +104,22 @@ def _by_pattern(json: Mapping[str, Any], program: Any, into: str, depth: int) ->
     return renamed | moved
 
 
+_WITHIN = "removeDuplicateInputItems"
+
+
 class RemoveDuplicatesNode(StepType):
-    """The node removeDuplicates: fails if a compared field is missing or of several types."""
+    """The node removeDuplicates: fails if a compared field is missing or of several types.
+
+    Version 2 also compares with what earlier runs have seen; what was seen leaves by a second output.
+    """
 
     types = ("removeDuplicates",)
     versions = (1, 1.1, 2)
-    per_item = False
-    options = frozenset(("disableDotNotation", "removeOtherFields", "historySize"))
+    options = frozenset(("disableDotNotation", "removeOtherFields", "historySize", "scope"))
     choices = MappingProxyType(
         {
             "compare": frozenset(("allFields", "allFieldsExcept", "selectedFields")),
+            "options.scope": frozenset(("node", "workflow")),
         }
     )
     parameters = frozenset(
@@ -126,15 +133,21 @@ class RemoveDuplicatesNode(StepType):
             "dedupeValue",
             "incrementalDedupeValue",
             "dateDedupeValue",
-            "scope",
+            "mode",
         )
     )
 
+    def ports(self, node: NodeDefinition) -> tuple[str, ...]:
+        """Returns one output, or a second one for what earlier runs have seen."""
+        return ("out:0", "out:1") if node.get("operation") == COMPARES else ("out:0",)
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a problem for comparing with earlier runs, which is not supported."""
-        if node.get("operation", "removeDuplicateInputItems") != "removeDuplicateInputItems":
-            words = "It compares with earlier runs, which is not there. Compare within the input instead."
-            yield StepProblem("error", "parameter", words)
+        """Yields operations that are not known, and how earlier runs are compared with."""
+        operation = node.get("operation", _WITHIN)
+        if operation in (COMPARES, FORGETS):
+            yield from history_problems(node)
+        elif operation != _WITHIN:
+            yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")
 
     def keeps_files(self, call: StepCall) -> bool:
         """Items keep their files."""
@@ -142,11 +155,18 @@ class RemoveDuplicatesNode(StepType):
 
     async def run(self, call: StepCall) -> NodeResult:
         """Removes the duplicates."""
+        operation = call.first.text("operation", _WITHIN)
         try:
+            if operation == COMPARES:
+                return await compared(call)
+            if operation == FORGETS:
+                return await forgotten(call)
             return NodeResult([without_duplicates(call.first, call.items)])
         except ItemFailed as failure:
             if call.version < 2 or call.on_error is OnError.STOP:
                 raise
+            if operation == COMPARES and call.on_error is OnError.ERROR_OUTPUT:
+                return NodeResult([[], *error_result(call, failure.message).outputs])
             return error_result(call, failure.message)
 
 
