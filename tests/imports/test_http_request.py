@@ -353,3 +353,33 @@ async def test_a_key_is_never_sent_over_http(partner: OpenApi) -> None:
     automation = await automated(partner.shop, chain(computed), accounts=accounts)
     assert (await partner.shop.run_and_drain(automation)).status is RunStatus.FAILED
     assert partner.api.seen == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return items[0].json.map(order => ({json: order}));",
+        "return [{json: {first: $('Ask').first().json[0].id}}];",
+        "return $input.first().json.filter(order => order.id).map(json => ({json}));",
+    ],
+)
+def test_a_list_that_older_versions_hand_on_whole_is_an_error_where_it_is_read(script: str) -> None:
+    """Here each element is an item; newer versions and a request that splits do the same in n8n."""
+
+    def errors(step: dict[str, Any]) -> list[str | None]:
+        findings = read_value(chain(step, code("Read", script))).findings
+        return [finding.step for finding in findings if str(finding.level) == "error"]
+
+    assert errors(http(2)) == ["Read"]
+    for other in (
+        http(2, options={"splitIntoItems": True}),
+        http(2, options={"fullResponse": True}),
+        http(4.5),
+    ):
+        assert errors(other) == []
+
+
+def test_a_field_that_is_a_list_is_read_as_in_n8n() -> None:
+    """Only the whole answer is one item in n8n."""
+    step = code("Read", "return items[0].json.orders.map(json => ({json}));")
+    assert not [each for each in read_value(chain(http(1), step)).findings if str(each.level) == "error"]

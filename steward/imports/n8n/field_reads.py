@@ -55,16 +55,18 @@ def receiving(plan: Plan, source: str, *, joined: bool = True, extended: bool = 
     to whose items other steps have added fields.
     """
     steps = {step.name: step for step in plan.steps}
+    targets: dict[str, list[str]] = {}
+    for edge in plan.edges:
+        targets.setdefault(edge.source, []).append(edge.target)
     receivers: set[str] = set()
     pending = [source]
     while pending:
-        name = pending.pop()
-        for edge in plan.edges:
-            if edge.source != name or edge.target in receivers or edge.target not in steps:
+        for target in targets.get(pending.pop(), ()):
+            if target in receivers or target not in steps:
                 continue
-            receivers.add(edge.target)
-            if _passes(steps[edge.target], joined=joined, extended=extended):
-                pending.append(edge.target)
+            receivers.add(target)
+            if _passes(steps[target], joined=joined, extended=extended):
+                pending.append(target)
     return receivers
 
 
@@ -94,14 +96,33 @@ def codes_of(step: PlanStep) -> Iterator[str]:
         yield script_of(source_type, raw_parameters(step.config)).text
 
 
-def reads_in(code: str, sources: Container[str], *, receives: bool) -> Iterator[FieldRead]:
-    """Yields what code reads of the items of steps named `sources`; `receives`: its own items are such."""
-    if receives:
-        yield from map(_field_read, _CURRENT.finditer(code))
+@dataclass(frozen=True, slots=True)
+class StepReads:
+    """What the expressions and the script of a step read, in order; the name is None for its own items."""
+
+    by_name: tuple[tuple[str | None, FieldRead], ...]
+
+    def of(self, sources: Container[str], *, receives: bool) -> Iterator[FieldRead]:
+        """Yields what is read of the items of `sources`; `receives`: its own items are such."""
+        for name, read in self.by_name:
+            if receives if name is None else name in sources:
+                yield read
+
+
+def reads_of(step: PlanStep) -> StepReads:
+    """Returns what a step reads, each reading once."""
+    return StepReads(tuple(dict.fromkeys(read for code in codes_of(step) for read in _reads_in(code))))
+
+
+def _reads_in(code: str) -> Iterator[tuple[str | None, FieldRead]]:
+    for match in _CURRENT.finditer(code):
+        yield None, _field_read(match)
     for match in _NAMED.finditer(code):
-        name = match["dotted"] or (match["call_name"] or match["node_name"])[1:-1]
-        if name in sources:
-            yield _field_read(match)
+        yield _step_name(match), _field_read(match)
+
+
+def _step_name(match: re.Match[str]) -> str:
+    return match["dotted"] or (match["call_name"] or match["node_name"])[1:-1]
 
 
 def _field_read(match: re.Match[str]) -> FieldRead:

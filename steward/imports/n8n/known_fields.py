@@ -5,11 +5,20 @@ that reads another would go on with nothing. See docs/design/imports-verdict.md#
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from steward.connectors.shopify.topics import told_fields
-from steward.imports.n8n.field_reads import SCRIPTS, FieldRead, codes_of, handing_on, reads_in, receiving
+from steward.imports.n8n.field_reads import (
+    SCRIPTS,
+    FieldRead,
+    StepReads,
+    codes_of,
+    handing_on,
+    reads_of,
+    receiving,
+)
 from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan, PlanStep, PlanTrigger
@@ -25,11 +34,31 @@ _STEP = "Read the object with an HTTP Request step and the store's credential in
 
 def unknown_field_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
     """An error for each running step that reads fields that do not come, naming them and whose they are."""
+    sources = list(_sources(plan, nodes))
+    if not sources:
+        return []
+    readers = [_Reader(step, reads_of(step), _properties_of(step)) for step in plan.running()]
     return [
         _finding(step, source, fields, todo)
-        for source, known, todo in _sources(plan, nodes)
-        for step, fields in _lacking_reads(plan, source, known)
+        for source, known, todo in sources
+        for step, fields in _lacking_reads(plan, source, known, readers)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A running step, what it reads by name, and the properties that its script reads of any variable."""
+
+    step: PlanStep
+    reads: StepReads
+    properties: tuple[str, ...]
+
+
+def _properties_of(step: PlanStep) -> tuple[str, ...]:
+    if step.origin is None or step.origin.source_type not in SCRIPTS:
+        return ()
+    matches = (match for code in codes_of(step) for match in _PROPERTY.finditer(code))
+    return tuple(dict.fromkeys(match[1] or match[2] for match in matches))
 
 
 def _sources(plan: Plan, nodes: Iterable[Node]) -> Iterator[tuple[str, KnownFields, str]]:
@@ -57,23 +86,26 @@ def _handed_on_by(node: Node) -> KnownFields | None:
     return None if step_type is None else step_type.known_fields(definition)
 
 
-def _lacking_reads(plan: Plan, source: str, known: KnownFields) -> Iterator[tuple[PlanStep, list[str]]]:
+def _lacking_reads(
+    plan: Plan, source: str, known: KnownFields, readers: Sequence[_Reader]
+) -> Iterator[tuple[PlanStep, list[str]]]:
     names = handing_on(plan, source)
     same = receiving(plan, source, joined=False, extended=False)
     extended = receiving(plan, source, joined=False) - same
-    for step in plan.running():
+    there = {*known, *(name for members in known.values() for name in members or ())}
+    for reader in readers:
+        name = reader.step.name
         reads = [
             read
-            for code in codes_of(step)
-            for read in reads_in(code, names, receives=step.name in same | extended)
+            for read in reader.reads.of(names, receives=name in same | extended)
             # Where other steps added fields, what the store's objects never have is one of theirs.
-            if step.name not in extended or (read.keys and read.keys[0] in LACKING_FIELDS)
+            if name not in extended or (read.keys and read.keys[0] in LACKING_FIELDS)
         ]
-        fields = [name for read in reads if (name := _lacking(read, known))]
-        if step.name in same and step.origin is not None and step.origin.source_type in SCRIPTS:
-            fields += _lacking_in_script(step, known)
+        fields = [field for read in reads if (field := _lacking(read, known))]
+        if name in same:
+            fields += [field for field in reader.properties if field in LACKING_FIELDS and field not in there]
         if fields:
-            yield step, list(dict.fromkeys(fields))
+            yield reader.step, list(dict.fromkeys(fields))
 
 
 def _lacking(read: FieldRead, known: KnownFields) -> str | None:
@@ -86,16 +118,6 @@ def _lacking(read: FieldRead, known: KnownFields) -> str | None:
     members = known[first]
     member = below[0] if below else read.element
     return f"{first}.{member}" if members is not None and member and member not in members else None
-
-
-def _lacking_in_script(step: PlanStep, known: KnownFields) -> Iterator[str]:
-    """The fields of a store's objects that a script reads, of whatever variable, and that do not come."""
-    there = {*known, *(name for members in known.values() for name in members or ())}
-    for code in codes_of(step):
-        for match in _PROPERTY.finditer(code):
-            name = match[1] or match[2]
-            if name in LACKING_FIELDS and name not in there:
-                yield name
 
 
 def _finding(step: PlanStep, source: str, fields: list[str], todo: str) -> Finding:

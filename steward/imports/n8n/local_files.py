@@ -3,13 +3,13 @@
 See docs/design/files.md#files-of-the-machine.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
-from steward.steps.n8n.nodes.local_files import selects
+from steward.steps.n8n.nodes.local_files import selected
 from steward.steps.workflow.step_types import is_expression
 
 _WORDS: Final = (
@@ -26,14 +26,17 @@ _SELECTORS: Final = {
 def unwritten_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
     """An error for each running step that reads a file which no step before it writes."""
     by_name = {node.name: node for node in nodes}
+    sources: dict[str, list[str]] = {}
+    for edge in plan.edges:
+        sources.setdefault(edge.target, []).append(edge.source)
     findings = []
     for step in plan.running():
         node = by_name.get(step.name)
         if node is None or not _reads(node):
             continue
-        paths = list(_paths_before(plan, step.name, by_name))
+        paths = list(_paths_before(sources, step.name, by_name))
         selector = node.parameters.get(_SELECTORS[node.type])
-        if not any(_may_select(selector, path) for path in paths):
+        if not _may_select(selector, paths):
             findings.append(Finding(step.name, FindingLevel.ERROR, "binary", _WORDS))
     return findings
 
@@ -52,19 +55,21 @@ def _writes(node: Node) -> bool:
     )
 
 
-def _may_select(selector: object, path: object) -> bool:
-    if not isinstance(selector, str) or not isinstance(path, str):
-        return False
-    return is_expression(selector) or is_expression(path) or selects(selector, path)
+def _may_select(selector: object, paths: Sequence[object]) -> bool:
+    texts = [path for path in paths if isinstance(path, str)]
+    if not isinstance(selector, str) or is_expression(selector):
+        return isinstance(selector, str) and bool(texts)
+    return any(map(is_expression, texts)) or bool(selected(selector, texts))
 
 
-def _paths_before(plan: Plan, name: str, nodes: Mapping[str, Node]) -> Iterator[object]:
+def _paths_before(
+    sources: Mapping[str, Sequence[str]], name: str, nodes: Mapping[str, Node]
+) -> Iterator[object]:
     """The paths that the steps before a step write to."""
     pending, reached = [name], {name}
     while pending:
-        target = pending.pop()
-        for edge in plan.edges:
-            if edge.target == target and edge.source not in reached:
-                reached.add(edge.source)
-                pending.append(edge.source)
+        for source in sources.get(pending.pop(), ()):
+            if source not in reached:
+                reached.add(source)
+                pending.append(source)
     return (nodes[step].parameters.get("fileName") for step in reached & nodes.keys() if _writes(nodes[step]))

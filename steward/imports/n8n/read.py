@@ -16,6 +16,7 @@ from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts
 from steward.imports.n8n.secrets import without_secrets
 from steward.imports.n8n.start_files import start_file_findings
 from steward.imports.n8n.unwrap import Node, Workflow
+from steward.imports.n8n.whole_lists import whole_list_findings
 from steward.imports.reach import reach_findings
 from steward.model.called import CannotBeCalled, is_open, open_calls, with_called
 from steward.model.finding import Finding, FindingLevel
@@ -109,6 +110,7 @@ class _WorkflowReader:
         self.findings += unknown_field_findings(plan, self.workflow.nodes)
         self.findings += start_file_findings(plan, self.workflow.nodes)
         self.findings += unwritten_file_findings(plan, self.workflow.nodes)
+        self.findings += whole_list_findings(plan, self.workflow.nodes)
         if paths:
             names = self._names_by_place(cleaned["nodes"])
             removed = [_removed_secret(path, names) for path in paths]

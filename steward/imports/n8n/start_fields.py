@@ -6,7 +6,7 @@ See docs/design/api/runs.md#run-now.
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steward.imports.n8n.field_reads import codes_of, reads_in, receiving
+from steward.imports.n8n.field_reads import reads_of, receiving
 from steward.model.finding import Finding
 from steward.model.plan import CALL_PARTS, DataMode, Plan, PlanTrigger, StartField, StartFieldType
 
@@ -78,17 +78,16 @@ def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[
     types_by_path: dict[tuple[str, ...], StartFieldType] = {}
     receivers = receiving(plan, entry.name)
     for step in plan.running():
-        for code in codes_of(step):
-            for read in reads_in(code, (entry.name,), receives=step.name in receivers):
-                path = read.keys
-                field_type = StartFieldType.JSON if read.is_list else StartFieldType.TEXT
-                if in_body:
-                    if path[:1] == ("body",):
-                        path = path[1:]
-                    elif path[:1] and path[0] not in CALL_PARTS:
-                        continue
-                if path and types_by_path.get(path) is not StartFieldType.JSON:
-                    types_by_path[path] = field_type
+        for read in reads_of(step).of((entry.name,), receives=step.name in receivers):
+            path = read.keys
+            field_type = StartFieldType.JSON if read.is_list else StartFieldType.TEXT
+            if in_body:
+                if path[:1] == ("body",):
+                    path = path[1:]
+                elif path[:1] and path[0] not in CALL_PARTS:
+                    continue
+            if path and types_by_path.get(path) is not StartFieldType.JSON:
+                types_by_path[path] = field_type
     return types_by_path
 
 

@@ -7,7 +7,7 @@ import pytest
 from steward.imports.n8n.read import read_value
 from steward.model.finding import FindingLevel
 from steward.model.run import RunStatus
-from steward.steps.n8n.nodes.local_files import selects
+from steward.steps.n8n.nodes.local_files import selected
 from tests.crash.killing import kill_at
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
@@ -117,8 +117,9 @@ def test_writing_says_where_the_file_is_kept() -> None:
         ("/a/?.csv", "/a/b.csv", True),
         ("/a/(b).csv", "/a/(b).csv", True),
         ("/a/b.csv", "/a/bxcsv", False),
+        ("*a" * 50 + "z", "a" * 10_000, False),
     ],
 )
 def test_a_selector_names_paths(selector: str, path: str, expected: bool) -> None:
     """A star stays within a folder, two go below it."""
-    assert selects(selector, path) is expected
+    assert selected(selector, [path]) == ([path] if expected else [])

@@ -214,9 +214,15 @@ def _option_problems(options: Mapping[str, Any]) -> Iterable[StepProblem]:
                 yield StepProblem(level, "parameter", words)
 
 
-def _format_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+def hands_on_whole_lists(node: NodeDefinition) -> bool:
+    """Whether n8n makes one item of a list that the address answers with."""
     is_json = node.version < 3 and node.literal("responseFormat", "json") == "json"
-    if is_json and not node.get("options.splitIntoItems"):
+    whole = node.get("options.splitIntoItems") or node.get("options.fullResponse")
+    return is_json and not whole
+
+
+def _format_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if hands_on_whole_lists(node):
         words = "A list the address answers with is one item there, here an item for each of its elements."
         yield StepProblem("warning", "parameter", f"{words} Check what follows.")
     shape = str(node.literal("options.response.response.responseFormat", "autodetect"))

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 
+import re2
+
 from steward.steps.n8n import item_files
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.javascript import values as js
@@ -125,13 +127,15 @@ class ReadBinaryFilesNode(_LocalFileNode):
         return NodeResult([[Item({}, paired_with(0), binary={name: file}) for file in files]])
 
 
-def selects(selector: str, path: str) -> bool:
-    """Whether a selector of files (a path, or one with `*`, `**` and `?`) names a path."""
-    if selector == path:
-        return True
+def selected(selector: str, paths: Iterable[str]) -> list[str]:
+    """Returns the paths that a selector names: that path, or those that fit its `*`, `**` and `?`."""
     signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", selector)
-    return re.fullmatch("".join(signs.get(part, re.escape(part)) for part in parts), path) is not None
+    try:
+        pattern = re2.compile("(?s)" + "".join(signs.get(part, re2.escape(part)) for part in parts))
+    except re2.error:
+        return [path for path in paths if path == selector]
+    return [path for path in paths if path == selector or pattern.fullmatch(path) is not None]
 
 
 def _kept_with_run() -> StepProblem:
@@ -184,7 +188,7 @@ def _told(file: BinaryReference) -> dict[str, str]:
 def _selected(call: StepCall, selector: str) -> list[BinaryReference]:
     """Returns the files of this run that a selector names, in the order of their paths. Raises ItemFailed."""
     written = call.environment.written_files
-    files = [written[path] for path in sorted(written) if selects(selector, path)]
+    files = [written[path] for path in selected(selector, sorted(written))]
     if not files:
         words = f"No step of this run has written the file “{selector[:200]}”, and no other files are here."
         raise ItemFailed(words)

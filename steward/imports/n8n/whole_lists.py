@@ -1,0 +1,49 @@
+"""Steps that read a whole list which n8n hands on as one item, and which comes element by element here.
+
+See docs/design/imports-verdict.md#missing-values.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from steward.imports.n8n.field_reads import handing_on, reads_of, receiving
+from steward.imports.n8n.unwrap import Node
+from steward.model.finding import Finding, FindingLevel
+from steward.model.plan import Plan, PlanStep
+from steward.steps.n8n.nodes.http_request import hands_on_whole_lists
+from steward.steps.workflow.step_types import NodeDefinition
+
+_TODO: Final = (
+    "Here each element is an item of its own. In n8n let the request split its answer into items, and read"
+    " their fields."
+)
+
+
+def whole_list_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
+    """An error for each running step that takes the item of an older HTTP Request step for a list."""
+    running = {step.name: step for step in plan.running()}
+    sources = [node.name for node in nodes if node.name in running and _hands_on_whole_lists(node)]
+    if not sources:
+        return []
+    lists = {name: _list_reads(step) for name, step in running.items()}
+    own = {name for name, read_names in lists.items() if None in read_names}
+    findings = []
+    for source in sources:
+        names = handing_on(plan, source)
+        readers = own & receiving(plan, source, joined=False)
+        readers |= {name for name, read_names in lists.items() if not read_names.isdisjoint(names)}
+        words = f"It reads the list that “{source[:80]}” hands on as one item in n8n. {_TODO}"
+        findings += [
+            Finding(name, FindingLevel.ERROR, "parameter", words) for name in running if name in readers
+        ]
+    return findings
+
+
+def _hands_on_whole_lists(node: Node) -> bool:
+    definition = NodeDefinition(node.name, node.version, node.parameters, node.credentials)
+    return node.type == "httpRequest" and hands_on_whole_lists(definition)
+
+
+def _list_reads(step: PlanStep) -> set[str | None]:
+    """The steps whose items a step takes for lists; None for its own items."""
+    return {name for name, read in reads_of(step).by_name if read.is_list and not read.keys}
