@@ -71,9 +71,9 @@ async def test_a_run_is_read_in_two_round_trips(postgresql_url: str, clock: Fake
         token = await two.service.token("owner")
         for path in (f"{PREFIX}/runs/{two.ours.run_id}", f"{PREFIX}/runs/{two.ours.run_id}?after_seq=500"):
             assert (await token.get(path)).status == 200  # its statements are prepared
-            before = line.asked
+            before = line.request_pieces
             assert [(await token.get(path)).status for _ in range(CALLS)] == [200] * CALLS
-            assert 0 < line.asked - before <= 2 * CALLS
+            assert 0 < line.request_pieces - before <= 2 * CALLS
         assert (await token.get(path)).status == 429
         await two.service.close()
         await engine.close()

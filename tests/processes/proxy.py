@@ -22,9 +22,8 @@ class Proxy:
     delay_s: float = 0.0  # before each piece is passed on
     listen_port: int = 0
     passed: int = 0
-    request_pieces: int = (
-        0  # pieces that came from callers: of one who waits for each answer, his round trips
-    )
+    # Pieces that came from callers: for one who waits for each answer, the round trips.
+    request_pieces: int = 0
     _passes: asyncio.Event = field(default_factory=asyncio.Event)
     _lines: set[asyncio.Task[None]] = field(default_factory=set)
 
