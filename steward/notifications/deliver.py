@@ -10,9 +10,19 @@ from functools import partial
 from steward.database.engine.base import Autocommit, Tx
 from steward.database.notifications import messages, notices, receivers
 from steward.database.notifications.messages import StoredMessage
+from steward.database.notifications.receivers import PersonToTell
 from steward.failpoint import failpoint
 from steward.model.ids import MessageId, NoticeId, OrgId, PersonId
-from steward.model.notice import ChannelName, MessageKind, MessageState, NoticeMessage, StoredNotice
+from steward.model.notice import (
+    GROUPS,
+    ChannelName,
+    MailChoice,
+    MessageKind,
+    MessageState,
+    NoticeMessage,
+    StoredNotice,
+    Topic,
+)
 from steward.notifications.channel import DeliveryOutcome, DeliveryResult
 from steward.notifications.context import NotificationContext
 from steward.notifications.due import TRIED_FOR, next_try
@@ -181,15 +191,28 @@ async def _reachable(
     members = await receivers.members(tx, org, [person for person in people if person is not None])
     open_routes = await receivers.open_routes(tx, org, [route for route in routes if route is not None])
 
-    def may_be_sent_to(receiver: messages.Receiver) -> bool:
+    def may_be_sent(message: StoredMessage) -> bool:
+        receiver = message.receiver
         if receiver.kind is MessageKind.TRANSACTIONAL:
             return True
         if receiver.person is not None:
-            return receiver.person in members
+            return receiver.person in members and _is_wanted(members[receiver.person], message)
         return receiver.kind is MessageKind.TEST or receiver.route in open_routes
 
-    reachable = {message.id for message in due if may_be_sent_to(message.receiver)}
+    reachable = {message.id for message in due if may_be_sent(message)}
     return reachable, {person: member.email for person, member in members.items()}
+
+
+def _is_wanted(member: PersonToTell, message: StoredMessage) -> bool:
+    """Returns False when the person has switched off mail about everything that the message tells.
+
+    A message that nothing could take for hours was closed before that.
+    """
+    topics = message.envelope.get("topics")
+    if not isinstance(topics, dict) or not topics:
+        return True
+    choices = member.preferences.email
+    return any(choices[GROUPS[Topic(topic)]] is not MailChoice.OFF for topic in topics)
 
 
 async def _within_limit(

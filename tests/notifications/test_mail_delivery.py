@@ -13,7 +13,16 @@ import pytest
 
 from steward.database.engine.base import Engine
 from steward.database.notifications import messages
-from steward.model.notice import ChannelName, MailChoice, NoticeGroup, Preferences, QuietHours
+from steward.model.notice import (
+    ChannelName,
+    MailChoice,
+    Notice,
+    NoticeGroup,
+    Preferences,
+    QuietHours,
+    Topic,
+    facts_of,
+)
 from steward.notifications import account_mail, close, deliver, fan_out
 from steward.notifications.account_mail import AccountMail
 from tests.fake_clock import FakeClock
@@ -90,7 +99,7 @@ async def test_what_no_longer_holds_is_not_sent(office: Office) -> None:
 
 
 async def test_nobody_is_sent_to_who_has_left_or_turned_it_off(office: Office) -> None:
-    """Judged when the message is closed."""
+    """Checked when the message is closed."""
     await tell(office.shop, failed(1))
     await office.turn()
     await tell(office.shop, failed(2))
@@ -105,6 +114,22 @@ async def test_nobody_is_sent_to_who_has_left_or_turned_it_off(office: Office) -
     await office.turn()
     assert len(office.script.received) == 1
     assert {row["person_id"] for row in await rows_of(office.shop, "inbox")} >= {bea.id}
+
+
+async def test_a_closed_mail_is_not_sent_to_who_has_switched_off_all_that_it_tells(office: Office) -> None:
+    """Nothing could take it before; what tells of another group, too, is still wanted."""
+    bea = await join(office.shop, "bea")
+    stopped = Notice(topic=Topic.CHANGES_STOPPED, dedupe="stopped", facts=facts_of(name="Freeze"))
+    await tell(office.shop, failed(1), stopped)
+    await fan_out.fan_out_due(office.ctx)
+    await close.close_due(office.ctx)
+    runs_off = {**Preferences().email, NoticeGroup.RUNS: MailChoice.OFF}
+    all_off = {**runs_off, NoticeGroup.AUTOMATIONS: MailChoice.OFF}
+    await prefer(office.shop, bea, Preferences(email=runs_off))
+    await prefer(office.shop, office.ada, Preferences(email=all_off))
+    await office.turn()
+    assert [mail.recipients for mail in office.script.received] == [["bea@tea.example"]]
+    assert sorted(await office.states()) == ["obsolete", "sent"]
 
 
 async def test_a_digest_waits_for_its_time(office: Office) -> None:
