@@ -111,6 +111,7 @@ async def _server_cpu(url: str) -> float:
 
 @contextlib.asynccontextmanager
 async def _working(house: House, *, notifies: bool) -> AsyncIterator[None]:
+    house.ctx.lease_confirmation.stopping = False  # set by the worker of the round before, when it stopped
     own = await house.worker()
     own.notifications = house.service.notifications if notifies else None
     stop = asyncio.Event()
