@@ -129,6 +129,8 @@ class OpenPage:
             before = self.page.viewport_size
             for size, (width, height) in PICTURES.items():
                 await self.page.set_viewport_size({"width": width, "height": height})
+                # A phone's calendar asks for other days than that of a desk.
+                await self.wait_until_loaded()
                 await self.page.screenshot(path=Path(folder) / f"{name}-{size}.png")
             if before is not None:
                 await self.page.set_viewport_size(before)

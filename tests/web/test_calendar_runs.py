@@ -106,3 +106,16 @@ async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSi
     await expect(heads).to_have_count(3)
     await seen.open("/calendar?view=month")
     await expect(pressed).to_have_attribute("data-day", str(thursday))
+
+
+async def test_a_week_follows_the_width_of_the_window(looking: Look, web: WebSite) -> None:
+    """Seven days on a desk, three on a phone, and seven again. See docs/design/web.md#small-screens."""
+    await web.automation("Turned")
+    seen = await looking("member")
+    await seen.open("/calendar?view=week")
+    days = seen.page.locator(".ec-col-head").filter(has_text=re.compile("^(Mon|Tue|Wed|Thu|Fri|Sat|Sun) "))
+    await expect(days).to_have_count(7)
+    await seen.page.set_viewport_size({"width": 390, "height": 844})
+    await expect(days).to_have_count(3)
+    await seen.page.set_viewport_size({"width": 1280, "height": 800})
+    await expect(days).to_have_count(7)
