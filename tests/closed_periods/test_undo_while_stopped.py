@@ -1,0 +1,84 @@
+"""Stop everything, then put it back: an undo while changes are stopped and events are queued.
+
+`CLOSED_EVENTS=50` queues so many; the suite queues a few. See docs/design/closed-periods.md#writing.
+"""
+
+import os
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward.database.runs import records as runs
+from steward.model.run import Run, RunStatus
+from tests.closed_periods.closing import Closer
+from tests.events.world import Ears, open_ears
+from tests.runs.undoing import tables, undo_now
+from tests.whole import Whole, whole
+
+__all__ = ["whole"]
+
+EVENTS = int(os.environ.get("CLOSED_EVENTS", "3"))
+TEMPLATE: dict[str, Any] = {
+    "template_id": "tag-orders-by-rule",
+    "inputs": {"tag": "big", "min_total": "0.01"},
+}
+
+
+@pytest.fixture
+async def ears(whole: Whole) -> Ears:
+    """The service beside the pretend shop, whose webhooks lead to it."""
+    return await open_ears(whole)
+
+
+async def _runs(ears: Ears) -> list[Run]:
+    """All runs."""
+    shop = ears.shop
+    rows = await ears.rows("SELECT id FROM runs WHERE org_id = :org")
+    return [await shop.read(partial(runs.get, org=shop.owner.org, run=row["id"])) for row in rows]
+
+
+async def _order_created(ears: Ears, order: dict[str, Any]) -> None:
+    await ears.deliver("order.created", order)
+    await ears.tick("match")
+
+
+async def test_a_run_is_put_back_while_changes_are_stopped(ears: Ears) -> None:
+    """Paused, stopped and undone: nothing but the undo is written, although events were queued."""
+    shop = ears.shop
+    orders = list(shop.world.state.shop.orders.values())
+    automation = await ears.automation("orders/create", **TEMPLATE)
+    before = tables(shop)
+    await _order_created(ears, orders[0])
+    await shop.drain()
+    [original] = await _runs(ears)
+    await shop.approve(original)
+    await shop.until_settled(original)
+    assert tables(shop) != before
+
+    await _order_created(ears, orders[1])
+    await shop.drain()
+    [held] = [run for run in await _runs(ears) if run.id != original.id]
+    await shop.approve(held)
+    freeze = await Closer(shop.engine, shop.clock, shop.owner).freeze()
+    for number in range(EVENTS):
+        await _order_created(ears, orders[2 + number % (len(orders) - 2)])
+    await shop.drain()
+    assert (await shop.run(held)).held_name == freeze.period.name
+    writes = len(shop.writes())
+
+    ears.token = await ears.whole.service.token("member")  # the first one has expired
+    assert (await ears.act(automation, "pause")).status == 200
+    await shop.cancel(held)
+    undo_run = (await undo_now(shop, await shop.run(original))).run
+    await shop.drain()
+    await shop.approve(await shop.run(undo_run), write_now=True)
+    await shop.drain()
+    assert (await shop.run(undo_run)).status is RunStatus.SUCCEEDED
+    assert tables(shop) == before
+    assert len(shop.writes()) == writes + 1
+    assert Counter(run.status for run in await _runs(ears)) == {
+        RunStatus.SUCCEEDED: 2,
+        RunStatus.CANCELLED: 1 + EVENTS,
+    }
