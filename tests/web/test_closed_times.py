@@ -6,7 +6,7 @@ See docs/design/closed-periods.md#web-app.
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.web.conftest import Look
 from tests.web.looking import OpenPage, Size
@@ -101,6 +101,50 @@ async def _a_run_is_moved_out(seen: OpenPage, owner: UserSession) -> None:
     await dialog.get_by_role("button", name="Move this run").click()
     await expect(dialog).to_have_count(0)
     await expect(page.get_by_text("Every morning moved to").first).to_be_visible()
+
+
+async def test_the_form_shows_every_fault_that_the_service_names(looking: Look, web: WebSite) -> None:
+    """Also of what it has no field for; what is left out is no longer said then."""
+    owner = await web.session_of("owner")
+    always = {"kind": "yearly", "first": "02-29", "last": "03-01"}
+    body = {"name": "Leap day", "scope": {"kind": "organization"}, "stops": "runs", "when": always}
+    await owner.call("POST", "/app/closed-periods", {**body, "timezone": "UTC"})
+    seen = await looking("owner", size="phone")
+    page = seen.page
+
+    async def with_a_lost_zone(route: Route) -> None:
+        response = await route.fetch()
+        text = (await response.text()).replace('"timezone":"UTC"', '"timezone":"Europe/Atlantis"')
+        await route.fulfill(response=response, body=text)
+
+    async def with_a_store_that_is_gone(route: Route) -> None:
+        response = await route.fetch()
+        answer = await response.json()
+        stores = answer["data"]["stores"]
+        stores[:] = [{**stores[0], "integration_id": 987654, "name": "Gone"}]
+        await route.fulfill(response=response, json=answer)
+
+    await page.route("**/app/closed-periods?*", with_a_lost_zone)
+    await page.route("**/v1/automations/stores?*", with_a_store_that_is_gone)
+    await seen.open("/organization/closed-times")
+    await page.get_by_role("button", name="Close a time").click()
+    dialog = page.get_by_role("dialog", name="Close a time")
+    await expect(dialog.get_by_text("in the next 30 days")).to_be_visible()
+    await dialog.get_by_label("For").select_option(label="The store Gone")
+    await expect(dialog.get_by_label("For")).to_have_accessible_description(
+        "There is no such store. Take an id of the list of stores."
+    )
+    await expect(dialog.get_by_text("in the next 30 days")).to_have_count(0)
+    assert await seen.audit() == []
+    await dialog.get_by_label("For").select_option(label="Everything")
+    await expect(dialog.get_by_text("in the next 30 days")).to_be_visible()
+    await dialog.get_by_role("button", name="Cancel").click()
+
+    await page.get_by_role("button", name="Change Leap day").click()
+    changing = page.get_by_role("dialog", name="Change Leap day")
+    await expect(changing.get_by_text("This is not a timezone of the IANA database")).to_be_visible()
+    await expect(changing.get_by_label("First closed day")).to_have_value("2028-02-29")
+    assert await seen.layout_faults() == []
 
 
 @pytest.mark.parametrize("size", ["phone"])
