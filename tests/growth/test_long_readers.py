@@ -13,7 +13,8 @@ from steward.run_queue.claim_bound import MARGIN, ClaimBound
 from steward.runs import claim
 from tests.fake_clock import FakeClock
 from tests.growth.counting import CountingEngine
-from tests.growth.waiting import write_waiting
+from tests.growth.history import row_id
+from tests.growth.waiting import ORG, write_waiting
 
 CAP, RUNS = 50, 2_000
 SLACK = 20  # pages
@@ -95,3 +96,35 @@ async def test_a_claim_reads_no_runs_that_were_claimed_long_before(
     await reader.close()
     await owner.close()
     await engine.close()
+
+
+async def test_a_checkpoint_reads_no_other_leased_runs(postgresql_url: str) -> None:
+    """Not with a plan that was made while hardly any run was leased either."""
+    await write_waiting(postgresql_url, "leased", range(1))
+    await write_waiting(postgresql_url, "parked", range(RUNS))
+    worker: Any = await asyncpg.connect(postgresql_url)
+    others: Any = await asyncpg.connect(postgresql_url)
+    runs = [row_id("L", number) for number in range(20)]
+    words, numbers = [""] * len(runs), [0] * len(runs)
+    args = [[ORG] * len(runs), runs, [9] * len(runs), numbers, words, words, numbers, words, numbers]
+    values = [words, "mark", [b""] * len(runs), words, words, None]
+    places = ", ".join(f"${number}" for number in range(1, len(args) + len(values) + 1))
+    statement = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM steward_checkpoint_runs({places})"
+
+    async def pages() -> int:
+        for _ in range(2):  # what planning reads of the catalogue does not count
+            text = await worker.fetchval(statement, *args, *values)
+        plan = json.loads(text)[0]["Plan"]
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+    few = await pages()
+    await others.execute("SET session_replication_role = replica")
+    columns = "org_id, automation_id, mode, status, queue, vt, worker_id, epoch, attempt, last_seq, leased_ms"
+    columns += ", queued_at, automation_name, automation_version, template_id, template_version, started_by"
+    await others.execute(
+        f"INSERT INTO runs (id, {columns}) SELECT 'x' || n, {columns} FROM runs, generate_series(1, {RUNS}) AS n"
+        " WHERE queue = 'leased'"
+    )
+    assert await pages() <= few + 10 * SLACK
+    await worker.close()
+    await others.close()

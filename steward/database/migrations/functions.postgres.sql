@@ -8,6 +8,9 @@
 -- Rows that are looked up for each item of a list are read by a subquery of their own (LATERAL with a lock or OFFSET, or
 -- a scalar one). Joined or read with EXISTS, the generic plan made while tables are small walks through an
 -- organization's whole history. For the same reason those functions switch off sequential scans and other joins.
+--
+-- A leased run is locked by `queue || '' = 'leased'`, which the partial index `runs_leased` does not answer: a plan made
+-- while few runs are leased would look for each run among all leased ones and their dead entries.
 
 DO $$
 BEGIN
@@ -858,7 +861,7 @@ BEGIN
               ORDER BY u.run_id) AS i
         CROSS JOIN LATERAL (
             SELECT q.org_id, q.id FROM runs AS q
-            WHERE q.org_id = i.org_id AND q.id = i.run_id AND q.epoch = i.epoch AND q.queue = 'leased'
+            WHERE q.org_id = i.org_id AND q.id = i.run_id AND q.epoch = i.epoch AND q.queue || '' = 'leased'
               AND q.status = 'queued' AND q.started_at IS NULL FOR UPDATE) AS r
     ), updated AS (
         UPDATE runs AS r SET status = 'running', started_at = now_ms FROM locked
@@ -917,7 +920,7 @@ BEGIN
               ORDER BY u.run_id) AS i
         CROSS JOIN LATERAL (
             SELECT q.org_id, q.id FROM runs AS q
-            WHERE q.org_id = i.org_id AND q.id = i.run_id AND q.epoch = i.epoch AND q.queue = 'leased'
+            WHERE q.org_id = i.org_id AND q.id = i.run_id AND q.epoch = i.epoch AND q.queue || '' = 'leased'
               AND q.last_seq = i.seq - 1 FOR UPDATE) AS r
     ), updated AS (
         UPDATE runs AS r SET last_seq = locked.seq FROM locked
@@ -966,7 +969,7 @@ BEGIN
               ORDER BY u.run_id) AS i
         CROSS JOIN LATERAL (
             SELECT q.org_id, q.id, q.cancel_code FROM runs AS q
-            WHERE q.org_id = i.org_id AND q.id = i.run_id AND q.epoch = i.epoch AND q.queue = 'leased'
+            WHERE q.org_id = i.org_id AND q.id = i.run_id AND q.epoch = i.epoch AND q.queue || '' = 'leased'
               AND (i.seq IS NULL OR q.last_seq = i.seq - 1) FOR UPDATE) AS r
     ), updated AS (
         UPDATE runs AS r SET last_seq = coalesce(locked.seq, r.last_seq),
