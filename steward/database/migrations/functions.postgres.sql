@@ -314,6 +314,11 @@ BEGIN
     RETURN QUERY SELECT r.org_id FROM runs AS r WHERE r.queue = 'leased' GROUP BY r.org_id HAVING count(*) >= cap;
 END $$;
 
+CREATE OR REPLACE FUNCTION queue_fairness_clock() RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT c.vt FROM fairness_clock AS c
+$$;
+
 -- Claims ready runs in fair order and advances the fairness clock to the largest stamp, unless another worker is doing
 -- so. Runs stamped below `first_vt` are left out.
 CREATE OR REPLACE FUNCTION queue_claim(worker bigint, free bigint, full_orgs bigint[], first_vt bigint, test_now bigint)
