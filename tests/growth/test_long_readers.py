@@ -122,8 +122,8 @@ async def test_a_checkpoint_reads_no_other_leased_runs(postgresql_url: str) -> N
     columns = "org_id, automation_id, mode, status, queue, vt, worker_id, epoch, attempt, last_seq, leased_ms"
     columns += ", queued_at, automation_name, automation_version, template_id, template_version, started_by"
     await others.execute(
-        f"INSERT INTO runs (id, {columns}) SELECT 'x' || n, {columns} FROM runs, generate_series(1, {RUNS}) AS n"
-        " WHERE queue = 'leased'"
+        f"INSERT INTO runs (id, {columns}) SELECT 'x' || n, {columns}"
+        f" FROM runs, generate_series(1, {RUNS}) AS n WHERE queue = 'leased'"
     )
     assert await pages() <= few + 10 * SLACK
     await worker.close()
