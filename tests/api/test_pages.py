@@ -56,6 +56,22 @@ async def test_an_address_of_a_page_answers_the_page_and_every_other_does_not(
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
+async def test_a_browser_that_opens_an_unknown_address_gets_the_app_with_404(
+    browser: httpx.AsyncClient,
+) -> None:
+    """The app says in words that nothing is there; addresses of the API keep their JSON."""
+    accept = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    page = await browser.get("/nothing", headers=accept)
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "<title>Steward</title>" in page.text
+    refused = await browser.post("/nothing", headers=accept)
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+    unknown = await browser.get("/v1/automations/nothing/at/all", headers=accept)
+    assert (unknown.status_code, unknown.headers["content-type"]) == (401, "application/json")
+    login = await browser.get("/v2/api/automations/login", headers=accept)
+    assert (login.status_code, login.headers["content-type"]) == (405, "application/json")
+
+
 async def test_pages_are_kept_never_and_hashed_files_for_good(browser: httpx.AsyncClient) -> None:
     """Files carry their hash in the name and are cached for good, index.html never."""
     page = await browser.get("/")

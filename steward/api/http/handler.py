@@ -176,7 +176,7 @@ class RequestHandler:
         operation = path.methods.get(request.method)
         if operation is None:
             page = await self._pages(request.raw_request(())) if self._pages is not None else None
-            if page is not None and request.method in ("GET", "HEAD"):
+            if page is not None and page.status == 200 and request.method in ("GET", "HEAD"):
                 return page
             raise MethodNotAllowed(sorted(path.methods))
         return await operation.function(request.raw_request(path.values), self._context)

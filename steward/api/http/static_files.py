@@ -69,7 +69,11 @@ class _File:
 
 
 class BuiltPages:
-    """The pages and files of one build, read once; answers `None` for an address that is neither."""
+    """The pages and files of one build, read once.
+
+    For an address that is neither, a browser that opens it as a page gets the app with status 404, which says so
+    in words; any other caller gets None.
+    """
 
     def __init__(self, folder: Path, *, web_origin: str) -> None:
         self._index = _file(folder / "index.html")
@@ -86,7 +90,7 @@ class BuiltPages:
         self._headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
 
     async def __call__(self, raw_request: RawRequest, /) -> Reply | None:
-        """The page or file at this address, or None."""
+        """Returns the page or file at this address."""
         file = self._files.get(raw_request.path)
         if file is not None:
             return self._reply(
@@ -94,9 +98,11 @@ class BuiltPages:
             )
         if self._pages.fullmatch(raw_request.path):
             return self._reply(raw_request, self._index, "no-store")
+        if "text/html" in (raw_request.header(b"accept") or ""):
+            return self._reply(raw_request, self._index, "no-store", status=404)
         return None
 
-    def _reply(self, raw_request: RawRequest, file: _File, cache_control: str) -> Reply:
+    def _reply(self, raw_request: RawRequest, file: _File, cache_control: str, *, status: int = 200) -> Reply:
         headers = [
             *self._headers,
             (b"content-type", file.kind.encode("ascii")),
@@ -107,7 +113,7 @@ class BuiltPages:
         if file.zipped is not None and "gzip" in (raw_request.header(b"accept-encoding") or ""):
             body = file.zipped
             headers.append((b"content-encoding", b"gzip"))
-        return Reply(200, body, tuple(headers), has_own_headers=True)
+        return Reply(status, body, tuple(headers), has_own_headers=True)
 
 
 def built(folder: Path = _FOLDER, *, web_origin: str) -> BuiltPages | None:
