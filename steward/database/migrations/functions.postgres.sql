@@ -314,15 +314,10 @@ BEGIN
     RETURN QUERY SELECT r.org_id FROM runs AS r WHERE r.queue = 'leased' GROUP BY r.org_id HAVING count(*) >= cap;
 END $$;
 
-CREATE OR REPLACE FUNCTION queue_fairness_clock() RETURNS bigint
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT c.vt FROM fairness_clock AS c
-$$;
-
 -- Claims ready runs in fair order and advances the fairness clock to the largest stamp, unless another worker is doing
--- so. Runs stamped below `first_vt` are left out.
+-- so. Runs stamped below `first_vt` are left out. `clock` is the fairness clock before the claim.
 CREATE OR REPLACE FUNCTION queue_claim(worker bigint, free bigint, full_orgs bigint[], first_vt bigint, test_now bigint)
-RETURNS TABLE (org_id bigint, id text, vt bigint, epoch bigint, attempt bigint, is_fresh boolean)
+RETURNS TABLE (org_id bigint, id text, vt bigint, epoch bigint, attempt bigint, is_fresh boolean, clock bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
@@ -344,6 +339,7 @@ BEGIN
         RETURNING r.org_id, r.id, r.vt, r.epoch, r.attempt, r.started_at IS NULL
     LOOP
         latest := greatest(latest, vt);
+        clock := coalesce(clock, (SELECT c.vt FROM fairness_clock AS c));
         RETURN NEXT;
     END LOOP;
     IF latest > 0 THEN

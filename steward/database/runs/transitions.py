@@ -83,8 +83,8 @@ async def claim(
             " WHERE runs.org_id = taken.org_id AND runs.id = taken.id"
             " RETURNING org_id, id, vt, epoch, attempt, started_at IS NULL AS is_fresh,"
             " (SELECT vt FROM fairness_clock) AS clock",
-            "SELECT org_id, id, vt, epoch, attempt, is_fresh, queue_fairness_clock() AS clock"
-            " FROM queue_claim(:worker, :free, :full, :first_vt, :test_now)",
+            "SELECT org_id, id, vt, epoch, attempt, is_fresh, clock FROM queue_claim("
+            ":worker, :free, :full, :first_vt, :test_now)",
         ),
         {"worker": worker, "free": free, "full": list(full), "first_vt": first_vt, "test_now": tx.test_now},
     )
