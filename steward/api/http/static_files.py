@@ -71,8 +71,8 @@ class _File:
 class BuiltPages:
     """The pages and files of one build, read once.
 
-    For an address that is neither, a browser that opens it as a page gets the app with status 404, which says so
-    in words; any other caller gets None.
+    For an address that is neither, a browser that opens it as a page gets the app with status 404, which says
+    so in words; any other caller gets None.
     """
 
     def __init__(self, folder: Path, *, web_origin: str) -> None:
