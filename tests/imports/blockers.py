@@ -1,4 +1,4 @@
-"""What keeps a folder of exports from running: ranked, and in the order in which mending gains most."""
+"""Ranks what keeps exports from running, and orders the blockers by how many exports mending each gains."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"\b\d+\b")
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One reason: the type of the step it is found at, and what is found in general words."""
+    """Names one reason: the node type of the step that has it, and the cause in general words."""
 
     node_type: str
     cause: str
@@ -30,7 +30,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class SurveyedExport:
-    """What the report needs of one export."""
+    """Holds what the report needs of one export."""
 
     name: str
     clean: bool
@@ -40,14 +40,14 @@ class SurveyedExport:
 
 
 def has_ai_node(plan: Plan) -> bool:
-    """Whether the workflow has a node of n8n's AI package."""
+    """Returns whether the workflow has a node of n8n's AI package."""
     steps = (step.origin.source_type for step in plan.steps if step.origin is not None)
     triggers = (trigger.replaced or "" for trigger in plan.triggers)
     return any(name.startswith(AI) for name in (*steps, *triggers))
 
 
 def blockers_of(plan: Plan, findings: Iterable[Finding]) -> frozenset[Blocker]:
-    """The errors of a workflow in general words, so that those of other workflows equal them."""
+    """Returns the errors of a workflow in general words, so that equal causes compare equal."""
     types = {step.name: step.origin.source_type for step in plan.steps if step.origin is not None}
     return frozenset(
         Blocker(types.get(finding.step or "", ""), _general(finding))
@@ -66,7 +66,7 @@ def _general(finding: Finding) -> str:
 
 @dataclass(slots=True)
 class SurveyReport:
-    """What a folder of exports would come to."""
+    """Collects the verdicts on a folder of exports."""
 
     exports: list[SurveyedExport] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
@@ -74,11 +74,11 @@ class SurveyReport:
     slowest: tuple[float, str] = (0.0, "")
 
     def add(self, export: SurveyedExport) -> None:
-        """One export that could be read."""
+        """Adds an export that could be read."""
         self.exports.append(export)
 
     def to_json(self) -> dict[str, Any]:
-        """As printed."""
+        """Returns the report as JSON."""
         without_ai = [export for export in self.exports if not export.has_ai]
         return {
             "exports": len(self.exports) + len(self.refused) + len(self.broke),
@@ -98,7 +98,7 @@ class SurveyReport:
         }
 
     def to_text(self) -> Sequence[str]:
-        """The same in lines."""
+        """Returns the report as lines of text."""
         facts = self.to_json()
         lines = [
             f"{facts['exports']} exports: {facts['read']} read, {len(self.refused)} refused with a reason,"
@@ -129,7 +129,7 @@ def _words(share: dict[str, Any]) -> str:
 
 
 def _ranked(exports: Sequence[SurveyedExport], name_of: Any) -> list[dict[str, Any]]:
-    """Blockers by how many exports each alone keeps from running, then by how many it is in."""
+    """Ranks blockers by how many exports each alone keeps from running, then by how many exports have it."""
     total: Counter[str] = Counter()
     alone: Counter[str] = Counter()
     for export in exports:
@@ -142,10 +142,10 @@ def _ranked(exports: Sequence[SurveyedExport], name_of: Any) -> list[dict[str, A
 
 
 def greedy_order(exports: Sequence[SurveyedExport]) -> list[dict[str, Any]]:
-    """Blockers in the order in which mending each next makes most exports clean.
+    """Orders blockers so that mending each next one makes the most exports clean.
 
-    Where no single one makes an export clean, the next is the one nearest to that: each export counts the
-    less the more blockers it has.
+    Where no single blocker makes an export clean, the next is the one that comes nearest: an export
+    counts the less the more blockers it has.
     """
     remaining = [set(map(str, export.blockers)) for export in exports if export.blockers]
     clean = sum(export.clean for export in exports)

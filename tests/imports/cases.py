@@ -28,24 +28,24 @@ from steward.steps.workflow.walk import ExecutionHold, InMemoryJournal, SettledE
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 START = "Start"
-LONGEST_S = 60.0  # of one case; those recorded take milliseconds
+LONGEST_S = 60.0  # limit of one case; the recorded ones take milliseconds
 
 
 @dataclass(slots=True)
 class Recording(InMemoryJournal):
-    """A journal that keeps what each step gave, to be compared."""
+    """Keeps what each step gave, to be compared with the recording."""
 
     given: dict[str, list[ExecutionResult]] = field(default_factory=dict)
 
     async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
-        """Noted, and handed on."""
+        """Notes the result and hands it on."""
         self.given.setdefault(execution.step.name, []).append(done)
         return SettledExecution(done.outputs, done.error, done.code)
 
 
 @dataclass(slots=True)
 class FilesInMemory:
-    """The files of a case, which ends with its process."""
+    """Keeps the files of a case in memory."""
 
     by_hash: dict[str, bytes] = field(default_factory=dict)
 
@@ -62,14 +62,14 @@ class FilesInMemory:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A case and where it differs; empty: it is equal."""
+    """Names a case and its differences; without differences it is equal."""
 
     name: str
     differences: tuple[str, ...]
 
 
 async def run_case(case: Mapping[str, Any], children: SandboxPool) -> Verdict:
-    """Reads, runs and compares one case."""
+    """Reads and runs one case, and compares what its steps gave with the recording."""
     read = read_value(case["workflow"])
     plan = read.plan
     unsupported = [step.name for step in plan.steps if step.operation == "unsupported"]
@@ -80,7 +80,7 @@ async def run_case(case: Mapping[str, Any], children: SandboxPool) -> Verdict:
         now=NOW,
         seed=case["name"],
         mode="live",
-        active=False,  # a case was called while it was not switched on
+        active=False,  # the cases were recorded while the workflow was not active
     )
     evaluator = Evaluator(children, "cases", "all")
     means = WalkContext(
@@ -96,7 +96,7 @@ async def run_case(case: Mapping[str, Any], children: SandboxPool) -> Verdict:
 
 
 async def _no_sleep(seconds: float) -> None:
-    """Waiting takes no time here."""
+    """Returns at once, so that waits take no time."""
 
 
 def _differences(case: Mapping[str, Any], journal: Recording, *, stopped: bool) -> Sequence[str]:
@@ -196,12 +196,12 @@ def _short(a: Any, b: Any) -> str:
 
 
 def cases_of(folder: Path) -> list[Path]:
-    """The case files of a folder, by name."""
+    """Returns the case files of a folder, sorted by name."""
     return sorted(folder.glob("*.json"))
 
 
 async def _verdict(name: str, text: str, children: SandboxPool) -> Verdict:
-    """A case's verdict; what breaks or does not end is a difference, and the next case is gone on with."""
+    """Returns the verdict on a case. A case that breaks or does not end in time counts as a difference."""
     try:
         case = json.loads(text)
     except ValueError as error:
@@ -235,7 +235,10 @@ async def _main(texts: Mapping[str, str]) -> int:
 
 
 def main(folder: Path, only: str) -> int:
-    """Runs the cases of a folder whose name holds `only`; 0 when all are equal, 2 when there is no folder."""
+    """Runs the cases of a folder whose name contains `only`.
+
+    Returns 0 if all are equal, 2 if there is no folder, else 1.
+    """
     if not folder.is_dir():
         print(f"There is no folder {folder}.")
         return 2

@@ -1,4 +1,4 @@
-"""A shop for each test of imports that run, everything connected, once on each engine."""
+"""Provides each test of imports with a shop that has every account connected, once on each engine."""
 
 from tests.runs.conftest import shop
 

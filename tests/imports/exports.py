@@ -1,4 +1,4 @@
-"""Exports made for tests, and short ways to keep and run them beside the pretend shop."""
+"""Builds n8n exports for tests, and stores and automates them beside the pretend shop."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ BEGIN = {"name": "Begin", "type": "n8n-nodes-base.manualTrigger", "typeVersion":
 
 
 def node(name: str, kind: str, version: float, parameters: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """One node of an export."""
+    """Returns a node of an export."""
     return {
         "name": name,
         "type": f"n8n-nodes-base.{kind}",
@@ -31,13 +31,13 @@ def node(name: str, kind: str, version: float, parameters: Mapping[str, Any], **
 
 
 def chain(*steps: Mapping[str, Any], name: str = "A chain") -> dict[str, Any]:
-    """An export whose steps follow one another, started by hand."""
-    nodes = [deepcopy(BEGIN), *steps]  # tests change the start of their own export
+    """Returns an export whose steps follow one another behind a manual start."""
+    nodes = [deepcopy(BEGIN), *steps]  # a copy, because tests change the start of their own export
     return {"name": name, "nodes": nodes, "connections": wires(nodes), "settings": {}}
 
 
 def wires(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Each to the next."""
+    """Connects each node to the next one."""
     return {
         item["name"]: {"main": [[{"node": after["name"], "type": "main", "index": 0}]]}
         for item, after in itertools.pairwise(nodes)
@@ -45,18 +45,18 @@ def wires(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def code(name: str, text: str) -> dict[str, Any]:
-    """A code step."""
+    """Returns a code step."""
     return node(name, "code", 2, {"jsCode": text})
 
 
 def listed(limit: int = 3) -> dict[str, Any]:
-    """Reads products of the shop."""
+    """Returns a step that reads products of WooCommerce."""
     request_body = {"resource": "product", "operation": "getAll", "limit": limit, "options": {}}
     return node("Products", "wooCommerce", 1, request_body)
 
 
 def drafted() -> dict[str, Any]:
-    """Sets what comes to draft."""
+    """Returns a step that sets the status of the products it gets to draft."""
     request_body = {
         "resource": "product",
         "operation": "update",
@@ -67,7 +67,7 @@ def drafted() -> dict[str, Any]:
 
 
 def tell_step() -> dict[str, Any]:
-    """Says something in the channel."""
+    """Returns a step that posts a message in a Teams channel."""
     request_body = {
         "resource": "channelMessage",
         "operation": "create",
@@ -80,7 +80,7 @@ def tell_step() -> dict[str, Any]:
 
 
 def calling(steps: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
-    """A step that calls a workflow of these steps."""
+    """Returns a step that calls a workflow made of these steps."""
     within = chain(*steps)
     within["nodes"][0] = {**BEGIN, "type": "n8n-nodes-base.executeWorkflowTrigger"}
     request_body = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}, **more}
@@ -88,7 +88,7 @@ def calling(steps: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
 
 
 async def store_export(shop: Shop, export: Mapping[str, Any]) -> keep.StoredImport:
-    """The export kept as over the API."""
+    """Stores the export as the API does."""
     evaluator = Evaluator(shop.service.worker_context.sandbox_pool, str(shop.owner.org), "import")
     prepared = await keep.prepare("workflow_tool", dict(export), None, evaluator)
     name = str(export.get("name") or "An import")
@@ -105,7 +105,7 @@ async def store_export(shop: Shop, export: Mapping[str, Any]) -> keep.StoredImpo
 
 
 async def automated(shop: Shop, export: Mapping[str, Any], **more: Any) -> Automation:
-    """An automation of the export, started by hand."""
+    """Creates an automation of the export that is started by hand."""
     record: Import = (await store_export(shop, export)).record
     assert record.supported, record.report["issues"]
     ask = CreateWorkflowCommand(import_id=record.id, name=record.name, schedule=BY_HAND, **more)

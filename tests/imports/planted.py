@@ -1,4 +1,4 @@
-"""Secrets planted in exports of n8n at twelve kinds of places, and harmless values beside them; seeded."""
+"""Plants secrets in n8n exports at twelve kinds of places, and harmless values, from a seed."""
 
 import base64
 import json
@@ -25,7 +25,7 @@ def lower_hex(random: Random, length: int) -> str:
 
 
 def jwt(random: Random) -> str:
-    """Returns a token of three parts, signed with nothing real."""
+    """Returns a JSON web token with a random signature."""
     parts = ({"alg": "HS256"}, {"sub": drawn(random, 8)})
     coded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
     return ".".join([*coded, drawn(random, 43)])
@@ -106,7 +106,7 @@ NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A value, the kind of place it was put in, and the export that holds it."""
+    """Holds a secret, the kind of place it is planted in, and the export that contains it."""
 
     kind: str
     value: str
@@ -303,7 +303,7 @@ PLACES: Final[dict[str, Callable[[Random], tuple[str, Any]]]] = {
 
 
 def planted(seed: int, count: int) -> list[Planted]:
-    """Returns exports with a secret each, the kinds of places in turn."""
+    """Returns `count` exports with one secret each, taking the kinds of places in turn."""
     random = Random(seed)
     kinds = list(PLACES)
     return [Planted(kind, *PLACES[kind](random)) for kind in (kinds[index % 12] for index in range(count))]

@@ -1,8 +1,7 @@
-"""Reads every export of a folder and prints what they would come to here.
+"""Reads every export of a folder and prints the verdict on them.
 
-`make imports-report DIR=folder` prints text; with ARGS=--json the same as JSON.
-
-See docs/design/imports-verdict.md#report.
+`make imports-report DIR=folder` prints text; with ARGS=--json it prints JSON. See
+docs/design/imports-verdict.md#report.
 """
 
 import asyncio
@@ -22,8 +21,8 @@ from steward.steps.workflow.expressions.views import CheckRequest
 from tests.imports.blockers import SurveyedExport, SurveyReport, blockers_of, has_ai_node
 
 SLOW_MS = 5000.0
-MAX_BYTES = 2 * 1024 * 1024  # as of the API
-# Whatever a file brings about in the reader, the other files are reported.
+MAX_BYTES = 2 * 1024 * 1024  # the limit of the API
+# Whatever a file causes in the reader, the other files are still reported.
 _DEFECTS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError),
     *(OSError, RuntimeError, TypeError, ValueError),
@@ -32,12 +31,12 @@ _SOURCES = {".json": "workflow_tool", ".flow": "store_flow"}
 
 
 def exports_in(folder: Path) -> list[Path]:
-    """The exports of both tools in a folder and the folders below it."""
+    """Returns the exports of both tools in a folder and the folders below it."""
     return sorted(path for path in folder.rglob("*") if path.suffix in _SOURCES and path.is_file())
 
 
 async def survey(paths: Sequence[Path], children: SandboxPool | None) -> SurveyReport:
-    """Every export, read as keeping it would; a file that cannot be read is counted and never ends it."""
+    """Reads every export as storing it would. A file that cannot be read is counted."""
     report = SurveyReport()
     evaluator = Evaluator(children, "report", "report") if children is not None else None
     for path in paths:
@@ -64,7 +63,7 @@ async def _read(path: Path, evaluator: Evaluator | None) -> ImportReading:
 
 def _text_of(path: Path) -> str:
     try:
-        # Byte by byte: a flow's checksum is of its line ends too.
+        # Read as bytes, because a flow's checksum covers its line ends too.
         raw = path.read_bytes()
         text = raw.decode("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -86,7 +85,7 @@ async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
     children = SandboxPool(2)
     try:
         warm = Evaluator(children, "report", "report")
-        # The first start of each kind, and the schema's first look, are not an export's.
+        # The first start of each kind and of the schema would otherwise count as time of the first export.
         await warm.matches([("a", "", "a")])
         await warm.check(CheckRequest(liquid=[read_liquid("{{ a }}")]))
         compile_read("shop", ["shop.name"])
@@ -98,7 +97,7 @@ async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
 
 
 def main(folder: Path, *, as_json: bool) -> int:
-    """The report of a folder; 2 when there is none."""
+    """Prints the report of a folder; returns 2 if there is no such folder, 1 if an export broke, else 0."""
     if not folder.is_dir():
         print(f"There is no folder {folder}.")
         return 2

@@ -1,4 +1,4 @@
-"""Workflows that steps call by their id: a person chooses one of the imports for each.
+"""Tests workflows that steps call by their id, where a person chooses an import for each.
 
 See docs/design/imports-called.md.
 """
@@ -28,7 +28,7 @@ from tests.runs.shop import BY_HAND, Shop
 
 
 def called(*steps: dict[str, Any], name: str = "Called", **trigger: Any) -> dict[str, Any]:
-    """An export that another workflow calls."""
+    """Returns an export that another workflow calls."""
     export = chain(*steps, name=name)
     kind = {"type": "n8n-nodes-base.executeWorkflowTrigger", "typeVersion": 1.1, "parameters": trigger}
     export["nodes"][0] = {**BEGIN, **kind}
@@ -36,12 +36,12 @@ def called(*steps: dict[str, Any], name: str = "Called", **trigger: Any) -> dict
 
 
 def passed_to(*steps: dict[str, Any], name: str = "Called") -> dict[str, Any]:
-    """An export that another workflow calls, whose trigger takes in every field."""
+    """Returns an export that another workflow calls and whose trigger accepts every field."""
     return called(*steps, name=name, inputSource="passthrough")
 
 
 def calling_itself(*body: dict[str, Any], starts: bool = True) -> dict[str, Any]:
-    """A workflow that calls itself for each item; when called it does `body`."""
+    """Returns a workflow that calls itself for each item; when called it runs `body`."""
     call = node("Call", "executeWorkflow", 1, {"mode": "each", "workflowId": "={{ $workflow.id }}"})
     export = chain(
         code("Make", "return [{json: {n: 1}}, {json: {n: 2}}]"), call, code("After", "return items")
@@ -55,7 +55,7 @@ def calling_itself(*body: dict[str, Any], starts: bool = True) -> dict[str, Any]
 
 
 async def test_a_workflow_calls_itself_at_its_trigger_for_calls(shop: Shop) -> None:
-    """Once for each item; the steps behind the other start are no part of the call."""
+    """Calls itself once for each item, without the steps behind the other start."""
     double = code("Double", "return items.map(({json}) => ({json: {n: json.n * 2}}))")
     automation = await automated(shop, calling_itself(double))
     run = await shop.run_and_drain(automation)
@@ -74,7 +74,7 @@ async def test_a_workflow_calls_itself_at_its_trigger_for_calls(shop: Shop) -> N
     ],
 )
 def test_a_workflow_that_cannot_call_itself_is_refused(export: dict[str, Any], words: str) -> None:
-    """It has no such trigger, or would never end."""
+    """Refuses a workflow that has no trigger for calls, or whose calls would never end."""
     [error] = [
         finding
         for finding in read_value(export).findings
@@ -86,25 +86,25 @@ def test_a_workflow_that_cannot_call_itself_is_refused(export: dict[str, Any], w
 def call_by_id(
     name: str = "Call", *, workflow_name: str = "Called", version: float = 1.2, **more: Any
 ) -> dict[str, Any]:
-    """A step that calls a workflow by its id."""
+    """Returns a step that calls a workflow by its id."""
     workflow = {"__rl": True, "mode": "list", "value": "a1", "cachedResultName": workflow_name}
     return node(name, "executeWorkflow", version, {"workflowId": workflow, "options": {}, **more})
 
 
 def seen(text: str = "$input.all().map((item) => item.json)") -> dict[str, Any]:
-    """A step that fails with what it is given."""
+    """Returns a step that fails with the JSON of what it gets."""
     return code("See", f"throw new Error(JSON.stringify({text}))")
 
 
 async def import_of(shop: Shop, export: dict[str, Any]) -> str:
-    """The id of the export as kept."""
+    """Stores the export and returns the id of its import."""
     record = (await store_export(shop, export)).record
     assert record.supported, record.report["issues"]
     return record.id
 
 
 async def told_by_see(shop: Shop, export: dict[str, Any], calls: JsonObject, **more: Any) -> str:
-    """What the step See failed with."""
+    """Runs the export and returns the message that the step See failed with."""
     run = await shop.run_and_drain(await automated(shop, export, calls=calls, **more))
     assert run.status is RunStatus.FAILED, run
     return str([row["message"] for row in await shop.steps(run) if row["name"] == "See"])
@@ -114,7 +114,7 @@ TWO = code("Two", "return [{json: {n: 1}}, {json: {n: 2}}]")
 
 
 async def test_a_chosen_import_runs_inside_its_step(shop: Shop) -> None:
-    """Once for all items, or for each of them; its last step's items go on."""
+    """Runs the chosen import once for all items, or for each, and hands on the items of its last step."""
     chosen = await import_of(shop, passed_to(code("Add", "return [{json: {sum: $input.all().length}}]")))
     calls = {"Call": {"import_id": chosen}}
     assert '[{"sum":2}]' in await told_by_see(shop, chain(TWO, call_by_id(), seen()), calls)
@@ -124,7 +124,7 @@ async def test_a_chosen_import_runs_inside_its_step(shop: Shop) -> None:
 
 @on_one_engine
 async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
-    """It can be made; runs are refused in words that name the step, until one is chosen."""
+    """Creates the automation, and refuses its runs with the name of the step until an import is chosen."""
     chosen = await import_of(shop, passed_to(code("Add", "return [{json: {}}]")))
     automation = await automated(shop, chain(TWO, call_by_id()))
     with pytest.raises(NotReady, match="“Call”"):
@@ -140,7 +140,7 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
 
 
 async def test_what_a_chosen_workflow_sends_is_approved_with_its_step(shop: Shop) -> None:
-    """The message waits for approval and goes once, also when its import is deleted meanwhile."""
+    """Sends the message once after approval, also when the import is deleted before."""
     chosen = await import_of(shop, passed_to(tell_step()))
     first_step = code("One", "return [{json: {id: 7}}]")
     calls, bindings = {"Call": {"import_id": chosen}}, {"Call": bound(shop)}
@@ -156,7 +156,7 @@ async def test_what_a_chosen_workflow_sends_is_approved_with_its_step(shop: Shop
 
 @on_one_engine
 async def test_a_chosen_workflow_reads_the_automations_store(shop: Shop) -> None:
-    """The step needs what the workflow inside needs."""
+    """Requires a store connection when the called workflow reads a store."""
     chosen = await import_of(shop, passed_to(listed(2)))
     calls, export = {"Call": {"import_id": chosen}}, chain(call_by_id(), seen("$input.all().length"))
     assert "2" in await told_by_see(shop, export, calls, integration_id=store(shop))
@@ -167,7 +167,7 @@ async def test_a_chosen_workflow_reads_the_automations_store(shop: Shop) -> None
 
 @on_one_engine
 async def test_the_trigger_of_a_called_workflow_takes_in_the_fields_it_names(shop: Shop) -> None:
-    """Those that are not given are null; values that the step sets come in, those it removes do not."""
+    """Passes the fields that the trigger names: null for missing ones, the step's values, no removed ones."""
     rows = {"values": [{"name": "n"}, {"name": "who"}, {"name": "absent"}]}
     hand_back = code("Back", "return $input.all()")
     chosen = await import_of(shop, called(hand_back, workflowInputs=rows))
@@ -188,7 +188,7 @@ async def test_the_trigger_of_a_called_workflow_takes_in_the_fields_it_names(sho
 
 @on_one_engine
 async def test_a_call_that_n8n_does_not_wait_for_hands_on_its_own_items(shop: Shop) -> None:
-    """The called workflow runs; what it ends with goes nowhere."""
+    """Runs the called workflow but hands on the step's own items."""
     chosen = await import_of(shop, passed_to(code("Other", "return [{json: {other: true}}]")))
     export = chain(TWO, call_by_id(options={"waitForSubWorkflow": False}), seen())
     assert '[{"n":1},{"n":2}]' in await told_by_see(shop, export, {"Call": {"import_id": chosen}})
@@ -196,7 +196,7 @@ async def test_a_call_that_n8n_does_not_wait_for_hands_on_its_own_items(shop: Sh
 
 @on_one_engine
 async def test_a_chosen_workflow_keeps_static_data_of_its_own(shop: Shop) -> None:
-    """Apart from its caller's, from run to run."""
+    """Keeps static data of the called workflow from run to run, apart from the caller's."""
     chosen = await import_of(shop, passed_to(COUNT))
     calls = {"Call": {"import_id": chosen}}
     automation = await automated(shop, chain(COUNT, call_by_id()), calls=calls)
@@ -207,7 +207,7 @@ async def test_a_chosen_workflow_keeps_static_data_of_its_own(shop: Shop) -> Non
 
 @on_one_engine
 async def test_workflows_below_a_chosen_one_are_chosen_by_their_path(shop: Shop) -> None:
-    """Their steps are open until then; a chain that comes back to itself, or is too deep, is refused."""
+    """Chooses nested imports by the path of steps; refuses a missing choice, a circle and too many levels."""
     last = await import_of(shop, passed_to(code("Last", "return [{json: {last: 1}}]"), name="Last"))
     middle = await import_of(shop, passed_to(call_by_id("Deeper"), name="Middle"))
     export = chain(call_by_id(), seen())
@@ -226,7 +226,7 @@ async def test_workflows_below_a_chosen_one_are_chosen_by_their_path(shop: Shop)
 
 
 async def errors_of(shop: Shop, export: dict[str, Any], calls: JsonObject) -> list[str]:
-    """The fields at which the choices are refused."""
+    """Returns the fields at which the choices are refused."""
     record = (await store_export(shop, export)).record
     ask = CreateWorkflowCommand(import_id=record.id, name=record.name, schedule=BY_HAND, calls=calls)
     rules = shop.service.worker_context.automation_rules
@@ -237,7 +237,7 @@ async def errors_of(shop: Shop, export: dict[str, Any], calls: JsonObject) -> li
 
 @on_one_engine
 async def test_a_choice_that_cannot_be_is_refused_at_its_step(shop: Shop) -> None:
-    """No such step, no such import, one that cannot run, the workflow itself, one that waits, too many."""
+    """Refuses unknown steps and imports, ones that cannot run or that wait, itself, and too many choices."""
     export = chain(call_by_id())
     own_import_of = await import_of(shop, export)
     good = await import_of(shop, passed_to(code("Good", "return []"), name="Good"))
@@ -255,7 +255,7 @@ async def test_a_choice_that_cannot_be_is_refused_at_its_step(shop: Shop) -> Non
 
 @on_one_engine
 async def test_a_preview_names_the_steps_that_call_and_proposes_the_import_of_that_name(shop: Shop) -> None:
-    """With a choice it shows what the workflow inside would do."""
+    """Proposes the import of the called workflow's name; with a choice it shows what that import sends."""
     chosen = await import_of(shop, passed_to(tell_step(), name="Called"))
     record = (await store_export(shop, chain(call_by_id(workflow_name="called")))).record
     displayed = partial(preview, actor=shop.owner, plan=record.plan or {}, issues=[])

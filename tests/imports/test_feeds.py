@@ -1,7 +1,4 @@
-"""Feeds: the entries of RSS and Atom as items, read over the guarded client.
-
-See docs/design/imports-n8n.md#node-types.
-"""
+"""Tests that entries of RSS and Atom feeds become items. See docs/design/imports-n8n.md#node-types."""
 
 import json
 
@@ -31,7 +28,7 @@ ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><title>Shop</title>
 
 
 def test_an_entry_of_rss_has_the_fields_of_rss_parser() -> None:
-    """Text without tags, an ISO date and named fields stand beside the elements."""
+    """Returns the fields that the library rss-parser gives, with text without tags and an ISO date."""
     assert entries_in(RSS, ["x:stock"]) == [
         {
             "creator": "Jo",
@@ -53,7 +50,7 @@ def test_an_entry_of_rss_has_the_fields_of_rss_parser() -> None:
 
 
 def test_an_entry_of_atom_has_its_fields() -> None:
-    """The date is that of publishing, the link the alternate one."""
+    """Returns the published date and the alternate link."""
     assert entries_in(ATOM) == [
         {
             "title": "Tea",
@@ -72,13 +69,13 @@ def test_an_entry_of_atom_has_its_fields() -> None:
     "text", ["", "<html/>", "{}", '<!DOCTYPE rss [<!ENTITY a "b">]><rss>&a;</rss>', "<rss><channel>"]
 )
 def test_what_is_no_feed_fails(text: str) -> None:
-    """Entities of one's own are never expanded."""
+    """Raises ItemFailed on text that is not a feed, without expanding its entities."""
     with pytest.raises(ItemFailed):
         entries_in(text)
 
 
 def test_a_feed_is_read_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One entry more fails."""
+    """Reads as many entries as the limit and fails on one more."""
     assert MAX_ENTRIES == 10_000
     monkeypatch.setattr(feeds, "MAX_ENTRIES", 2)
     entry = "<item><title>t</title></item>"
@@ -89,7 +86,7 @@ def test_a_feed_is_read_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None
 
 @on_one_engine
 async def test_a_run_reads_a_feed(shop: Shop) -> None:
-    """The step counts what it read; an error status fails it."""
+    """Counts the entry that the step read; an error status fails the run."""
     pages(shop, RSS)
     automation = await automated(shop, chain(node("Feed", "rssFeedRead", 1.2, {"url": ADDRESS})))
     run = await shop.run_and_drain(automation)

@@ -1,4 +1,4 @@
-"""Files in runs: fetched, read and handed on; found again after a kill at any point."""
+"""Tests files in runs: fetched, read, handed on, and available again after a kill."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ FILE = {"options": {"response": {"response": {"responseFormat": "file"}}}}
 
 
 def fetched(**more: Any) -> dict[str, Any]:
-    """A step that fetches the file."""
+    """Returns a step that fetches the file."""
     return node("Fetch", "httpRequest", 4.2, {"url": ADDRESS, **FILE, **more})
 
 
 def reading() -> dict[str, Any]:
-    """Fetches, reads and checks a price list, by two steps that see its file."""
+    """Returns an export that fetches and reads a price list, and fails with what two steps know of it."""
     actual = "const f = $('Fetch').first().binary.data; return [{json: {n: items.length, ...f}}]"
     stop = "={{ $json.n + ' ' + $json.fileName + ' ' + $json.mimeType + ' ' + $json.bytes }}"
     ending = node("Tell", "stopAndError", 1, {"errorType": "errorMessage", "errorMessage": stop})
@@ -29,7 +29,7 @@ def reading() -> dict[str, Any]:
 
 
 def answers(shop: Shop, *, status: int = 200, times: int = 1) -> None:
-    """What the address answers."""
+    """Makes the address answer with the price list."""
     for _ in range(times):
         shop.fault("status", "GET", "/wp-json/prices.csv", status=status, body="sku,price\nA,1\nB,2\n")
 
@@ -39,7 +39,7 @@ EXPECTED = "2 prices.csv "
 
 @pytest.mark.parametrize("mode", [Mode.LIVE, Mode.TEST])
 async def test_a_file_is_fetched_and_read(shop: Shop, mode: Mode) -> None:
-    """Its name comes from the address, its rows become items, in a test run as well."""
+    """Names the file after the address and makes items of its rows, also in a test run."""
     answers(shop)
     run = await shop.run_and_drain(await automated(shop, reading()), mode)
     rows = await shop.steps(run)
@@ -49,7 +49,7 @@ async def test_a_file_is_fetched_and_read(shop: Shop, mode: Mode) -> None:
 
 
 async def test_an_error_status_is_no_file(shop: Shop) -> None:
-    """The step fails, as any other request."""
+    """Fails the step like any other request."""
     answers(shop, status=404)
     run = await shop.run_and_drain(await automated(shop, chain(fetched())))
     assert run.status is RunStatus.FAILED
@@ -58,7 +58,7 @@ async def test_an_error_status_is_no_file(shop: Shop) -> None:
 
 @pytest.mark.parametrize("point", ["after_file", "after_file_row", "before_checkpoint", "after_checkpoint"])
 async def test_a_killed_run_finds_its_file(shop: Shop, point: str) -> None:
-    """Killed between file, row and checkpoint, the run ends as if nothing had happened, with one file."""
+    """A run killed between file, row and checkpoint ends as if undisturbed, with one stored file."""
     if point == "after_file" and shop.engine.dialect != "sqlite":
         pytest.skip("file and row are one transaction on PostgreSQL")
     answers(shop, times=4)
@@ -90,7 +90,7 @@ async def test_a_killed_run_finds_its_file(shop: Shop, point: str) -> None:
     ],
 )
 def test_files_that_cannot_be_fetched_are_told(parameters: dict[str, Any], words: str) -> None:
-    """Each is an error of its step."""
+    """Reports each request whose file cannot be fetched as an error of its step."""
     findings = read_value(chain(fetched(**parameters))).findings
     assert any(words in finding.message for finding in findings if finding.level is FindingLevel.ERROR), (
         findings

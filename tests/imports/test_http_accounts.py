@@ -1,4 +1,4 @@
-"""HTTP steps that sign in: which account the import asks for, and runs with the account that is bound."""
+"""Tests HTTP steps that sign in: the account that an import asks for, and runs with a bound account."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,12 +23,12 @@ HEADER = {"authentication": "genericCredentialType", "genericAuthType": "httpHea
 
 
 def asking(**parameters: Any) -> dict[str, Any]:
-    """A step that signs in with a header."""
+    """Returns a step that signs in with a header."""
     return node("Ask", "httpRequest", 4.2, {"url": ORDERS, **HEADER, **parameters, "options": {}})
 
 
 class PartnerShop:
-    """A shop beside a partner's API, whose account is connected."""
+    """Holds a shop beside a partner's API whose account is connected."""
 
     def __init__(self, shop: Shop, api: PartnerApi) -> None:
         self.shop = shop
@@ -36,13 +36,13 @@ class PartnerShop:
 
     @property
     def account(self) -> dict[str, Any]:
-        """The account as `accounts` names it."""
+        """Returns the account in the form that `accounts` takes."""
         return {"integration_id": self.shop.connections["http_api"].integration_id}
 
 
 @pytest.fixture
 async def partner(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[PartnerShop]:
-    """The service beside the partner's API, on each engine."""
+    """Provides the service beside the partner's API, on each engine."""
     api = PartnerApi()
     shop = await open_shop(database_url, clock, tmp_path, around=api.beside)
     await connect_all(shop)
@@ -54,7 +54,7 @@ async def partner(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
 
 
 async def test_a_read_is_made_with_the_account_that_is_bound(partner: PartnerShop) -> None:
-    """Without an account the automation is not ready; with one the key is sent, and not kept."""
+    """Is not ready without an account; with one it sends the key and does not store it in the steps' rows."""
     shop = partner.shop
     automation = await automated(shop, chain(asking()))
     with pytest.raises(NotReady, match="Ask"):
@@ -71,7 +71,7 @@ async def test_a_read_is_made_with_the_account_that_is_bound(partner: PartnerSho
 
 
 async def test_a_send_waits_for_approval_and_goes_once_with_the_key(partner: PartnerShop) -> None:
-    """What is approved shows no key; what is sent has it, and its answer is handed on."""
+    """Shows no key in the approval, and sends the request once with the key."""
     shop = partner.shop
     step = asking(method="POST", sendBody=True, specifyBody="json", jsonBody='{"a": 1}')
     automation = await automated(shop, chain(step), accounts={"Ask": partner.account})
@@ -88,7 +88,7 @@ async def test_a_send_waits_for_approval_and_goes_once_with_the_key(partner: Par
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_key_does_not_follow_the_address_of_a_step(partner: PartnerShop, method: str) -> None:
-    """An address that data lead elsewhere fails its step in words, and nothing is sent there."""
+    """Fails a step whose address data lead to another host, and sends nothing there."""
     shop = partner.shop
     step = asking(url=f"={{{{ 'https://{ELSEWHERE}/orders' }}}}", method=method)
     automation = await automated(shop, chain(step), accounts={"Ask": partner.account})
@@ -99,7 +99,7 @@ async def test_a_key_does_not_follow_the_address_of_a_step(partner: PartnerShop,
 
 
 async def test_another_kind_of_connection_is_no_account(partner: PartnerShop) -> None:
-    """The fault names the step; another organization's connection is an unknown one."""
+    """Refuses a connection of another kind, or an unknown one, with an error on the step."""
     shop = partner.shop
     for number in (shop.connections["teams"].integration_id, 999_999):
         with pytest.raises(ValidationFailed) as refused:
@@ -108,7 +108,7 @@ async def test_another_kind_of_connection_is_no_account(partner: PartnerShop) ->
 
 
 async def test_a_literal_key_is_taken_out_and_put_back_by_the_account(partner: PartnerShop) -> None:
-    """The key of the file is never kept; the bound account fills the same header."""
+    """Removes the key of the file; the bound account's key fills the same header."""
     header = {"parameters": [{"name": "X-Api-Key", "value": "an-old-key-4711-of-the-file"}]}
     step = node("Ask", "httpRequest", 4.2, {"url": ORDERS, "sendHeaders": True, "headerParameters": header})
     shop = partner.shop
@@ -120,7 +120,7 @@ async def test_a_literal_key_is_taken_out_and_put_back_by_the_account(partner: P
 
 
 def read(step: dict[str, Any]) -> tuple[str | None, Any, list[tuple[str, str]]]:
-    """What a step needs, what is proposed for its account, and its findings of weight."""
+    """Returns what the step needs, the proposed account, and its findings except notes."""
     export = read_value(chain(step))
     plan = kept_plan.from_kept(kept_plan.to_kept(export.plan))
     origin = plan.step("Ask").origin
@@ -130,12 +130,12 @@ def read(step: dict[str, Any]) -> tuple[str | None, Any, list[tuple[str, str]]]:
 
 
 def http(version: float = 4.2, **parameters: Any) -> dict[str, Any]:
-    """A step without a sign-in."""
+    """Returns a step without a sign-in."""
     return node("Ask", "httpRequest", version, {"url": ORDERS, **parameters})
 
 
 def predefined(name: str, **parameters: Any) -> dict[str, Any]:
-    """A step with the sign-in of a service."""
+    """Returns a step with the predefined sign-in of a service."""
     return http(authentication="predefinedCredentialType", nodeCredentialType=name, **parameters)
 
 
@@ -188,7 +188,7 @@ def predefined(name: str, **parameters: Any) -> dict[str, Any]:
     ],
 )
 def test_a_sign_in_of_the_file_becomes_an_account_to_bind(step: dict[str, Any], account: Any) -> None:
-    """The import proposes how to sign in, and where; it finds no error."""
+    """Proposes the sign-in and the hosts of the account, with a warning and no error."""
     needs, proposed, findings = read(step)
     credential, sign_in, name, hosts = account
     assert needs == "http_api"
@@ -199,27 +199,27 @@ def test_a_sign_in_of_the_file_becomes_an_account_to_bind(step: dict[str, Any], 
 
 @pytest.mark.parametrize("name", ["httpDigestAuth", "oAuth1Api"])
 def test_a_sign_in_that_is_not_offered_is_an_error(name: str) -> None:
-    """It cannot be bound, and the finding says so."""
+    """Reports a sign-in that Steward does not offer as a `credential` error."""
     needs, account, findings = read(http(authentication="genericCredentialType", genericAuthType=name))
     assert (needs, account, findings) == (None, None, [("error", "credential")])
 
 
 @pytest.mark.parametrize("name", ["aws", "googleApi", "shopifyAccessTokenApi"])
 def test_a_service_that_signs_in_another_way_is_an_error(name: str) -> None:
-    """Signed requests, keys of Google's service accounts, and changes of a store without a store step."""
+    """Reports request signing, Google service accounts and writes to a store as `credential` errors."""
     needs, account, findings = read(predefined(name, method="POST"))
     assert (needs, account, findings) == (None, None, [("error", "credential")])
 
 
 def test_an_address_that_is_not_the_services_own_is_warned_about() -> None:
-    """A file that would send a known service's key to another host is shown as such."""
+    """Warns about a file that would send a known service's key to another host."""
     _, account, findings = read(predefined("openAiApi", url=f"https://{ELSEWHERE}/v1"))
     assert account["hosts"] == ["api.openai.com"]
     assert findings.count(("warning", "credential")) == 2
 
 
 async def test_the_one_account_that_fits_is_proposed(partner: PartnerShop) -> None:
-    """By the hosts of the step; with two that fit, or none, a person chooses."""
+    """Proposes the account only if exactly one fits the hosts of the step."""
     shop = partner.shop
     elsewhere = node(
         "Elsewhere", "httpRequest", 4.2, {"url": f"https://{ELSEWHERE}/a", **HEADER, "options": {}}
@@ -236,7 +236,7 @@ async def test_the_one_account_that_fits_is_proposed(partner: PartnerShop) -> No
 
 
 async def test_a_key_that_a_set_step_held_is_put_back_by_the_account(partner: PartnerShop) -> None:
-    """A header and a query parameter that read it are the account's; what was taken out is never sent."""
+    """Replaces the header and the query parameter that read the removed key by those of the account."""
     secret = "sk-live-abcdefghijklmnop1234567890"
     values = [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]
     held = node("Keys", "set", 3.4, {"assignments": {"assignments": values}, "options": {}})

@@ -1,4 +1,4 @@
-"""What httpRequest sends and asks for: bodies, lists in the query, batches; and what it cannot."""
+"""Tests what httpRequest sends: bodies, lists in the query, batches, files, and what it refuses."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -21,14 +21,14 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 
 class OpenApi:
-    """A shop beside an API that answers everyone."""
+    """Holds a shop beside an API that answers every request."""
 
     def __init__(self, shop: Shop, api: PartnerApi) -> None:
         self.shop = shop
         self.api = api
 
     async def ran(self, *steps: dict[str, Any]) -> Run:
-        """A run of the steps, whatever it sends approved."""
+        """Runs the steps, approves what they send, and returns the settled run."""
         automation = await automated(self.shop, chain(*steps))
         run = await self.shop.run_and_drain(automation)
         if run.status is RunStatus.WAITING_APPROVAL:
@@ -39,7 +39,7 @@ class OpenApi:
 
 @pytest.fixture
 async def partner(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[OpenApi]:
-    """The service beside the API."""
+    """Provides the service beside the API."""
     api = PartnerApi(respond=lambda request: _json(b'{"ok": true}'))
     shop = await open_shop(database_url, clock, tmp_path, around=api.beside)
     await connect_all(shop)
@@ -52,12 +52,12 @@ def _json(body: bytes) -> httpx.Response:
 
 
 def http(version: float = 4.5, **parameters: Any) -> dict[str, Any]:
-    """A step at the newest version."""
+    """Returns a step of the newest version."""
     return node("Ask", "httpRequest", version, {"url": ORDERS, "options": {}, **parameters})
 
 
 def rows(**values: Any) -> dict[str, Any]:
-    """Names and values as the step has them."""
+    """Returns names and values in the form of the step's parameters."""
     return {"parameters": [{"name": name, "value": value} for name, value in values.items()]}
 
 
@@ -77,7 +77,7 @@ def rows(**values: Any) -> dict[str, Any]:
 async def test_a_body_is_sent_in_its_form(
     partner: OpenApi, parameters: dict[str, Any], content_type: str, body: bytes
 ) -> None:
-    """JSON, a form, raw text."""
+    """Sends JSON, a form or raw text with its content type."""
     run = await partner.ran(http(method="POST", sendBody=True, **parameters))
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
@@ -86,7 +86,7 @@ async def test_a_body_is_sent_in_its_form(
 
 @on_one_engine
 async def test_a_form_of_parts_is_read_by_its_boundary(partner: OpenApi) -> None:
-    """Each field is a part, as RFC 7578 has it; quotes in names are escaped."""
+    """Sends each field as a part, as RFC 7578 says; quotes in names are escaped."""
     fields = {
         "contentType": "multipart-form-data",
         "bodyParameters": rows(**{'a"b': "1", "c": "line\r\n--x"}),
@@ -115,7 +115,7 @@ async def test_a_form_of_parts_is_read_by_its_boundary(partner: OpenApi) -> None
 async def test_an_older_step_sends_its_body_as_its_option_says(
     partner: OpenApi, kind: str, body: bytes, content_type: str
 ) -> None:
-    """Version 2 keeps text, or JSON as text, in one parameter."""
+    """Version 2 reads text, or JSON as text, from one parameter."""
     text = "<a/>" if kind == "raw" else '{"a": 1}'
     options = {"bodyContentType": kind, "bodyContentCustomMimeType": "text/xml"}
     fields = {"requestMethod": "POST", "jsonParameters": True, "bodyParametersJson": text, "options": options}
@@ -127,7 +127,7 @@ async def test_an_older_step_sends_its_body_as_its_option_says(
 
 @on_one_engine
 async def test_a_read_may_have_a_body(partner: OpenApi) -> None:
-    """A search by GET with JSON is sent as n8n sends it."""
+    """Sends a GET with a JSON body, as n8n does."""
     fields = {"sendBody": True, "specifyBody": "json", "jsonBody": '{"q": "tea"}'}
     assert (await partner.ran(http(**fields))).status is RunStatus.SUCCEEDED
     [request] = partner.api.seen
@@ -147,7 +147,7 @@ async def test_a_read_may_have_a_body(partner: OpenApi) -> None:
 async def test_lists_are_written_into_the_query_as_the_option_says(
     partner: OpenApi, lists: str | None, query: str
 ) -> None:
-    """Each element is a parameter of its own."""
+    """Writes each element of a list as a parameter of its own."""
     options = {} if lists is None else {"queryParameterArrays": lists}
     step = http(sendQuery=True, queryParameters=rows(tag="={{ ['a', 'b'] }}"), options=options)
     assert (await partner.ran(step)).status is RunStatus.SUCCEEDED
@@ -156,7 +156,7 @@ async def test_lists_are_written_into_the_query_as_the_option_says(
 
 @on_one_engine
 async def test_batches_are_read_with_pauses_between(partner: OpenApi) -> None:
-    """Five items in batches of two: two pauses."""
+    """Sends five items in batches of two, with two pauses of 30 s."""
     begun_at = partner.shop.clock.now()
     options = {"batching": {"batch": {"batchSize": 2, "batchInterval": 30_000}}}
     many = code("Many", "return [1, 2, 3, 4, 5].map((n) => ({ json: { n } }));")
@@ -167,7 +167,7 @@ async def test_batches_are_read_with_pauses_between(partner: OpenApi) -> None:
 
 
 def body_of_size(size: int) -> dict[str, Any]:
-    """A step that makes a file of so many bytes, in Base64 a multiple of three."""
+    """Returns a step that makes a file of this many bytes."""
     blocks = f"'{base64.b64encode(b'tea').decode()}'.repeat({size // 3}) + '{_rest(size)}'"
     fields = f"data: {blocks}, fileName: 't\"ea.png', mimeType: 'image/png'"
     return code("Make", f"return [{{json: {{}}, binary: {{photo: {{{fields}}}}}}}]")
@@ -182,7 +182,7 @@ WHOLE_FILE = {"contentType": "binaryData", "inputDataFieldName": "photo"}
 
 
 async def test_a_file_is_the_body(partner: OpenApi) -> None:
-    """Its bytes as they are, under its type; the approval shows its name and size."""
+    """Sends the file's bytes under its MIME type; the approval shows its name and size."""
     run = await partner.ran(body_of_size(6), http(method="POST", sendBody=True, **WHOLE_FILE))
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
@@ -193,7 +193,7 @@ async def test_a_file_is_the_body(partner: OpenApi) -> None:
 
 @on_one_engine
 async def test_a_file_is_a_part_of_a_form(partner: OpenApi) -> None:
-    """With its name and type, beside the fields."""
+    """Sends the file as a part with its name and type, beside the fields."""
     parts = {"parameters": [FILE_ROW, {"name": "title", "value": "Tea", "parameterType": "formData"}]}
     form = {"contentType": "multipart-form-data", "bodyParameters": parts}
     run = await partner.ran(body_of_size(6), http(method="POST", sendBody=True, **form))
@@ -208,7 +208,7 @@ async def test_a_file_is_a_part_of_a_form(partner: OpenApi) -> None:
 
 
 async def test_the_files_of_a_body_are_bounded(partner: OpenApi) -> None:
-    """At the limit they are sent; a byte more fails the step, and nothing is sent."""
+    """Sends a file of 1.5 MiB; one byte more fails the step and nothing is sent."""
     asking = http(method="POST", sendBody=True, **WHOLE_FILE)
     run = await partner.ran(body_of_size(BODY_FILE_BYTES), asking)
     assert run.status is RunStatus.SUCCEEDED, run
@@ -221,7 +221,7 @@ async def test_the_files_of_a_body_are_bounded(partner: OpenApi) -> None:
 
 @on_one_engine
 async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
-    """The step says which field has no file."""
+    """Fails the step, naming the field that has no file."""
     run = await partner.ran(http(method="POST", sendBody=True, **WHOLE_FILE))
     assert "has no file “photo”" in (await partner.shop.steps(run))[-1]["message"]
     assert partner.api.seen == []
@@ -250,7 +250,7 @@ async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
     ],
 )
 def test_what_cannot_be_sent_is_an_error(step: dict[str, Any], code_: str) -> None:
-    """Files, certificates, proxies, and whatever is not known."""
+    """Reports files that cannot be sent, certificates, proxies and unknown parameters as errors."""
     codes = [finding.code for finding in read_value(chain(step)).findings if str(finding.level) == "error"]
     assert codes == [code_]
 
@@ -260,7 +260,10 @@ PLAIN = ORDERS.replace("https://", "http://")
 
 @on_one_engine
 async def test_an_address_over_http_is_called_where_no_key_goes_with_it(partner: OpenApi) -> None:
-    """For reads and sends, with a warning; a redirect of the host to https is followed, one back is not."""
+    """Reads and sends over http without a key, with a warning.
+
+    Follows a redirect of the host to https, but not one back to http.
+    """
     [finding] = [
         each_finding
         for each_finding in read_value(chain(http(url=PLAIN))).findings
@@ -298,7 +301,7 @@ async def test_an_address_over_http_is_called_where_no_key_goes_with_it(partner:
     ],
 )
 def test_an_address_that_is_never_called_is_an_error(origin: str) -> None:
-    """Hosts of a network of its own, addresses in numbers and other ports; with an account it warns."""
+    """Reports private hosts, numeric addresses and other ports as errors, or as warnings with an account."""
 
     def levels(step: dict[str, Any]) -> list[str]:
         findings = read_value(chain(step)).findings
@@ -316,7 +319,7 @@ def test_an_address_that_is_never_called_is_an_error(origin: str) -> None:
     ["https://api.example.com:443/x", "http://api.example.com", "={{ $json.host }}/x", "=https://{{ 1 }}:8/"],
 )
 def test_an_address_that_may_be_called_is_none(url: str) -> None:
-    """Also one whose host an expression decides."""
+    """Reports no error, also where an expression decides the host."""
     errors = [
         finding for finding in read_value(chain(http(url=url))).findings if str(finding.level) == "error"
     ]
@@ -324,14 +327,14 @@ def test_an_address_that_may_be_called_is_none(url: str) -> None:
 
 
 def test_an_empty_address_is_said() -> None:
-    """n8n fails there too, so it is a warning."""
+    """Warns about an empty address, since the step fails in n8n too."""
     [finding] = [each for each in read_value(chain(http(url=""))).findings if "address" in each.message]
     assert str(finding.level) == "warning"
 
 
 @on_one_engine
 async def test_a_fragment_is_not_sent(partner: OpenApi) -> None:
-    """A place within a page is nothing that a server is asked for."""
+    """Leaves the fragment of an address out of the request."""
     run = await partner.ran(http(url=f"{ORDERS}?page=1#top"))
     assert run.status is RunStatus.SUCCEEDED, run
     assert [str(item.url) for item in partner.api.seen] == [f"{ORDERS}?page=1"]
@@ -339,7 +342,7 @@ async def test_a_fragment_is_not_sent(partner: OpenApi) -> None:
 
 @on_one_engine
 async def test_a_key_is_never_sent_over_http(partner: OpenApi) -> None:
-    """A literal address is an error of the import, a computed one fails its item."""
+    """Reports a literal http address with an account as an error; a computed one fails unsent."""
     account = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
     [error] = [
         finding
@@ -364,7 +367,10 @@ async def test_a_key_is_never_sent_over_http(partner: OpenApi) -> None:
     ],
 )
 def test_a_list_that_older_versions_hand_on_whole_is_an_error_where_it_is_read(script: str) -> None:
-    """Here each element is an item; newer versions and a request that splits do the same in n8n."""
+    """Reports a script that reads the list as one item, as older versions hand it on.
+
+    Here each element is an item.
+    """
 
     def errors(step: dict[str, Any]) -> list[str | None]:
         findings = read_value(chain(step, code("Read", script))).findings
@@ -380,6 +386,6 @@ def test_a_list_that_older_versions_hand_on_whole_is_an_error_where_it_is_read(s
 
 
 def test_a_field_that_is_a_list_is_read_as_in_n8n() -> None:
-    """Only the whole answer is one item in n8n."""
+    """Reports no error where a script reads a list in a field, which both read alike."""
     step = code("Read", "return items[0].json.orders.map(json => ({json}));")
     assert not [each for each in read_value(chain(http(1), step)).findings if str(each.level) == "error"]

@@ -1,4 +1,4 @@
-"""Imports over HTTP: kept once, listed, previewed, run, changed, deleted.
+"""Tests imports over HTTP: stored, listed, previewed, automated, changed and deleted.
 
 See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
 """
@@ -24,14 +24,15 @@ MANUAL = {"cadence": "manual"}
 
 
 def body(export: Any, name: str = "Mine") -> dict[str, Any]:
-    """To keep an export."""
+    """Returns the request body that stores an export."""
     return {"source": "workflow_tool", "name": name, "content": export}
 
 
 async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> None:
-    """See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
+    """Returns the plan and needs; the same export again answers the import that there is.
 
     Interface statements: 4.3 imports.
+    See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
     """
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"), drafted(), tell_step())
@@ -58,9 +59,9 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
 
 
 async def test_the_hundred_and_first_is_refused(service: Service) -> None:
-    """With a smaller number of them. See docs/design/api/imports.md#requests.
+    """Refuses one import more than the limit, here set to 2, but accepts a known export again.
 
-    Interface statements: 7 allowance_spent; 8 imports.
+    Interface statements: 7 allowance_spent; 8 imports. See docs/design/api/imports.md#requests.
     """
     assert service.context.rules.imports_kept == 100
     service.restart(imports_kept=2)
@@ -75,7 +76,10 @@ async def test_the_hundred_and_first_is_refused(service: Service) -> None:
 
 
 async def test_what_is_no_export_or_too_large_is_refused(service: Service) -> None:
-    """See docs/design/api/conventions.md#requests and docs/design/api/imports.md#requests."""
+    """Refuses other content, more than 2 MiB and 1,001 nodes; stores 1,000 nodes.
+
+    See docs/design/api/conventions.md#requests and docs/design/api/imports.md#requests.
+    """
     member = await service.token("member")
     for content in ("{", "[]", '{"nodes": 3}', {"nodes": []}):
         refused = await member.post(PATH, body(content))
@@ -111,7 +115,7 @@ WITHOUT_A_USABLE_STEP: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("nodes", WITHOUT_A_USABLE_STEP.values(), ids=WITHOUT_A_USABLE_STEP.keys())
 async def test_an_export_without_a_usable_step_is_refused(service: Service, nodes: list[Any]) -> None:
-    """Whatever wraps the workflow, when keeping and when previewing.
+    """Refuses such an export in any wrapping, when storing and when previewing.
 
     See docs/design/api/imports.md#requests.
     """
@@ -128,7 +132,7 @@ async def test_an_export_without_a_usable_step_is_refused(service: Service, node
 
 
 async def test_one_usable_step_is_enough_to_keep_an_export(service: Service) -> None:
-    """Kept also when it cannot run, so that its report can be read.
+    """Stores an export with one enabled step, also if that step cannot run, so that its report can be read.
 
     See docs/design/api/imports.md#requests.
     """
@@ -141,7 +145,10 @@ async def test_one_usable_step_is_enough_to_keep_an_export(service: Service) -> 
 
 
 async def test_secrets_are_named_and_never_kept(service: Service) -> None:
-    """See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows."""
+    """Names the step of a secret, and contains it neither in the response nor in the stored rows.
+
+    See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows.
+    """
     member = await service.token("member")
     secret = "sk-live-abcdefghijklmnop1234567890"
     fields = {"assignments": [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]}
@@ -163,7 +170,7 @@ async def test_secrets_are_named_and_never_kept(service: Service) -> None:
 
 
 async def _opened(tx: Any, service: Service, row: Any) -> bytes:
-    """Returns the content of a stored import, opened for its own place."""
+    """Decrypts and returns the content of a stored import."""
     org, number = service.own.organization.id, row["content_key"]
     key = await connections.data_key(tx, org, number)
     assert key is not None
@@ -173,7 +180,7 @@ async def _opened(tx: Any, service: Service, row: Any) -> bytes:
 
 
 async def test_the_content_of_an_import_is_stored_sealed(service: Service) -> None:
-    """Its row shows no text of it, and bytes moved to another import do not open."""
+    """Stores the content encrypted; ciphertext moved to another import does not decrypt."""
     member = await service.token("member")
     for name in ("First", "Second"):
         step = node(
@@ -197,7 +204,7 @@ async def test_the_content_of_an_import_is_stored_sealed(service: Service) -> No
 
 
 async def test_a_rotation_seals_imports_under_the_new_data_key(service: Service) -> None:
-    """Each once; a second pass finds none, and what was sealed anew opens with the new key."""
+    """Encrypts each import anew once; a second pass finds none, and the content decrypts with the new key."""
     member = await service.token("member")
     step = node("Step", "set", 3.4, {"assignments": {"assignments": []}}, notes="Sealed twice")
     new_import = (await member.post(PATH, body(chain(step)))).data["import"]
@@ -223,7 +230,7 @@ async def test_a_rotation_seals_imports_under_the_new_data_key(service: Service)
 
 
 async def test_a_payload_must_be_an_object_that_the_automation_can_start_with(service: Service) -> None:
-    """Anything else is refused by its name; an object starts the run."""
+    """Refuses a payload that is not an object with an error on `payload`; an object starts the run."""
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"))
     new_import = (await member.post(PATH, body(export))).data["import"]
@@ -243,9 +250,9 @@ async def test_a_payload_must_be_an_object_that_the_automation_can_start_with(se
 
 
 async def test_a_preview_keeps_nothing(service: Service) -> None:
-    """See docs/design/api/imports.md#findings.
+    """Shows sends, readiness and errors of an export without storing it.
 
-    Interface statements: 4.3 imports.
+    Interface statements: 4.3 imports. See docs/design/api/imports.md#findings.
     """
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"), tell_step(), node("Odd", "fluxCapacitor", 2, {}))
@@ -260,11 +267,11 @@ async def test_a_preview_keeps_nothing(service: Service) -> None:
 
 
 async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: Service) -> None:
-    """Not ready until bound, and not run.
+    """Creates the automation, which is not ready and refuses runs until its step is bound.
 
+    The automation stays when its import is deleted. Interface statements: 2.3 workflow; 4.3 imports; 9
+    plan_version.
     See docs/design/api/imports.md#requests and docs/design/api/automations.md#bindings-and-readiness.
-
-    Interface statements: 2.3 workflow; 4.3 imports; 9 plan_version.
     """
     member = await service.token("member")
     stored = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), tell_step())))).data[
@@ -304,7 +311,10 @@ async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: 
 
 
 async def test_what_cannot_run_is_kept_but_not_run(service: Service) -> None:
-    """See docs/design/imports-n8n.md#findings."""
+    """Stores an export that cannot run and refuses to create an automation of it.
+
+    See docs/design/imports-n8n.md#findings.
+    """
     member = await service.token("member")
     stored = (await member.post(PATH, body(chain(node("Odd", "fluxCapacitor", 2, {}))))).data["import"]
     assert stored["supported"] is False
@@ -313,11 +323,10 @@ async def test_what_cannot_run_is_kept_but_not_run(service: Service) -> None:
 
 
 async def test_five_hundred_bindings_are_looked_at_and_no_more(service: Service) -> None:
-    """One more is refused as a whole, before any step is looked at.
+    """Checks each of 500 bindings, and refuses 501 as a whole.
 
+    A number that no connection can have is an error of its binding. Interface statements: 8 bindings.
     See docs/design/api/conventions.md#limits.
-
-    Interface statements: 8 bindings.
     """
     member = await service.token("member")
     stored = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), tell_step())))).data[

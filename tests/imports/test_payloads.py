@@ -1,7 +1,4 @@
-"""Runs started by hand with a payload.
-
-See docs/design/api/runs.md#run-now.
-"""
+"""Tests runs that are started by hand with a payload. See docs/design/api/runs.md#run-now."""
 
 from functools import partial
 from typing import Any
@@ -50,7 +47,10 @@ async def message_of(shop: Shop, run: Run) -> str:
 
 
 async def test_parts_of_a_call_that_steps_read_stand_beside_the_body(shop: Shop) -> None:
-    """Others are the body's. See docs/design/api/runs.md#run-now."""
+    """Puts the parts of a call that steps read beside the body, and all other values into the body.
+
+    See docs/design/api/runs.md#run-now.
+    """
     export = shown_by("webhook")
     text = "throw new Error($json.query.shop + ' ' + JSON.stringify($input.first().json))"
     export["nodes"][1]["parameters"]["jsCode"] = text
@@ -70,20 +70,20 @@ async def test_parts_of_a_call_that_steps_read_stand_beside_the_body(shop: Shop)
     ],
 )
 async def test_a_payload_is_the_item_of_the_start(shop: Shop, trigger: str, expected: str) -> None:
-    """As body behind a webhook, as fields of a form, else as the item itself."""
+    """Hands the payload on as the body of a webhook, as fields of a form, or else as the item itself."""
     automation = await automated(shop, shown_by(trigger))
     run = (await started(shop, automation, {"a": 1})).run
     assert expected in await message_of(shop, run)
 
 
 async def test_a_run_without_a_payload_starts_with_an_empty_item(shop: Shop) -> None:
-    """As before there were payloads."""
+    """Starts a run without a payload with an empty item."""
     automation = await automated(shop, shown_by("webhook"))
     assert "{}" in await message_of(shop, (await started(shop, automation, None)).run)
 
 
 async def test_a_known_key_gives_its_run_whatever_the_payload(shop: Shop) -> None:
-    """Even one that would be refused; the run keeps the payload it was started with."""
+    """Returns the first run for its key, even with a payload that would be refused; its payload stays."""
     automation = await automated(shop, shown_by("manualTrigger"))
     first = await started(shop, automation, {"a": 1})
     for payload in (None, {"a": 2}, {"a": "x" * payloads.MAX_BYTES}):
@@ -93,7 +93,7 @@ async def test_a_known_key_gives_its_run_whatever_the_payload(shop: Shop) -> Non
 
 
 async def test_a_payload_may_have_256_kib_and_no_more(shop: Shop) -> None:
-    """Counted as compact JSON in UTF-8."""
+    """Accepts 256 KiB, counted as compact JSON, and refuses one byte more."""
     automation = await automated(shop, shown_by("manualTrigger"))
     limit = {"a": "x" * (payloads.MAX_BYTES - len('{"a":""}'))}
     assert not (await started(shop, automation, limit)).replayed
@@ -114,7 +114,7 @@ async def test_a_payload_may_have_256_kib_and_no_more(shop: Shop) -> None:
 async def test_values_that_a_form_would_not_take_are_refused_at_their_fields(
     shop: Shop, payload: JsonObject, faults: set[str]
 ) -> None:
-    """Required ones, numbers and options; no run is made, and the key stays free."""
+    """Refuses missing, mistyped and unknown values at their fields; the key stays free for another run."""
     export = shown_by("formTrigger")
     rows = [
         {"fieldLabel": "Mail", "requiredField": True},
@@ -132,7 +132,7 @@ async def test_values_that_a_form_would_not_take_are_refused_at_their_fields(
 
 
 def with_page(**page: Any) -> dict[str, Any]:
-    """A form whose second page asks for the size, and a step that fails with what the page hands on."""
+    """Returns a form with a second page, and a step that fails with what that page hands on."""
     rows = [{"fieldLabel": "Size", "fieldType": "dropdown", "fieldOptions": {"values": [{"option": "S"}]}}]
     rows.append({"fieldLabel": "What you'd say", "requiredField": True, **page})
     see = code("See", "throw new Error(JSON.stringify($input.all().map(({json}) => json)))")
@@ -144,7 +144,7 @@ def with_page(**page: Any) -> dict[str, Any]:
 
 
 async def test_further_pages_of_a_form_are_asked_for_at_the_start(shop: Shop) -> None:
-    """Each hands on its own fields, once; a run may leave them out, and may give no other option."""
+    """Asks for the fields of all pages at the start; each page hands on its own fields once."""
     automation = await automated(shop, with_page())
     with pytest.raises(ValidationFailed) as refused:
         await started(shop, automation, {"Mail": "a@b.example", "Size": "XL"})
@@ -157,7 +157,7 @@ async def test_further_pages_of_a_form_are_asked_for_at_the_start(shop: Shop) ->
 
 @pytest.mark.parametrize("page", [{"fieldType": "file"}, {"fieldLabel": "={{ $json.label }}"}])
 def test_a_page_that_cannot_be_asked_for_beforehand_is_an_error(page: dict[str, Any]) -> None:
-    """It takes a file, or what it asks for is only known in the run."""
+    """Reports a page that takes a file, or whose fields only the run can know, as an error."""
     errors = [
         finding for finding in read_value(with_page(**page)).findings if finding.level is FindingLevel.ERROR
     ]
@@ -165,7 +165,7 @@ def test_a_page_that_cannot_be_asked_for_beforehand_is_an_error(page: dict[str, 
 
 
 async def test_an_automation_of_a_template_takes_no_payload(shop: Shop) -> None:
-    """Refused by name; without it the same key starts a run."""
+    """Refuses a payload for a template's automation; without one the same key starts a run."""
     automation = await shop.hiding()
     with pytest.raises(ValidationFailed) as refused:
         await started(shop, automation, {"a": 1})
@@ -174,7 +174,7 @@ async def test_an_automation_of_a_template_takes_no_payload(shop: Shop) -> None:
 
 
 async def test_a_payload_is_stored_sealed_for_its_run(shop: Shop) -> None:
-    """The row shows nothing of it."""
+    """Stores the payload encrypted and decrypts it for its run."""
     automation = await automated(shop, shown_by("manualTrigger"))
     run = (await started(shop, automation, {"a": "plain words"})).run
 

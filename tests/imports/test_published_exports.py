@@ -7,7 +7,7 @@ from tests.imports.survey import survey
 
 
 async def test_published_exports_are_read_and_none_breaks() -> None:
-    """Also with any of their values put in another's place."""
+    """Reads every published export without breaking, also with its values exchanged for others."""
     exports = published_exports()
     report = await survey(exports, None)
     assert report.broke == []

@@ -1,4 +1,4 @@
-"""HTTP steps of imported workflows: page after page, what is told by reading, headers and sign-ins."""
+"""Tests HTTP steps: pagination, reads that send data, GraphQL, headers and sign-ins with a store."""
 
 from typing import Any
 
@@ -10,29 +10,29 @@ from tests.imports.exports import automated, chain, node
 from tests.runs.shop import HOST, Shop
 
 ADDRESS = "https://elsewhere.example/wp-json/pages"
-# Where the database has no part in what is tested.
+# For tests in which the database has no part.
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 def pages(shop: Shop, *bodies: Any, status: int = 200) -> None:
-    """What the address answers, one after the other."""
+    """Makes the address answer with these bodies, one after the other."""
     for body in bodies:
         shop.fault("status", "GET", "/wp-json/pages", status=status, body=body)
 
 
 def asking(**pagination: Any) -> dict[str, Any]:
-    """A step that asks for page after page."""
+    """Returns a step that asks for page after page."""
     options = {"pagination": {"pagination": pagination}}
     return node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": options})
 
 
 def parameter(value: str) -> dict[str, Any]:
-    """A parameter of the query that leads on."""
+    """Returns the query parameter that selects the next page."""
     return {"parameters": {"parameters": [{"name": "at", "value": value}]}}
 
 
 async def ran(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str], int]:
-    """The run, the queries the address was asked with, and how many items came of it."""
+    """Runs a step; returns the run, the queries that the address got, and the number of items."""
     before = shop.world.state.ledger.last_seq
     run = await shop.run_and_drain(await automated(shop, chain(step)))
     entries = shop.world.state.ledger.entries(before, reads=True)
@@ -46,7 +46,7 @@ async def ran(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str], int]:
 
 @on_one_engine
 async def test_pages_are_asked_for_as_each_answer_leads_to_the_next(shop: Shop) -> None:
-    """By what the last answer says, by counting, and by the address it gives.
+    """Reads pages by a value of the last answer, by counting, or by the address that the answer gives.
 
     See docs/design/imports-n8n.md#http-steps.
     """
@@ -66,8 +66,9 @@ async def test_pages_are_asked_for_as_each_answer_leads_to_the_next(shop: Shop) 
 
 @on_one_engine
 async def test_pages_end_where_they_must(shop: Shop) -> None:
-    """At a status, at the step's own limit, at five of a kind, and never on another host.
+    """Ends at a status and at the step's own limit.
 
+    Fails after five equal pages, or when the next page is on another host.
     See docs/design/imports-n8n.md#http-steps.
     """
     counted = parameter("={{ $pageCount + 1 }}")
@@ -92,7 +93,7 @@ async def test_pages_end_where_they_must(shop: Shop) -> None:
 
 @on_one_engine
 async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
-    """See docs/design/imports-n8n.md#http-steps."""
+    """Reads 100 pages and fails the run on one more. See docs/design/imports-n8n.md#http-steps."""
     ends = {"paginationCompleteWhen": "other", "completeExpression": "={{ $pageCount >= 100 }}"}
     pages(shop, *({"n": number} for number in range(201)))
     run, queries, items = await ran(shop, asking(**parameter("={{ $pageCount }}"), **ends))
@@ -104,7 +105,7 @@ async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
 
 @on_one_engine
 async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(shop: Shop) -> None:
-    """Whatever an address answers, the run goes on or fails in words.
+    """Reads an answer whose JSON holds NaN as text, and the run succeeds.
 
     See docs/design/imports-n8n.md#http-steps.
     """
@@ -115,9 +116,9 @@ async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(shop: Shop)
 
 @on_one_engine
 async def test_an_answer_is_read_as_an_older_step_says_and_errors_of_graphql_fail(shop: Shop) -> None:
-    """A list as text is one item; an answer that tells errors is none.
+    """Reads a list as one item where an older step takes text.
 
-    See docs/design/imports-n8n.md#http-steps.
+    A GraphQL answer with errors fails the run. See docs/design/imports-n8n.md#http-steps.
     """
     older = {"url": ADDRESS, "responseFormat": "string", "dataPropertyName": "page"}
     pages(shop, [{"n": 1}, {"n": 2}])
@@ -138,7 +139,7 @@ async def test_an_answer_is_read_as_an_older_step_says_and_errors_of_graphql_fai
 
 @on_one_engine
 async def test_data_cannot_make_a_query_of_graphql_change_anything(shop: Shop) -> None:
-    """A document that begins as a query and is none when it runs is not sent.
+    """Does not send a document that data turn from a query into a mutation.
 
     See docs/design/imports-n8n.md#http-steps.
     """
@@ -155,7 +156,7 @@ async def test_data_cannot_make_a_query_of_graphql_change_anything(shop: Shop) -
 
 
 def findings(step: dict[str, Any]) -> list[tuple[str, str]]:
-    """Level and code of what reading finds at a step."""
+    """Returns level and code of the findings at a step."""
     read = read_value(chain(step))
     return [(str(finding.level), finding.code) for finding in read.findings if finding.step == step["name"]]
 
@@ -170,12 +171,12 @@ def findings(step: dict[str, Any]) -> list[tuple[str, str]]:
     ],
 )
 def test_pages_that_cannot_be_are_refused_at_import(pagination: dict[str, Any]) -> None:
-    """See docs/design/imports-n8n.md#rules."""
+    """Reports a pagination that cannot work as a `parameter` error. See docs/design/imports-n8n.md#rules."""
     assert ("error", "parameter") in findings(asking(**pagination))
 
 
 def test_a_read_that_tells_the_address_values_of_the_run_is_said() -> None:
-    """It is a read, so a test run makes it too.
+    """Warns that a read sends values of the run, because a test run makes it too.
 
     See docs/design/imports-n8n.md#http-steps and docs/design/imports-n8n.md#plan.
     """
@@ -202,13 +203,16 @@ def test_a_read_that_tells_the_address_values_of_the_run_is_said() -> None:
 def test_an_option_that_would_do_otherwise_is_said(
     options: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
-    """See docs/design/imports-n8n.md#rules."""
+    """Reports an option that would work differently here as a warning or an error.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     assert findings(node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": options})) == expected
 
 
 @on_one_engine
 async def test_a_question_in_graphql_sends_no_header_that_cannot_be(shop: Shop) -> None:
-    """Headers are held to the same as those of any request.
+    """Fails a GraphQL read whose header value contains a line break.
 
     See docs/design/security.md#imported-workflows.
     """
@@ -220,7 +224,7 @@ async def test_a_question_in_graphql_sends_no_header_that_cannot_be(shop: Shop) 
 
 
 def signed_in(path: str, **more: Any) -> dict[str, Any]:
-    """A request that signs in to the shop with a credential of the tool."""
+    """Returns a request that signs in to the shop with a predefined credential."""
     request_body = {
         "url": f"https://{HOST}{path}",
         "authentication": "predefinedCredentialType",
@@ -231,9 +235,9 @@ def signed_in(path: str, **more: Any) -> dict[str, Any]:
 
 @on_one_engine
 async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop: Shop) -> None:
-    """If host and method fit; and nothing there that tells keys.
+    """Reads the shop with its connection.
 
-    See docs/design/imports-n8n.md#http-steps.
+    Refuses other hosts and paths that reveal keys or users. See docs/design/imports-n8n.md#http-steps.
     """
     query = {"sendQuery": True, "queryParameters": {"parameters": [{"name": "per_page", "value": "4"}]}}
     own_values = {"integration_id": shop.connections["woocommerce"].integration_id}
@@ -258,7 +262,7 @@ async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop
 
 @on_one_engine
 async def test_what_a_signed_in_read_is_asked_by_makes_it_nothing_else(shop: Shop) -> None:
-    """A query may tell WordPress another method or path; test runs read too.
+    """Refuses query parameters that could change the method or path in WordPress, before any request.
 
     See docs/design/imports-n8n.md#http-steps and docs/design/security.md#promises.
     """
@@ -275,7 +279,7 @@ async def test_what_a_signed_in_read_is_asked_by_makes_it_nothing_else(shop: Sho
 
 
 def test_a_request_signed_in_to_a_store_never_changes_it() -> None:
-    """A write is an error, “use a store step”; so are writes to Shopify.
+    """Reports writes to a store as errors, for WooCommerce and Shopify.
 
     See docs/design/imports-n8n.md#http-steps.
     """

@@ -1,4 +1,4 @@
-"""Imported workflows run like any automation: rows, approval, the ledger, sleep and resumption."""
+"""Tests that imported workflows run like any automation: step rows, approvals, the ledger and waits."""
 
 import json
 from datetime import timedelta
@@ -23,22 +23,25 @@ from tests.runs.test_limits import rules
 from tests.shared_sandbox import shared_sandbox
 
 ELSEWHERE = "elsewhere.example"
-# Where the database has no part in what is tested.
+# For tests in which the database has no part.
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 def store(shop: Shop) -> IntegrationId:
-    """The shop's connection."""
+    """Returns the integration id of the WooCommerce store."""
     return shop.connections["woocommerce"].integration_id
 
 
 def bound(shop: Shop) -> dict[str, Any]:
-    """A binding to the channel."""
+    """Returns a binding to the Teams channel."""
     return {"integration_id": shop.connections["teams"].integration_id, "kind": "teams", "target": None}
 
 
 async def test_pure_steps_run_to_the_end(shop: Shop) -> None:
-    """See docs/design/api/automations.md#states and docs/design/imports-n8n.md#execution."""
+    """Runs two steps and writes a row for each.
+
+    See docs/design/api/automations.md#states and docs/design/imports-n8n.md#execution.
+    """
     export = chain(code("Three", "return [1, 2, 3].map(n => ({json: {n}}))"), node("Pass", "noOp", 1, {}))
     run = await shop.run_and_drain(await automated(shop, export))
     assert run.status is RunStatus.SUCCEEDED, run
@@ -48,7 +51,10 @@ async def test_pure_steps_run_to_the_end(shop: Shop) -> None:
 
 @on_one_engine
 async def test_each_run_asks_for_a_sandbox_of_its_own(shop: Shop) -> None:
-    """A child serves one run of one organization. See docs/design/sandbox.md#child-processes."""
+    """Runs each run's scripts in a sandbox that serves this organization and run alone.
+
+    See docs/design/sandbox.md#child-processes.
+    """
     automation = await automated(shop, chain(code("Code", "return items")))
     before = set(shared_sandbox().owners)
     runs = [await shop.run_and_drain(automation) for _ in range(2)]
@@ -56,7 +62,10 @@ async def test_each_run_asks_for_a_sandbox_of_its_own(shop: Shop) -> None:
 
 
 async def test_a_change_waits_for_approval_and_is_applied_once(shop: Shop) -> None:
-    """See docs/design/imports-shopify-flow.md#file and docs/design/runs.md#execution."""
+    """Applies each approved change once, and not the declined one; the step behind them runs.
+
+    See docs/design/imports-shopify-flow.md#file and docs/design/runs.md#execution.
+    """
     automation = await automated(
         shop, chain(listed(), drafted(), node("After", "noOp", 1, {})), integration_id=store(shop)
     )
@@ -75,7 +84,7 @@ async def test_a_change_waits_for_approval_and_is_applied_once(shop: Shop) -> No
 
 
 async def test_a_test_run_changes_nothing(shop: Shop) -> None:
-    """See docs/design/api/automations.md#states."""
+    """Shows the changes of a test run and writes nothing. See docs/design/api/automations.md#states."""
     automation = await automated(shop, chain(listed(), drafted()), integration_id=store(shop))
     run = await shop.run_and_drain(automation, Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
@@ -84,7 +93,7 @@ async def test_a_test_run_changes_nothing(shop: Shop) -> None:
 
 
 async def test_a_message_asks_first_and_goes_once(shop: Shop) -> None:
-    """See docs/design/api/approvals.md#states."""
+    """Sends the message once, after approval and a restart. See docs/design/api/approvals.md#states."""
     bindings = {"Tell": bound(shop)}
     export = chain(code("One", "return [{json: {id: 7}}]"), tell_step())
     run = await shop.waiting(await automated(shop, export, bindings=bindings))
@@ -96,7 +105,7 @@ async def test_a_message_asks_first_and_goes_once(shop: Shop) -> None:
 
 
 async def test_a_message_goes_at_its_step_when_allowed(shop: Shop) -> None:
-    """See docs/design/api/approvals.md#states."""
+    """Sends the message without approval in the mode `send`. See docs/design/api/approvals.md#states."""
     bindings = {"Tell": bound(shop)}
     export = chain(code("One", "return [{json: {id: 7}}]"), tell_step())
     run = await shop.run_and_drain(await automated(shop, export, bindings=bindings, send_mode="send"))
@@ -105,7 +114,7 @@ async def test_a_message_goes_at_its_step_when_allowed(shop: Shop) -> None:
 
 
 async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step's class alone says who is asked, so one that reads proposes in vain.
+    """Fails a run in which a step of the kind `read` proposes a send; nothing is sent.
 
     See docs/design/security.md#imported-workflows and docs/design/runs.md#execution.
     """
@@ -118,7 +127,7 @@ async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pyte
 
 
 async def test_what_was_approved_is_sent_though_what_was_applied_before_it_failed(shop: Shop) -> None:
-    """Also when the run slept between the two, and neither is done twice.
+    """Sends the approved message though the change before it failed, also after a wait for a rate limit.
 
     See docs/design/approvals.md#held-changes.
     """
@@ -138,7 +147,7 @@ async def test_what_was_approved_is_sent_though_what_was_applied_before_it_faile
 
 
 async def test_after_a_change_that_failed_no_new_step_starts(shop: Shop) -> None:
-    """Not on another branch either; and a tolerated failure stops nobody.
+    """Starts no new step on any branch after a failed change, unless the step tolerates failures.
 
     See docs/design/runs.md#execution.
     """
@@ -159,7 +168,10 @@ async def test_after_a_change_that_failed_no_new_step_starts(shop: Shop) -> None
 
 
 async def test_a_send_whose_failure_was_tolerated_stops_nobody_after_a_sleep(shop: Shop) -> None:
-    """What is replayed is what it was. See docs/design/runs.md#execution."""
+    """Continues after a wait although a send before it failed, because that failure is tolerated.
+
+    See docs/design/runs.md#execution.
+    """
     export = chain(
         code("One", "return [{json: {id: 7}}]"), tell_step() | {"onError": "continueRegularOutput"}
     )
@@ -179,7 +191,7 @@ async def test_a_send_whose_failure_was_tolerated_stops_nobody_after_a_sleep(sho
 
 @on_one_engine
 async def test_a_called_workflow_is_stopped_in_the_midst_too(shop: Shop) -> None:
-    """Its steps, which no row divides, hold up neither the run's limit nor anybody else.
+    """Ends the run with `timed_out` while a called workflow with many steps is at work.
 
     See docs/design/runs.md#limits.
     """
@@ -192,7 +204,7 @@ async def test_a_called_workflow_is_stopped_in_the_midst_too(shop: Shop) -> None
 
 @on_one_engine
 async def test_a_step_is_stopped_in_the_midst_when_the_runs_time_is_over(shop: Shop) -> None:
-    """A script without end is not waited for. See docs/design/runs.md#limits."""
+    """Ends the run with `timed_out` while a script loops forever. See docs/design/runs.md#limits."""
     rules(shop, time_limit=timedelta(seconds=0.3))
     run = await shop.run_and_drain(await automated(shop, chain(code("Round", "while (true) {}"))))
     assert (run.status, run.code) == (RunStatus.FAILED, "timed_out"), run
@@ -201,7 +213,7 @@ async def test_a_step_is_stopped_in_the_midst_when_the_runs_time_is_over(shop: S
 
 @on_one_engine
 async def test_a_called_workflow_holds_no_more_than_a_run(shop: Shop) -> None:
-    """What its steps give counts while it runs, though none of it is kept.
+    """Counts the outputs within a called workflow against the run's memory, though none is stored.
 
     See docs/design/runs.md#checkpoints.
     """
@@ -222,7 +234,7 @@ async def test_a_called_workflow_holds_no_more_than_a_run(shop: Shop) -> None:
 
 
 def _below(limit: int) -> dict[str, Any]:
-    """As long as a count is below `most`."""
+    """Returns a condition that holds while a count is below `limit`."""
     compared = {
         "leftValue": "={{ $json.i }}",
         "rightValue": limit,
@@ -233,7 +245,7 @@ def _below(limit: int) -> dict[str, Any]:
 
 @on_one_engine
 async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: Shop) -> None:
-    """Anyone who reads it is skipped with step and field, what it would have fed too; others run.
+    """Skips the steps that read an answer, names the field they read, and runs all others.
 
     See docs/design/runs.md#test-runs.
     """
@@ -277,7 +289,7 @@ async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: S
 
 
 async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: Shop) -> None:
-    """It reads and proposes inside its step; what is declined is not handed on.
+    """Shows the changes of a called workflow and makes each approved one once; declined items go no further.
 
     See docs/design/imports-n8n.md#node-types and docs/design/runs.md#execution.
     """
@@ -302,7 +314,10 @@ async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: S
 
 @on_one_engine
 async def test_a_called_workflow_uses_the_connection_its_step_is_bound_to(shop: Shop) -> None:
-    """See docs/design/imports-n8n.md#node-types and docs/design/imports-n8n.md#refusals-and-readiness."""
+    """Sends the message of a called workflow by the connection that its step is bound to.
+
+    See docs/design/imports-n8n.md#node-types and docs/design/imports-n8n.md#refusals-and-readiness.
+    """
     export = chain(code("One", "return [{json: {id: 7}}]"), calling([tell_step()]))
     run = await shop.waiting(await automated(shop, export, bindings={"Call": bound(shop)}))
     await shop.approve(run)
@@ -312,7 +327,7 @@ async def test_a_called_workflow_uses_the_connection_its_step_is_bound_to(shop: 
 
 @on_one_engine
 async def test_answers_are_gathered_up_to_a_steps_bound_and_no_further(shop: Shop) -> None:
-    """The step ends at the answer that is one too many, not at the last item.
+    """Ends the step at the answer that exceeds its memory, without making the requests of later items.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code and docs/design/runs.md#checkpoints.
     """
@@ -332,7 +347,7 @@ async def test_answers_are_gathered_up_to_a_steps_bound_and_no_further(shop: Sho
 
 @on_one_engine
 async def test_no_step_reaches_what_the_operator_opened_for_connections(shop: Shop) -> None:
-    """Neither read nor asked for, over http or https, nor where a redirect leads.
+    """Refuses the hosts that the operator opened for connections, for reads and sends.
 
     See docs/design/security.md#imported-workflows and docs/design/connectors.md#outbound-guard.
     """
@@ -351,7 +366,7 @@ async def test_no_step_reaches_what_the_operator_opened_for_connections(shop: Sh
 
 
 async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
-    """A step of the service's own memory stays within it.
+    """Fails a merge of 708 items with 708 before it builds the pairs.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -366,7 +381,7 @@ async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
 
 
 async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) -> None:
-    """Nobody approves what is not shown, or what is cut without a word.
+    """Shows address, headers and the shortened body in the approval, and sends the request once.
 
     See docs/design/imports-n8n.md#http-steps and docs/design/approvals.md#decisions.
     """
@@ -392,12 +407,15 @@ async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) 
     await shop.approve(run)
     await shop.restart()
     ended = await shop.until_settled(run)
-    assert ended.status is RunStatus.FAILED, ended  # nothing answers there
+    assert ended.status is RunStatus.FAILED, ended  # no server answers there
     assert len(shop.writes()) == 1
 
 
 async def test_a_long_wait_sleeps_and_goes_on_after_a_restart(shop: Shop) -> None:
-    """See docs/design/runs.md#execution."""
+    """Sleeps for 30 minutes, survives a restart and runs the steps behind the wait.
+
+    See docs/design/runs.md#execution.
+    """
     export = chain(
         code("One", "return [{json: {at: 1}}]"),
         node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 30, "unit": "minutes"}),
@@ -413,7 +431,7 @@ async def test_a_long_wait_sleeps_and_goes_on_after_a_restart(shop: Shop) -> Non
 
 
 async def test_each_turn_of_a_loop_has_its_row(shop: Shop) -> None:
-    """See docs/design/imports-n8n.md#execution."""
+    """Writes one row for each turn of the loop. See docs/design/imports-n8n.md#execution."""
     nodes = [code("Three", "return [1, 2, 3].map(n => ({json: {n}}))")]
     nodes += [node("Loop", "splitInBatches", 3, {"batchSize": 1, "options": {}}), node("Body", "noOp", 1, {})]
     export = chain(*nodes)
@@ -426,7 +444,7 @@ async def test_each_turn_of_a_loop_has_its_row(shop: Shop) -> None:
 
 @on_one_engine
 async def test_a_date_beyond_all_calendars_fails_its_step_and_not_the_service(shop: Shop) -> None:
-    """In a run, the step fails by its on_error. See docs/design/imports-n8n.md#refusals-and-readiness."""
+    """Fails the step on a date out of range. See docs/design/imports-n8n.md#refusals-and-readiness."""
     request_body = {
         "startDate": "0001-01-01T00:00:00Z",
         "endDate": "2026-01-01",
@@ -441,7 +459,7 @@ async def test_a_date_beyond_all_calendars_fails_its_step_and_not_the_service(sh
 
 
 async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
-    """See docs/design/api/automations.md#states."""
+    """Fails the run with the message of the step. See docs/design/api/automations.md#states."""
     export = chain(node("Stop", "stopAndError", 1, {"errorMessage": "Nothing to sell"}))
     run = await shop.run_and_drain(await automated(shop, export))
     assert run.status is RunStatus.FAILED, run
@@ -449,7 +467,10 @@ async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
 
 
 async def test_changed_bindings_supersede_what_waits(shop: Shop) -> None:
-    """See docs/design/approvals.md#decisions and docs/design/runs.md#cancellation."""
+    """Ends a waiting run as `superseded` when the bindings of its automation change; nothing is sent.
+
+    See docs/design/approvals.md#decisions and docs/design/runs.md#cancellation.
+    """
     export = chain(code("One", "return [{json: {id: 7}}]"), tell_step())
     automation = await automated(shop, export, bindings={"Tell": bound(shop)})
     run = await shop.waiting(automation)
@@ -463,7 +484,7 @@ async def test_changed_bindings_supersede_what_waits(shop: Shop) -> None:
 
 
 async def test_a_killed_workflow_changes_each_thing_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed at every tenth point, its steps and changes are each there once.
+    """Kills the run at every tenth failpoint: each step and change is there exactly once.
 
     See docs/design/runs.md#execution and docs/design/writes.md#two-tables.
     """

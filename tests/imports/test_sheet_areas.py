@@ -1,4 +1,4 @@
-"""Spreadsheet steps of imported workflows that work on a part of a tab, or on cells without columns."""
+"""Tests spreadsheet steps that work on a part of a tab, or on cells without columns."""
 
 import json
 from typing import Any
@@ -18,17 +18,17 @@ TABLE = [["List of May"], ["", "Code", "Price"], ["x", "A1", 1], [], ["y", "A2",
 
 
 def placed(**values: Any) -> dict[str, Any]:
-    """The option for where the data of a read is."""
+    """Returns the option that says where the data of a read are."""
     return {"options": {"dataLocationOnSheet": {"values": values}}}
 
 
 def older(version: float = 1, **parameters: Any) -> dict[str, Any]:
-    """A step of a version that names its tab in the range."""
+    """Returns a step of an older version, which names its tab in the range."""
     return node("Sheet", "googleSheets", version, parameters)
 
 
 async def items_read(shop: Shop, step: dict[str, Any]) -> str:
-    """What a reading step puts out, as JSON."""
+    """Runs the reading step and returns its output as JSON."""
     bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
     bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
     actual = code("Tell", "throw new Error('<' + JSON.stringify($input.all().map(item => item.json)) + '>')")
@@ -71,14 +71,14 @@ LOOKUP = {"range": "Prices!B2:C", "operation": "lookup", "lookupColumn": "Code"}
     ],
 )
 async def test_a_part_of_a_tab_is_read(shop: Shop, step: dict[str, Any], items: list[Any]) -> None:
-    """n8n, Get Row(s): Range Definition, Header Row, First Data Row, Read Rows Until; Raw Data."""
+    """Reads the range, header row and first data row that the step names, or raw data, as n8n does."""
     holds(shop, TABLE)
     assert json.loads(await items_read(shop, step)) == items
 
 
 @on_one_engine
 async def test_rows_are_matched_below_the_header_row_that_the_step_names(shop: Shop) -> None:
-    """n8n, Append or Update Row: Header Row and First Data Row; a column is added in that row."""
+    """Matches rows below the named header row, and adds a column in that row."""
     holds(shop, [["List"], ["Code", "Price"], ["A1", 1], ["A2", 2]])
     location = {"options": {"locationDefine": {"values": {"headerRow": 2, "firstDataRow": 3}}}}
     columns = {"mappingMode": "autoMapInputData", "matchingColumns": ["Code"]}
@@ -89,7 +89,7 @@ async def test_rows_are_matched_below_the_header_row_that_the_step_names(shop: S
 
 @on_one_engine
 async def test_raw_data_is_written_from_the_first_cell_of_the_range(shop: Shop) -> None:
-    """Cells without a value stay as they are, as Google says of empty values of an update."""
+    """Writes raw data from the first cell of the range; cells without a value stay as they are."""
     holds(shop, [["Code", "Price"], ["A1", 1], ["A2", 2]])
     items = "return [{json: {data: [['B1', null, 'x'], ['B2']]}}]"
     await approved(shop, items, older(operation="update", rawData=True, range="Prices!A2:C3"))
@@ -99,7 +99,7 @@ async def test_raw_data_is_written_from_the_first_cell_of_the_range(shop: Shop) 
 @on_one_engine
 @pytest.mark.parametrize("value", ["[]", "'text'", "[[1], 2]", "[[]]"])
 async def test_raw_data_that_is_no_list_of_rows_fails_its_item(shop: Shop, value: str) -> None:
-    """Nothing is written of it."""
+    """Fails the run on raw data that is not a list of rows."""
     bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
     step = older(operation="update", rawData=True, range="A1:B2")
     steps = chain(code("Items", f"return [{{json: {{data: {value}}}}}]"), step)
@@ -125,7 +125,10 @@ async def test_raw_data_that_is_no_list_of_rows_fails_its_item(shop: Shop, value
     ],
 )
 def test_a_range_that_is_not_known_is_refused_at_import(step: dict[str, Any], level: str | None) -> None:
-    """A range below the first row is read with other row numbers. See docs/design/imports-n8n.md#rules."""
+    """Reports an unknown range as an error; a read below the first row warns of other row numbers.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     findings = [finding for finding in read_value(chain(step)).findings if finding.step == "Sheet"]
     levels = [
         str(each_finding.level)

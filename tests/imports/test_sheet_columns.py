@@ -1,4 +1,4 @@
-"""Columns that imported spreadsheet steps add for fields without one, as n8n's documentation says."""
+"""Tests columns that spreadsheet steps add for fields without one, as n8n's documentation says."""
 
 from typing import Any
 
@@ -25,20 +25,20 @@ def holds(shop: Shop, rows: list[list[Any]]) -> None:
 
 
 async def set_up(shop: Shop, items: str, step: dict[str, Any]) -> Automation:
-    """An automation that hands these items to the step."""
+    """Creates an automation that hands these items to the step."""
     binding = {"integration_id": shop.connections["spreadsheet"].integration_id, "kind": "spreadsheet"}
     bindings = {"Sheet": binding | {"target": None}}
     return await automated(shop, chain(code("Items", items), step), bindings=bindings)
 
 
 def choice(name: str) -> dict[str, Any]:
-    """The option for fields without a column."""
+    """Returns the option for fields without a column."""
     return {"options": {"handlingExtraData": name}}
 
 
 @pytest.mark.parametrize("options", [{}, choice("insertInNewColumn")], ids=["default", "chosen"])
 async def test_a_field_without_a_column_adds_one(shop: Shop, options: dict[str, Any]) -> None:
-    """n8n, Append Row, Handling extra fields in input: Insert in New Column(s), the default"""
+    """Adds a column for each new field, by default and with “Insert in New Column(s)”."""
     holds(shop, STARTED)
     await approved(shop, TWO, sheet("append", columns=AUTO, **options))
     assert rows_of(shop) == [
@@ -51,7 +51,7 @@ async def test_a_field_without_a_column_adds_one(shop: Shop, options: dict[str, 
 
 
 async def test_an_approval_shows_the_columns_and_adding_them_is_one_change(shop: Shop) -> None:
-    """What a person approves is what is written; a second run adds no column again.
+    """Shows the new columns in the approval and adds them with the rows; a second run adds none.
 
     See docs/design/api/runs.md#change.
     """
@@ -71,7 +71,7 @@ async def test_an_approval_shows_the_columns_and_adding_them_is_one_change(shop:
 
 @EACH_ENGINE_ONCE
 async def test_fields_without_a_column_are_ignored_when_the_step_says_so(shop: Shop) -> None:
-    """n8n, Append Row, Handling extra fields in input: Ignore Them"""
+    """Leaves the extra fields out with the option “Ignore Them”."""
     holds(shop, STARTED)
     await approved(shop, TWO, sheet("append", columns=AUTO, **choice("ignoreIt")))
     assert rows_of(shop) == [*STARTED, ["A3"], ["", 4]]
@@ -79,7 +79,7 @@ async def test_fields_without_a_column_are_ignored_when_the_step_says_so(shop: S
 
 @EACH_ENGINE_ONCE
 async def test_fields_without_a_column_stop_the_step_when_it_says_so(shop: Shop) -> None:
-    """n8n, Append Row, Handling extra fields in input: Error; items that fit do not"""
+    """Fails the run with the option “Error” when a field has no column; items that fit are appended."""
     holds(shop, STARTED)
     step = sheet("append", columns=AUTO, **choice("error"))
     run = await shop.run_and_drain(await set_up(shop, TWO, step), Mode.LIVE)
@@ -96,7 +96,7 @@ async def test_fields_without_a_column_stop_the_step_when_it_says_so(shop: Shop)
 )
 @EACH_ENGINE_ONCE
 async def test_an_empty_tab_gets_a_header_row(shop: Shop, operation: str, options: dict[str, Any]) -> None:
-    """n8n: rows for a tab without columns are written below a row of their field names"""
+    """Writes the field names as the header row of an empty tab, whatever the option."""
     holds(shop, [])
     columns = {**AUTO, "matchingColumns": ["Code"]}
     await approved(shop, TWO, sheet(operation, columns=columns, **options))
@@ -105,7 +105,7 @@ async def test_an_empty_tab_gets_a_header_row(shop: Shop, operation: str, option
 
 @EACH_ENGINE_ONCE
 async def test_an_empty_tab_gets_the_columns_that_are_mapped_by_hand(shop: Shop) -> None:
-    """n8n: the same with Map Each Column Manually"""
+    """Writes the columns that are mapped by hand as the header row of an empty tab."""
     holds(shop, [])
     columns = {"mappingMode": "defineBelow", "value": {"Code": "={{ $json.Code }}", "Price": 5}}
     await approved(shop, "return [{json: {Code: 'A1', Colour: 'red'}}]", sheet("append", columns=columns))
@@ -113,7 +113,7 @@ async def test_an_empty_tab_gets_the_columns_that_are_mapped_by_hand(shop: Shop)
 
 
 async def test_rows_found_and_rows_added_fill_the_new_columns(shop: Shop) -> None:
-    """n8n, Append or Update Row, Handling extra fields in input: Insert in New Column(s)"""
+    """Fills the new columns of both updated and appended rows."""
     holds(shop, STARTED)
     items = "return [{json: {Code: 'A2', Price: 7, Colour: 'red'}}, {json: {Code: 'A9', Size: 'M'}}]"
     columns = {**AUTO, "matchingColumns": ["Code"]}
@@ -127,7 +127,7 @@ async def test_rows_found_and_rows_added_fill_the_new_columns(shop: Shop) -> Non
 
 
 async def approved_changes(shop: Shop, items: str, step: dict[str, Any]) -> Run:
-    """A live run of the step, approved, to its end."""
+    """Runs the step live, approves it and returns the settled run."""
     run = await shop.waiting(await set_up(shop, items, step))
     await shop.approve(run)
     ended = await shop.until_settled(run)
@@ -137,7 +137,7 @@ async def approved_changes(shop: Shop, items: str, step: dict[str, Any]) -> Run:
 
 @EACH_ENGINE_ONCE
 async def test_updating_leaves_extra_fields_out_unless_the_step_says_otherwise(shop: Shop) -> None:
-    """n8n's documentation has no such option for Update Row"""
+    """Leaves extra fields out of an update by default; with “Insert in New Column(s)” it adds a column."""
     items = "return [{json: {Code: 'A2', Price: 7, Colour: 'red'}}]"
     columns = {**AUTO, "matchingColumns": ["Code"]}
     holds(shop, STARTED)
@@ -149,7 +149,7 @@ async def test_updating_leaves_extra_fields_out_unless_the_step_says_otherwise(s
 
 @EACH_ENGINE_ONCE
 async def test_a_column_somebody_put_there_meanwhile_is_kept(shop: Shop) -> None:
-    """What differs from what was shown is a conflict; no row is written under it.
+    """Reports a conflict when a person added a column after the approval was shown, and writes no row.
 
     See docs/design/writes.md#two-tables.
     """
@@ -165,7 +165,7 @@ async def test_a_column_somebody_put_there_meanwhile_is_kept(shop: Shop) -> None
 
 @EACH_ENGINE_ONCE
 async def test_columns_are_added_beside_cells_that_have_no_head(shop: Shop) -> None:
-    """No head is written over cells that another purpose has"""
+    """Adds a column beside cells that have no header, without writing over them."""
     holds(shop, [["Code", "Price"], ["A1", 1, "", "a note"]])
     await approved(
         shop, "return [{json: {Code: 'A2', Colour: 'red', row_number: 5}}]", sheet("append", columns=AUTO)
@@ -179,7 +179,7 @@ async def test_columns_are_added_beside_cells_that_have_no_head(shop: Shop) -> N
 
 @EACH_ENGINE_ONCE
 async def test_a_tab_without_a_free_column_is_told(shop: Shop) -> None:
-    """A refused call writes nothing, and the words say what to do.
+    """Writes nothing and says to add empty columns when the tab has no free one.
 
     See docs/design/connectors.md#google-sheets.
     """
@@ -211,7 +211,10 @@ async def test_a_tab_without_a_free_column_is_told(shop: Shop) -> None:
 def test_an_import_tells_what_becomes_of_extra_fields(
     operation: str, options: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
-    """Nothing is silent. See docs/design/imports-n8n.md#rules."""
+    """Notes that columns are added, warns that fields are left out, and reports unknown options as errors.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     findings = read_value(chain(sheet(operation, columns=AUTO, **options))).findings
     mine = [finding for finding in findings if finding.step == "Sheet" and "column" in finding.message]
     assert [str(each_finding.level) for each_finding in mine] == [level for level, _ in expected]

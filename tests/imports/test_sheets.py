@@ -1,4 +1,4 @@
-"""Spreadsheet steps of imported workflows that empty ranges, take rows out and add tabs."""
+"""Tests spreadsheet steps that clear ranges, delete rows and add tabs."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from tests.runs.shop import Shop
 
 
 def rows_of(shop: Shop) -> list[list[Any]]:
-    """What stands in the tab."""
+    """Returns the cells of the first tab."""
     [tab, *_] = shop.world.state.google.books["sheet-prices"].tabs
     return tab.values()
 
 
 def filled(shop: Shop) -> None:
-    """A head and nine rows."""
+    """Fills the tab with a header and nine rows."""
     [tab] = shop.world.state.google.books["sheet-prices"].tabs
     tab.cells = {(0, 0): "Code", (0, 1): "Price"}
     tab.cells |= {(position, 0): f"A{position}" for position in range(1, 10)} | {
@@ -27,13 +27,13 @@ def filled(shop: Shop) -> None:
 
 
 def sheet(operation: str, **more: Any) -> dict[str, Any]:
-    """A step on the tab Prices."""
+    """Returns a step on the tab Prices."""
     location = {"mode": "name", "value": "Prices"}
     return node("Sheet", "googleSheets", 4.5, {"operation": operation, "sheetName": location, **more})
 
 
 async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
-    """The step run for these items, once as a test, then truly, and all it proposes approved."""
+    """Runs the step for these items as a test run and live, and approves everything that it proposes."""
     bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
     bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
     automation = await automated(shop, chain(code("Items", items), step), bindings=bindings)
@@ -50,7 +50,7 @@ async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
 
 
 async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
-    """Each deletion counts rows without those deleted before it, as n8n does.
+    """Counts the rows of each deletion without those deleted before it, as n8n does.
 
     See docs/design/imports-n8n.md#node-types.
     """
@@ -62,7 +62,10 @@ async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_rows_columns_ranges_and_all_but_the_head_are_emptied(shop: Shop) -> None:
-    """See docs/design/imports-n8n.md#node-types."""
+    """Clears rows, columns, a range, and everything but the header.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     script = "return [{json: {}}, {json: {}}]"
     filled(shop)
     await approved(shop, script, sheet("clear", clear="specificRows", startIndex=2, rowsToDelete=2))
@@ -77,7 +80,7 @@ async def test_rows_columns_ranges_and_all_but_the_head_are_emptied(shop: Shop) 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_a_tab_is_added_once_for_each_title(shop: Shop) -> None:
-    """See docs/design/imports-n8n.md#node-types."""
+    """Adds a tab for each new title, once. See docs/design/imports-n8n.md#node-types."""
     titles = "return ['May', 'June', 'May', 'Prices'].map(t => ({json: {t}}))"
     await approved(shop, titles, sheet("create", title="={{ $json.t }}"))
     tabs = shop.world.state.google.books["sheet-prices"].tabs
@@ -97,6 +100,9 @@ async def test_a_tab_is_added_once_for_each_title(shop: Shop) -> None:
     ],
 )
 def test_what_is_not_carried_is_refused_at_import(step: dict[str, Any]) -> None:
-    """See docs/design/imports-n8n.md#rules."""
+    """Reports each operation or option that is not supported as a `parameter` error.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     findings = read_value(chain(step)).findings
     assert ("error", "parameter") in [(str(finding.level), finding.code) for finding in findings]

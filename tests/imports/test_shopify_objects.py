@@ -1,4 +1,4 @@
-"""Objects of a Shopify store as n8n's steps read them, and as its events hand them on.
+"""Tests objects of a Shopify store as n8n's steps read them and as its events hand them on.
 
 See docs/design/imports-verdict.md#start.
 """
@@ -21,26 +21,26 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 
 def see(displayed: str) -> dict[str, Any]:
-    """A step that fails with `shown` of each item that “Told” handed on."""
+    """Returns a step that fails with the expression `displayed` of each item that Told handed on."""
     return code("See", f"throw new Error(JSON.stringify($('Told').all().map(({{json: o}}) => {displayed})))")
 
 
 @pytest.fixture
 async def flow_shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[FlowShop]:
-    """A store with four products and an order."""
+    """Provides a store with four products and an order."""
     opened = await open_flow_shop(database_url, clock, tmp_path)
     yield opened
     await opened.shop.service.close()
 
 
 async def seen_by(flow_shop: FlowShop, run: Run) -> Any:
-    """What the step that fails with its items was given."""
+    """Returns the items in the message of the step See."""
     [message] = [row["message"] for row in await flow_shop.shop.steps(run) if row["name"] == "See"]
     return json.JSONDecoder().raw_decode(message, message.index("["))[0]
 
 
 async def read(flow_shop: FlowShop, displayed: str, **parameters: Any) -> Any:
-    """What a step that reads hands on."""
+    """Runs a step that reads Shopify and returns what it hands on."""
     export = chain(node("Told", "shopify", 1, {"operation": "getAll", **parameters}), see(displayed))
     integration = flow_shop.shop.connections["shopify"].integration_id
     run = await flow_shop.shop.run_and_drain(
@@ -52,7 +52,7 @@ async def read(flow_shop: FlowShop, displayed: str, **parameters: Any) -> Any:
 async def run_of_event(
     flow_shop: FlowShop, topic: str, native: str, row: Mapping[str, Any], displayed: str
 ) -> Any:
-    """What the steps behind the trigger are given by an event."""
+    """Delivers an event and returns what the steps behind the trigger get."""
     nodes = [node("Told", "shopifyTrigger", 1, {"topic": topic}), node("Pass", "noOp", 1, {}), see(displayed)]
     export = {"name": topic, "nodes": nodes, "connections": wires(nodes), "settings": {}}
     automation = await automated(
@@ -68,7 +68,7 @@ async def run_of_event(
 
 
 def add_orders(flow_shop: FlowShop) -> list[str]:
-    """Adds an older order, one that was canceled and one that was archived; their names."""
+    """Adds an older, a cancelled and an archived order, and returns the names of all orders."""
     store, [first] = flow_shop.store, flow_shop.store.of("Order")
     lines = [row for row in store.of("ProductVariant")][:1]
     fields: tuple[dict[str, Any], ...] = (
@@ -81,7 +81,10 @@ def add_orders(flow_shop: FlowShop) -> list[str]:
 
 @on_one_engine
 async def test_orders_come_newest_first_and_open_ones_alone(flow_shop: FlowShop) -> None:
-    """As the REST interface lists them without a status. See docs/design/imports-n8n.md#node-types."""
+    """Lists open orders newest first, as the REST API does; the status `any` lists all.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     newest, oldest, *_ = add_orders(flow_shop)
     displayed = "[o.name, o.financial_status, o.fulfillment_status]"
     assert await read(flow_shop, displayed) == [[newest, "paid", None], [oldest, "partially_refunded", None]]
@@ -91,7 +94,10 @@ async def test_orders_come_newest_first_and_open_ones_alone(flow_shop: FlowShop)
 
 @on_one_engine
 async def test_products_come_by_title_with_the_chosen_fields(flow_shop: FlowShop) -> None:
-    """See docs/design/imports-n8n.md#node-types."""
+    """Lists products by title with the fields that the step names.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     request_body = {"resource": "product", "limit": 2, "options": {"fields": "title, status"}}
     assert await read(flow_shop, "o", **request_body) == [
         {"title": "Cup", "status": "active"},
@@ -101,7 +107,7 @@ async def test_products_come_by_title_with_the_chosen_fields(flow_shop: FlowShop
 
 @on_one_engine
 async def test_an_event_hands_on_the_object_it_tells_of(flow_shop: FlowShop) -> None:
-    """A delivery has its ids and times alone; the object is read."""
+    """Reads the object of an event, since a delivery has its ids and times alone."""
     [order] = flow_shop.store.of("Order")
     displayed = "[o.name, o.financial_status, o.email, o.line_items.map(line => line.title)]"
     goods = ["Mug", "Pot", "Lid"]
@@ -115,7 +121,7 @@ async def test_an_event_hands_on_the_object_it_tells_of(flow_shop: FlowShop) -> 
 
 @on_one_engine
 async def test_an_event_of_what_is_gone_hands_on_what_it_told(flow_shop: FlowShop) -> None:
-    """A deleted object is not read."""
+    """Hands on the delivered id of a deleted object, which cannot be read."""
     [order] = flow_shop.store.of("Order")
     assert await run_of_event(flow_shop, "orders/delete", "ORDERS_DELETE", order, "Object.keys(o)") == [
         ["id"]

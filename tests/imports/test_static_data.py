@@ -1,7 +1,4 @@
-"""What scripts keep from run to run: static data.
-
-See docs/design/static-data.md.
-"""
+"""Tests static data, which scripts keep from run to run. See docs/design/static-data.md."""
 
 import json
 from functools import partial
@@ -27,14 +24,14 @@ COUNT = code(
 
 
 async def stored(shop: Shop, automation: Automation) -> JsonObject:
-    """What is stored for the automation."""
+    """Returns the static data of the automation."""
     context = shop.service.worker_context
     read = partial(static_data.read, vault=context.vault, org=automation.org, automation=automation.id)
     return await shop.read(read)
 
 
 async def test_what_a_script_keeps_is_there_in_the_next_run(shop: Shop) -> None:
-    """The workflow's object for every step, a step's own for it alone; stored sealed."""
+    """Keeps one object for the workflow and one for each step, stored encrypted."""
     script = (
         "const own = $getWorkflowStaticData('node'); own.seen = [...(own.seen ?? []), $json.n]; return [];"
     )
@@ -50,7 +47,7 @@ async def test_what_a_script_keeps_is_there_in_the_next_run(shop: Shop) -> None:
 @on_one_engine
 @pytest.mark.parametrize(("kind", "result"), [("function", "items"), ("functionItem", "item")])
 async def test_older_code_steps_keep_values_too(shop: Shop, kind: str, result: str) -> None:
-    """Under the name without a dollar, once for each item where they run so."""
+    """Keeps values of the function without a dollar sign, also in steps that run for each item."""
     script = f"const s = getWorkflowStaticData('global'); s.n = (s.n || 0) + 1; return {result};"
     automation = await automated(shop, chain(node("Old", kind, 1, {"functionCode": script})))
     await shop.run_and_drain(automation)
@@ -59,11 +56,11 @@ async def test_older_code_steps_keep_values_too(shop: Shop, kind: str, result: s
 
 
 async def test_a_test_run_reads_what_is_stored_and_keeps_nothing(shop: Shop) -> None:
-    """Its own steps see what it changed itself."""
+    """A test run sees the stored data and its own changes, and stores nothing."""
     check = "if ($json.n !== 2 || $getWorkflowStaticData('global').n !== 2) throw new Error('no'); return [];"
     automation = await automated(shop, chain(COUNT, code("Check", check)))
     first = await shop.run_and_drain(automation)
-    assert first.status is RunStatus.FAILED  # counts from 0, so there is 1
+    assert first.status is RunStatus.FAILED  # it counts from 0, so the check finds 1
     assert await stored(shop, automation) == {}
     await _store(shop, automation, {"global": {"n": 1}})
     assert (await shop.run_and_drain(automation, Mode.TEST)).status is RunStatus.SUCCEEDED
@@ -85,7 +82,7 @@ async def _store(shop: Shop, automation: Automation, objects: JsonObject) -> Non
 
 
 async def test_a_run_that_fails_keeps_nothing(shop: Shop) -> None:
-    """Not even what its first steps changed; a step whose failure is tolerated keeps what it changed."""
+    """Stores nothing of a failed run; a step whose failure is tolerated keeps its changes."""
     stop = node("Stop", "stopAndError", 1, {"errorMessage": "No"})
     automation = await automated(shop, chain(COUNT, stop))
     assert (await shop.run_and_drain(automation)).status is RunStatus.FAILED
@@ -98,7 +95,7 @@ async def test_a_run_that_fails_keeps_nothing(shop: Shop) -> None:
 
 
 async def test_what_changed_before_an_approval_is_kept_when_the_run_ends(shop: Shop) -> None:
-    """The rows of a run that waits hold it; nothing is stored until the end."""
+    """Stores the data when the run ends; until then the rows of the waiting run hold them."""
     again = code("Again", "$getWorkflowStaticData('global').n += 10; return [];")
     first_step = code("One", "$getWorkflowStaticData('global').n = 1; return [{json: {id: 7}}];")
     automation = await automated(shop, chain(first_step, tell_step(), again), bindings={"Tell": bound(shop)})
@@ -113,7 +110,7 @@ async def test_what_changed_before_an_approval_is_kept_when_the_run_ends(shop: S
 
 @on_one_engine
 async def test_an_automation_keeps_a_mebibyte_and_no_more(shop: Shop) -> None:
-    """Counted as JSON over all its objects; the step that would pass it fails and says what to do."""
+    """Keeps 1 MiB of JSON over all objects; the step that exceeds it fails and says so."""
     max_length = MAX_BYTES - len('{"a":""}')
     fill = code(
         "Fill", f"$getWorkflowStaticData('global').a = 'x'.repeat({max_length}); return [{{json: {{}}}}];"
@@ -130,7 +127,7 @@ async def test_an_automation_keeps_a_mebibyte_and_no_more(shop: Shop) -> None:
 
 @on_one_engine
 async def test_a_called_workflow_in_its_step_starts_with_nothing_and_keeps_nothing(shop: Shop) -> None:
-    """As in n8n, which has nowhere to keep it; the caller's own data is out of its reach."""
+    """An inline called workflow starts with no data, keeps none and cannot see the caller's."""
     automation = await automated(shop, chain(COUNT, calling([COUNT])))
     await shop.run_and_drain(automation)
     assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
@@ -146,7 +143,7 @@ async def test_a_called_workflow_in_its_step_starts_with_nothing_and_keeps_nothi
     ],
 )
 async def test_what_cannot_be_kept_fails_the_step(shop: Shop, text: str, words: str) -> None:
-    """A kind that n8n does not have, and an object that holds itself."""
+    """Fails the step on an unknown kind of data and on an object that contains itself."""
     run = await shop.run_and_drain(await automated(shop, chain(code("Bad", text))))
     assert run.status is RunStatus.FAILED
     assert words in str((await shop.steps(run))[-1]["message"])
@@ -154,7 +151,7 @@ async def test_what_cannot_be_kept_fails_the_step(shop: Shop, text: str, words: 
 
 @on_one_engine
 async def test_values_are_kept_as_json_has_them(shop: Shop) -> None:
-    """Null stays, a date is its text, half a character is replaced as in items, undefined is gone."""
+    """Stores values as JSON: dates as text, half surrogate pairs replaced, undefined left out."""
     values = "{a: 1, b: null, c: new Date(0), d: '\\ud800', e: undefined, f: {g: [1.5, 'ä']}}"
     first = f"const s = $getWorkflowStaticData('global'); Object.assign(s, {values}); return [];"
     automation = await automated(shop, chain(code("Set", first)))
@@ -164,7 +161,7 @@ async def test_values_are_kept_as_json_has_them(shop: Shop) -> None:
 
 
 async def test_a_rotation_seals_static_data_under_the_new_data_key(shop: Shop) -> None:
-    """Each once, and it opens with the new key."""
+    """Encrypts the data anew once, and they decrypt with the new key."""
     automation = await automated(shop, chain(COUNT))
     await shop.run_and_drain(automation)
     org, masters = automation.org, shop.service.worker_context.vault.masters
@@ -181,7 +178,7 @@ async def test_a_rotation_seals_static_data_under_the_new_data_key(shop: Shop) -
 
 
 async def test_a_kill_anywhere_counts_a_run_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed at every fourth point, what its scripts keep is stored with its end, once."""
+    """Kills the run at every fourth failpoint, or every twelfth on PostgreSQL: its data are stored once."""
     automations: list[Automation] = []
     second = code("Second", "const s = $getWorkflowStaticData('global'); s.m = s.n * 10; return [];")
 
@@ -206,7 +203,7 @@ SEEN = "removeItemsSeenInPreviousExecutions"
 
 
 def compares(**parameters: Any) -> dict[str, Any]:
-    """Makes items 8 and 9 in the first run, 9 and 10 in the second, and keeps what is new."""
+    """Returns an export whose first run makes items 8 and 9, its second 9 and 10, and notes the new ones."""
     made = "const day = n => ({json: {id: n + 7, at: `2026-01-${String(n + 7).padStart(2, '0')}`}});"
     noted = (
         "const s = $getWorkflowStaticData('node'); s.ids = [...(s.ids ?? []), ...items.map(i => i.json.id)];"
@@ -233,7 +230,7 @@ def compares(**parameters: Any) -> dict[str, Any]:
 )
 @on_one_engine
 async def test_items_of_earlier_runs_are_left_out(shop: Shop, parameters: dict[str, Any]) -> None:
-    """By their values, or as not higher or later than any before; a test run keeps nothing."""
+    """Drops items seen in earlier live runs, by value or as not higher or later; test runs keep nothing."""
     automation = await automated(shop, compares(**parameters))
     for mode in (Mode.LIVE, Mode.TEST, Mode.LIVE, Mode.LIVE):
         assert (await shop.run_and_drain(automation, mode)).status is RunStatus.SUCCEEDED
@@ -242,17 +239,17 @@ async def test_items_of_earlier_runs_are_left_out(shop: Shop, parameters: dict[s
 
 @on_one_engine
 async def test_a_history_ends_at_its_size(shop: Shop) -> None:
-    """What is older than its newest value is new again."""
+    """Forgets values beyond the history's size, so that they count as new again."""
     parameters = {"dedupeValue": "={{ $json.id % 2 }}", "options": {"historySize": 1}}
     automation = await automated(shop, compares(**parameters))
-    await shop.run_and_drain(automation)  # 8 and 9 are 0 and 1, of which 1 stays
+    await shop.run_and_drain(automation)  # 8 and 9 have the values 0 and 1, of which 1 stays
     await shop.run_and_drain(automation)  # 9 and 10
     assert (await stored(shop, automation))["node:Note"] == {"ids": [8, 9, 10]}
 
 
 @on_one_engine
 async def test_a_history_is_emptied(shop: Shop) -> None:
-    """The items pass, and all are new again."""
+    """Passes the items on and empties the history, so that all later items count as new."""
     forget = node("Forget", "removeDuplicates", 2, {"operation": "clearDeduplicationHistory"})
     scope = {"scope": "workflow"}
     steps = compares(dedupeValue="={{ $json.id }}", options=scope)

@@ -1,4 +1,4 @@
-"""Fields of the stores' objects that imported steps change, each by an operation of the store's connector."""
+"""Tests the fields of store objects that imported steps change, each by an operation of the connector."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 
 def update(store: str, resource: str, number: str, **fields: Any) -> dict[str, Any]:
-    """A step that updates one object."""
+    """Returns a step that updates one object."""
     request_body = {
         "resource": resource,
         "operation": "update",
@@ -28,7 +28,7 @@ def update(store: str, resource: str, number: str, **fields: Any) -> dict[str, A
 
 
 async def approved(shop: Shop, store: str, step: dict[str, Any]) -> None:
-    """The step run, and all it proposes approved."""
+    """Runs the step and approves everything that it proposes."""
     integration = shop.connections[store].integration_id
     run = await shop.waiting(await automated(shop, chain(step), integration_id=integration))
     await shop.approve(run)
@@ -39,7 +39,7 @@ async def approved(shop: Shop, store: str, step: dict[str, Any]) -> None:
 
 @on_one_engine
 async def test_prices_visibility_and_tags_of_a_woocommerce_product(shop: Shop) -> None:
-    """A price that is not named stays, tags are named by their numbers.
+    """Changes prices and visibility of a WooCommerce product; a price that is not named stays.
 
     See docs/design/imports-n8n.md#node-types and docs/design/connectors.md#operations.
     """
@@ -63,7 +63,7 @@ async def test_prices_visibility_and_tags_of_a_woocommerce_product(shop: Shop) -
 async def test_plain_fields_of_a_shopify_product_are_one_change(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Reading returns the commonest fields under the names that n8n gives them.
+    """Writes title, vendor, type and tags of a Shopify product in one update.
 
     See docs/design/imports-n8n.md#node-types.
     """
@@ -89,7 +89,7 @@ async def test_plain_fields_of_a_shopify_product_are_one_change(
     ],
 )
 def test_a_field_without_an_operation_is_refused_by_name(step: dict[str, Any]) -> None:
-    """A field without a row in is an error.
+    """Reports a field that no operation of the connector can write as a `parameter` error.
 
     See docs/design/imports-n8n.md#node-types and docs/design/connectors.md#operations.
     """
@@ -114,7 +114,7 @@ def test_a_field_without_an_operation_is_refused_by_name(step: dict[str, Any]) -
 async def test_objects_are_read_by_the_filters_of_the_step(
     shop: Shop, parameters: dict[str, Any], query: dict[str, str]
 ) -> None:
-    """n8n, WooCommerce, Get Many: of customers under Filters, of the others under Options."""
+    """Sends customer filters and product options as query parameters of the REST API."""
     before = shop.world.state.ledger.last_seq
     step = node("Store", "wooCommerce", 1, {"operation": "getAll", "limit": 1, **parameters})
     integration = shop.connections["woocommerce"].integration_id
@@ -132,7 +132,7 @@ async def test_objects_are_read_by_the_filters_of_the_step(
 
 @pytest.mark.parametrize("filters", [{"filters": {"sku": "A1"}}, {"options": {"colour": "red"}}])
 def test_a_filter_that_is_not_known_is_refused(filters: dict[str, Any]) -> None:
-    """See docs/design/imports-n8n.md#rules."""
+    """Reports an unknown filter or option as a `parameter` error. See docs/design/imports-n8n.md#rules."""
     step = node("Store", "wooCommerce", 1, {"resource": "customer", "operation": "getAll", **filters})
     assert ("error", "parameter") in [
         (str(finding.level), finding.code) for finding in read_value(chain(step)).findings

@@ -1,4 +1,4 @@
-"""`make imports-report`: a folder of exports, counted and ranked.
+"""Tests `make imports-report`, which counts a folder of exports and ranks what blocks them.
 
 See docs/design/imports-verdict.md#report.
 """
@@ -17,7 +17,7 @@ AGENT = {**node("Agent", "x", 1, {}), "type": "@n8n/n8n-nodes-langchain.agent"}
 
 
 def written(folder: Path, **exports: object) -> Path:
-    """A folder with these exports; bytes and texts are written as they are."""
+    """Writes these exports into a folder and returns it; bytes and texts are written as they are."""
     for name, export in exports.items():
         path = folder / f"{name}.json"
         if isinstance(export, bytes):
@@ -28,12 +28,12 @@ def written(folder: Path, **exports: object) -> Path:
 
 
 async def surveyed(folder: Path) -> SurveyReport:
-    """The report of a folder, with nothing compiled."""
+    """Returns the report of a folder without compiling scripts and expressions."""
     return await survey(exports_in(folder), None)
 
 
 async def test_broken_files_are_counted_and_never_end_the_report(tmp_path: Path) -> None:
-    """Text that is no JSON, no UTF-8, no export or too long is refused with a reason."""
+    """Refuses with a reason what is not JSON, UTF-8 or an export, or is too long; reads the other files."""
     (tmp_path / "below").mkdir()
     (tmp_path / "folder.json").mkdir()
     written(tmp_path / "below", fine=CLEAN)
@@ -52,7 +52,7 @@ async def test_broken_files_are_counted_and_never_end_the_report(tmp_path: Path)
 
 
 async def test_the_clean_share_is_of_all_and_of_those_without_ai(tmp_path: Path) -> None:
-    """A workflow with an AI node counts in the first alone."""
+    """Counts a workflow with an AI node in the share of all exports only."""
     written(tmp_path, a=CLEAN, b=chain(ODD), c=chain(AGENT))
     facts = (await surveyed(tmp_path)).to_json()
     assert facts["clean"] == {
@@ -62,7 +62,7 @@ async def test_the_clean_share_is_of_all_and_of_those_without_ai(tmp_path: Path)
 
 
 async def test_blockers_are_ranked_by_what_they_alone_keep_from_running(tmp_path: Path) -> None:
-    """By node type, and by cause in words that are equal whatever the steps are called."""
+    """Ranks by node type and by cause; the names of steps do not tell causes apart."""
     python = code("Py", "") | {"parameters": {"language": "python", "pythonCode": "return []"}}
     written(tmp_path, a=chain(ODD), b=chain(ODD, STRANGE), c=chain(python), d=chain(python | {"name": "Q"}))
     facts = (await surveyed(tmp_path)).to_json()
@@ -77,7 +77,7 @@ async def test_blockers_are_ranked_by_what_they_alone_keep_from_running(tmp_path
 
 
 async def test_the_greedy_order_names_what_gains_next(tmp_path: Path) -> None:
-    """Mending one blocker lets the next one gain what was shared with it."""
+    """Mending one blocker makes the next one gain the export that both of them blocked."""
     written(tmp_path, a=chain(ODD), b=chain(ODD, STRANGE), c=CLEAN)
     report = await surveyed(tmp_path)
     order = [(row["blocker"], row["gains"], row["clean"]) for row in greedy_order(report.exports)]

@@ -1,4 +1,4 @@
-"""The runs of imported workflows are undone by the same rules, whatever becomes of their automation."""
+"""Tests that runs of imported workflows can be undone, also after their automation was archived."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ from tests.runs.undoing import approved, undo_now
 
 
 async def test_cells_that_a_workflow_emptied_are_filled_again(shop: Shop) -> None:
-    """A sheet waits for approval in an undo, also of an automation that was archived meanwhile."""
+    """The undo of cleared cells waits for approval and then fills the cells again."""
     bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
     bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
     filled(shop)

@@ -1,8 +1,8 @@
-"""The oracle of closed periods: looks at the local clock each minute, without the service's code.
+"""Finds closed minutes by looking at the local clock each minute, without the service's code.
 
-A whole day is the time in which its date is the latest that the clock has shown. A local time is looked for
-among the faces of the clock: a start is the first minute that shows it, an end the last; what the clock jumps
-over lies as long after the jump as it lies inside of it.
+A whole day is the time in which its date is the latest that the clock has shown. A local time is looked
+for among the times that the clock shows: a start is the first minute that shows it, an end the last. A
+time that the clock skips is as long after the jump as it is inside of it.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _DAY = timedelta(days=1)
 
 @dataclass
 class Walk:
-    """The minutes of a stretch of time by their number, and what the clock of a zone shows in each."""
+    """Numbers the minutes of a stretch of time, and holds what the clock of a zone shows in each."""
 
     since: datetime
     count: int = 0
@@ -50,7 +50,7 @@ def walk(zone: ZoneInfo, since: datetime, until: datetime) -> Walk:
 
 
 def closed_numbers(when: ClosedWhen, walked: Walk) -> set[int]:
-    """The numbers of the walk's minutes that the shape closes; right but for its first and last days."""
+    """Returns the numbers of the minutes that the shape closes, exact except in the first and last days."""
     closed: set[int] = set()
     if when.kind is ClosedKind.YEARLY or (when.kind is ClosedKind.WEEKLY and when.from_time is None):
         for day, minutes in walked.by_date.items():
@@ -64,7 +64,10 @@ def closed_numbers(when: ClosedWhen, walked: Walk) -> set[int]:
 
 
 def closed_minutes(when: ClosedWhen, walked: Walk, since: datetime, until: datetime) -> set[datetime]:
-    """The minutes in [`since`, `until`) that the shape closes; the walk begins and ends days further out."""
+    """Returns the minutes in [`since`, `until`) that the shape closes.
+
+    The walk begins and ends days outside.
+    """
     minutes = (walked.since + number * _MINUTE for number in closed_numbers(when, walked))
     return {minute for minute in minutes if since <= minute < until}
 
@@ -88,6 +91,6 @@ def _face(text: str) -> datetime:
 
 def _in_year(when: ClosedWhen, day: date) -> bool:
     first, last, displayed = f"{when.first}", f"{when.last}", f"{day:%m-%d}"
-    if (day + _DAY).month == 3 and displayed == "02-28":  # stands for the 29th that its year lacks
+    if (day + _DAY).month == 3 and displayed == "02-28":  # stands for the 29th that its year does not have
         first, last = first.replace("02-29", displayed), last.replace("02-29", displayed)
     return first <= displayed <= last if first <= last else displayed >= first or displayed <= last

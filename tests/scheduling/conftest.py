@@ -1,4 +1,4 @@
-"""Every test here reads zones from the package alone, as every process does.
+"""Makes every test here read zones from the package alone, as every process does.
 
 See docs/design/schedule.md#zones.
 """

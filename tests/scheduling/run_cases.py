@@ -1,8 +1,7 @@
-"""Runs a file of worked schedule cases (design): `python tests/scheduling/run_cases.py FILE`.
+"""Runs a file of worked schedule cases: `python tests/scheduling/run_cases.py FILE`.
 
-Prints each case that differs and ends with "N of M equal"; exit 1 unless all are equal.
-
-See docs/design/schedule.md#slot-rules.
+Prints each case that differs and ends with "N of M equal"; exits with 1 unless all are equal. See
+docs/design/schedule.md#slot-rules.
 """
 
 import json
@@ -13,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-if __name__ == "__main__":  # started by its path: the repository is not on the path yet
+if __name__ == "__main__":  # started by its path, so the repository is not on sys.path yet
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from steward.model.instants import wire_time
@@ -30,7 +29,7 @@ Case = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case: what the file expects and what the service works out, in comparable form."""
+    """Holds what the file expects of a case and what the service computes, in comparable form."""
 
     name: str
     expected: object
@@ -42,7 +41,7 @@ class Outcome:
 
 
 def outcomes(document: Mapping[str, object]) -> Iterator[Outcome]:
-    """Every case of every list in the document. Raises KeyError on a list that is not known."""
+    """Yields the outcome of every case of every list. Raises KeyError on an unknown list."""
     for name, cases in document.items():
         if isinstance(cases, list):
             for number, case in enumerate(cases):
@@ -50,7 +49,7 @@ def outcomes(document: Mapping[str, object]) -> Iterator[Outcome]:
 
 
 def _outcome(name: str, number: int, case: Case) -> Outcome:
-    """A case's outcome; one that cannot be worked out differs, and the next ones are gone on with."""
+    """Returns a case's outcome. A case that raises counts as different, and the next one follows."""
     actual = f"{name}/{case.get('id', number)}"
     work = _LISTS[name]
     try:
@@ -147,7 +146,7 @@ def _instant(text: str) -> datetime:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the cases of the one file named; 0 when all are equal."""
+    """Runs the cases of one file. Returns 0 when all are equal, 1 if not, 2 without a file."""
     if len(arguments) != 1:
         print("usage: python tests/scheduling/run_cases.py FILE")
         return 2

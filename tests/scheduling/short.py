@@ -1,4 +1,4 @@
-"""Short ways to write zones, instants and schedules in these tests."""
+"""Provides short ways to write zones, instants and schedules in these tests."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -15,12 +15,12 @@ _WHOLE = ClosedScope(ClosedScopeKind.ORGANIZATION)
 
 
 def at(text: str) -> datetime:
-    """`2026-01-15 08:00`, in UTC; seconds when given."""
+    """Returns the instant of a text such as `2026-01-15 08:00`, in UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 def place(name: str) -> ZoneInfo:
-    """The zone of that name, which must exist."""
+    """Returns the zone of that name, which must exist."""
     timezone = zone(name)
     assert timezone is not None, name
     return timezone
@@ -59,10 +59,10 @@ def closed_period(
     stops: Stops = Stops.RUNS,
     valid: tuple[datetime, datetime | None] = (_EVER, None),
 ) -> ClosedPeriod:
-    """A closed period of organization 1, valid since 1990 unless said; its id is its name."""
+    """Returns a closed period of organization 1, valid since 1990 by default; its id is its name."""
     return ClosedPeriod(OrgId(1), name, 1, *valid, name, scope, stops, when, timezone)
 
 
 def open_from(periods: Collection[ClosedPeriod], instant: datetime) -> datetime | None:
-    """The first open instant at or after `instant`."""
+    """Returns the first open instant at or after `instant`."""
     return ClosedTimes(periods, instant).open_from(instant)

@@ -1,4 +1,4 @@
-"""Every worked case of the shared case file, and the program that runs a file of them."""
+"""Tests every worked case of the shared case file, and the program that runs a file of them."""
 
 import json
 import subprocess
@@ -16,7 +16,10 @@ _FEWEST = {"cases": 60, "since": 2, "this_and_later": 12, "spread": 10, "validat
 
 @pytest.mark.parametrize("name", sorted(_FEWEST))
 def test_every_worked_case_comes_out_as_written(name: str) -> None:
-    """Slots, `slots_after`, moves, spread and validation. See docs/design/schedule.md#slot-rules."""
+    """Computes slots, `slots_after`, moves, spread and validation as the file says.
+
+    See docs/design/schedule.md#slot-rules.
+    """
     document = json.loads(case_data("schedule_cases.json").read_text(encoding="utf-8"))
     all_outcomes = list(outcomes({name: document[name]}))
     assert len(all_outcomes) >= _FEWEST[name]
@@ -26,7 +29,7 @@ def test_every_worked_case_comes_out_as_written(name: str) -> None:
 def test_the_program_counts_what_is_equal_and_fails_on_the_rest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong expectation in each list is told apart; exit 1 unless all are equal."""
+    """Names the wrong case of each list, and exits with 1 unless all are equal."""
     document = json.loads(case_data("schedule_cases.json").read_text(encoding="utf-8"))
     right = {name: document[name][:1] for name in _FEWEST}
     assert main([_write(tmp_path, right)]) == 0
@@ -44,7 +47,7 @@ def test_the_program_counts_what_is_equal_and_fails_on_the_rest(
 
 
 def test_the_program_runs_by_its_path_from_anywhere(tmp_path: Path) -> None:
-    """`python tests/scheduling/run_cases.py FILE`; a file without cases proves nothing and fails."""
+    """Runs as `python tests/scheduling/run_cases.py FILE` from any folder; a file without cases fails."""
     program = Path(__file__).with_name("run_cases.py")
     spread = [{"automation_id": "4BBT9DMZEG7QB4J03NDRSNSRTQ", "spread_max": 0, "spread_minutes": 0}]
     for document, ending, code in (({"spread": spread}, "1 of 1 equal", 0), ({}, "0 of 0 equal", 1)):

@@ -1,4 +1,4 @@
-"""What closed periods promise beside the walk along the clock: edges, names, validity, and the way out."""
+"""Tests what closed periods promise beside the walk along the clock: edges, names, validity, searches."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ def _once(start: str, end: str) -> ClosedWhen:
 
 
 def test_a_start_is_closed_and_an_end_is_open() -> None:
-    """24 to 26 December in Berlin: from the first midnight, until the one of the 27th."""
+    """Closes 24 to 26 December in Berlin from the first midnight until the midnight of the 27th."""
     christmas = [closed_period(_CHRISTMAS)]
     start, end = at("2026-12-23 23:00"), at("2026-12-26 23:00")
     assert closing_at(christmas, start - _HAIR) is None
@@ -50,7 +50,7 @@ def test_a_start_is_closed_and_an_end_is_open() -> None:
 
 
 def test_a_yearly_period_may_pass_new_year() -> None:
-    """From 28 December to 2 January is one stretch."""
+    """Closes from 28 December to 2 January as one stretch."""
     [closing] = closings(
         closed_period(ClosedWhen(ClosedKind.YEARLY, first="12-28", last="01-02"), timezone="UTC"),
         since=at("2026-12-31 12:00"),
@@ -61,7 +61,7 @@ def test_a_yearly_period_may_pass_new_year() -> None:
 
 @pytest.mark.parametrize(("year", "end"), [(2027, "2027-03-01 00:00"), (2028, "2028-03-01 00:00")])
 def test_the_29th_of_february_is_the_months_last_day(year: int, end: str) -> None:
-    """A year without it closes the 28th."""
+    """Closes 29 February, or the 28th in a year without it."""
     [closing] = closings(
         closed_period(ClosedWhen(ClosedKind.YEARLY, first="02-29", last="02-29"), timezone="UTC"),
         since=at(f"{year}-01-01 00:00"),
@@ -71,20 +71,20 @@ def test_the_29th_of_february_is_the_months_last_day(year: int, end: str) -> Non
 
 
 def test_an_end_that_is_shown_twice_is_the_second_pass() -> None:
-    """02:30 on the night Berlin's clock goes back: the start is the first pass, the end the second."""
+    """On the night when Berlin's clock goes back, a start is the first 02:30 and an end the second."""
     twice = closed_period(_once("2026-10-25T02:30", "2026-10-25T02:31"))
     [closing] = closings(twice, since=at("2026-10-24 00:00"), until=at("2026-10-26 00:00"))
     assert (closing.start, closing.end) == (at("2026-10-25 00:30"), at("2026-10-25 01:31"))
 
 
 def test_a_closing_whose_end_meets_its_start_is_empty() -> None:
-    """From inside the hour that the clock jumps over to its end nothing is left."""
+    """A closing from within a skipped hour to the end of that hour closes nothing."""
     inside = closed_period(_once("2026-03-29T02:30", "2026-03-29T03:00"))
     assert list(closings(inside, since=at("2026-03-28 00:00"), until=at("2026-03-30 00:00"))) == []
 
 
 def test_a_version_closes_only_while_it_is_valid() -> None:
-    """Made in the middle of a closing, it closes from then on; ended in it, until then."""
+    """Closes from the moment a version is made, or until it is ended, within the closing."""
     closed_at, ended = at("2026-12-24 10:00"), at("2026-12-25 10:00")
     christmas = closed_period(_CHRISTMAS, valid=(closed_at, ended))
     [closing] = closings(christmas, since=at("2026-12-01 00:00"), until=at("2027-12-31 00:00"))
@@ -94,7 +94,7 @@ def test_a_version_closes_only_while_it_is_valid() -> None:
 
 
 def test_a_freeze_has_no_end_until_a_person_ends_it() -> None:
-    """Nothing is open from its beginning on; ended, it is a closing like any other."""
+    """A freeze closes everything from its start on; once ended it is a closing with an end."""
     closed_at, ended = at("2026-05-01 12:03"), at("2026-05-01 14:00")
     frozen = closed_period(FREEZE, stops=Stops.CHANGES, valid=(closed_at, None))
     assert open_from([frozen], closed_at - _HAIR) == closed_at - _HAIR
@@ -104,7 +104,10 @@ def test_a_freeze_has_no_end_until_a_person_ends_it() -> None:
 
 
 def test_overlapping_closings_add_up_and_the_narrowest_is_named() -> None:
-    """The automation's before the store's before the organization's; then the latest end, then the id."""
+    """Names the automation's closing before the store's, and that before the organization's.
+
+    Among equals the latest end comes first, then the id. The first open instant is after all of them.
+    """
     automation = ClosedScope(ClosedScopeKind.AUTOMATION, automation=AutomationId("A"))
     store = ClosedScope(ClosedScopeKind.STORE, integration=IntegrationId(3))
     day = ("2026-05-01T00:00", "2026-05-02T00:00")
@@ -134,14 +137,14 @@ def test_overlapping_closings_add_up_and_the_narrowest_is_named() -> None:
 
 
 def test_a_zone_that_the_package_lost_is_read_as_utc() -> None:
-    """The period goes on to close, by a clock that everybody knows."""
+    """Reads an unknown zone as UTC, so that the period still closes."""
     lost = closed_period(_once("2026-05-01T00:00", "2026-05-02T00:00"), timezone="Europe/Nowhere")
     assert closing_at([lost], at("2026-05-01 00:00")) is not None
     assert closing_at([lost], at("2026-05-02 00:00")) is None
 
 
 def test_the_first_open_slot_is_found_by_jumping_over_closings() -> None:
-    """Hourly runs through a closed year cost one jump."""
+    """Finds the next open hour after a closed year with a single jump."""
     year = closed_period(_once("2026-01-01T00:00", "2026-12-31T00:00"), timezone="UTC")
     requests: list[datetime] = []
 
@@ -155,7 +158,7 @@ def test_the_first_open_slot_is_found_by_jumping_over_closings() -> None:
 
 
 def test_there_is_no_open_slot_when_every_day_is_closed_at_its_hour() -> None:
-    """The search ends after its jumps, and says so."""
+    """Finds no slot when every day is closed at its hour."""
     mornings = closed_period(
         ClosedWhen(ClosedKind.WEEKLY, days=(1, 2, 3, 4, 5, 6, 7), from_time="05:00", to_time="07:00")
     )
@@ -170,7 +173,7 @@ def test_there_is_no_open_slot_when_every_day_is_closed_at_its_hour() -> None:
 
 
 def test_a_search_for_an_open_instant_ends_after_its_jumps() -> None:
-    """Every day is closed, for as many days as there are jumps, and for one less."""
+    """Passes one closed day less than MAX_JUMPS, and finds nothing behind MAX_JUMPS closed days."""
     start = at("2026-01-01 00:00")
     every_day = ClosedWhen(ClosedKind.WEEKLY, days=(1, 2, 3, 4, 5, 6, 7))
 
@@ -183,6 +186,6 @@ def test_a_search_for_an_open_instant_ends_after_its_jumps() -> None:
 
 
 def test_only_periods_that_stop_runs_close_slots() -> None:
-    """A period that stops changes lets runs begin."""
+    """Leaves out periods that stop changes, because they let runs begin."""
     runs, changes = closed_period(_SUNDAYS), closed_period(_SUNDAYS, stops=Stops.CHANGES)
     assert stopping_runs([runs, changes]) == (runs,)

@@ -1,7 +1,7 @@
-"""Closed periods of all shapes in all zones against an oracle that looks at the clock each minute.
+"""Compares closed periods of all shapes in all zones with a walk along the clock, minute by minute.
 
-`STEWARD_CLOSING_CASES` sets how many random walks (24 unless said), `STEWARD_CLOSING_SHAPES` how many periods
-are compared on each (3), `STEWARD_CLOSING_SEED` which.
+`STEWARD_CLOSING_CASES` sets the number of random walks (default 24), `STEWARD_CLOSING_SHAPES` the number
+of periods compared on each (default 3), and `STEWARD_CLOSING_SEED` the seed.
 """
 
 import os
@@ -24,7 +24,7 @@ _SEED = os.environ.get("STEWARD_CLOSING_SEED", "steward")
 _SHAPES = int(os.environ.get("STEWARD_CLOSING_SHAPES", "3"))
 _KINDS = (ClosedKind.ONCE, ClosedKind.WEEKLY, ClosedKind.YEARLY)
 _MINUTES_A_DAY = 1440
-# A walk begins and ends so many days further out: a shape's closing reaches into the next day at most.
+# A walk begins and ends so many days outside, since a closing reaches into the next day at most.
 _MARGIN = 3
 _MINUTE = timedelta(minutes=1)
 _DAY = timedelta(days=1)
@@ -33,7 +33,7 @@ _TURNS = ("Pacific/Apia", "America/St_Johns", "Asia/Pyongyang", "America/Caracas
 
 
 def test_closed_minutes_are_those_of_a_walk_along_the_clock() -> None:
-    """Every shape in every zone, two of three walks at a change of the clock between 2000 and 2040."""
+    """Closes the same minutes for every shape; two of three walks are at a change of a zone's clock."""
     draw = random.Random(_SEED)
     names = sorted(zone_names())
     draw.shuffle(names)
@@ -49,7 +49,7 @@ def test_closed_minutes_are_those_of_a_walk_along_the_clock() -> None:
 @pytest.mark.parametrize("kind", [ClosedKind.ONCE, ClosedKind.WEEKLY, ClosedKind.YEARLY])
 @pytest.mark.parametrize("name", _TURNS)
 def test_closings_hold_at_the_strangest_changes_of_the_clock(name: str, kind: ClosedKind) -> None:
-    """Missing days, changes at midnight, changes of half an hour and of two."""
+    """Closes the same minutes at missing days, changes at midnight, and changes of half an hour or two."""
     draw = random.Random(f"{_SEED} {name} {kind}")
     for year in (2011, 2018):
         for change in _changes(name, year)[-1:]:
@@ -84,7 +84,7 @@ def _assert_as_walked(
 
 
 def _number(walked: Walk, instant: datetime) -> int:
-    """The number of the first minute of a walk that does not begin before an instant."""
+    """Returns the number of the first minute of a walk that does not begin before an instant."""
     return -((walked.since - instant) // _MINUTE)
 
 
@@ -97,11 +97,11 @@ def _assert_jumps(
     expected: set[int],
     case: str,
 ) -> None:
-    """Compares what is said of one minute, and the first open minute after it."""
+    """Compares whether one minute is closed, and the first open minute after it."""
     number = draw.choice(inside)
     minute = walked.since + number * _MINUTE
     assert (closing_at([period], minute) is not None) == (number in expected), case
-    first = times.open_from(minute)  # none: closed day after day
+    first = times.open_from(minute)  # None: closed day after day
     assert first == open_from([period], minute), case
     open_number = inside.stop if first is None else min(_number(walked, first), inside.stop)
     assert open_number not in expected, case
@@ -109,7 +109,7 @@ def _assert_jumps(
 
 
 def _when(draw: random.Random, kind: ClosedKind, local: datetime) -> ClosedWhen:
-    """A shape with an edge within an hour or two of `local`, or anywhere near it."""
+    """Returns a shape with an edge within an hour or two of `local`."""
     near = local.replace(tzinfo=None) + timedelta(minutes=draw.randrange(-90, 91))
     other = near + timedelta(minutes=draw.choice((30, 60, 90, 600, 1440, 2000)) * draw.choice((1, -1)))
     start, end = min(near, other), max(near, other)
@@ -125,7 +125,7 @@ def _when(draw: random.Random, kind: ClosedKind, local: datetime) -> ClosedWhen:
 
 @cache
 def _changes(name: str, year: int) -> list[datetime]:
-    """When the zone's clock changed, found by looking every week: a change there and back may be missed."""
+    """Returns when the zone's clock changed, looking every week; a change there and back may be missed."""
     zone, week = place(name), at(f"{year}-01-01 00:00")
     instants = []
     while week.year == year:

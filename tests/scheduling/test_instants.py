@@ -1,4 +1,4 @@
-"""Timestamps as read and written. See docs/design/api/conventions.md#requests."""
+"""Tests how timestamps are read and written. See docs/design/api/conventions.md#requests."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -9,7 +9,7 @@ from steward.model.instants import read_time, wire_time, wire_time_of, wire_time
 
 
 def test_an_instant_is_written_in_utc_with_three_fraction_digits() -> None:
-    """The rest is cut, not rounded. See docs/design/api/conventions.md#requests."""
+    """Cuts further digits without rounding. See docs/design/api/conventions.md#requests."""
     assert wire_time(datetime(2026, 11, 20, 7, tzinfo=UTC)) == "2026-11-20T07:00:00.000Z"
     assert wire_time(datetime(2026, 11, 20, 7, 0, 59, 999_999, tzinfo=UTC)) == "2026-11-20T07:00:59.999Z"
     berlin = timezone(timedelta(hours=1))
@@ -34,7 +34,10 @@ def test_an_instant_is_written_in_utc_with_three_fraction_digits() -> None:
     ],
 )
 def test_a_timestamp_is_read_as_the_instant_it_names(text: str, written: str) -> None:
-    """docs/design/api/conventions.md#requests "Timestamp in\""""
+    """Reads any offset and fraction, and writes the same instant in UTC.
+
+    See docs/design/api/conventions.md#requests.
+    """
     outcome = read_time(text)
     assert outcome is not None
     assert outcome.tzinfo is UTC
@@ -73,5 +76,8 @@ def test_a_timestamp_is_read_as_the_instant_it_names(text: str, written: str) ->
     ],
 )
 def test_anything_else_is_not_a_timestamp(text: str) -> None:
-    """With T, with Z or a numeric offset, years 1970 to 9999. See docs/design/api/conventions.md#requests."""
+    """Requires a T, Z or a numeric offset, and a year from 1970 to 9999.
+
+    See docs/design/api/conventions.md#requests.
+    """
     assert read_time(text) is None

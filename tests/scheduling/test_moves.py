@@ -1,4 +1,4 @@
-"""Moving one run, or it and every later one: limits, the changed schedule, nothing lost or doubled."""
+"""Tests moving one run, or it and every later one: limits, the new schedule, no slot lost or doubled."""
 
 import random
 from dataclasses import replace
@@ -59,9 +59,9 @@ def _refused_field(schedule: Schedule, key: str, to: datetime, now: datetime) ->
 
 
 def test_one_run_moves_to_any_time_from_now_to_366_days_ahead() -> None:
-    """See docs/design/schedule.md#moving-one-run.
+    """Accepts whole seconds from now to 366 days ahead, and drops the fraction.
 
-    Interface statements: 4.2 rule 3.
+    Interface statements: 4.2 rule 3. See docs/design/schedule.md#moving-one-run.
     """
     now, present = at("2026-01-10 12:00:00.500"), at("2026-01-11 08:00")
     far = now + timedelta(days=366)
@@ -74,7 +74,7 @@ def test_one_run_moves_to_any_time_from_now_to_366_days_ahead() -> None:
 
 
 def test_one_run_does_not_move_onto_another_but_may_stay_where_it_is() -> None:
-    """Exactly the same instant is refused, near ones are not; its own is no change.
+    """Refuses another run's exact instant; one second beside it and the run's own instant are allowed.
 
     See docs/design/schedule.md#moving-one-run.
     """
@@ -88,7 +88,10 @@ def test_one_run_does_not_move_onto_another_but_may_stay_where_it_is() -> None:
 
 
 def test_this_and_later_takes_whole_minutes_from_now_to_366_days_ahead() -> None:
-    """See docs/design/schedule.md#moving-this-and-later."""
+    """Accepts whole minutes from now to 366 days ahead; refuses others with an error on `run_at`.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     schedule, key = once("2026-06-01", "08:00"), "2026-06-01T08:00"
     now = at("2026-01-10 12:00:30")
     far = at("2027-01-11 12:00")
@@ -109,14 +112,20 @@ def test_this_and_later_takes_whole_minutes_from_now_to_366_days_ahead() -> None
 
 @pytest.mark.parametrize("cadence", [Cadence.HOURLY, Cadence.EVERY_6_HOURS])
 def test_hourly_cadences_do_not_move_as_a_whole(cadence: Cadence) -> None:
-    """`scope` is looked at before `run_at`. See docs/design/schedule.md#order-of-checks-of-an-edit."""
+    """Refuses the scope for hourly cadences, before it looks at `run_at`.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     now = at("2026-01-10 12:00")
     for to in (at("2026-01-10 13:00"), now - _DAY):
         assert _refused_field(Schedule(cadence), "2026-01-10T18:00", to, now) == "scope"
 
 
 def test_a_schedule_without_slots_has_none_to_move() -> None:
-    """See docs/design/schedule.md#order-of-checks-of-an-edit."""
+    """Refuses a move on a manual schedule with an error on `slot_at`.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     now = at("2026-01-10 12:00")
     assert _refused_field(MANUAL, "2026-01-10T18:00", at("2026-01-10 13:00"), now) == "slot_at"
 
@@ -134,7 +143,10 @@ def test_a_schedule_without_slots_has_none_to_move() -> None:
 def test_this_and_later_stays_strictly_between_its_neighbours(
     schedule: Schedule, key: str, before: str, after: str
 ) -> None:
-    """See docs/design/schedule.md#moving-this-and-later."""
+    """Refuses a time at or beyond the slots before and after, and accepts one a minute within them.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     now = at("2026-01-01 00:00")
     for wrong in (at(before), at(before) - _MINUTE, at(after), at(after) + _MINUTE):
         assert _refused_field(schedule, key, wrong, now) == "run_at"
@@ -143,7 +155,7 @@ def test_this_and_later_stays_strictly_between_its_neighbours(
 
 
 def test_a_slot_that_does_not_exist_is_no_neighbour() -> None:
-    """R15: before the first slot there is only now"""
+    """Allows any time from now on before the first slot, since slots before it do not exist (R15)."""
     now = since = at("2026-01-12 12:00")
     to = at("2026-01-12 12:01")
     moved = _move(weekly(4, "08:00"), "2026-01-15T08:00", to, now=now, slots_after=since)
@@ -151,17 +163,20 @@ def test_a_slot_that_does_not_exist_is_no_neighbour() -> None:
 
 
 def test_a_stored_row_is_a_neighbour_as_much_as_a_generated_slot() -> None:
-    """ "stored or generated". See docs/design/schedule.md#moving-this-and-later."""
+    """Does not move a run onto or before a stored run, whose row keeps its slot_at.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     now, first = at("2026-01-12 12:00"), at("2026-01-15 10:00")
     moved = _move(weekly(2, "08:00"), "2026-01-13T08:00", first, now=now)
     assert (moved.schedule, moved.local_key) == (weekly(4, "10:00"), "2026-01-15T10:00")
-    stored = {at("2026-01-13 08:00"): first}  # the chosen row keeps its slot_at
+    stored = {at("2026-01-13 08:00"): first}  # the moved row keeps its slot_at
     key = "2026-01-22T10:00"
     with pytest.raises(ValidationFailed, match="after the run before"):
         _move(moved.schedule, key, first, now=now, slots_after=first, stored=stored)
     again = _move(moved.schedule, key, first + _MINUTE, now=now, slots_after=first, stored=stored)
     assert again.schedule == weekly(4, "10:01")
-    # The chosen row itself, moved once more, starts from where it went (8.3, effect 1).
+    # The moved row itself, moved once more, starts from its new time.
     back = _move(
         moved.schedule, moved.local_key, at("2026-01-16 10:00"), now=now, slots_after=first, stored=stored
     )
@@ -219,7 +234,10 @@ def test_a_stored_row_is_a_neighbour_as_much_as_a_generated_slot() -> None:
     ],
 )
 def test_the_schedule_follows_the_moved_run(schedule: Schedule, key: str, to: str, changed: Schedule) -> None:
-    """The table. See docs/design/schedule.md#moving-this-and-later."""
+    """Changes the time, weekday, day of the month or week of the schedule to those of the moved run.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     moved = _move(schedule, key, at(to), now=at("2026-01-01 00:00"))
     assert moved.schedule == changed
     assert moved.slots_after == at(to)
@@ -227,7 +245,7 @@ def test_the_schedule_follows_the_moved_run(schedule: Schedule, key: str, to: st
 
 
 def test_the_second_pass_of_a_fold_is_kept_as_its_local_time() -> None:
-    """Later slots are first passes, and the fold's own is not run again.
+    """Keeps the local time of a second pass; later slots are first passes, and this one does not run again.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
@@ -242,7 +260,7 @@ def test_the_second_pass_of_a_fold_is_kept_as_its_local_time() -> None:
 
 
 def test_no_slot_is_lost_or_doubled_wherever_this_and_later_goes() -> None:
-    """Earlier, moved and later runs together, 400 times.
+    """Keeps every earlier, moved and later run in order over 400 random moves.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
@@ -265,7 +283,7 @@ def test_no_slot_is_lost_or_doubled_wherever_this_and_later_goes() -> None:
         union = [slot.nominal_at for slot in old[:chosen]] + [to] + [slot.nominal_at for slot in later]
         assert all(earlier < then for earlier, then in pairwise(union)), case
         _is_followed_step_by_step(moved, zone, later, to, case)
-        if moved.local_key[:10] == old[chosen].local_key[:10]:  # only the time changed: the same dates
+        if moved.local_key[:10] == old[chosen].local_key[:10]:  # only the time has changed: the same dates
             assert [slot.nominal_on for slot in later[:3]] == [
                 slot.nominal_on for slot in old[chosen + 1 :][:3]
             ], case
@@ -274,7 +292,7 @@ def test_no_slot_is_lost_or_doubled_wherever_this_and_later_goes() -> None:
 def _is_followed_step_by_step(
     moved: Moved, zone: ZoneInfo, later: list[Slot], to: datetime, case: str
 ) -> None:
-    """The moved run is itself a slot of the new schedule, and each later one is the very next after it."""
+    """Checks that the moved run is a slot of the new schedule, and each later slot the next one after it."""
     own_slot = slot_of_key(moved.schedule, zone, moved.local_key, spread_minutes=0)
     assert own_slot is not None, case
     assert to - own_slot.nominal_at in (

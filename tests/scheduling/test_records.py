@@ -1,4 +1,4 @@
-"""Triggers and occurrences as answered and as kept."""
+"""Tests triggers and occurrences as the API answers them and as the database stores them."""
 
 import pytest
 
@@ -10,13 +10,16 @@ from tests.scheduling.short import at
 
 
 def test_a_schedule_trigger_is_answered_as_its_kind_alone() -> None:
-    """No other fields. See docs/design/api/automations.md#trigger."""
+    """Answers a schedule trigger with its kind alone. See docs/design/api/automations.md#trigger."""
     assert ScheduleTrigger().to_wire() == {"kind": "schedule"}
     assert trigger_from_kept(ScheduleTrigger().to_kept()) == ScheduleTrigger()
 
 
 def test_an_event_trigger_is_answered_with_all_seven_fields() -> None:
-    """`reason` only while listening has failed. See docs/design/api/automations.md#trigger."""
+    """Answers all seven fields; `reason` is null unless listening has failed.
+
+    See docs/design/api/automations.md#trigger.
+    """
     trigger = EventTrigger(
         ("orders/create",), "When an order is created", Listening.FAILED, "refused", 3, at("2026-01-10 08:00")
     )
@@ -35,7 +38,10 @@ def test_an_event_trigger_is_answered_with_all_seven_fields() -> None:
 
 
 def test_only_the_topics_of_an_event_trigger_are_kept() -> None:
-    """The other five fields are the service's. See docs/design/api/automations.md#requests."""
+    """Stores kind and topics alone; anything else in a stored trigger raises ValueError.
+
+    See docs/design/api/automations.md#requests.
+    """
     trigger = EventTrigger(("a/b", "c/d"), "words", Listening.YES)
     assert trigger.to_kept() == {"kind": "event", "topics": ["a/b", "c/d"]}
     assert trigger_from_kept(trigger.to_kept()) == EventTrigger(("a/b", "c/d"))
@@ -45,7 +51,10 @@ def test_only_the_topics_of_an_event_trigger_are_kept() -> None:
 
 
 def test_an_occurrence_is_answered_with_all_thirteen_fields() -> None:
-    """See docs/design/api/calendar.md#occurrence and docs/design/api/automations.md#record."""
+    """Answers an occurrence with all fields of its record.
+
+    See docs/design/api/calendar.md#occurrence and docs/design/api/automations.md#record.
+    """
     row = Occurrence(
         AutomationId("01KAGQ3W8ZJ4T6V9X2B5C7D8EF"),
         "Prices from the buying sheet",
@@ -75,7 +84,10 @@ def test_an_occurrence_is_answered_with_all_thirteen_fields() -> None:
 
 @pytest.mark.parametrize("reason", SkipReason)
 def test_states_reasons_and_run_statuses_are_the_interfaces_words(reason: SkipReason) -> None:
-    """See docs/design/api/calendar.md#occurrence."""
+    """Answers each state, skip reason and run status with the word of the interface.
+
+    See docs/design/api/calendar.md#occurrence.
+    """
     row = Occurrence(
         AutomationId("A"), "", 1, "UTC", at("2026-01-01 00:00"), at("2026-01-01 00:00"),
         OccurrenceState.SKIPPED, reason,

@@ -1,4 +1,4 @@
-"""Reading a schedule that was sent: every limit at it and one past it, all wrong fields at once."""
+"""Tests reading a schedule of a request: every limit at it and one past it, and all errors at once."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -39,7 +39,10 @@ def _daily_with(**fields: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("cadence", _RIGHT)
 def test_each_cadence_is_taken_with_what_it_needs_and_answered_whole(cadence: str) -> None:
-    """Always all seven fields. See docs/design/api/automations.md#schedule."""
+    """Answers all seven fields of each cadence, with null for those that it does not use.
+
+    See docs/design/api/automations.md#schedule.
+    """
     outcome = _read({"cadence": cadence, **_RIGHT[cadence]})
     assert isinstance(outcome, Schedule)
     assert outcome.to_wire() == dict.fromkeys(FIELDS) | {"cadence": cadence} | _RIGHT[cadence]
@@ -51,7 +54,7 @@ def test_each_cadence_is_taken_with_what_it_needs_and_answered_whole(cadence: st
 @pytest.mark.parametrize("cadence", _RIGHT)
 @pytest.mark.parametrize("null", [True, False], ids=["null", "absent"])
 def test_each_cadence_is_refused_without_one_of_its_fields(cadence: str, null: bool) -> None:
-    """Absent or null. See docs/design/schedule.md#shape."""
+    """Reports a required field that is absent or null on its path. See docs/design/schedule.md#shape."""
     right: dict[str, object] = {"cadence": cadence, **_RIGHT[cadence]}
     for name in right:
         raw = {**right, name: None} if null else {key: right[key] for key in right if key != name}
@@ -59,7 +62,7 @@ def test_each_cadence_is_refused_without_one_of_its_fields(cadence: str, null: b
 
 
 def test_every_wrong_field_is_reported_at_once() -> None:
-    """See docs/design/schedule.md#shape."""
+    """Reports every wrong or unknown field in one answer. See docs/design/schedule.md#shape."""
     raw = {name: "no" for name in FIELDS} | {"cron": "* * * * *"}
     assert _wrong(raw) == sorted(f"schedule.{name}" for name in (*FIELDS, "cron"))
     assert _wrong({"cadence": "weekly"}) == ["schedule.day_of_week", "schedule.run_at"]
@@ -95,7 +98,10 @@ def test_a_cadence_not_of_the_eight_is_refused(cadence: object) -> None:
     ],
 )
 def test_the_time_of_day_is_two_digits_a_colon_and_two_digits(run_at: object, is_taken: bool) -> None:
-    """run_at; also where the cadence does not use it. See docs/design/schedule.md#shape."""
+    """Accepts `HH:MM` alone, also where the cadence does not use `run_at`.
+
+    See docs/design/schedule.md#shape.
+    """
     for cadence in ("daily", "hourly"):
         outcome = _read({"cadence": cadence, "run_at": run_at})
         assert isinstance(outcome, Schedule) == is_taken, cadence
@@ -104,7 +110,7 @@ def test_the_time_of_day_is_two_digits_a_colon_and_two_digits(run_at: object, is
 
 @pytest.mark.parametrize(("name", "maximum"), [("day_of_week", 7), ("day_of_month", 31)])
 def test_whole_numbers_are_taken_from_one_to_their_most(name: str, maximum: int) -> None:
-    """JSON integers; `6.0` is 6, booleans and strings are refused.
+    """Accepts integers from 1 to the maximum and reads `6.0` as 6; refuses booleans and strings.
 
     See docs/design/schedule.md#shape and docs/design/api/conventions.md#requests.
     """
@@ -133,7 +139,10 @@ def test_whole_numbers_are_taken_from_one_to_their_most(name: str, maximum: int)
 
 
 def test_the_week_of_the_month_is_one_to_four_or_the_last() -> None:
-    """See docs/design/schedule.md#shape."""
+    """Accepts 1 to 4 and -1 for the last week, and refuses any other value.
+
+    See docs/design/schedule.md#shape.
+    """
     for week in (1, 2, 3, 4, -1, 4.0, -1.0):
         outcome = _read({**_BY_WEEK, "week_of_month": week})
         assert isinstance(outcome, Schedule)
@@ -143,7 +152,10 @@ def test_the_week_of_the_month_is_one_to_four_or_the_last() -> None:
 
 
 def test_days_are_one_to_seven_different_weekdays_in_the_order_given() -> None:
-    """Kept and answered as given. See docs/design/schedule.md#shape."""
+    """Accepts one to seven different weekdays and answers them in the order sent.
+
+    See docs/design/schedule.md#shape.
+    """
     for days in ([1], [5, 3, 1], [7, 6, 5, 4, 3, 2, 1], [2.0, 1]):
         outcome = _read({"cadence": "weekdays", "run_at": "08:00", "days": days})
         assert isinstance(outcome, Schedule)
@@ -169,7 +181,10 @@ def test_days_are_one_to_seven_different_weekdays_in_the_order_given() -> None:
 
 
 def test_monthly_takes_a_day_or_a_week_and_not_both() -> None:
-    """day_of_month and week_of_month. See docs/design/schedule.md#shape."""
+    """Requires either a day of the month, or a week of the month with a weekday.
+
+    See docs/design/schedule.md#shape.
+    """
     assert isinstance(_read(_BY_WEEK), Schedule)
     assert _wrong({**_BY_WEEK, "day_of_month": 3}) == ["schedule.day_of_month"]
     assert _wrong({**_BY_WEEK, "day_of_week": None}) == ["schedule.day_of_week"]
@@ -180,7 +195,7 @@ def test_monthly_takes_a_day_or_a_week_and_not_both() -> None:
 
 
 def test_a_field_the_cadence_does_not_use_is_dropped_when_its_own_shape_is_right() -> None:
-    """It is answered as null. See docs/design/schedule.md#shape."""
+    """Answers null for a valid field that the cadence does not use. See docs/design/schedule.md#shape."""
     everything = {"run_at": "08:00", "day_of_week": 2, "day_of_month": 3, "date": "1999-01-01", "days": [1]}
     for cadence, used in (
         ("manual", set()),
@@ -214,13 +229,19 @@ def test_a_field_the_cadence_does_not_use_is_dropped_when_its_own_shape_is_right
     ],
 )
 def test_a_date_is_a_real_day_of_the_calendar(wrong: object) -> None:
-    """Date; also where the cadence does not use it. See docs/design/schedule.md#shape."""
+    """Refuses a date that does not exist or is not written as YYYY-MM-DD, also where it is not used.
+
+    See docs/design/schedule.md#shape.
+    """
     assert _wrong({"cadence": "once", "run_at": "08:00", "date": wrong}) == ["schedule.date"]
     assert _wrong(_daily_with(date=wrong)) == ["schedule.date"]
 
 
 def test_a_date_lies_at_most_1826_days_after_today_in_the_zone() -> None:
-    """Today is the zone's, not UTC's. See docs/design/schedule.md#shape."""
+    """Accepts a date up to 1826 days after today in the zone, and refuses one day more.
+
+    See docs/design/schedule.md#shape.
+    """
     for zone, now, today in (
         ("Europe/Berlin", _NOW, date(2026, 5, 10)),
         ("Pacific/Kiritimati", _NOW, date(2026, 5, 11)),
@@ -233,7 +254,7 @@ def test_a_date_lies_at_most_1826_days_after_today_in_the_zone() -> None:
 
 
 def test_once_is_refused_when_its_time_has_come() -> None:
-    """R11: nominal instant <= now"""
+    """Refuses a date and time that are not after now (R11)."""
     raw = {"cadence": "once", "run_at": "14:00", "date": "2026-05-10"}
     moment = at("2026-05-10 12:00")
     for now, is_taken in ((moment, False), (moment - timedelta(milliseconds=1), True)):
@@ -245,7 +266,10 @@ def test_once_is_refused_when_its_time_has_come() -> None:
 
 
 def test_whether_once_has_passed_is_asked_only_when_date_and_time_are_right() -> None:
-    """See docs/design/schedule.md#shape."""
+    """Reports wrong fields alone, without asking whether the time has passed.
+
+    See docs/design/schedule.md#shape.
+    """
     assert _wrong({"cadence": "once", "run_at": "25:00", "date": "2020-01-01"}) == ["schedule.run_at"]
     assert _wrong({"cadence": "once", "date": "2020-01-01"}) == ["schedule.run_at"]
     both = {"cadence": "once", "run_at": "08:00", "date": "2020-01-01", "day_of_week": 9}
@@ -253,7 +277,7 @@ def test_whether_once_has_passed_is_asked_only_when_date_and_time_are_right() ->
 
 
 def test_dates_and_times_at_the_calendars_edges_are_answered_and_not_broken() -> None:
-    """A preview may be asked from any timestamp up to the year 9999.
+    """Reads the first and last dates of the calendar in zones east and west of UTC without raising.
 
     See docs/design/api/conventions.md#requests.
     """
@@ -265,7 +289,7 @@ def test_dates_and_times_at_the_calendars_edges_are_answered_and_not_broken() ->
 
 
 def test_an_automation_started_by_events_takes_only_manual() -> None:
-    """R12"""
+    """Refuses any cadence but `manual` for an automation that events start (R12)."""
     zone = place("UTC")
     schedule = read_schedule({"cadence": "manual"}, zone=zone, now=_NOW, is_event_started=True)
     assert schedule == Schedule(Cadence.MANUAL)
@@ -274,7 +298,10 @@ def test_an_automation_started_by_events_takes_only_manual() -> None:
 
 
 def test_a_schedule_beside_an_unknown_zone_is_still_read() -> None:
-    """All errors at once; what needs the zone waits for it. See docs/design/api/conventions.md#requests."""
+    """Reports the errors of a schedule beside an unknown zone, and skips the checks that need the zone.
+
+    See docs/design/api/conventions.md#requests.
+    """
     past = {"cadence": "once", "run_at": "08:00", "date": "2020-01-01"}
     assert isinstance(read_schedule(past, zone=None, now=_NOW), Schedule)
     schedule = read_schedule({**past, "run_at": "8"}, zone=None, now=_NOW, path="settings.schedule")

@@ -1,4 +1,4 @@
-"""Where a person's skips go: a skipped Christmas run must not come back."""
+"""Tests where skipped runs go when their schedule changes, so that no skipped run comes back."""
 
 from datetime import datetime, timedelta
 
@@ -42,7 +42,10 @@ def _carried(
 
 
 def test_a_skip_goes_from_the_kth_slot_after_the_old_time_to_the_kth_after_the_new() -> None:
-    """See docs/design/schedule.md#moving-this-and-later."""
+    """Moves the skip of the k-th slot after the old time to the k-th slot after the new time.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     carried = _carried(
         daily("08:00"), "2026-01-15T08:00", "2026-01-15 09:30", ["2026-01-16 08:00", "2026-01-19 08:00"]
     )
@@ -55,7 +58,7 @@ def test_a_skip_goes_from_the_kth_slot_after_the_old_time_to_the_kth_after_the_n
 
 
 def test_a_skip_is_counted_not_dated() -> None:
-    """31 January to 1 March leaves out none and doubles none.
+    """Counts slots instead of dates, so that moving from 31 January to 1 March loses and doubles none.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
@@ -69,7 +72,7 @@ def test_a_skip_is_counted_not_dated() -> None:
 
 
 def test_skips_are_matched_with_the_spread_added() -> None:
-    """R7"""
+    """Matches skips by their instants with the spread added (R7)."""
     carried = _carried(
         daily("08:00"), "2026-01-15T08:00", "2026-01-15 09:30", ["2026-01-17 08:00"], spread_minutes=7
     )
@@ -77,20 +80,20 @@ def test_skips_are_matched_with_the_spread_added() -> None:
 
 
 def test_skips_before_the_moved_slot_stay_as_they_are() -> None:
-    """See docs/design/schedule.md#moving-this-and-later."""
+    """Leaves skips before the moved slot alone. See docs/design/schedule.md#moving-this-and-later."""
     assert _carried(daily("08:00"), "2026-01-15T08:00", "2026-01-15 09:30", ["2026-01-14 08:00"]) == {}
     assert _carried(daily("08:00"), "2026-01-15T08:00", "2026-01-15 09:30", []) == {}
 
 
 def test_stored_rows_of_an_earlier_schedule_are_counted_among_the_later_slots() -> None:
-    """A slot is stored or generated; here two daily rows stand before the next schedule.
+    """Counts stored rows of the earlier schedule among the slots after the moved one.
 
     See docs/design/schedule.md#moving-this-and-later.
     """
     since = at("2026-01-15 09:30")
     stored = {
         at("2026-01-14 08:00"): at("2026-01-14 08:00"),
-        at("2026-01-15 08:00"): since,  # chosen then: keeps its slot_at
+        at("2026-01-15 08:00"): since,  # the moved row keeps its slot_at
     }
     carried = _carried(
         Schedule(Cadence.DAILY, "09:30"),
@@ -104,7 +107,10 @@ def test_stored_rows_of_an_earlier_schedule_are_counted_among_the_later_slots() 
 
 
 def test_a_changed_schedule_keeps_skips_on_the_same_nominal_date() -> None:
-    """When both cadences have at most one slot a day, else dropped. See docs/design/schedule.md#calendar."""
+    """Keeps skips on the same date when both cadences have at most one slot a day, and drops them otherwise.
+
+    See docs/design/schedule.md#calendar.
+    """
     skipped = {at("2026-12-25 08:00"): "2026-12-25T08:00", at("2026-12-26 08:00"): "2026-12-26T08:00"}
 
     def skips_after(old: Schedule, new: Schedule, zone: str = "UTC") -> dict[datetime, datetime]:
@@ -127,7 +133,7 @@ def test_a_changed_schedule_keeps_skips_on_the_same_nominal_date() -> None:
 
 
 def test_a_skip_whose_slot_has_passed_takes_no_new_one() -> None:
-    """With `slot_at` <= now kept as it is; and no new slot before now exists (R15).
+    """Keeps a skip whose time has passed as it is, and gives no new slot before now (R15).
 
     See docs/design/schedule.md#calendar.
     """

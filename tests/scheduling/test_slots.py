@@ -1,4 +1,4 @@
-"""What the streams of slots promise beside the worked cases: ends, neighbours, keys, spread."""
+"""Tests what streams of slots promise beside the worked cases: ends, neighbours, keys and spread."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -36,7 +36,10 @@ _EVERY_CADENCE = [
 
 @pytest.mark.parametrize("schedule", _EVERY_CADENCE, ids=lambda schedule: schedule.cadence)
 def test_a_stream_holds_neither_of_its_ends(schedule: Schedule) -> None:
-    """R9: strictly after; every stream of slots has an end. See docs/guides/contributors.md#conventions."""
+    """Yields slots strictly after `after` and strictly before `until` (R9).
+
+    See docs/guides/contributors.md#conventions.
+    """
     berlin = place("Europe/Berlin")
     first = next_slot(schedule, berlin, spread_minutes=3, after=at("2026-05-01 00:00"))
     assert first is not None
@@ -53,7 +56,7 @@ def test_a_stream_holds_neither_of_its_ends(schedule: Schedule) -> None:
 
 
 def test_manual_has_no_slots() -> None:
-    """R12"""
+    """Finds no slot of a manual schedule in any way of asking (R12)."""
     berlin = place("Europe/Berlin")
     assert next_slot(MANUAL, berlin, spread_minutes=0, after=at("2026-01-01 00:00")) is None
     assert slot_before(MANUAL, berlin, at("2026-01-01 00:00")) is None
@@ -63,7 +66,7 @@ def test_manual_has_no_slots() -> None:
 
 @pytest.mark.parametrize("schedule", [daily("23:30"), monthly(28, "23:30"), weekly(6, "23:30")])
 def test_a_slot_pushed_past_midnight_is_found_from_the_new_date(schedule: Schedule) -> None:
-    """R4, R5: at 00:10 on Sunday in Nuuk, Saturday's 23:30 is still to come"""
+    """Finds Saturday's 23:30 at 00:10 on Sunday, as the clock in Nuuk skips that hour (R4 and R5)."""
     nuuk = place("America/Nuuk")
     slot = next_slot(schedule, nuuk, spread_minutes=0, after=at("2026-03-29 01:10"))
     assert slot == Slot(at("2026-03-29 01:30"), at("2026-03-29 01:30"), "2026-03-28T23:30", SlotNote.GAP)
@@ -71,7 +74,7 @@ def test_a_slot_pushed_past_midnight_is_found_from_the_new_date(schedule: Schedu
 
 
 def test_a_slot_not_after_slots_after_does_not_exist() -> None:
-    """R15: a time already past when it was typed does not run today because of the spread"""
+    """Leaves out slots at or before `slots_after`, as for a time already past when typed (R15)."""
     utc = place("UTC")
     after, typed = at("2026-01-10 08:03"), at("2026-01-10 08:00")
     for since, day in ((typed, 11), (typed - timedelta(microseconds=1), 10)):
@@ -81,7 +84,10 @@ def test_a_slot_not_after_slots_after_does_not_exist() -> None:
 
 
 def test_a_slot_is_found_only_at_its_own_instant() -> None:
-    """See docs/design/schedule.md#order-of-checks-of-an-edit."""
+    """Finds a slot at its exact instant, and none a millisecond beside it or not after `slots_after`.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     utc = place("UTC")
     for shift, is_there in ((0, True), (-1, False), (1, False)):
         slot_at = at("2026-01-10 08:07") + timedelta(milliseconds=shift)
@@ -92,7 +98,10 @@ def test_a_slot_is_found_only_at_its_own_instant() -> None:
 
 
 def test_neighbours_of_a_slot_are_told_without_spread() -> None:
-    """Nominal instants of the slots before and after. See docs/design/schedule.md#moving-this-and-later."""
+    """Returns the slots before and after by their nominal instants, without spread.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     utc = place("UTC")
     current = at("2026-03-31 08:00")
     before, after = (
@@ -111,7 +120,7 @@ def test_neighbours_of_a_slot_are_told_without_spread() -> None:
 
 @pytest.mark.parametrize("schedule", _EVERY_CADENCE, ids=lambda schedule: schedule.cadence)
 def test_a_slot_is_found_again_by_its_key(schedule: Schedule) -> None:
-    """The local key identifies the slot; 16 characters in the database.
+    """Finds each slot by its local key of 16 characters, unless it is not after `slots_after`.
 
     See docs/design/schedule.md#terms and docs/design/storage.md#main-tables.
     """
@@ -125,7 +134,10 @@ def test_a_slot_is_found_again_by_its_key(schedule: Schedule) -> None:
 
 
 def test_both_passes_of_a_full_hour_have_keys_of_their_own() -> None:
-    """For `hourly` the key is the nominal instant. See docs/design/schedule.md#terms."""
+    """Gives both passes of an hour their own keys, since the key of `hourly` is the nominal instant.
+
+    See docs/design/schedule.md#terms.
+    """
     slots = next_slots(
         _HOURLY, place("America/New_York"), spread_minutes=0, after=at("2026-11-01 04:30"), count=2
     )
@@ -133,7 +145,7 @@ def test_both_passes_of_a_full_hour_have_keys_of_their_own() -> None:
 
 
 def test_the_key_of_a_day_that_was_skipped_is_nobodys() -> None:
-    """R8: one instant is one slot, under its later date"""
+    """Finds no slot for the date that Apia skipped; its instant belongs to the later date (R8)."""
     apia = place("Pacific/Apia")
     assert slot_of_key(daily("08:00"), apia, "2011-12-30T08:00", spread_minutes=0) is None
     slot = slot_of_key(daily("08:00"), apia, "2011-12-31T08:00", spread_minutes=0)
@@ -142,7 +154,10 @@ def test_the_key_of_a_day_that_was_skipped_is_nobodys() -> None:
 
 
 def test_a_slot_is_found_by_its_nominal_date() -> None:
-    """A skip is kept on the new slot with the same nominal date. See docs/design/schedule.md#calendar."""
+    """Finds the slot by its nominal date although its instant is on the next day.
+
+    See docs/design/schedule.md#calendar.
+    """
     nuuk = place("America/Nuuk")
     saturday = at("2026-03-28 00:00").date()
     slot = slot_on(daily("23:30"), nuuk, saturday, spread_minutes=5)
@@ -153,7 +168,7 @@ def test_a_slot_is_found_by_its_nominal_date() -> None:
 
 
 def test_a_gap_comes_before_a_short_month_in_the_note() -> None:
-    """A slot carries one note; in Cairo the night to 30 April 2010 lost its first hour.
+    """Notes a gap rather than a short month: Cairo's night to 30 April 2010 lost its first hour.
 
     See docs/design/schedule.md#calendar.
     """
@@ -170,7 +185,7 @@ def test_a_gap_comes_before_a_short_month_in_the_note() -> None:
 @pytest.mark.parametrize("schedule", _EVERY_CADENCE, ids=lambda schedule: schedule.cadence)
 @pytest.mark.parametrize("name", ["Pacific/Kiritimati", "Pacific/Niue", "UTC"])
 def test_slots_end_quietly_with_the_calendar(name: str, schedule: Schedule) -> None:
-    """Timestamps up to the year 9999 are taken, and there is nothing after it.
+    """Ends without raising at the year 9999, the last one that timestamps can have.
 
     See docs/design/api/conventions.md#requests.
     """
@@ -183,7 +198,7 @@ def test_slots_end_quietly_with_the_calendar(name: str, schedule: Schedule) -> N
 
 
 def test_the_spread_follows_the_id_and_stays_inside_its_bounds() -> None:
-    """R7: 0 to STEWARD_SPREAD_MAX, evenly"""
+    """Spreads automations evenly from 0 to STEWARD_SPREAD_MAX minutes by their id (R7)."""
     ids = [f"01KAGQ3W8ZJ4T6V9X2B5C7{number:04}" for number in range(1_000)]
     counts = [0] * 10
     for automation_id in ids:

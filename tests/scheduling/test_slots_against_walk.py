@@ -1,6 +1,6 @@
-"""Slots of all cadences in all zones against an oracle that walks the local clock.
+"""Compares slots of all cadences in all zones with those of a walk along the local clock.
 
-`STEWARD_SLOT_CASES` sets how many random cases (500 unless said), `STEWARD_SLOT_SEED` which.
+`STEWARD_SLOT_CASES` sets the number of random cases (default 500) and `STEWARD_SLOT_SEED` the seed.
 """
 
 import os
@@ -27,7 +27,7 @@ _TURNS = ("Pacific/Apia", "Pacific/Kwajalein", "Pacific/Enderbury", "Asia/Pyongy
 
 
 def test_slots_are_those_of_a_walk_along_the_local_clock() -> None:
-    """R1 to R12, in every zone there is, half of the cases around a change of the clock."""
+    """Gives the same slots in random cases of rules R1 to R12, half of them around a change of the clock."""
     draw = random.Random(_SEED)
     names = sorted(zone_names())
     draw.shuffle(names)
@@ -46,7 +46,7 @@ def test_slots_are_those_of_a_walk_along_the_local_clock() -> None:
 @pytest.mark.parametrize("cadence", [Cadence.HOURLY, Cadence.EVERY_6_HOURS, Cadence.DAILY])
 @pytest.mark.parametrize("name", _TURNS)
 def test_slots_are_those_seen_by_looking_at_the_clock_each_minute(name: str, cadence: Cadence) -> None:
-    """R1 to R4 and R8, at the strangest changes there are; holds the other oracle to its word too."""
+    """Gives the slots that a look at every minute gives around odd changes of the clock, as the walk does."""
     zone = place(name)
     draw = random.Random(f"{_SEED} {name} {cadence}")
     change = draw.choice(_changes(name, 1990, 40))
@@ -59,7 +59,7 @@ def test_slots_are_those_seen_by_looking_at_the_clock_each_minute(name: str, cad
 
 
 def test_a_jump_of_half_an_hour_at_half_past_loses_no_full_hour() -> None:
-    """R1: in Pyongyang 23:30 became 00:00 in 2018; midnight is half an hour after 23:00."""
+    """Yields a slot for each full hour in Pyongyang, where 23:30 became 00:00 in 2018 (R1)."""
     slots = next_slots(
         Schedule(Cadence.HOURLY),
         place("Asia/Pyongyang"),
@@ -75,7 +75,7 @@ def test_a_jump_of_half_an_hour_at_half_past_loses_no_full_hour() -> None:
 
 
 def test_a_skipped_day_gives_each_instant_one_slot_with_the_later_date() -> None:
-    """R8: 30 December 2011 did not exist in Apia."""
+    """Yields one slot under the later date for the day that Apia skipped, 30 December 2011 (R8)."""
     slots = _slots(daily("08:00"), place("Pacific/Apia"), at("2011-12-29 00:00"), at("2012-01-01 00:00"))
     assert [slot.local_key for slot in slots] == [
         "2011-12-29T08:00",
@@ -86,7 +86,7 @@ def test_a_skipped_day_gives_each_instant_one_slot_with_the_later_date() -> None
 
 
 def test_notes_are_gap_at_a_time_never_shown_and_fold_at_one_shown_twice() -> None:
-    """Against what the walk shows, in every zone that still changes its clock.
+    """Notes a skipped time as a gap and a repeated one as a fold, in every zone that changes its clock.
 
     See docs/design/schedule.md#calendar.
     """
@@ -122,7 +122,7 @@ def _assert_same_slots(
     for earlier, later in pairwise(listed_slots):
         assert slot_before(schedule, zone, later.nominal_at) == _unspread(earlier), f"{case} {schedule}"
         assert slot_after(schedule, zone, earlier.nominal_at) == _unspread(later), f"{case} {schedule}"
-    if listed_slots:  # R15: what is not after `slots_after` does not exist
+    if listed_slots:  # R15: a slot that is not after `slots_after` does not exist
         since = listed_slots[0].nominal_at
         remaining = slots(
             schedule, zone, spread_minutes=spread_minutes, after=after, until=until, slots_after=since
@@ -148,7 +148,7 @@ def _somewhere(draw: random.Random) -> datetime:
 
 @cache
 def _changes(name: str, first_year: int, years: int) -> list[datetime]:
-    """When the zone's clock changed, found by looking every week: a change there and back may be missed."""
+    """Returns when the zone's clock changed, looking every week; a change there and back may be missed."""
     zone = place(name)
     changes = []
     week = datetime(first_year, 1, 1, tzinfo=UTC)
@@ -162,7 +162,7 @@ def _changes(name: str, first_year: int, years: int) -> list[datetime]:
 def _schedule(draw: random.Random, middle: datetime, zone: ZoneInfo) -> Schedule:
     cadence = draw.choice([cadence for cadence in Cadence if cadence is not Cadence.MANUAL])
     local = (middle + timedelta(minutes=draw.randrange(-180, 180))).astimezone(zone)
-    near = f"{local:%H:%M}"  # near the change, where it matters
+    near = f"{local:%H:%M}"  # near the change of the clock
     anywhere = f"{draw.randrange(24):02}:{draw.randrange(60):02}"
     time_of_day = draw.choice([near, near, f"{local:%H}:00", anywhere])
     match cadence:

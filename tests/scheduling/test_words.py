@@ -1,4 +1,4 @@
-"""Schedules and notes in plain words; the web page's own file must say the same (web.md 12, case 11)."""
+"""Tests schedules and notes in plain words; the web app must use the same words."""
 
 import pytest
 
@@ -45,12 +45,15 @@ from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, pl
     ],
 )
 def test_a_schedule_is_told_in_one_sentence(schedule: Schedule, words: str) -> None:
-    """See docs/design/api/calendar.md#preview-a-schedule."""
+    """Says cadence, time and zone in one sentence. See docs/design/api/calendar.md#preview-a-schedule."""
     assert schedule_words(schedule, "Europe/Berlin") == words
 
 
 def test_the_spread_is_told_unless_there_is_none() -> None:
-    """See docs/design/api/calendar.md#preview-a-schedule."""
+    """Says by how many minutes a run may start later, and nothing without a spread.
+
+    See docs/design/api/calendar.md#preview-a-schedule.
+    """
     assert spread_words(0) is None
     assert spread_words(1) == "A run may start up to 1 minute later."
     assert spread_words(9) == "A run may start up to 9 minutes later."
@@ -62,7 +65,10 @@ def test_days_of_the_month_are_counted_in_english() -> None:
 
 
 def test_the_preview_shows_three_runs_without_spread_and_with_their_notes() -> None:
-    """See docs/design/api/calendar.md#preview-a-schedule and docs/design/schedule.md#calendar."""
+    """Shows the next three runs with local time and note; none for manual, one for once.
+
+    See docs/design/api/calendar.md#preview-a-schedule and docs/design/schedule.md#calendar.
+    """
     preview_runs = preview(daily("02:30"), place("America/New_York"), after=at("2026-03-07 00:00"))
     assert [run.to_wire() for run in preview_runs] == [
         {"slot_at": "2026-03-07T07:30:00.000Z", "local": "2026-03-07T02:30-05:00", "note": None},

@@ -1,4 +1,4 @@
-"""Which names are zones, and where they are read from."""
+"""Tests which names are zones, and where they are read from."""
 
 import zoneinfo
 from importlib import metadata
@@ -13,7 +13,7 @@ from tests.scheduling.short import at, place
     "name", ["Europe/Berlin", "UTC", "Asia/Calcutta", "Etc/GMT+12", "US/Eastern", "EST5EDT"]
 )
 def test_a_name_of_the_package_is_a_zone_links_included(name: str) -> None:
-    """R14; links are kept as given"""
+    """Accepts every name of the package and keeps a link's own name (R14)."""
     timezone = zone(name)
     assert timezone is not None
     assert timezone.key == name
@@ -26,19 +26,22 @@ def test_a_name_of_the_package_is_a_zone_links_included(name: str) -> None:
      "Europe/Berlin\0", "x" * 10_000],
 )  # fmt: skip
 def test_anything_else_is_not_a_zone(name: str) -> None:
-    """R14: exactly a name, case included; not Factory, localtime or posixrules"""
+    """Refuses other spellings, offsets, paths, and names such as Factory and localtime (R14)."""
     assert zone(name) is None
 
 
 def test_every_name_can_be_loaded() -> None:
-    """See docs/design/schedule.md#zones."""
+    """Loads each of more than 590 names. See docs/design/schedule.md#zones."""
     names = zone_names()
     assert len(names) > 590
     assert all(place(name).key == name for name in names)
 
 
 def test_zones_are_read_from_the_package_alone() -> None:
-    """The operating system's copy is never read. See docs/design/schedule.md#zones."""
+    """Reads zones from the package even when the operating system's copy was used before.
+
+    See docs/design/schedule.md#zones.
+    """
     elsewhere = zoneinfo.TZPATH or ("/usr/share/zoneinfo",)
     zoneinfo.reset_tzpath(to=elsewhere)
     before = zone("Europe/Berlin")
@@ -49,7 +52,7 @@ def test_zones_are_read_from_the_package_alone() -> None:
 
 
 def test_a_local_time_is_told_with_its_offset_in_hours_and_minutes() -> None:
-    """Offsets with seconds, as Monrovia's until 1972, are cut.
+    """Writes the offset in hours and minutes, and cuts its seconds, as Monrovia had until 1972.
 
     See docs/design/api/calendar.md#preview-a-schedule.
     """

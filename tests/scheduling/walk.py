@@ -1,8 +1,8 @@
-"""The oracle: finds slots by walking the local clock, without fold, gap arithmetic or the service's code.
+"""Finds slots by walking the local clock, without fold, gap arithmetic or the service's code.
 
-It watches which stretch of local time the clock shows between two changes of its offset. A local time is
-looked for in these stretches: the first that shows it gives the slot; where none does, it lies in the jump
-between two of them. `every_minute` does the same by looking at the clock each single minute.
+It looks for the stretches between two changes of the clock's offset. The first stretch that shows a
+local time gives the slot; a time that none shows lies in the jump between two of them. `every_minute`
+does the same by looking at the clock each minute.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ Keyed = tuple[datetime, str]
 
 @dataclass(frozen=True)
 class Stretch:
-    """From `start` to `end` (instants) the clock runs on without a jump, `ahead` of UTC."""
+    """Describes a time from `start` to `end` in which the clock runs without a jump, `ahead` of UTC."""
 
     start: datetime
     end: datetime
@@ -31,7 +31,7 @@ class Stretch:
 
 
 def stretches(zone: ZoneInfo, start: datetime, end: datetime) -> list[Stretch]:
-    """The clock between two instants, hour by hour, and minute by minute where it changed."""
+    """Returns the stretches between two instants, found by hours, and by minutes where the clock changed."""
     found_stretches: list[Stretch] = []
     since, moment = start, start
     ahead = _ahead(zone, start)
@@ -49,7 +49,7 @@ def stretches(zone: ZoneInfo, start: datetime, end: datetime) -> list[Stretch]:
 
 
 def expected_slots(schedule: Schedule, zone: ZoneInfo, after: datetime, until: datetime) -> list[Keyed]:
-    """Nominal instants and local keys after `after` and before `until`, by walking (R1 to R12)."""
+    """Returns nominal instants and local keys after `after` and before `until` by rules R1 to R12."""
     clock = stretches(zone, after - 4 * _DAY, until + 4 * _DAY)
     if schedule.cadence is Cadence.HOURLY:
         found_by_instant = [(moment, f"{moment:%Y-%m-%dT%H:%M}") for moment in _full_hours(clock)]
@@ -64,7 +64,7 @@ def expected_slots(schedule: Schedule, zone: ZoneInfo, after: datetime, until: d
 
 
 def every_minute(schedule: Schedule, zone: ZoneInfo, after: datetime, until: datetime) -> list[datetime]:
-    """The same instants by looking at the clock each minute."""
+    """Returns the same instants by looking at the clock each minute."""
     start = (after - 3 * _DAY).replace(second=0, microsecond=0)
     expected = set(_walls(schedule, after.date() - 3 * _DAY, until.date() + 3 * _DAY))
     instants: set[datetime] = set()
@@ -91,7 +91,7 @@ def every_minute(schedule: Schedule, zone: ZoneInfo, after: datetime, until: dat
 
 
 def shown_at(clock: list[Stretch], wall: Wall) -> datetime | None:
-    """When the clock first shows `wall`, or would have, had it not jumped; None outside the walk."""
+    """Returns when the clock first shows `wall`, or would without its jump; None outside the walk."""
     for stretch in clock:
         if stretch.start <= wall - stretch.ahead < stretch.end:
             return wall - stretch.ahead
@@ -112,7 +112,7 @@ def _full_hours(clock: list[Stretch]) -> Iterator[datetime]:
 
 
 def _walls(schedule: Schedule, start: date, end: date) -> Iterator[Wall]:
-    """Each local date and time of the rule, by asking every day whether it is meant."""
+    """Yields each local date and time of the rule, checking every day."""
     if schedule.cadence in (Cadence.MANUAL, Cadence.HOURLY):
         return
     times = ["00:00", "06:00", "12:00", "18:00"]

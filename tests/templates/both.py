@@ -1,4 +1,4 @@
-"""A whole service beside the pretend shop and the pretend Shopify store, for runs of one template on both."""
+"""Provides a service beside a pretend WooCommerce shop and a pretend Shopify store."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ from tests.runs.shop import BY_HAND, Shop, connect_all, open_shop
 
 @dataclass
 class Both:
-    """The service with a WooCommerce shop, a Shopify store, a spreadsheet and a channel connected."""
+    """Holds the service with a WooCommerce shop, a Shopify store, a spreadsheet and a channel connected."""
 
     shop: Shop
     store: ShopifyFake
     connected_at: int = 0
 
     def number(self, kind: str) -> int:
-        """The connection of that kind."""
+        """Returns the integration id of the connection of that kind."""
         return int(self.shop.connections[kind].integration_id)
 
     def teams(self) -> dict[str, int]:
-        """The input that names the channel."""
+        """Returns the input that names the channel."""
         return {"integration_id": self.number("teams")}
 
     def sheet(self, tab: str | None = None) -> dict[str, Any]:
-        """The input that names the spreadsheet."""
+        """Returns the input that names the spreadsheet."""
         return {"integration_id": self.number("spreadsheet"), "tab": tab}
 
     async def set_up(
@@ -49,7 +49,7 @@ class Both:
         schedule: Mapping[str, Any] = BY_HAND,
         timezone: str | None = None,
     ) -> Automation:
-        """An automation that runs `on` a platform's store, or on nothing and `reads` these connections."""
+        """Creates an automation on a platform's store, or on none, reading these connections."""
         bound = [self.shop.connections[kind] for kind in reads]
         ask = CreateCommand(
             template_id=template,
@@ -67,7 +67,7 @@ class Both:
         return (await self.shop.write(act)).automation
 
     async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Run:
-        """A run by hand to its end; everything it asks for is approved."""
+        """Runs the automation by hand, approves everything it asks for, and returns the ended run."""
         run = await self.shop.until_settled(await self.shop.run_now(automation, mode))
         if run.status is RunStatus.WAITING_APPROVAL:
             await self.shop.approve(run)
@@ -76,20 +76,20 @@ class Both:
         return run
 
     def posted(self) -> list[dict[str, Any]]:
-        """The messages of the channel, oldest first."""
+        """Returns the messages in the channel, oldest first."""
         return list(self.shop.world.state.teams.inbox.get(WORKFLOW, ()))
 
     def cells(self, tab: str) -> list[list[Any]]:
-        """What a tab of the connected spreadsheet holds."""
+        """Returns the cells of a tab of the connected spreadsheet."""
         return self.shop.world.state.google.books["sheet-prices"].tab(tab).values()
 
     def written(self) -> list[dict[str, Any]]:
-        """Every write that arrived anywhere since all was connected."""
+        """Returns every write since all was connected."""
         return [*self.shop.writes(), *self.store.writes()[self.connected_at :]]
 
 
 async def open_both(database_url: str, clock: FakeClock, folder: Path, **settings: str) -> Both:
-    """The service with everything connected; the Shopify store holds nothing yet."""
+    """Opens the service with everything connected and an empty Shopify store."""
     store = ShopifyFake(now=clock.now)
 
     def around(world: FakePlatforms) -> None:
@@ -103,7 +103,7 @@ async def open_both(database_url: str, clock: FakeClock, folder: Path, **setting
 
 
 def lines_of(message: Mapping[str, Any]) -> list[str]:
-    """Every line of a message as the channel shows it: text, and name and value of each fact."""
+    """Returns every line of a message as the channel shows it: texts, and name and value of each fact."""
     lines: list[str] = []
     for block in message["card"]["body"]:
         facts = [f"{fact['title']}: {fact['value']}" for fact in block.get("facts", ())]

@@ -1,4 +1,4 @@
-"""Both pretend stores beside a whole service, for each test of a template that runs through it."""
+"""Provides each test of a template with a service and both pretend stores."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.templates.sales import Market
 
 @pytest.fixture
 async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Both]:
-    """The service on SQLite, which is the quicker one; a test of both engines opens its own."""
+    """Provides the service on SQLite, the quicker engine; tests of both engines open their own."""
     opened = await open_both(sqlite_url, clock, tmp_path)
     yield opened
     await opened.shop.service.close()
@@ -21,13 +21,13 @@ async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 
 @pytest.fixture(params=PLATFORMS)
 def twin(request: pytest.FixtureRequest, both: Both) -> Twin:
-    """One of its stores, once for each platform."""
+    """Provides one of the stores, once for each platform."""
     return Twin(request.param, both)
 
 
 @pytest.fixture
 def market(twin: Twin) -> Market:
-    """One of its stores without an order or a customer, once for each platform."""
+    """Provides one of the stores without orders and customers, once for each platform."""
     new_market = Market(twin)
     new_market.clear()
     return new_market

@@ -1,4 +1,4 @@
-"""A store of either platform, full of products and orders, and every template with inputs for it."""
+"""Provides a store of either platform full of products and orders, and inputs for every template."""
 
 import json
 from collections.abc import Callable
@@ -62,7 +62,7 @@ INPUTS: dict[str, dict[str, Any]] = {
 
 @dataclass
 class FullStore:
-    """The store, what it was asked, and automations on it."""
+    """Holds the store, the requests it got, and what stages on it need."""
 
     platform: str
     clock: FakeClock
@@ -70,7 +70,7 @@ class FullStore:
     store: Connection = field(init=False)
     open_reader: Callable[[], Reader] = field(init=False)
     changes: dict[str, Any] = field(init=False)
-    sold: list[tuple[str, str, str, str]] = field(init=False)  # product, variant, SKU, price of all there is
+    sold: list[tuple[str, str, str, str]] = field(init=False)  # product, variant, SKU and price of each
 
     def __post_init__(self) -> None:
         self.place = outside(self.clock)
@@ -79,7 +79,10 @@ class FullStore:
         self.writes = dict(self.place.connectors["spreadsheet"].writes)
 
     async def fill(self) -> None:
-        """Every tenth product has the mark of what was hidden; orders of every kind, each two hours apart."""
+        """Fills the store; every tenth product has the hidden tag.
+
+        Orders in every state are two hours apart.
+        """
         title = {"woocommerce": "Product 00001", "shopify": "Pot 1"}[self.platform]
         states = ("pending", "sent", "risky", "paid")
         bought = [
@@ -135,30 +138,30 @@ class FullStore:
         self.changes = dict(self.bench.connector.writes)
 
     def break_read(self, after: int) -> Any:
-        """The read that comes after so many more fails; the fault."""
+        """Makes the read after `after` others fail, and returns the fault."""
         fault: dict[str, Any] = {"kind": "status", "status": 507, "skip": after}
         if self.platform == "shopify":
             return self.fake.faults.make({**fault, "method": "POST", "path": "**/graphql.json"})
         return self.place.world.state.faults.make({**fault, "method": "GET", "path": "/wp-json/**"})
 
     def requests_seen(self) -> list[str]:
-        """Every read so far, by all that tells one from another."""
+        """Returns every read so far, as texts that tell different reads apart."""
         if self.platform == "shopify":
             return [json.dumps(entry.body) for entry in self.fake.ledger.entries(reads=True)]
         entries = self.place.world.state.ledger.entries(service="woocommerce", reads=True)
         return [f"{each_entry.request.path} {each_entry.request.query}" for each_entry in entries]
 
     def written(self) -> int:
-        """How many writes arrived anywhere."""
+        """Returns how many writes arrived anywhere."""
         return len(self.fake.writes()) + len(self.place.written())
 
     def stage(self, name: str, **inputs: Any) -> Stage:
-        """An automation of that template on the store; what it reads beside it is small and at hand."""
+        """Returns a stage of that template on the store, with a sheet, a file and a second store."""
         skus = [sku for _, _, sku, _ in self.sold]
         prices = [[sku, f"{Decimal(price) + 1}"] for _, _, sku, price in self.sold]
         rows = [["SKU", "Price"], *prices] if name == "price-update-from-spreadsheet" else []
         feed = "\n".join(["SKU,Stock", *(f"{sku},77" for sku in skus[:5])]).encode()
-        reader = self.open_reader()  # one for each run, as the service opens them
+        reader = self.open_reader()  # a new reader for each run, as the service opens them
         access = AccountAccess(self.store, reader, {})
         new_stage = Stage(
             BY_ID[name],
@@ -185,6 +188,6 @@ class FullStore:
         return new_stage
 
     async def close(self) -> None:
-        """The clients end."""
+        """Closes the HTTP clients."""
         await self.place.outbound.aclose()
         await self.bench.outbound.aclose()

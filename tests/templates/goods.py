@@ -1,6 +1,6 @@
-"""Products written once and put into either pretend store, and what a run on it changed.
+"""Puts the same products into either pretend store and reads what runs changed.
 
-What a run does is told in the words both share: labels of objects and fields, never a platform's own names.
+Changes are told in words that both platforms share: labels of objects and fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ PLATFORMS = ("woocommerce", "shopify")
 
 @dataclass(frozen=True)
 class Item:
-    """One variant: its SKU, price, compare-at price and stock (None: not tracked)."""
+    """Describes one variant: SKU, price, compare-at price and stock (None: not tracked)."""
 
     sku: str = ""
     price: str = "10.00"
@@ -39,7 +39,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Goods:
-    """A product with one variant, or with a variant for each size in `sizes`."""
+    """Describes a product with one variant, or with a variant for each size in `sizes`."""
 
     title: str
     item: Item = field(default_factory=Item)
@@ -54,7 +54,7 @@ class Goods:
 
 @dataclass
 class Came:
-    """What one run came to: (object, {field: (before, after)}) of each change, in words of both platforms."""
+    """Holds a run's changes as (object, {field: (before, after)}), with their messages and outcomes."""
 
     run: Run
     changes: list[tuple[str, dict[str, tuple[Any, Any]]]]
@@ -63,46 +63,46 @@ class Came:
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """The result."""
+        """Returns the result of the run."""
         assert self.run.result is not None, (self.run.code, self.run.message)
         return self.run.result
 
 
 @dataclass
 class Twin:
-    """One of the two stores beside a whole service, and short ways to look at both."""
+    """Holds one of the two stores beside the service, with short ways to change and read it."""
 
     platform: str
     both: Both
 
     @property
     def shop(self) -> Shop:
-        """The service."""
+        """Returns the shop of the service."""
         return self.both.shop
 
     @property
     def fake(self) -> ShopifyFake:
-        """The pretend Shopify store."""
+        """Returns the pretend Shopify store."""
         return self.both.store
 
     @property
     def number(self) -> int:
-        """The store's integration id."""
+        """Returns the store's integration id."""
         return self.both.number(self.platform)
 
     def stock(self, *goods: Goods) -> None:
-        """These products alone stand in the store from now on."""
+        """Replaces the store's products by these."""
         if self.platform == "woocommerce":
             fill_woocommerce(self.shop, goods)
         else:
             fill_shopify(self.fake, goods)
 
     async def set_up(self, template: str, inputs: Mapping[str, Any]) -> Automation:
-        """An automation run by hand on the store."""
+        """Creates an automation on the store that is started by hand."""
         return await self.both.set_up(template, inputs, on=self.platform)
 
     async def refused(self, template: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The faults set-up answers with."""
+        """Returns the errors that creating the automation gives, or an empty dict."""
         try:
             await self.set_up(template, inputs)
         except ValidationFailed as faults:
@@ -110,7 +110,7 @@ class Twin:
         return {}
 
     async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Came:
-        """A run by hand to its end, everything approved."""
+        """Runs the automation by hand, approves everything, and returns what it changed."""
         run = await self.both.run(automation, mode)
         changes = [
             change for change in await self.shop.changes(run) if change.proposal.object.type != "message"
@@ -130,7 +130,7 @@ class Twin:
         )
 
     async def stage(self, template: Template, inputs: Mapping[str, Any]) -> Stage:
-        """The steps alone over the readers a run would have, for runs that an event starts."""
+        """Returns a stage over the readers that a run would have, for runs that an event starts."""
         access = self.shop.service.worker_context.access
         opened = {
             connection.integration_id: AccountAccess(
@@ -149,7 +149,7 @@ class Twin:
         )
 
     async def look_again(self) -> None:
-        """The store is checked once more, as the service does from time to time."""
+        """Checks the connection again, as the service does from time to time."""
         before, vault = self.shop.connections[self.platform], self.shop.service.context.vault
         secrets = await self.shop.read(partial(open_secrets, vault=vault, connection=before))
         health = await connect.check_again(vault, before, secrets)
@@ -157,7 +157,7 @@ class Twin:
         self.shop.connections[self.platform] = (await self.shop.write(keep)).connection
 
     def stock_event(self, title: str, sku: str) -> StoreEvent:
-        """The event the store tells when the stock of a variant changes."""
+        """Returns the event that the store sends when the stock of a variant changes."""
         topic, row = "inventory_levels/update", self.row(title)
         if self.platform == "shopify":
             [item] = [record["item"] for record in self.fake.owned(row["id"]) if (record["sku"] or "") == sku]
@@ -169,18 +169,18 @@ class Twin:
         return StoreEvent(topic, "product", str(row["id"]))
 
     def writes(self) -> int:
-        """How many writes the store has seen since it was connected."""
+        """Returns how many writes the store has seen since it was connected."""
         return len(self.shop.writes() if self.platform == "woocommerce" else self.fake.writes())
 
     def tags(self, title: str) -> list[str]:
-        """The product's tags, sorted."""
+        """Returns the product's tags, sorted."""
         row = self.row(title)
         if self.platform == "shopify":
             return sorted(row["tags"])
         return sorted(tag["name"] for tag in row["tags"])
 
     def is_visible(self, title: str) -> bool:
-        """Whether people see the product (on Shopify: in the online store)."""
+        """Returns whether customers see the product; on Shopify, in the online store."""
         row = self.row(title)
         if self.platform == "shopify":
             online = next(
@@ -190,7 +190,7 @@ class Twin:
         return bool(row["catalog_visibility"] != "hidden")
 
     def variants(self, title: str) -> dict[str, tuple[str, str | None, int | None]]:
-        """Price, compare-at price and stock of each variant by SKU."""
+        """Returns price, compare-at price and stock of each variant by SKU."""
         row = self.row(title)
         if self.platform == "shopify":
             return {record["sku"] or "": self._shopify(record) for record in self.fake.owned(row["id"])}
@@ -206,7 +206,7 @@ class Twin:
         }
 
     def set_price(self, title: str, price: str) -> None:
-        """A person gives every variant of a product another price, without a compare-at price."""
+        """Sets the price of every variant of a product, and removes its compare-at price."""
         row = self.row(title)
         if self.platform == "shopify":
             for record in self.fake.owned(row["id"]):
@@ -218,7 +218,7 @@ class Twin:
             stock.derive(shop, record)
 
     def set_stock(self, title: str, count: int) -> None:
-        """Every variant of a product has another stock."""
+        """Sets the stock of every variant of a product."""
         row = self.row(title)
         if self.platform == "shopify":
             for record in self.fake.owned(row["id"]):
@@ -230,7 +230,7 @@ class Twin:
             stock.set_stock(record, {"stock_quantity": count})
 
     def sell(self, sku: str, *, days: float, counts: bool = True) -> None:
-        """Somebody bought a variant so many days ago; `counts` false: the order was cancelled."""
+        """Adds an order of the variant this many days ago; without `counts` the order is cancelled."""
         moment = self.shop.clock.now() - timedelta(days=days)
         if self.platform == "shopify":
             rows = [record for record in self.fake.of("ProductVariant") if record["sku"] == sku]
@@ -256,7 +256,7 @@ class Twin:
         shop.orders[row["id"]] = row
 
     def remove(self, title: str) -> None:
-        """A person deletes a product."""
+        """Deletes a product."""
         row = self.row(title)
         if self.platform == "shopify":
             for record in self.fake.owned(row["id"]):
@@ -279,7 +279,7 @@ class Twin:
 
 
 def fill_woocommerce(shop: Shop, goods: Sequence[Goods]) -> None:
-    """The pretend WooCommerce shop holds exactly these products."""
+    """Replaces the products of the pretend WooCommerce shop by these."""
     woo = shop.world.state.shop
     woo.products.clear()
     woo.variations.clear()
@@ -341,7 +341,7 @@ def _term(woo: Any, kind: str, name: str) -> dict[str, Any]:
 
 
 def fill_shopify(fake: ShopifyFake, goods: Sequence[Goods]) -> None:
-    """The pretend Shopify store holds exactly these products, all at its first location."""
+    """Replaces the products of the pretend Shopify store by these, all at its first location."""
     for kind in ("InventoryLevel", "InventoryItem", "ProductVariant", "Product"):
         for row in fake.of(kind):
             del fake.rows[row["id"]]

@@ -1,4 +1,4 @@
-"""A store of either platform with any goods and orders in it: read and written by its real connector."""
+"""Provides a store of either platform with any goods and orders, read and written by its connector."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ PLATFORMS = ("woocommerce", "shopify")
 
 @dataclass
 class Ground:
-    """One store: how a run sees it, and what writes to it."""
+    """Holds one store: the reader that a run has, and the operations that write."""
 
     store: Connection
     reader: Reader
@@ -37,7 +37,7 @@ class Ground:
     bench: Bench | None = None
 
     async def apply(self, proposals: Sequence[Proposal]) -> list[WriteState]:
-        """All parts, grouped by their operation, in order; the states of all, what is open read back."""
+        """Sends all parts, grouped by operation, reads back open ones and returns their states."""
         bench = self.bench
         if bench is None:
             assert self.shop is not None
@@ -53,11 +53,11 @@ class Ground:
         return states
 
     async def _settled(self, part: Part, outcome: WriteOutcome) -> WriteOutcome:
-        """Cancelling is a job the store finishes later: until then its outcome is open."""
+        """Reads back a write whose outcome is open, because Shopify cancels orders in a later job."""
         return await self.reader.confirm(part) if outcome.state is WriteState.UNKNOWN else outcome
 
     def prices(self) -> dict[str, tuple[str | None, str | None]]:
-        """Price and compare-at price of every variant, by its id."""
+        """Returns price and compare-at price of every variant by its id."""
         if self.bench is not None:
             rows = self.bench.store.of("ProductVariant")
             return {row["id"]: (row["price"], row["compareAtPrice"]) for row in rows}
@@ -66,9 +66,10 @@ class Ground:
 
 
 async def ground(platform: str, goods: Sequence[Goods], sold: Sequence[tuple[int, str, str]]) -> Ground:
-    """A store that holds these and nothing else; `sold`: orders of `Cup 1`, (hours ago, state, total).
+    """Opens a store that holds these goods and orders and nothing else.
 
-    Every order has one of two customers.
+    `sold` holds orders of `Cup 1` as (hours ago, state, total); every order belongs to one of two
+    customers.
     """
     clock = FakeClock()
     hours_ago = [(clock.now() - timedelta(hours=hours), state, total) for hours, state, total in sold]

@@ -1,4 +1,4 @@
-"""A walk over an order template's steps beside a pretend store of orders."""
+"""Runs the steps of an order template beside a pretend store of orders."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ CHANGES: Mapping[str, Any] = {
 
 
 def line(sku: str = "TEA-1", **changed: Any) -> OrderLine:
-    """One pot of tea, not sent yet."""
+    """Returns a line of one unsent pot of tea."""
     about: dict[str, Any] = {
         "id": f"l-{sku}", "product_id": "7", "variant_id": "8", "sku": sku, "title": "Earl Grey",
         "quantity": 1, "total": "20.00", "open_quantity": 1,
@@ -30,7 +30,7 @@ def line(sku: str = "TEA-1", **changed: Any) -> OrderLine:
 
 
 def order(number: str = "1", **changed: Any) -> Order:
-    """An open order of 20.00 EUR, placed and last changed an hour ago."""
+    """Returns an open order of 20.00 EUR, placed and last changed an hour ago."""
     about: dict[str, Any] = {
         "id": number, "number": f"#{number}", "status": "open", "paid": False, "fulfilled": False,
         "cancelled_at": None, "total": "20.00", "currency": "EUR", "tags": (), "customer_id": None,
@@ -40,13 +40,13 @@ def order(number: str = "1", **changed: Any) -> Order:
 
 
 def ago(hours: float, now: datetime = NOW) -> datetime:
-    """So many hours before the stage's time."""
+    """Returns the time so many hours before the stage's time."""
     return now - timedelta(hours=hours)
 
 
 @dataclass
 class Orders:
-    """A pretend store of orders: small pages that overlap; every ask is kept.
+    """Holds orders, returns them in small pages that overlap, and records every query.
 
     See docs/design/templates.md#e10-pages.
     """
@@ -55,7 +55,7 @@ class Orders:
     asks: list[Any] = field(default_factory=list)
 
     async def read(self, op: Any, params: Any) -> AsyncIterator[RecordPage[Any]]:
-        """As a store's reader."""
+        """Yields pages as a store's reader does."""
         self.asks.append(params)
         if op.name == "order":
             orders = [order for order in self.orders if order.id == params.id]
@@ -79,15 +79,15 @@ class Orders:
 
 @dataclass
 class OrderStage(Stage):
-    """One automation on a store of orders; what it changes is said to be applied and is not."""
+    """Runs one automation on a store of orders, taking its changes for applied without making them."""
 
     async def run(self, **options: Any) -> Ran:
-        """One run."""
+        """Makes one run."""
         return await super().run(**{"outcome": Outcome.APPLIED, **options})
 
 
 def stage(template: Template, *orders: Order, platform: str = "shopify", **inputs: Any) -> OrderStage:
-    """An automation on a store of that platform which holds these orders."""
+    """Returns a stage on a store of that platform which holds these orders."""
     return OrderStage(
         template,
         inputs,
@@ -98,5 +98,5 @@ def stage(template: Template, *orders: Order, platform: str = "shopify", **input
 
 
 def ids(ran: Ran) -> list[str | None]:
-    """The orders a run would change, in order."""
+    """Returns the ids of the orders that a run would change, in order."""
     return [proposal.object.id for proposal in ran.proposals]

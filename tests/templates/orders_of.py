@@ -1,4 +1,4 @@
-"""The same orders in both pretend stores, written once as data, for expectations that hold on both."""
+"""Puts the same orders into both pretend stores, for expectations that hold on both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ STATES = {
 
 @dataclass(frozen=True)
 class Bought:
-    """One order: when, how far it came, which products at which sum, and (amount, when) given back."""
+    """Describes an order: time, state, lines of (product, quantity, sum), and refunds of (amount, time)."""
 
     at: datetime
     lines: tuple[tuple[str, int, str], ...]
@@ -32,17 +32,17 @@ class Bought:
 
     @property
     def total(self) -> str:
-        """The sum of its lines."""
+        """Returns the sum of the lines."""
         return str(sum((Decimal(total) for _, _, total in self.lines), Decimal("0.00")))
 
     @property
     def modified(self) -> datetime:
-        """When it last changed: a refund is a change."""
+        """Returns when the order last changed; a refund is a change."""
         return max(self.at, *(when for _, when in self.refunds)) if self.refunds else self.at
 
 
 def in_woocommerce(shop: WooShop, bought: Sequence[Bought]) -> None:
-    """These orders and no others; a product not there yet is put on the shelf."""
+    """Replaces the orders of the WooCommerce shop by these, adding products that it lacks."""
     shop.orders.clear()
     shop.refunds.clear()
     shelf = {row["name"]: number for number, row in shop.products.items()}
@@ -81,7 +81,7 @@ def in_woocommerce(shop: WooShop, bought: Sequence[Bought]) -> None:
 
 
 def in_shopify(store: ShopifyFake, bought: Sequence[Bought]) -> None:
-    """These orders, beside whatever the store has; a product not there yet is put on the shelf."""
+    """Adds these orders to the Shopify store, with the products that it lacks."""
     shelf = {row["title"]: row for row in store.of("Product")}
     for bought_order in bought:
         variants = []

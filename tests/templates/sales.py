@@ -1,4 +1,4 @@
-"""Orders and customers written once and put into either pretend store; looked at in words of both."""
+"""Puts the same orders and customers into either pretend store and reads them in shared words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _PAYMENTS = {
 
 @dataclass(frozen=True)
 class Sold:
-    """A line: SKU, title, quantity and what it came to; `ships` false: nothing to send."""
+    """Describes an order line: SKU, title, quantity and sum; without `ships` there is nothing to send."""
 
     sku: str = "TEA-1"
     title: str = "Earl Grey"
@@ -39,7 +39,7 @@ class Sold:
 
 @dataclass(frozen=True)
 class Sale:
-    """An order by its number, placed `hours` ago; paid and sent when it was placed unless that is said."""
+    """Describes an order placed `hours` ago; payment and shipping are at the same time unless given."""
 
     number: str
     lines: tuple[Sold, ...] = (Sold(),)
@@ -60,13 +60,13 @@ class Sale:
 
     @property
     def total(self) -> str:
-        """What its lines come to."""
+        """Returns the sum of the lines."""
         return f"{sum(float(line.total) for line in self.lines):.2f}"
 
 
 @dataclass
 class Came:
-    """What a run came to: {number or name: {field label: (before, after)}}, messages and outcomes alike."""
+    """Holds the changes of a run by order number or customer name, with messages and outcomes."""
 
     run: Run
     kept: list[Change]
@@ -74,13 +74,13 @@ class Came:
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """The result."""
+        """Returns the result of the run."""
         assert self.run.result is not None, (self.run.code, self.run.message)
         return self.run.result
 
     @property
     def changes(self) -> dict[str, dict[str, tuple[Any, Any]]]:
-        """What each change changed."""
+        """Returns the fields that each change changed, as {label: (before, after)}."""
         return {
             self._name(change): {field.label: (field.before, field.after) for field in change.proposal.fields}
             for change in self.kept
@@ -88,12 +88,12 @@ class Came:
 
     @property
     def beside(self) -> dict[str, str | None]:
-        """What stands beside each change."""
+        """Returns the message of each change."""
         return {self._name(change): change.proposal.message for change in self.kept}
 
     @property
     def outcomes(self) -> dict[str, str]:
-        """What became of each change."""
+        """Returns the outcome of each change."""
         return {self._name(change): change.outcome.value for change in self.kept}
 
     def _name(self, change: Change) -> str:
@@ -102,23 +102,23 @@ class Came:
 
 @dataclass
 class Market:
-    """A store of either platform that holds the orders and customers put there, and what runs did."""
+    """Holds a store of either platform with the orders and customers that tests put there."""
 
     twin: Twin
     ids: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_shopify(self) -> bool:
-        """Which platform it is."""
+        """Returns whether the store is a Shopify store."""
         return self.twin.platform == "shopify"
 
     @property
     def now(self) -> datetime:
-        """The clock's time."""
+        """Returns the time of the clock."""
         return self.twin.shop.clock.now()
 
     def clear(self) -> None:
-        """No order and no customer is left."""
+        """Removes all orders and customers."""
         self.ids.clear()
         woo = self.twin.shop.world.state.shop
         woo.orders.clear()
@@ -128,7 +128,7 @@ class Market:
                 del self.twin.fake.rows[row["id"]]
 
     def people(self, *names: str, tags: tuple[str, ...] = ()) -> None:
-        """Customers by their names, each with these tags."""
+        """Adds customers with these names and tags."""
         for name in names:
             if self.is_shopify:
                 row = self.twin.fake.add_customer(name)
@@ -144,12 +144,12 @@ class Market:
             self.ids[name] = row["id"]
 
     def place(self, *sales: Sale) -> None:
-        """More orders in the store."""
+        """Adds orders to the store."""
         for sale in sales:
             self.ids[sale.number] = self._on_shopify(sale) if self.is_shopify else self._on_woo(sale)
 
     def row(self, name: str) -> dict[str, Any]:
-        """An order or customer as the store holds it."""
+        """Returns an order or customer as the store holds it."""
         number = self.ids[name]
         if self.is_shopify:
             rows = self.twin.fake.rows
@@ -159,7 +159,7 @@ class Market:
         return results
 
     def tags(self, name: str) -> list[str]:
-        """The tags an order or customer has."""
+        """Returns the tags of an order or customer."""
         row = self.row(name)
         if self.is_shopify:
             return sorted(row["tags"])
@@ -169,12 +169,12 @@ class Market:
         return sorted(item.strip() for item in stored_row.split(",") if item.strip())
 
     def is_cancelled(self, name: str) -> bool:
-        """Whether an order is cancelled."""
+        """Returns whether an order is cancelled."""
         row = self.row(name)
         return row["cancelledAt"] is not None if self.is_shopify else bool(row["status"] == "cancelled")
 
     def edit(self, name: str, tags: tuple[str, ...] | None = None, total: str | None = None) -> None:
-        """A person changes an order now."""
+        """Changes the tags or total of an order now."""
         row = self.row(name)
         if self.is_shopify:
             row |= {} if tags is None else {"tags": list(tags)}
@@ -186,7 +186,7 @@ class Market:
         self.twin.shop.world.state.shop.mark_modified(row, self.now)
 
     def pay(self, name: str) -> None:
-        """The customer pays an order now."""
+        """Marks an order as paid now."""
         row = self.row(name)
         if self.is_shopify:
             row |= {"displayFinancialStatus": "PAID", "updatedAt": stamp(self.now)}
@@ -196,15 +196,15 @@ class Market:
         self.twin.shop.world.state.shop.mark_modified(row, self.now)
 
     async def set_up(self, template: str, **inputs: Any) -> Automation:
-        """An automation run by hand on the store."""
+        """Creates an automation on the store that is started by hand."""
         return await self.twin.set_up(template, inputs)
 
     async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Came:
-        """A run to its end, everything approved."""
+        """Runs the automation, approves everything, and returns what it changed."""
         return await self.came(await self.twin.both.run(automation, mode))
 
     async def came(self, run: Run) -> Came:
-        """What a run came to so far; sends are left out."""
+        """Returns what a run changed so far, without its sends."""
         changes = [
             change for change in await self.twin.shop.changes(run) if change.proposal.action.value != "send"
         ]

@@ -1,4 +1,4 @@
-"""Inputs made from a template's own schema: the fewest it takes, in every variant, and the fullest."""
+"""Makes inputs from a template's schema: the fewest that it accepts, in every variant, and the fullest."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ _TEXTS = {
 
 
 class Inputs:
-    """Makes inputs of one template. `known` has the values a schema cannot give, by the field's name."""
+    """Makes inputs of one template. `known` holds values that a schema cannot give, by the field's name."""
 
     def __init__(self, template: Template, known: Mapping[str, Any]) -> None:
         self.template = template
@@ -23,7 +23,7 @@ class Inputs:
         self.known = known
 
     def fewest(self) -> Iterator[dict[str, Any]]:
-        """What is required and nothing else: one for each rule that can be chosen and each way to meet it."""
+        """Yields the required inputs alone, once for each value of an enum and each way to meet a rule."""
         open_ = [{}]
         seen: list[dict[str, Any]] = []
         while open_:
@@ -34,11 +34,11 @@ class Inputs:
                 continue
             assert inputs not in seen, (self.template.template_id, inputs, errors)
             seen.append(inputs)
-            # Until what is always required is there, other faults may come of its absence.
+            # Other errors may come from missing required inputs, so those are filled in first.
             always = [f"inputs.{name}" for name in self.schema["required"] if name not in inputs]
             path = next(iter([*always, *errors]))
             words = errors[path][0]
-            if path == "inputs":  # Give at least one of a, b.
+            if path == "inputs":  # the message “Give at least one of a, b.”
                 names = words.removesuffix(".").rpartition("one of ")[2].split(", ")
                 open_ += [{**inputs, name: self.value(name)} for name in names]
                 continue
@@ -48,7 +48,7 @@ class Inputs:
             open_ += [{**inputs, name: value} for value in values]
 
     def fullest(self) -> Iterator[dict[str, Any]]:
-        """For each of the fewest, everything else that goes with it."""
+        """Yields each of the fewest inputs with every optional input that fits."""
         for fewest in self.fewest():
             inputs = dict(fewest)
             for name in self.schema["properties"]:
@@ -57,7 +57,7 @@ class Inputs:
             yield inputs
 
     def value(self, name: str) -> Any:
-        """A value of an input that its rule allows, with every field it may have."""
+        """Returns a value of an input that its schema allows, with all its fields."""
         return self.known.get(name) or self._value(self.schema["properties"][name], name)
 
     def _value(self, rule: Any, name: str) -> Any:

@@ -1,7 +1,7 @@
-"""A pretend outside and a short walk over a template's steps, for tests of templates.
+"""Runs a template's steps beside pretend accounts, for tests of templates.
 
-The shop, sheet and channel here are fakes of accounts; what is planned is planned by the real connectors.
-Every output goes through JSON between steps, as it does when a run is continued by another worker.
+Shop, sheet and channel are fakes of accounts; the real connectors plan the changes. Every output goes
+through JSON between steps, as when another worker continues a run.
 """
 
 import json
@@ -40,7 +40,7 @@ CHANGES = {op.name: op for op in (SET_PRICE, SET_VISIBLE, SET_TAGS, MAKE_TAG)}
 
 
 def connection(kind: str, number: IntegrationId, **changed: Any) -> Connection:
-    """A connected account of the one organisation."""
+    """Returns a connected account of the one organisation."""
     new_connection = Connection(
         org=OrgId(1),
         integration_id=number,
@@ -64,7 +64,7 @@ def connection(kind: str, number: IntegrationId, **changed: Any) -> Connection:
 
 
 def variant(number: str = "7", sku: str = "TEA-1", **changed: Any) -> Variant:
-    """A simple product's own variant, in stock, at 10.00."""
+    """Returns the only variant of a simple product, in stock, at 10.00."""
     product, _, own_value = number.partition("/")
     about: dict[str, Any] = {
         "id": number,
@@ -90,7 +90,7 @@ def variant(number: str = "7", sku: str = "TEA-1", **changed: Any) -> Variant:
 
 
 def product(*variants: Variant, **changed: Any) -> Product:
-    """A published product made of `variants`."""
+    """Returns a published product made of `variants`."""
     first = variants[0] if variants else variant(changed.get("id", "7"))
     about: dict[str, Any] = {
         "id": first.product_id,
@@ -117,14 +117,14 @@ def product(*variants: Variant, **changed: Any) -> Product:
 
 @dataclass
 class Shop:
-    """A pretend shop: products in the order of their ids, pages of two, and the tags it knows."""
+    """Holds products in the order of their ids, read in pages of two, and the tags of the shop."""
 
     products: list[Product] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
 
     def read(self, op: Any, params: Any) -> AsyncIterator[RecordPage[Any]]:
-        """As a store's reader."""
+        """Yields pages as a store's reader does."""
         self.reads.append(op.name)
         return {
             "products": self._products,
@@ -141,7 +141,7 @@ class Shop:
             and (ask.ids is None or product.id in ask.ids)
         ]
         for index in range(0, len(products), 2):
-            # Each page repeats the last item of the one before, as lists do that change while read.
+            # Each page repeats the last item of the one before, as lists do that change while they are read.
             yield RecordPage(tuple(products[max(index - 1, 0) : index + 2]), next=str(index))
         yield RecordPage(())
 
@@ -161,7 +161,7 @@ class Shop:
         yield RecordPage(tuple(Tag(number, name) for name, number in self.tags.items()))
 
     def apply(self, proposal: Proposal, only: Sequence[str] = ()) -> Outcome:
-        """Does what a proposal's parts say, each only when the shop is as its `before` says."""
+        """Applies the parts of a proposal; with `only` it fails at the first part of another operation."""
         for part in proposal.parts:
             if only and part.operation not in only:
                 return Outcome.FAILED
@@ -196,19 +196,19 @@ class Shop:
             self.products[index] = replace(product, variants=tuple(changed))
 
     def of(self, number: str) -> Product:
-        """The product as it is now."""
+        """Returns the product as it is now."""
         return next(product for product in self.products if product.id == number)
 
 
 @dataclass
 class Sheet:
-    """A pretend spreadsheet of one tab."""
+    """Holds a spreadsheet of one tab."""
 
     rows: list[list[Any]] = field(default_factory=list)
     tab: str = "Prices"
 
     async def read(self, op: Any, params: Any) -> AsyncIterator[RecordPage[Any]]:
-        """As a spreadsheet's reader."""
+        """Yields the tab as a spreadsheet's reader does."""
         if params.tab not in (None, self.tab):
             raise RemoteNotFound
         rows = [tuple(map(_cell, row)) for row in self.rows]
@@ -218,13 +218,13 @@ class Sheet:
 
 @dataclass
 class File:
-    """A pretend bucket with one file."""
+    """Holds a bucket with one file."""
 
     body: bytes
     at: datetime | None = None
 
     async def read(self, op: Any, params: Any) -> Any:
-        """As a bucket's reader."""
+        """Yields the file as a bucket's reader does."""
         held = CloudFile("feed.csv", len(self.body), "mark", NOW if self.at is None else self.at)
         yield RecordPage((FileContent(held, self.body),))
 
@@ -235,25 +235,25 @@ def _cell(value: Any) -> Any:
 
 @dataclass
 class Remembered:
-    """An automation's memory."""
+    """Holds an automation's memory."""
 
     kept: dict[tuple[str, str], Any] = field(default_factory=dict)
     others: "dict[str, Remembered]" = field(default_factory=dict)
 
     async def of(self, automation: str, space: str) -> Mapping[str, Any]:
-        """As the walker's, of another automation by its id."""
+        """Returns the memory of another automation by its id, as the walk of a run does."""
         return await self.others[automation].all(space) if automation in self.others else {}
 
     async def of_template(self, template_id: str, space: str) -> Mapping[str, Any]:
-        """As the walker's, of all automations of a template."""
+        """Returns the memory of all automations of a template, as the walk of a run does."""
         return await self.of(template_id, space)
 
     async def all(self, space: str) -> Mapping[str, Any]:
-        """As the walker's."""
+        """Returns the values of one space of the memory."""
         return {key: value for (of, key), value in self.kept.items() if of == space}
 
     def write(self, writes: Iterable[MemoryWrite], outcomes: Mapping[int, Outcome]) -> None:
-        """As the walker writes: what is due, in order."""
+        """Writes the values that are due after these outcomes, in order."""
         for memory_write in writes:
             if not memory_write.is_due(outcomes):
                 continue
@@ -267,7 +267,7 @@ class Remembered:
 
 @dataclass
 class Ran:
-    """What one walk over a template's steps came to."""
+    """Holds what one run of a template's steps gave."""
 
     outputs: dict[str, Any] = field(default_factory=dict)
     proposals: list[Proposal] = field(default_factory=list)
@@ -279,13 +279,13 @@ class Ran:
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """The run's result."""
+        """Returns the result of the run."""
         return self.words.result
 
 
 @dataclass
 class Stage:
-    """The outside of one automation, and its memory between runs."""
+    """Holds the accounts of one automation, and its memory between runs."""
 
     template: Template
     inputs: dict[str, Any]
@@ -309,7 +309,10 @@ class Stage:
         only: Sequence[str] = (),
         approve: bool = True,
     ) -> Ran:
-        """One run. `outcome`: what becomes of every change instead; `only`: the parts that go through."""
+        """Makes one run.
+
+        `outcome` replaces the outcome of every change; `only` names the operations that succeed.
+        """
         checked = self.template.check_inputs(self.inputs)
         assert not checked.errors, checked.errors
         ran, outcomes = Ran(), {}
@@ -373,7 +376,7 @@ class Stage:
 
 
 def card_lines(proposal: Proposal) -> list[str]:
-    """Every line of the one card a proposal would send, as text and value, escapes taken off."""
+    """Returns every line of the one card that a proposal would send, without escapes."""
     [part] = proposal.parts
     arguments: Any = part.arguments
     lines: list[str] = []

@@ -1,8 +1,7 @@
-"""Any shop, any template that changes it: one look, the writes of the real connector, and a second look.
+"""Runs every template that changes a store on generated shops, with the writes of the real connector.
 
-Nothing is undone or asked for twice, no price becomes 0, no stock negative, no run changes more than `limit`
-objects, and what the approver sees is what the look just before a write finds.
-
+A second run proposes nothing, no price becomes 0, no stock negative, no run changes more than `limit`
+objects, and the approver sees what is read just before a write.
 See docs/design/templates.md#data-rules and docs/design/templates.md#e11-over-the-limit.
 """
 
@@ -43,7 +42,7 @@ EXAMPLES = int(os.environ.get("SHOP_EXAMPLES", "3"))
 BY_ID = {template.template_id: template for template in ALL}
 OTHER, FILE = IntegrationId(14), IntegrationId(15)
 SALE_ID = "01KAGQ3W8ZJ4T6V9X2B5C7D8EG"
-# What ends a run whose other source holds nothing that can be trusted.
+# Codes that end a run whose other source holds nothing usable.
 NOT_USABLE = ("file_empty", "source_too_small")
 RUSHED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -122,7 +121,10 @@ INPUTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 
 
 def test_every_template_that_changes_a_store_is_here() -> None:
-    """A new one is given inputs here; what needs another automation's memory has a test of its own."""
+    """Fails for a new template until it has inputs here.
+
+    `sale-end` needs another automation's memory and has a test of its own.
+    """
     changing = {name for name, template in BY_ID.items() if template.facts.changes_store}
     assert changing == {*INPUTS, "sale-end"}
 
@@ -134,7 +136,10 @@ def test_every_template_that_changes_a_store_is_here() -> None:
 @RUSHED
 @given(data=st.data())
 def test_a_second_look_finds_nothing_more(name: str, platform: str, data: st.DataObject) -> None:
-    """What one run does, the next leaves alone. See docs/design/templates.md#data-rules."""
+    """Applies the changes of a run and checks that a second run proposes nothing.
+
+    See docs/design/templates.md#data-rules.
+    """
     inputs = {**data.draw(INPUTS[name]), "limit": data.draw(st.integers(1, 4))}
     goods, bought = data.draw(st.lists(_GOODS, max_size=4)), data.draw(st.lists(_BOUGHT, max_size=4))
     rows = data.draw(_SHEET)
@@ -154,7 +159,7 @@ def test_a_second_look_finds_nothing_more(name: str, platform: str, data: st.Dat
 def test_a_sale_that_ends_leaves_every_price_as_it_was(
     platform: str, goods: list[Goods], sale: dict[str, Any], tag: str
 ) -> None:
-    """Of any shop, with or without compare-at prices; a second end finds nothing.
+    """Starts and ends a sale: every price is as before, and a second end proposes nothing.
 
     See docs/design/templates-catalogue.md#sale-start and docs/design/templates-catalogue.md#sale-end.
     """
@@ -196,7 +201,7 @@ def _walk(ground: Ground, name: str, inputs: dict[str, Any], rows: list[list[Any
 
 
 async def _done(ground: Ground, walk: Stage, *, limit: int) -> Ran:
-    """One look and its writes; what they ask is within bounds, and another look finds nothing more."""
+    """Makes a run, checks and applies its changes, and checks that another run proposes nothing."""
     number = ground.store.integration_id
     first = await walk.run(outcome=Outcome.APPLIED)
     proposals = [proposal for proposal in first.proposals if proposal.integration_id == number]
@@ -219,7 +224,7 @@ async def _done(ground: Ground, walk: Stage, *, limit: int) -> Ran:
 
 
 async def _same(ground: Ground, parts: list[Part], expected: list[Any]) -> bool:
-    """Whether the read just before a write finds these values.
+    """Returns whether the read just before a write returns these values.
 
     See docs/design/templates.md#e12-changed-or-deleted-meanwhile.
     """
@@ -236,7 +241,7 @@ def _request_fields(proposals: list[Proposal]) -> Iterator[tuple[str, Any]]:
 
 
 def _accounts(rows: list[list[Any]]) -> dict[IntegrationId, AccountAccess]:
-    """Another store and a file, both made of the same rows."""
+    """Returns another store and a file, both made of the same rows."""
     numbers = [row[1] if isinstance(row[1], int) else 4 for row in rows]
     held = [
         product(variant(str(number), row[0], stock=stock))

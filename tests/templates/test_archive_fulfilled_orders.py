@@ -1,4 +1,4 @@
-"""Archive finished orders: what is finished, since when, and what stays open.
+"""Tests archiving finished orders: what counts as finished, since when, and what stays open.
 
 See docs/design/templates-catalogue.md#archive-fulfilled-orders.
 """
@@ -38,15 +38,16 @@ ARCHIVED = [sale.number for sale, archived in SALES if archived]
 
 @pytest.fixture
 async def store(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Market]:
-    """The Shopify store beside a service, on each database."""
+    """Provides the Shopify store beside a service, on each database."""
     both = await open_both(database_url, clock, tmp_path)
     yield Market(Twin("shopify", both))
     await both.shop.service.close()
 
 
 async def test_finished_orders_are_archived_once(store: Market) -> None:
-    """A second run proposes nothing.
+    """Archives every finished order that is old enough.
 
+    A test run writes nothing and a second run proposes nothing.
     See docs/design/templates-catalogue.md#archive-fulfilled-orders.
     """
     market = store
@@ -92,17 +93,19 @@ _OLD = order(
     ],
 )
 async def test_what_counts_as_finished(changed: dict[str, Any], archived: bool) -> None:
-    """Lines fulfilled or removed, the later of the two times, returns and held parts.
+    """An order is finished when it is paid or refunded, nothing is left to send, held or returning.
 
-    See docs/design/templates-catalogue.md#archive-fulfilled-orders.
+    The latest of its times counts. See docs/design/templates-catalogue.md#archive-fulfilled-orders.
     """
     ran = await stage(TEMPLATE, replace(_OLD, **changed)).run()
     assert ids(ran) == (["1"] if archived else [])
 
 
 async def test_too_many_at_the_first_run_names_the_number() -> None:
-    """See docs/design/templates-catalogue.md#archive-fulfilled-orders
-    and docs/design/templates.md#e11-over-the-limit.
+    """Fails with `too_many_changes` and names the number of changes over the limit.
+
+    See docs/design/templates-catalogue.md#archive-fulfilled-orders and
+    docs/design/templates.md#e11-over-the-limit.
     """
     ran = await stage(TEMPLATE, *(replace(_OLD, id=str(index)) for index in range(3)), limit=2).run()
     assert ran.failed is not None

@@ -1,4 +1,4 @@
-"""Cancel unpaid orders: which are unpaid for too long, and which are never cancelled.
+"""Tests cancelling unpaid orders: which are unpaid for too long, and which are never cancelled.
 
 See docs/design/templates-catalogue.md#cancel-unpaid-orders.
 """
@@ -33,7 +33,7 @@ _INPUTS: dict[str, Any] = {"older_than_hours": 48, "except_tags": ["invoice"]}
 
 
 async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> None:
-    """A cancelled order does not count; a second run proposes nothing.
+    """Cancels and restocks the unpaid orders; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#cancel-unpaid-orders and docs/design/templates.md#e13-currencies.
     """
@@ -52,7 +52,7 @@ async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> 
     else:
         assert tried.beside["A1"] == f"{words} The shop itself decides whether it puts the items back in " \
             "stock and sends e-mails."  # fmt: skip
-    assert came.beside == tried.beside  # a cancellation the store does by and by is unknown for a while
+    assert came.beside == tried.beside  # Shopify cancels in a later job, so the outcome may be open
     assert not any(change.undoable for change in came.kept)
     assert [sale.number for sale, _ in SALES if market.is_cancelled(sale.number)] == [*CANCELLED, "A7"]
     assert came.result == {
@@ -70,7 +70,7 @@ async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> 
 
 
 async def test_an_order_paid_meanwhile_is_left_alone(market: Market) -> None:
-    """It is read again just before.
+    """Reads each order again just before the write; one paid since the approval is a conflict.
 
     See docs/design/templates-catalogue.md#cancel-unpaid-orders.
     """
@@ -97,7 +97,7 @@ _OLD = order("1", created_at=ago(100))
     ],
 )
 async def test_an_order_that_has_begun_is_counted_and_never_cancelled(changed: dict[str, Any]) -> None:
-    """Partly paid, sent in part, refunded in part.
+    """Counts a partly paid, sent or refunded order as `partly_paid` and does not cancel it.
 
     See docs/design/templates-catalogue.md#cancel-unpaid-orders.
     """
@@ -106,7 +106,7 @@ async def test_an_order_that_has_begun_is_counted_and_never_cancelled(changed: d
 
 
 async def test_age_counts_from_creation_to_the_second() -> None:
-    """More than; an order edited meanwhile keeps its age.
+    """Cancels an order one second older than the limit, but not at the limit; edits do not change its age.
 
     See docs/design/templates-catalogue.md#cancel-unpaid-orders.
     """
@@ -122,7 +122,10 @@ async def test_age_counts_from_creation_to_the_second() -> None:
 async def test_other_unpaid_states_are_cancelled_when_named(
     platform: str, payment: Payment, statuses: str
 ) -> None:
-    """See docs/design/templates-catalogue.md#cancel-unpaid-orders."""
+    """Cancels orders on hold or authorized only when `statuses` names that state.
+
+    See docs/design/templates-catalogue.md#cancel-unpaid-orders.
+    """
     held = replace(_OLD, payment=payment)
     assert ids(await stage(TEMPLATE, held, platform=platform, older_than_hours=48).run()) == []
     named = stage(TEMPLATE, held, platform=platform, older_than_hours=48, statuses=[statuses])
@@ -131,7 +134,10 @@ async def test_other_unpaid_states_are_cancelled_when_named(
 
 @pytest.mark.parametrize(("platform", "foreign"), [("shopify", "on_hold"), ("woocommerce", "authorized")])
 def test_states_of_the_other_platform_are_refused(platform: str, foreign: str) -> None:
-    """See docs/design/templates-catalogue.md#cancel-unpaid-orders and docs/design/templates.md#data-file."""
+    """Reports a state that the platform does not have as an error on `inputs.statuses`.
+
+    See docs/design/templates-catalogue.md#cancel-unpaid-orders and docs/design/templates.md#data-file.
+    """
     world = SetupContext(connection(platform, SHOP), {})
     for named, faults in ((foreign, ["inputs.statuses"]), ("pending", [])):
         inputs = TEMPLATE.check_inputs({**_INPUTS, "statuses": [named]}).inputs
@@ -139,7 +145,10 @@ def test_states_of_the_other_platform_are_refused(platform: str, foreign: str) -
 
 
 async def test_lines_of_deleted_variants_are_named_and_not_restocked() -> None:
-    """See docs/design/templates-catalogue.md#cancel-unpaid-orders."""
+    """Restocks only lines whose variant still exists and names the others; `restock` false restocks none.
+
+    See docs/design/templates-catalogue.md#cancel-unpaid-orders.
+    """
     mixed = replace(_OLD, lines=(line(), line("OLD", title="Old pot", variant_id=None)))
     [proposal] = (await stage(TEMPLATE, mixed, older_than_hours=48).run()).proposals
     assert proposal.fields[1].after == ["1 × Earl Grey"]
@@ -149,8 +158,10 @@ async def test_lines_of_deleted_variants_are_named_and_not_restocked() -> None:
 
 
 async def test_a_hundred_at_most_unless_said() -> None:
-    """See docs/design/templates-catalogue.md#cancel-unpaid-orders
-    and docs/design/templates.md#e11-over-the-limit.
+    """Proposes 100 changes by default and fails on 101.
+
+    See docs/design/templates-catalogue.md#cancel-unpaid-orders and
+    docs/design/templates.md#e11-over-the-limit.
     """
     many = [order(str(number), created_at=ago(100)) for number in range(101)]
     ran = await stage(TEMPLATE, *many, older_than_hours=48).run()

@@ -1,4 +1,4 @@
-"""Templates, stores and connections over HTTP.
+"""Tests templates, stores and connections over HTTP.
 
 See docs/design/api/connections.md#lists and docs/design/api/connections.md#templates.
 """
@@ -24,12 +24,12 @@ IDS = sorted(WIRES)
 
 
 def _having(**facts: Any) -> list[str]:
-    """The ids of the templates whose records say so."""
+    """Returns the ids of the templates whose records have these values."""
     return [name for name in IDS if all(WIRES[name][fact] == value for fact, value in facts.items())]
 
 
 async def _connect(service: Service, kind: str, *, name: str = "owner", **changed: Any) -> int:
-    """A connection of the organisation `name` is of."""
+    """Creates a connection of the organisation that `name` belongs to."""
     org = service.members[name].org
 
     async def act(tx: Tx) -> IntegrationId:
@@ -42,14 +42,17 @@ async def _connect(service: Service, kind: str, *, name: str = "owner", **change
 
 
 async def test_the_list_has_every_template_by_its_id(owner: Caller) -> None:
-    """By `template_id` ascending. See docs/design/api/connections.md#lists."""
+    """Lists every template in the order of `template_id`. See docs/design/api/connections.md#lists."""
     heard = await owner.get(f"{PREFIX}/templates")
     assert [template["template_id"] for template in heard.data["templates"]] == IDS
     assert heard.data["next_cursor"] is None
 
 
 async def test_a_template_has_exactly_the_fields_of_its_record(owner: Caller) -> None:
-    """See docs/design/api/connections.md#templates."""
+    """Returns the fields of the template's record and its readiness, and no others.
+
+    See docs/design/api/connections.md#templates.
+    """
     heard = await owner.get(f"{PREFIX}/templates/low-stock-alert")
     record = heard.data["template"]
     template = next(each_template for each_template in ALL if each_template.template_id == "low-stock-alert")
@@ -58,7 +61,10 @@ async def test_a_template_has_exactly_the_fields_of_its_record(owner: Caller) ->
 
 
 async def test_readiness_is_that_of_the_callers_organisation(service: Service, owner: Caller) -> None:
-    """Connected ones count, and only the organisation's own. See docs/design/api/connections.md#templates."""
+    """Counts only connected connections of the caller's own organisation.
+
+    See docs/design/api/connections.md#templates.
+    """
     path = f"{PREFIX}/templates/low-stock-alert"
     await _connect(service, "teams", name="stranger")
     await _connect(service, "teams", state=ConnectionState.NEEDS_RECONNECTING)
@@ -82,7 +88,10 @@ async def test_readiness_is_that_of_the_callers_organisation(service: Service, o
 async def test_templates_are_filtered(
     owner: Caller, filters: dict[str, str], template_ids: list[str]
 ) -> None:
-    """See docs/design/api/connections.md#lists."""
+    """Filters by category, platform and whether a template changes the store.
+
+    See docs/design/api/connections.md#lists.
+    """
     heard = await owner.get(f"{PREFIX}/templates", **filters)
     assert [template["template_id"] for template in heard.data["templates"]] == template_ids
 
@@ -98,13 +107,13 @@ async def test_templates_are_filtered(
     ],
 )
 async def test_a_wrong_filter_is_named(owner: Caller, name: str, value: str) -> None:
-    """See docs/design/api/conventions.md#requests."""
+    """Answers 422 with the name of the wrong filter. See docs/design/api/conventions.md#requests."""
     heard = await owner.get(f"{PREFIX}/templates", **{name: value})
     assert (heard.status, list(heard.errors)) == (422, [name])
 
 
 async def test_a_report_needs_a_sheet_or_a_channel(service: Service, owner: Caller) -> None:
-    """Both are missing while neither is connected. See docs/design/templates.md#rules."""
+    """Reports both kinds as missing until one of them is connected. See docs/design/templates.md#rules."""
     await _connect(service, "woocommerce")
     path = f"{PREFIX}/templates/duplicate-sku-check"
     none = {"ready": False, "missing": ["spreadsheet", "teams"]}
@@ -114,13 +123,13 @@ async def test_a_report_needs_a_sheet_or_a_channel(service: Service, owner: Call
 
 
 async def test_an_unknown_template_is_not_found(owner: Caller) -> None:
-    """See docs/design/api/connections.md#lists."""
+    """Answers 404 to an unknown or malformed template id. See docs/design/api/connections.md#lists."""
     assert (await owner.get(f"{PREFIX}/templates/no-such-template")).status == 404
     assert (await owner.get(f"{PREFIX}/templates/NO")).status == 404
 
 
 async def test_pages_of_templates_give_each_once(owner: Caller) -> None:
-    """See docs/design/api/conventions.md#paging."""
+    """Returns each template once over pages of one. See docs/design/api/conventions.md#paging."""
     template_ids, cursor = [], None
     for _ in range(len(IDS)):
         more = {"cursor": cursor} if cursor else {}
@@ -132,14 +141,14 @@ async def test_pages_of_templates_give_each_once(owner: Caller) -> None:
 
 
 async def test_a_cursor_is_bound_to_its_filters(owner: Caller) -> None:
-    """See docs/design/api/conventions.md#paging."""
+    """Refuses a cursor with other filters with 422 on `cursor`. See docs/design/api/conventions.md#paging."""
     cursor = (await owner.get(f"{PREFIX}/templates", limit=1)).data["next_cursor"]
     heard = await owner.get(f"{PREFIX}/templates", limit=1, cursor=cursor, category="stock")
     assert (heard.status, list(heard.errors)) == (422, ["cursor"])
 
 
 async def test_stores_are_those_an_automation_can_run_on(service: Service, owner: Caller) -> None:
-    """The default states, by integration id, never another organisation's.
+    """Lists connected and broken stores by integration id, without those of another organisation.
 
     See docs/design/api/connections.md#records.
     """
@@ -168,7 +177,10 @@ async def test_stores_are_those_an_automation_can_run_on(service: Service, owner
 
 
 async def test_stores_are_filtered_by_platform_and_state(service: Service, owner: Caller) -> None:
-    """See docs/design/api/connections.md#lists."""
+    """Lists stores of a state and platform; an unknown state is 422.
+
+    See docs/design/api/connections.md#lists.
+    """
     gone = await _connect(service, "woocommerce", state=ConnectionState.DISCONNECTED)
     heard = await owner.get(f"{PREFIX}/stores", state="disconnected", platform="woocommerce")
     assert [store["integration_id"] for store in heard.data["stores"]] == [gone]
@@ -177,7 +189,10 @@ async def test_stores_are_filtered_by_platform_and_state(service: Service, owner
 
 
 async def test_connections_are_all_of_them_and_tell_no_secret(service: Service, owner: Caller) -> None:
-    """See docs/design/api/connections.md#records."""
+    """Lists connections of every state with the fields of their record; filters by kind and state.
+
+    See docs/design/api/connections.md#records.
+    """
     numbers = [await _connect(service, kind) for kind in ("woocommerce", "spreadsheet", "teams")]
     gone = await _connect(service, "teams", state=ConnectionState.DISCONNECTED, last_ok_at=None)
     connections = (await owner.get(f"{PREFIX}/connections")).data["connections"]
@@ -199,7 +214,7 @@ async def test_connections_are_all_of_them_and_tell_no_secret(service: Service, 
 
 
 async def test_pages_of_connections_give_each_once(service: Service, owner: Caller) -> None:
-    """See docs/design/api/conventions.md#paging."""
+    """Returns each connection once over pages of two. See docs/design/api/conventions.md#paging."""
     numbers = [await _connect(service, "teams") for _ in range(3)]
     first = (await owner.get(f"{PREFIX}/connections", limit=2)).data
     rest = (await owner.get(f"{PREFIX}/connections", limit=2, cursor=first["next_cursor"])).data
@@ -209,5 +224,5 @@ async def test_pages_of_connections_give_each_once(service: Service, owner: Call
 
 @pytest.mark.parametrize("path", ["templates", "templates/low-stock-alert", "stores", "connections"])
 async def test_nobody_is_told_anything(nobody: Caller, path: str) -> None:
-    """See docs/design/api/conventions.md#order-of-refusals."""
+    """Answers 401 to a caller who is not signed in. See docs/design/api/conventions.md#order-of-refusals."""
     assert (await nobody.get(f"{PREFIX}/{path}")).status == 401

@@ -1,4 +1,4 @@
-"""The edge rules every template keeps, each over all the templates it applies to.
+"""Tests the rules that every template keeps, each over all templates that it applies to.
 
 See docs/design/templates.md#data-rules.
 """
@@ -25,7 +25,7 @@ def _runs_on(platform: str, names: set[str]) -> list[str]:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 async def test_exactly_the_limit_is_allowed_and_one_more_is_not(platform: str, clock: FakeClock) -> None:
-    """Every template that changes a store; over it nothing is proposed and the number is told.
+    """Allows `limit` changes and proposes none above it, for every template that changes a store.
 
     See docs/design/templates.md#e11-over-the-limit.
     """
@@ -44,7 +44,7 @@ async def test_exactly_the_limit_is_allowed_and_one_more_is_not(platform: str, c
 
 
 SENDING = {name for name in INPUTS if "teams" in BY_ID[name].facts.inputs_schema["properties"]}  # type: ignore[operator]
-# Those that name what the store has; counts and sums alone name nothing.
+# Templates whose messages or sheets name what the store has; others hold counts and sums alone.
 EXPECTED_TEXTS = {
     "daily-sales-summary",
     "duplicate-sku-check",
@@ -64,7 +64,7 @@ _LOUD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 async def test_text_of_the_store_is_text_in_every_message_and_sheet(platform: str, clock: FakeClock) -> None:
-    """No mark-up, no link, no mention, no formula; a message stays below 20 KB.
+    """Escapes mark-up, links, mentions and formulas of store texts, and keeps messages below 20 KB.
 
     See docs/design/templates.md#e17-sends.
     """
@@ -93,7 +93,7 @@ async def test_text_of_the_store_is_text_in_every_message_and_sheet(platform: st
 
 
 async def test_stock_is_that_of_all_active_locations(clock: FakeClock) -> None:
-    """Whatever reads stock adds it up; what lies at a place that is closed is none.
+    """Adds up the stock of all active locations and leaves out closed ones.
 
     See docs/design/templates.md#e14-locations.
     """
@@ -120,7 +120,7 @@ async def test_stock_is_that_of_all_active_locations(clock: FakeClock) -> None:
 
 
 def _rename(store: FullStore) -> None:
-    """Every product, and with it what was sold, has a name that would do harm; two SKUs are one."""
+    """Gives every product a harmful name, and two variants the same SKU."""
     if store.platform == "shopify":
         for row in store.fake.of("Product"):
             row["title"] = EVIL

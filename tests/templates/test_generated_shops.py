@@ -1,4 +1,4 @@
-"""Any shop, any sheet: nothing is undone, nothing is free, nothing is over the limit.
+"""Tests templates on generated shops and sheets: no change is undone, no price is 0, no limit exceeded.
 
 See docs/design/templates.md#data-rules.
 """
@@ -68,7 +68,7 @@ def _run(walk: Coroutine[Any, Any, T]) -> T:
 
 
 def _settled(stage: Stage, limit: int) -> Ran:
-    """The first run; its second look proposes nothing more, unless the first was over the limit."""
+    """Returns the first run; a second one proposes nothing, unless the first was over the limit."""
     first = _run(stage.run())
     assert len(first.proposals) <= limit
     if first.failed is None:
@@ -83,7 +83,7 @@ def _settled(stage: Stage, limit: int) -> Ran:
 def test_prices_are_above_zero_and_stay(
     products: list[Any], rows: list[list[Any]], with_was: bool, limit: int
 ) -> None:
-    """What is set once is not set again.
+    """Sets prices above 0, each once, with the sale price below the regular price.
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
     """
@@ -115,8 +115,9 @@ def test_prices_are_above_zero_and_stay(
 def test_only_sold_out_products_are_hidden_and_stay_so(
     products: list[Any], threshold: int, limit: int
 ) -> None:
-    """See docs/design/templates-catalogue.md#hide-out-of-stock-products and
+    """Hides only visible, tracked products at or under the threshold, and changes no others.
 
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products and
     docs/design/templates.md#e7-negative-stock.
     """
     before = {product.id: product for product in products}
@@ -139,7 +140,10 @@ def test_only_sold_out_products_are_hidden_and_stay_so(
 @given(_products(), st.integers(0, 6), st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_an_alert_is_given_once(products: list[Any], threshold: int, include_untracked: bool) -> None:
-    """See docs/design/templates-catalogue.md#low-stock-alert."""
+    """Sends one message for all low variants; a second run sends none.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     inputs = {
         "threshold": threshold,
         "teams": {"integration_id": int(TEAMS)},

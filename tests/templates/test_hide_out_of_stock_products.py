@@ -1,4 +1,4 @@
-"""Hide sold-out products: which are hidden, marked, left alone and put right.
+"""Tests hiding sold-out products: which are hidden, tagged, left alone and corrected.
 
 See docs/design/templates-catalogue.md#hide-out-of-stock-products.
 """
@@ -25,7 +25,7 @@ def _out(number: str = "7", **changed: Any) -> Any:
 
 
 async def test_a_sold_out_product_is_hidden_and_marked_in_one_change() -> None:
-    """Marker and visibility are one change row.
+    """Hides and tags the product in one change of three parts.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -55,7 +55,10 @@ async def test_a_sold_out_product_is_hidden_and_marked_in_one_change() -> None:
 
 
 async def test_a_second_run_proposes_nothing() -> None:
-    """What it hid is already hidden. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
+    """Counts the products that the first run hid as `already_hidden`.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     stage = _stage(_out())
     await stage.run()
     again = await stage.run()
@@ -64,13 +67,16 @@ async def test_a_second_run_proposes_nothing() -> None:
 
 
 async def test_the_level_itself_is_sold_out_and_one_above_is_not() -> None:
-    """See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
+    """Hides a product at the threshold, but not one above it.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     stage = _stage(product(variant("1", stock=3)), product(variant("2", stock=4)), threshold=3)
     assert [proposal.object.id for proposal in (await stage.run()).proposals] == ["1"]
 
 
 async def test_the_stock_is_the_sum_over_the_variants() -> None:
-    """A negative one counts as 0.
+    """Adds up the stock of all variants, where a negative number counts as 0.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -82,8 +88,9 @@ async def test_the_stock_is_the_sum_over_the_variants() -> None:
 
 
 async def test_an_untracked_or_back_orderable_variant_keeps_its_product_visible() -> None:
-    """See docs/design/templates-catalogue.md#hide-out-of-stock-products and
+    """Leaves a product visible if one of its variants is not tracked or can be back-ordered.
 
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products and
     docs/design/templates.md#e8-untracked-stock.
     """
     odd = (variant("1/2", stock=None, tracked=False), variant("1/2", stock=0, backorders_allowed=True))
@@ -92,7 +99,10 @@ async def test_an_untracked_or_back_orderable_variant_keeps_its_product_visible(
 
 
 async def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
-    """See docs/design/templates.md#e9-variants."""
+    """Counts a stock that variants share through their parent once.
+
+    See docs/design/templates.md#e9-variants.
+    """
     shared = {"stock_target": "1", "stock_managed_by_parent": True, "stock": 2}
     each_product = product(variant("1/1", **shared), variant("1/2", **shared))
     assert (await _stage(each_product, threshold=2).run()).result["products"] == [
@@ -101,19 +111,22 @@ async def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
 
 
 async def test_kinds_without_stock_of_their_own_are_left_out() -> None:
-    """See docs/design/templates.md#e9-variants."""
+    """Leaves out kinds of products that have no stock. See docs/design/templates.md#e9-variants."""
     ran = await _stage(product(id="8", kind="grouped", sellable=False)).run()
     assert (ran.result["checked"], ran.proposals) == (0, [])
 
 
 async def test_what_a_person_hid_is_left_alone_and_never_marked() -> None:
-    """Not visible and no marker. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
+    """Leaves a product that a person hid alone, without tagging it.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     ran = await _stage(_out(visible=False, visibility="hidden")).run()
     assert (ran.proposals, ran.result["already_hidden"]) == ([], 1)
 
 
 async def test_what_a_person_hid_after_it_was_put_back_is_left_alone() -> None:
-    """Having been hidden by us once is no mark for ever.
+    """Leaves a product alone that a person hid after it was visible and untagged again.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -125,7 +138,7 @@ async def test_what_a_person_hid_after_it_was_put_back_is_left_alone() -> None:
 
 
 async def test_a_marked_product_that_is_visible_again_is_hidden_again() -> None:
-    """Then the marker is there and only visibility changes.
+    """Changes only the visibility of a product that still has the tag.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -134,7 +147,7 @@ async def test_a_marked_product_that_is_visible_again_is_hidden_again() -> None:
 
 
 async def test_a_known_tag_is_used_in_the_letters_the_store_has() -> None:
-    """One that exists in other letters is used.
+    """Uses an existing tag in its own spelling instead of creating another one.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
@@ -146,7 +159,7 @@ async def test_a_known_tag_is_used_in_the_letters_the_store_has() -> None:
 
 
 async def test_the_visibility_before_is_remembered() -> None:
-    """WooCommerce, so that it can be put back.
+    """Remembers the visibility of WooCommerce before hiding, so that it can be restored.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -157,7 +170,10 @@ async def test_the_visibility_before_is_remembered() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.DECLINED, Outcome.CONFLICT, Outcome.EXPIRED])
 async def test_what_was_not_hidden_is_not_remembered(outcome: Outcome) -> None:
-    """See docs/design/templates.md#rules."""
+    """Remembers nothing of a change that was declined, expired or in conflict.
+
+    See docs/design/templates.md#rules.
+    """
     stage = _stage(_out())
     ran = await stage.run(outcome=outcome)
     assert stage.memory.kept == {}
@@ -165,7 +181,7 @@ async def test_what_was_not_hidden_is_not_remembered(outcome: Outcome) -> None:
 
 
 async def test_a_product_whose_marker_failed_is_put_right_by_the_next_run() -> None:
-    """`failed`, then marked; and the visibility before is not lost.
+    """Adds the missing tag in the next run, and remembers the visibility from before the first one.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -181,7 +197,7 @@ async def test_a_product_whose_marker_failed_is_put_right_by_the_next_run() -> N
 
 
 async def test_a_half_done_product_shown_by_a_person_is_forgotten() -> None:
-    """A later hiding by hand is then not marked.
+    """Forgets a product that a person made visible again; hidden by hand later, it is not tagged.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -194,7 +210,10 @@ async def test_a_half_done_product_shown_by_a_person_is_forgotten() -> None:
 
 
 async def test_a_product_that_cannot_be_marked_is_not_hidden() -> None:
-    """Both or neither. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
+    """Hides and tags both or neither; names the product that cannot be tagged.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     ran = await _stage(_out("1", tags=("odd, tag",)), _out("2")).run()
     assert [proposal.object.id for proposal in ran.proposals] == ["2"]
     assert "Tea 1" in str(ran.messages[1])
@@ -202,7 +221,10 @@ async def test_a_product_that_cannot_be_marked_is_not_hidden() -> None:
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_asked() -> None:
-    """See docs/design/templates.md#e11-over-the-limit."""
+    """Proposes exactly `limit` changes; with one more it fails and proposes none.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     many = [_out(str(number)) for number in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
     ran = await _stage(*many, limit=2).run()
@@ -214,7 +236,10 @@ async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_ask
 
 
 async def test_a_test_run_says_what_would_be_hidden_and_changes_nothing() -> None:
-    """See docs/design/templates.md#rules."""
+    """Says what would be hidden, changes nothing and remembers nothing.
+
+    See docs/design/templates.md#rules.
+    """
     stage = _stage(_out())
     ran = await stage.run(mode=Mode.TEST)
     assert "1 product would be hidden." in ran.words.text
@@ -222,14 +247,14 @@ async def test_a_test_run_says_what_would_be_hidden_and_changes_nothing() -> Non
 
 
 async def test_a_waiting_run_says_what_would_be_hidden() -> None:
-    """The summary is there once the run waits. See docs/design/api/runs.md#run."""
+    """The summary of a waiting run says what would be hidden. See docs/design/api/runs.md#run."""
     ran = await _stage(_out()).run(approve=False)
     assert "1 product would be hidden." in ran.words.text
     assert ran.result["hidden"] == 0
 
 
 async def test_an_event_looks_at_its_own_product_alone() -> None:
-    """See docs/design/templates.md#rules."""
+    """Reads and hides only the product that the event names. See docs/design/templates.md#rules."""
     stage = _stage(_out("1"), product(variant("2/1", stock=0), variant("2/2", stock=0)))
     ran = await stage.run(event=StoreEvent("inventory_levels/update", "variation", "1", "2"))
     assert [proposal.object.id for proposal in ran.proposals] == ["2"]
@@ -237,13 +262,16 @@ async def test_an_event_looks_at_its_own_product_alone() -> None:
 
 
 async def test_an_event_of_a_product_that_is_gone_hides_nothing() -> None:
-    """See docs/design/templates.md#rules."""
+    """Succeeds without changes when the product of the event no longer exists.
+
+    See docs/design/templates.md#rules.
+    """
     ran = await _stage(_out("1")).run(event=StoreEvent("inventory_levels/update", "product", "9"))
     assert (ran.failed, ran.proposals) == (None, [])
 
 
 async def test_a_channel_the_store_no_longer_has_fails_the_run() -> None:
-    """`channel_missing` once it is running.
+    """Fails with `channel_missing` when the connection has no such channel.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -266,7 +294,7 @@ _GOODS = (
 
 
 async def test_on_each_platform_what_is_sold_out_is_hidden_marked_and_then_left_alone(twin: Twin) -> None:
-    """A test run writes nothing, a second run has nothing.
+    """Gives the same changes on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -299,7 +327,10 @@ async def test_on_each_platform_what_is_sold_out_is_hidden_marked_and_then_left_
 
 
 async def test_a_product_stays_on_the_channels_that_are_not_named(twin: Twin) -> None:
-    """Only the named ones are touched. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
+    """Hides the product on the named channels alone; an unknown channel of Shopify is refused.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     if twin.platform == "woocommerce":
         assert await twin.refused("hide-out-of-stock-products", {"channels": ["Market"]}) == {}
         return
@@ -311,6 +342,9 @@ async def test_a_product_stays_on_the_channels_that_are_not_named(twin: Twin) ->
 
 
 async def test_only_the_products_wanted_are_hidden() -> None:
-    """See docs/design/templates.md#shared-definitions."""
+    """Leaves out products that the filter `products` excludes.
+
+    See docs/design/templates.md#shared-definitions.
+    """
     stage = _stage(_out("1", tags=("keep",)), _out("2"), products={"tags_none": ["KEEP"]})
     assert [proposal.object.id for proposal in (await stage.run()).proposals] == ["2"]

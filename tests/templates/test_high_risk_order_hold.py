@@ -1,4 +1,4 @@
-"""Hold risky orders: which are risky, what is held and tagged, what the channel is told.
+"""Tests holding risky orders: which are risky, what is held and tagged, and what the message says.
 
 See docs/design/templates-catalogue.md#high-risk-order-hold.
 """
@@ -39,7 +39,7 @@ HELD = {sale.number: why for sale, why in SALES if why and not sale.cancelled}
 
 
 async def test_risky_orders_are_held_and_tagged_once(both: Both) -> None:
-    """A second run proposes nothing; the message names what is held.
+    """Holds and tags the risky orders and names them in one message; a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#high-risk-order-hold and docs/design/templates.md#e13-currencies.
     """
@@ -79,7 +79,7 @@ def _holding(*orders: Order, **inputs: Any) -> OrderStage:
 
 
 async def test_all_open_parts_of_an_order_are_held_in_one_change() -> None:
-    """An order with several fulfilment orders.
+    """Holds every open or scheduled fulfilment order of an order in one change.
 
     See docs/design/templates-catalogue.md#high-risk-order-hold.
     """
@@ -107,7 +107,7 @@ async def test_all_open_parts_of_an_order_are_held_in_one_change() -> None:
     ],
 )
 async def test_what_is_held_sent_or_cancelled_is_not_held_again_but_tagged(changed: dict[str, Any]) -> None:
-    """A missing tag is still added; the message names only what was held.
+    """Adds the missing tag to an order that is held, sent or cancelled, without holding it again.
 
     See docs/design/templates-catalogue.md#high-risk-order-hold.
     """
@@ -141,7 +141,7 @@ async def test_what_is_held_sent_or_cancelled_is_not_held_again_but_tagged(chang
 async def test_what_makes_an_order_risky(
     changed: dict[str, Any], inputs: dict[str, Any], risky: bool
 ) -> None:
-    """`min_total` alone does not.
+    """An order is risky by its risk level or other rules; `min_total` alone does not make it so.
 
     See docs/design/templates-catalogue.md#high-risk-order-hold and docs/design/templates.md#e13-currencies.
     """
@@ -149,9 +149,9 @@ async def test_what_makes_an_order_risky(
 
 
 async def test_an_order_not_assessed_yet_is_looked_at_again_for_a_day() -> None:
-    """Then counted `not_assessed`; a test run remembers nothing.
+    """Reads a pending order in each run for a day, then counts it as `not_assessed`.
 
-    See docs/design/templates-catalogue.md#high-risk-order-hold.
+    A test run remembers nothing. See docs/design/templates-catalogue.md#high-risk-order-hold.
     """
     pending = replace(_RISKY, risk=Risk.PENDING, created_at=ago(23), modified_at=ago(23))
     stage = _holding(pending)
@@ -160,7 +160,7 @@ async def test_an_order_not_assessed_yet_is_looked_at_again_for_a_day() -> None:
     first = await stage.run()
     assert (first.result["not_assessed"], first.result["checked"]) == (0, 1)
     stage.shop = Orders([pending, replace(pending, id="2")])
-    assert (await stage.run()).result["checked"] == 1  # not changed since, and read all the same
+    assert (await stage.run()).result["checked"] == 1  # read again although it has not changed
     stage.shop = Orders([replace(pending, risk=Risk.HIGH)])
     assert ids(await stage.run()) == ["1"]
     assert (await stage.run()).result["checked"] == 0
@@ -170,7 +170,7 @@ async def test_an_order_not_assessed_yet_is_looked_at_again_for_a_day() -> None:
 
 
 async def test_an_event_reads_its_order_and_those_that_wait_for_their_assessment() -> None:
-    """Else an automation on events would never come back to them.
+    """Reads the event's order, and those of earlier events whose risk was pending.
 
     See docs/design/templates-catalogue.md#high-risk-order-hold.
     """
@@ -183,7 +183,7 @@ async def test_an_event_reads_its_order_and_those_that_wait_for_their_assessment
 
 
 async def test_the_message_names_only_what_was_held() -> None:
-    """A run that held none sends none.
+    """Sends a message about held orders only, and none if no hold was applied.
 
     See docs/design/templates-catalogue.md#high-risk-order-hold and docs/design/templates.md#e17-sends.
     """
@@ -200,7 +200,7 @@ async def test_the_message_names_only_what_was_held() -> None:
 
 
 async def test_what_failed_is_looked_at_again() -> None:
-    """The window moves on with runs that succeeded.
+    """Proposes a failed hold again in the next run; only a run that succeeded moves the window.
 
     See docs/design/templates-catalogue.md#high-risk-order-hold.
     """
@@ -212,7 +212,10 @@ async def test_what_failed_is_looked_at_again() -> None:
 
 
 async def test_too_many_changes_are_not_proposed() -> None:
-    """See docs/design/templates.md#e11-over-the-limit."""
+    """Proposes exactly `limit` changes and fails on one more.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     orders = [replace(_RISKY, id=str(index)) for index in range(3)]
     assert len((await _holding(*orders, limit=3).run()).proposals) == 3
     assert isinstance((await _holding(*orders, limit=2).run()).failed, TooManyChanges)

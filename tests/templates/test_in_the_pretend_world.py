@@ -1,4 +1,4 @@
-"""The templates through the real connectors, over HTTP in this process, in the pretend world."""
+"""Runs templates through the real connectors over HTTP against the pretend platforms."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,7 +17,7 @@ from tests.templates.stage import SHEET, SHOP, TEAMS, Stage, connection
 
 
 class World:
-    """The pretend world, with a stage whose shop and sheet are its connectors' readers."""
+    """Holds the pretend platforms, with stages whose shop and sheet are read by the connectors."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.outside: Outside = outside(clock)
@@ -26,7 +26,7 @@ class World:
         self.teams = self.outside.connection("teams")
 
     def stage(self, template: Any, **inputs: Any) -> Stage:
-        """One automation on the world's shop."""
+        """Returns a stage on the pretend shop."""
         return Stage(
             template,
             inputs,
@@ -37,18 +37,18 @@ class World:
         )
 
     def rows(self, kind: str = "simple") -> list[dict[str, Any]]:
-        """The shop's own products of one type."""
+        """Returns the shop's products of one type."""
         return [row for row in self.outside.world.state.shop.products.values() if row["type"] == kind]
 
     @property
     def written(self) -> list[dict[str, Any]]:
-        """Every write that arrived."""
+        """Returns every write that arrived."""
         return self.outside.written()
 
 
 @pytest.fixture
 async def world(clock: FakeClock) -> AsyncIterator[World]:
-    """A fresh pretend world."""
+    """Provides new pretend platforms."""
     new_world = World(clock)
     yield new_world
     await new_world.outside.outbound.aclose()
@@ -59,7 +59,7 @@ def _hide(world: World, **inputs: Any) -> Stage:
 
 
 async def test_sold_out_products_are_hidden_marked_and_then_left_alone(world: World) -> None:
-    """No writer is part of a run's walk, and a second run proposes nothing.
+    """Hides and tags all sold-out products; the run itself writes nothing, and a second one proposes nothing.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -82,7 +82,7 @@ async def test_sold_out_products_are_hidden_marked_and_then_left_alone(world: Wo
 
 
 async def test_an_inventory_event_reads_one_product(world: World) -> None:
-    """Trigger"; a variation is named with its product. See docs/design/templates.md#rules."""
+    """Reads only the product of the variation that the event names. See docs/design/templates.md#rules."""
     parent = world.rows("variable")[0]
     for number in parent["variations"]:
         world.outside.world.state.shop.variations[number]["stock_quantity"] = 0
@@ -97,14 +97,20 @@ async def test_an_inventory_event_reads_one_product(world: World) -> None:
 
 
 async def test_a_deleted_product_of_an_event_is_no_failure(world: World) -> None:
-    """See docs/design/templates.md#rules."""
+    """Succeeds without changes when the product of the event does not exist.
+
+    See docs/design/templates.md#rules.
+    """
     event = StoreEvent("inventory_levels/update", "product", "999999")
     ran = await _hide(world).run(event=event, approve=False)
     assert (ran.failed, ran.proposals) == (None, [])
 
 
 async def test_the_alert_lists_low_stock_and_reaches_the_channel(world: World) -> None:
-    """See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e17-sends."""
+    """Posts the low variants in one message; a second run posts none.
+
+    See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e17-sends.
+    """
     teams = {"integration_id": int(TEAMS)}
     stage = world.stage(low_stock_alert.TEMPLATE, threshold=5, teams=teams)
     ran = await stage.run()
@@ -134,7 +140,7 @@ def _write_sheet(world: World, rows: list[list[Any]]) -> None:
 
 
 async def test_prices_of_the_sheet_are_set_and_then_left_alone(world: World) -> None:
-    """Simple products and variations, number cells and texts.
+    """Sets prices of simple products and variations from number cells and texts; refuses rows without a SKU.
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
     """
@@ -171,7 +177,10 @@ async def test_prices_of_the_sheet_are_set_and_then_left_alone(world: World) -> 
 
 
 async def test_the_seeded_sheet_gives_ten_prices(world: World) -> None:
-    """10 changed, 8 equal, a SKU unknown, a price empty. See docs/design/fake-platforms.md#services."""
+    """Proposes 10 prices; 8 are equal, one SKU is unknown and one price is empty.
+
+    See docs/design/fake-platforms.md#services.
+    """
     ran = await _prices(world, max_change_percent=30).run(approve=False)
     result = ran.result
     assert (len(ran.proposals), result["unchanged"], result["not_found"]) == (10, 8, 1)
@@ -179,7 +188,7 @@ async def test_the_seeded_sheet_gives_ten_prices(world: World) -> None:
 
 
 async def test_a_tab_that_was_renamed_fails_the_run(world: World) -> None:
-    """See docs/design/templates.md#rules."""
+    """Fails the run with `tab_missing`. See docs/design/templates.md#rules."""
     stage = _prices(world, sheet={"integration_id": int(SHEET), "tab": "Gone"})
     ran = await stage.run(approve=False)
     assert ran.failed is not None
@@ -187,7 +196,7 @@ async def test_a_tab_that_was_renamed_fails_the_run(world: World) -> None:
 
 
 async def test_an_emptied_tab_fails_the_run(world: World) -> None:
-    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
+    """Fails the run with `sheet_empty`. See docs/design/templates.md#e4-empty-sheets-and-columns."""
     _write_sheet(world, [])
     ran = await _prices(world).run(approve=False)
     assert ran.failed is not None
@@ -195,7 +204,10 @@ async def test_an_emptied_tab_fails_the_run(world: World) -> None:
 
 
 async def test_a_later_page_that_cannot_be_read_ends_the_run(world: World) -> None:
-    """A half list is never decided on. See docs/design/templates.md#e10-pages."""
+    """Raises CallError when a later page cannot be read, without deciding on half a list.
+
+    See docs/design/templates.md#e10-pages.
+    """
     world.outside.world.load_products(150)
     fault = {"kind": "status", "method": "GET", "path": "/wp-json/wc/v3/products", "status": 507, "skip": 1}
     injected_fault = world.outside.world.state.faults.make(fault)
@@ -205,7 +217,7 @@ async def test_a_later_page_that_cannot_be_read_ends_the_run(world: World) -> No
 
 
 async def test_what_changed_meanwhile_is_not_what_was_asked_about(world: World) -> None:
-    """The part holds what was just read, for the re-read before the write.
+    """The part's `before` equals the read just before the write, unless the product has changed.
 
     See docs/design/templates.md#e12-changed-or-deleted-meanwhile.
     """

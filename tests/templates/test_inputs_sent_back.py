@@ -1,4 +1,4 @@
-"""Inputs as answered can be sent back: 200, and nothing changes.
+"""Tests that inputs as the API answers them can be sent back without a change.
 
 See docs/design/api/automations.md#record and docs/design/api/automations.md#requests.
 """
@@ -17,7 +17,7 @@ from tests.templates.stage import connection
 
 PATH = "/v1/automations"
 MANUAL = {"cadence": "manual"}
-# What the check of a connection found: the names that inputs of these tests give.
+# What the check of a connection returned: the names that inputs of these tests use.
 FACTS: dict[str, Any] = {
     "shopify": {
         "channels": [["1", "Online Store", True], ["2", "Name", True]],
@@ -41,7 +41,7 @@ async def _connected(service: Service, kind: str) -> int:
 
 
 def _homes(template: Template, number: dict[str, int]) -> list[dict[str, Any]]:
-    """What automations of the template can run on: a store of each of its platforms, or what they read."""
+    """Returns what automations of the template run on: a store of each platform, or connections."""
     if template.facts.platforms:
         return [{"integration_id": number[kind]} for kind in template.facts.platforms]
     kinds = {need.kind for need in template.facts.connections if need.use is ConnectionUse.READ}
@@ -50,7 +50,7 @@ def _homes(template: Template, number: dict[str, int]) -> list[dict[str, Any]]:
 
 
 async def test_answered_inputs_can_be_sent_back(service: Service) -> None:
-    """A body that changes nothing answers 200; every template on each of its platforms.
+    """Answers 200 with the same version and inputs, for every template on each of its platforms.
 
     See docs/design/api/automations.md#requests.
     """
@@ -94,7 +94,10 @@ async def _created(owner: Caller, body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _sent_back(owner: Caller, body: dict[str, Any]) -> bool:
-    """Sends back the inputs that creating answered; False when the store does not take these inputs."""
+    """Sends back the inputs that creating answered.
+
+    Returns False when the store does not accept these inputs.
+    """
     heard = await owner.post(PATH, body)
     if heard.status == 422:
         return False

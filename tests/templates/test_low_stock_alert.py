@@ -1,4 +1,4 @@
-"""Low stock alert: what it tells, when it tells it again, and what it never tells.
+"""Tests the low stock alert: what it reports, when it reports it again, and what it never reports.
 
 See docs/design/templates-catalogue.md#low-stock-alert.
 """
@@ -38,7 +38,7 @@ _GOODS = (
 
 
 async def test_on_each_platform_what_is_low_is_told_once(twin: Twin) -> None:
-    """One list of expectations for both; a second run tells nothing.
+    """Reports the same variants on both platforms, once until their stock rises and falls again.
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e3-duplicate-skus.
     """
@@ -77,7 +77,10 @@ async def test_on_each_platform_what_is_low_is_told_once(twin: Twin) -> None:
 
 
 async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
-    """At the level, and one above it. See docs/design/templates-catalogue.md#low-stock-alert."""
+    """Reports a variant at the threshold, but not one above it, in one message.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     low = [product(variant(n, f"S{n}", stock=stock)) for n, stock in (("1", 5), ("2", 6), ("3", 0))]
     ran = await _stage(*low).run()
     assert ran.result == {
@@ -102,7 +105,7 @@ async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
 
 
 async def test_nothing_to_tell_sends_no_message() -> None:
-    """The run is succeeded.
+    """Sends no message when nothing is low, and the run succeeds.
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e17-sends.
     """
@@ -113,13 +116,19 @@ async def test_nothing_to_tell_sends_no_message() -> None:
 
 
 async def test_an_empty_store_sends_no_message() -> None:
-    """See docs/design/templates-catalogue.md#low-stock-alert."""
+    """Sends no message for a store without products.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     ran = await _stage().run()
     assert (ran.proposals, ran.result["checked"]) == ([], 0)
 
 
 async def test_a_second_run_tells_nothing_again() -> None:
-    """The first run tells all. See docs/design/templates-catalogue.md#low-stock-alert."""
+    """Counts the variant as low but not as new, and sends no message.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     stage = _stage(product(variant(stock=1)))
     assert len((await stage.run()).proposals) == 1
     again = await stage.run()
@@ -128,7 +137,7 @@ async def test_a_second_run_tells_nothing_again() -> None:
 
 
 async def test_only_the_new_one_is_told() -> None:
-    """Low counts all, the list holds what was told.
+    """Reports only the new variant and says how many were reported before.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
@@ -143,7 +152,10 @@ async def test_only_the_new_one_is_told() -> None:
 
 
 async def test_a_variant_that_came_back_and_fell_again_is_new() -> None:
-    """Also when no message went out in between. See docs/design/templates-catalogue.md#low-stock-alert."""
+    """Reports a variant again after its stock was above the threshold in between.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     stage = _stage()
     for level, messages in ((1, 1), (9, 0), (1, 1)):
         _stock(stage, n1=level)
@@ -151,7 +163,10 @@ async def test_a_variant_that_came_back_and_fell_again_is_new() -> None:
 
 
 async def test_all_are_told_every_time_without_only_new() -> None:
-    """See docs/design/templates-catalogue.md#low-stock-alert."""
+    """Reports all low variants in every run when `only_new` is false.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     stage = _stage(product(variant(stock=1)), only_new=False)
     assert len((await stage.run()).proposals) == 1
     assert len((await stage.run()).proposals) == 1
@@ -159,7 +174,7 @@ async def test_all_are_told_every_time_without_only_new() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.FAILED])
 async def test_what_a_lost_message_would_have_told_is_still_new(outcome: Outcome) -> None:
-    """The memory is of the last live run that sent.
+    """Remembers nothing of a message that failed or whose outcome is unknown.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
@@ -170,7 +185,7 @@ async def test_what_a_lost_message_would_have_told_is_still_new(outcome: Outcome
 
 
 async def test_a_test_run_shows_the_message_and_remembers_nothing() -> None:
-    """Test run" and "Memory. See docs/design/templates.md#rules."""
+    """Shows the message that would be sent and remembers nothing. See docs/design/templates.md#rules."""
     stage = _stage(product(variant(stock=1)))
     ran = await stage.run(mode=Mode.TEST)
     assert len(ran.proposals) == 1
@@ -179,15 +194,16 @@ async def test_a_test_run_shows_the_message_and_remembers_nothing() -> None:
 
 
 async def test_a_test_run_reads_the_memory() -> None:
-    """A test run reads it and never writes. See docs/design/templates.md#rules."""
+    """A test run does not report what a live run has reported. See docs/design/templates.md#rules."""
     stage = _stage(product(variant(stock=1)))
     await stage.run()
     assert (await stage.run(mode=Mode.TEST)).proposals == []
 
 
 async def test_negative_stock_counts_as_low_and_is_shown_as_it_is() -> None:
-    """See docs/design/templates-catalogue.md#low-stock-alert
-    and docs/design/templates.md#e7-negative-stock.
+    """Reports a negative stock as low, with its number.
+
+    See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e7-negative-stock.
     """
     ran = await _stage(product(variant(stock=-2))).run()
     assert ran.result["variants"][0]["stock"] == -2
@@ -195,7 +211,7 @@ async def test_negative_stock_counts_as_low_and_is_shown_as_it_is() -> None:
 
 
 async def test_a_missing_sku_does_not_hide_a_variant() -> None:
-    """Listed by product and variant name.
+    """Names a variant without a SKU by its product and size.
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e2-missing-skus.
     """
@@ -204,15 +220,19 @@ async def test_a_missing_sku_does_not_hide_a_variant() -> None:
 
 
 async def test_two_variants_with_one_sku_are_two_lines() -> None:
-    """See docs/design/templates-catalogue.md#low-stock-alert
-    and docs/design/templates.md#e3-duplicate-skus.
+    """Reports two variants with the same SKU on two lines.
+
+    See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e3-duplicate-skus.
     """
     ran = await _stage(product(variant("7/1", "A", stock=1), variant("7/2", "A", stock=2))).run()
     assert [each_variant["stock"] for each_variant in ran.result["variants"]] == [1, 2]
 
 
 async def test_untracked_and_back_orderable_are_counted_apart() -> None:
-    """See docs/design/templates.md#e8-untracked-stock."""
+    """Counts untracked and back-orderable variants as `untracked` and reports none of them.
+
+    See docs/design/templates.md#e8-untracked-stock.
+    """
     odd = [variant("7/1", tracked=False, stock=None), variant("7/2", backorders_allowed=True, stock=-3)]
     ran = await _stage(product(*odd)).run()
     assert (ran.result["checked"], ran.result["low"], ran.result["untracked"]) == (2, 0, 2)
@@ -220,7 +240,10 @@ async def test_untracked_and_back_orderable_are_counted_apart() -> None:
 
 
 async def test_untracked_ones_are_listed_when_asked_for() -> None:
-    """See docs/design/templates-catalogue.md#low-stock-alert."""
+    """Reports untracked variants once when `include_untracked` is set.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     stage = _stage(product(variant(tracked=False, stock=None)), include_untracked=True)
     ran = await stage.run()
     assert ran.result["variants"] == [{"sku": "TEA-1", "label": "Tea 7 (TEA-1)", "stock": None}]
@@ -231,21 +254,27 @@ async def test_untracked_ones_are_listed_when_asked_for() -> None:
 
 
 async def test_a_stock_shared_through_the_parent_is_one_line() -> None:
-    """See docs/design/templates.md#e9-variants."""
+    """Reports a stock that variants share through their parent on one line.
+
+    See docs/design/templates.md#e9-variants.
+    """
     shared = {"stock_target": "7", "stock_managed_by_parent": True, "stock": 2}
     ran = await _stage(product(variant("7/1", "A", **shared), variant("7/2", "B", **shared))).run()
     assert ran.result["variants"] == [{"sku": None, "label": "Tea 7", "stock": 2}]
 
 
 async def test_kinds_without_stock_of_their_own_are_left_out_and_counted() -> None:
-    """Grouped, external and unknown types. See docs/design/templates.md#e9-variants."""
+    """Leaves out grouped products and others without stock, and says how many there are.
+
+    See docs/design/templates.md#e9-variants.
+    """
     ran = await _stage(product(id="8", kind="grouped", sellable=False), product(variant(stock=9))).run()
     assert ran.result["checked"] == 1
     assert "1 product" in str(ran.messages[0])
 
 
 async def test_drafts_are_not_looked_at_unless_all_are() -> None:
-    """Absent means all published ones; a variation switched off is none.
+    """Leaves out drafts and variations that are switched off, unless all products are chosen.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
@@ -256,20 +285,26 @@ async def test_drafts_are_not_looked_at_unless_all_are() -> None:
 
 
 async def test_only_the_products_wanted_are_looked_at() -> None:
-    """See docs/design/templates.md#shared-definitions."""
+    """Checks only the products that the filter `products` includes.
+
+    See docs/design/templates.md#shared-definitions.
+    """
     tagged, other = product(variant("1", stock=0), tags=("Tea",)), product(variant("2", stock=0))
     ran = await _stage(tagged, other, products={"tags_any": ["tea"]}).run()
     assert ran.result["checked"] == 1
 
 
 async def test_every_page_is_read_and_what_is_seen_twice_counts_once() -> None:
-    """See docs/design/templates.md#e10-pages."""
+    """Reads every page, and counts a product that two pages repeat once.
+
+    See docs/design/templates.md#e10-pages.
+    """
     many = [product(variant(str(n), stock=1)) for n in range(1, 8)]
     assert (await _stage(*many).run()).result["low"] == 7
 
 
 async def test_an_event_reads_and_compares_its_own_item_alone() -> None:
-    """Only the variants of the inventory item in the event.
+    """Reads only the product of the event, and checks only the variant that it names.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
@@ -280,7 +315,10 @@ async def test_an_event_reads_and_compares_its_own_item_alone() -> None:
 
 
 async def test_an_event_forgets_nothing_it_did_not_read() -> None:
-    """`only_new` on events. See docs/design/templates-catalogue.md#low-stock-alert."""
+    """Forgets only the variant of the event when its stock is high again.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     stage = _stage(product(variant("1", stock=0)), product(variant("2", stock=0)))
     await stage.run()
     stage.shop.products[1] = product(variant("2", stock=9))
@@ -289,7 +327,10 @@ async def test_an_event_forgets_nothing_it_did_not_read() -> None:
 
 
 async def test_an_event_of_a_product_that_is_gone_tells_nothing() -> None:
-    """Re-read from the store. See docs/design/templates.md#rules."""
+    """Succeeds without a message when the product of the event is gone or in the trash.
+
+    See docs/design/templates.md#rules.
+    """
     gone = StoreEvent("inventory_levels/update", "product", "99")
     ran = await _stage().run(event=gone)
     assert (ran.failed, ran.proposals) == (None, [])
@@ -298,7 +339,7 @@ async def test_an_event_of_a_product_that_is_gone_tells_nothing() -> None:
 
 
 async def test_a_long_list_is_cut_and_the_result_holds_200() -> None:
-    """Below 20 KB, "and n more", "Result".
+    """Lists 200 variants in the result and cuts the message with the number of the others.
 
     See docs/design/templates.md#e17-sends and docs/design/templates.md#rules.
     """
@@ -310,7 +351,7 @@ async def test_a_long_list_is_cut_and_the_result_holds_200() -> None:
 
 
 async def test_text_of_the_store_stays_text() -> None:
-    """No mark-up, no live link.
+    """Escapes mark-up and links in the names of products.
 
     See docs/design/templates.md#e17-sends and docs/design/connectors.md#teams.
     """

@@ -1,6 +1,4 @@
-"""Orders to a spreadsheet.
-
-Wwhich orders are appended, each once, and into which columns.
+"""Tests the export of orders to a spreadsheet: which orders are appended, each once, and in which columns.
 
 See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
 """
@@ -26,7 +24,7 @@ from tests.templates.order_stage import CHANGES, Orders, OrderStage, ago, line, 
 from tests.templates.sales import Market, Sale, Sold
 from tests.templates.stage import NOW, SHEET, SHOP, connection
 
-# (order, whether it is exported by the statuses it has by default: paid, fulfilled)
+# (order, whether it is exported by the default statuses paid and fulfilled)
 SALES: tuple[tuple[Sale, bool], ...] = (
     (Sale("A1", (Sold(quantity=2, total="40.00"), Sold("M", "Mug", total="9.50")), payment="paid"), True),
     (Sale("A2", sent="fulfilled", hours=2000), True),
@@ -42,7 +40,7 @@ def _add_tab(market: Market, title: str) -> None:
 
 
 async def test_orders_are_appended_each_once(market: Market) -> None:
-    """Text of the store stays text; a second run appends nothing.
+    """Appends each paid or fulfilled order once, with texts of the store as text.
 
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
@@ -73,8 +71,9 @@ async def test_orders_are_appended_each_once(market: Market) -> None:
 
 
 async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: Both) -> None:
-    """`sheet_not_writable`, naming it; the ids are read before an append is repeated.
+    """Fails with `sheet_not_writable` on a protected tab.
 
+    After a lost answer it reads the ids and appends the row only once.
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
     market = Market(Twin("woocommerce", both))
@@ -95,17 +94,17 @@ async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: Both) -> 
     assert [row[1] for row in both.cells("Orders")] == ["Number", "B1"]
 
 
-# --- the rules that need no service
+# --- rules that need no service
 
 
 @dataclass
 class Log:
-    """A pretend spreadsheet of one tab."""
+    """Holds a spreadsheet of one tab."""
 
     rows: list[list[Any]] = field(default_factory=list)
 
     async def read(self, op: Any, params: Any) -> Any:
-        """As a spreadsheet's reader."""
+        """Yields the tab, its first row or its first column as a spreadsheet's reader does."""
         if params.tab not in (None, "Log"):
             raise RemoteNotFound
         sheet_rows = [
@@ -123,7 +122,7 @@ def _cell(value: Any) -> Any:
 
 
 class Stage(OrderStage):
-    """With a spreadsheet that can be written to."""
+    """Adds a spreadsheet that can be written to."""
 
     def _context(self, *args: Any) -> StepContext:
         context = super()._context(*args)
@@ -147,14 +146,15 @@ _PAID = order("1", paid=True, payment=Payment.PAID)
 
 
 def _sent(ran: Any) -> list[list[Any]]:
-    """Every row appended, numbers as text."""
+    """Returns every appended row, with numbers as text."""
     rows = [row for proposal in ran.proposals for row in proposal.parts[0].arguments["rows"]]
     return [[cell["number"] if isinstance(cell, dict) else cell for cell in row] for row in rows]
 
 
 async def test_columns_keep_their_place_and_missing_ones_go_to_the_right_end() -> None:
-    """Headers without regard to case and outer blanks; a number cell is its digits.
+    """Finds columns whatever their case and blanks, and adds missing ones to the right.
 
+    An id in a number cell counts as its digits.
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
     rows = [["order ID", " Total ", "My note", "number"], [7, 20, "call", "#7"]]
@@ -169,7 +169,7 @@ async def test_columns_keep_their_place_and_missing_ones_go_to_the_right_end() -
 
 
 async def test_a_row_for_each_line_has_the_sums_once() -> None:
-    """An order whose id stands there is never written again.
+    """Writes a row for each line, with the total of the order on the first one.
 
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
@@ -196,8 +196,9 @@ async def test_a_row_for_each_line_has_the_sums_once() -> None:
     ],
 )
 async def test_a_tab_of_something_else_is_not_written_to(rows: list[list[Any]], code: str) -> None:
-    """See docs/design/templates-catalogue.md#order-export-to-spreadsheet and
+    """Fails with `wrong_header` or `column_repeated` on a tab with other contents, and appends nothing.
 
+    See docs/design/templates-catalogue.md#order-export-to-spreadsheet and
     docs/design/templates.md#e4-empty-sheets-and-columns.
     """
     ran = await _exporting(_PAID, rows=rows).run()
@@ -206,7 +207,7 @@ async def test_a_tab_of_something_else_is_not_written_to(rows: list[list[Any]], 
 
 
 async def test_a_tab_that_is_gone_fails_the_run() -> None:
-    """See docs/design/templates.md#rules."""
+    """Fails the run with `tab_missing`. See docs/design/templates.md#rules."""
     stage = _exporting(_PAID)
     stage.inputs["sheet"] = {"integration_id": int(SHEET), "tab": "Gone"}
     ran = await stage.run()
@@ -215,7 +216,7 @@ async def test_a_tab_that_is_gone_fails_the_run() -> None:
 
 
 async def test_rows_go_five_hundred_at_a_time_with_an_orders_lines_together() -> None:
-    """An interrupted append is looked for by its own keys.
+    """Appends at most 500 rows in one change, and keeps the lines of an order together.
 
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
@@ -238,8 +239,9 @@ async def test_rows_go_five_hundred_at_a_time_with_an_orders_lines_together() ->
 
 
 async def test_the_first_run_reads_all_orders_and_later_ones_what_changed() -> None:
-    """None is left out for its age; another sheet or other statuses begin anew.
+    """Reads all orders first and later those changed since, less ten minutes.
 
+    Other statuses read all orders again.
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
     stage = _exporting(replace(_PAID, modified_at=ago(9000)))
@@ -253,8 +255,9 @@ async def test_the_first_run_reads_all_orders_and_later_ones_what_changed() -> N
 
 
 async def test_more_than_ten_thousand_rows_are_appended_by_several_runs() -> None:
-    """A first run into an old store; orders that are there take no place.
+    """Appends 10,000 rows in one run and the others in the next.
 
+    Orders that the sheet has do not count.
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
     orders = [replace(_PAID, id=str(number)) for number in range(10_003)]
@@ -273,7 +276,10 @@ async def test_more_than_ten_thousand_rows_are_appended_by_several_runs() -> Non
 
 @pytest.mark.parametrize(("placed", "day"), [(22, "2026-11-20"), (23, "2026-11-21")])
 async def test_dates_are_local_days(placed: int, day: str) -> None:
-    """In Berlin a day begins at 23 UTC in winter. See docs/design/templates.md#e16-days-and-windows."""
+    """Writes the day in the store's zone: in Berlin a winter day begins at 23 UTC.
+
+    See docs/design/templates.md#e16-days-and-windows.
+    """
     order = replace(_PAID, created_at=datetime(2026, 11, 20, placed, tzinfo=NOW.tzinfo))
     ran = await _exporting(order, columns=["date"]).run()
     assert _sent(ran)[1] == ["1", day]

@@ -1,4 +1,4 @@
-"""docs/templates.md as `make docs` makes it: every template, every input, every field of its result."""
+"""Tests docs/templates.md as `make docs` makes it: every template, input and field of its result."""
 
 import json
 import re
@@ -12,7 +12,10 @@ from tests.templates_page import page
 
 @pytest.mark.parametrize("template", ALL, ids=lambda template: template.template_id)
 def test_the_page_tells_all_of_a_template(template: Template) -> None:
-    """What is generated says what the records say. See docs/guides/contributors.md#conventions."""
+    """Writes each template's name, inputs, steps, example result and changed fields as its record has them.
+
+    See docs/guides/contributors.md#conventions.
+    """
     facts = template.facts
     section = page().partition(f'<a id="{template.template_id}"></a>')[2].partition("<a id=")[0]
     assert f"## {facts.name}\n\n{facts.description}" in section
@@ -28,6 +31,6 @@ def test_the_page_tells_all_of_a_template(template: Template) -> None:
 
 
 def test_the_page_begins_with_a_row_for_each() -> None:
-    """As the list of templates in the web app, by category."""
+    """Begins with one row for each template."""
     rows = re.findall(r"^\| \[.+\]\(#(.+)\) \|", page(), re.M)
     assert sorted(rows) == sorted(template.template_id for template in ALL)

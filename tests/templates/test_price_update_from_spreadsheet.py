@@ -1,4 +1,4 @@
-"""Prices from a spreadsheet: which rows are used, which are refused and why.
+"""Tests prices from a spreadsheet: which rows are used, and which are refused and why.
 
 See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
 """
@@ -29,7 +29,7 @@ def _stage(rows: list[list[Any]], *products: Any, **inputs: Any) -> Stage:
 
 
 async def _refusal(rows: list[list[Any]], *products: Any, **inputs: Any) -> tuple[Any, ...]:
-    """The one refused row of a run that proposes nothing."""
+    """Returns row, key and code of the one refused row of a run that proposes nothing."""
     ran = await _stage(rows, *products, **inputs).run()
     assert ran.proposals == []
     [refused] = ran.result["refused_rows"]
@@ -58,7 +58,7 @@ _ROWS: list[list[Any]] = [
 
 
 async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: Twin) -> None:
-    """One list of expectations for both; a second run proposes nothing.
+    """Sets the same prices on both platforms and refuses the same rows; a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
     """
@@ -96,7 +96,10 @@ async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: Twin)
 
 
 async def test_a_price_that_differs_is_proposed_with_what_stands_beside_it() -> None:
-    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Shows the price before and after, the difference in per cent and the row of the sheet.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     stage = _stage([["A", 11]])
     ran = await stage.run()
     [proposal] = ran.proposals
@@ -123,7 +126,10 @@ async def test_a_price_that_differs_is_proposed_with_what_stands_beside_it() -> 
 
 
 async def test_a_second_run_proposes_nothing() -> None:
-    """Unchanged. See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Counts a price that equals the sheet as unchanged.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     stage = _stage([["A", 11, 14]], compare_at_column="Was")
     await stage.run()
     again = await stage.run()
@@ -133,27 +139,39 @@ async def test_a_second_run_proposes_nothing() -> None:
 
 
 async def test_a_sku_that_is_not_in_the_store_is_counted_and_the_others_go_on() -> None:
-    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Counts the SKU as `not_found` and changes the others.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     ran = await _stage([["B", 5], ["A", 11]]).run()
     assert (ran.result["not_found"], ran.result["changed"]) == (1, 1)
     assert "1 SKU of the sheet is not in the store." in ran.words.text
 
 
 async def test_a_sku_of_the_store_that_is_not_in_the_sheet_is_left_alone() -> None:
-    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Leaves a variant alone whose SKU the sheet does not have.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     ran = await _stage([["A", 11]], product(variant("7", "A")), product(variant("8", "B"))).run()
     assert [proposal.object.id for proposal in ran.proposals] == ["7"]
 
 
 async def test_an_empty_price_leaves_the_row_alone() -> None:
-    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Refuses a row with an empty price as `price_empty`.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     assert await _refusal([["A", None]]) == (2, "A", "price_empty")
     assert await _refusal([["A", "\u00a0"]]) == (2, "A", "price_empty")
 
 
 @pytest.mark.parametrize("zero", [0, "0", "0,00", "-0"])
 async def test_a_price_of_zero_is_refused(zero: Any) -> None:
-    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Refuses a row with a price of zero as `price_zero`.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     assert await _refusal([["A", zero]]) == (2, "A", "price_zero")
 
 
@@ -171,43 +189,64 @@ async def test_a_price_of_zero_is_refused(zero: Any) -> None:
     ],
 )
 async def test_a_cell_that_is_no_price_is_refused(cell: Any, code: str) -> None:
-    """See docs/design/templates.md#e5-numbers-as-text and docs/design/templates.md#e6-decimals."""
+    """Refuses cells that are ambiguous, negative, in another currency, too precise or not a number.
+
+    See docs/design/templates.md#e5-numbers-as-text and docs/design/templates.md#e6-decimals.
+    """
     assert await _refusal([["A", cell]]) == (2, "A", code)
 
 
 async def test_the_form_of_numbers_decides_the_ambiguous_ones() -> None:
-    """See docs/design/templates.md#e5-numbers-as-text."""
+    """Reads `1.234` as 1234 with the number format `comma`.
+
+    See docs/design/templates.md#e5-numbers-as-text.
+    """
     dear = product(variant("7", "A", price="1200.00", regular_price="1200.00"))
     ran = await _stage([["A", "1.234"]], dear, number_format="comma").run()
     assert ran.proposals[0].fields[0].after == "1234.00"
 
 
 async def test_a_row_with_values_but_no_sku_is_refused() -> None:
-    """See docs/design/templates.md#e2-missing-skus."""
+    """Refuses a row with values but without a SKU as `sku_missing`.
+
+    See docs/design/templates.md#e2-missing-skus.
+    """
     assert await _refusal([[None, 5]]) == (2, None, "sku_missing")
     assert await _refusal([[" ", None, 3]]) == (2, None, "sku_missing")
 
 
 async def test_a_sku_in_other_letters_is_refused() -> None:
-    """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
+    """Refuses a SKU that differs in case alone as `sku_case_differs`.
+
+    See docs/design/templates.md#e1-comparing-skus-and-barcodes.
+    """
     assert await _refusal([["a", 11]]) == (2, "a", "sku_case_differs")
 
 
 async def test_a_sku_of_several_variants_changes_none_of_them() -> None:
-    """See docs/design/templates.md#e3-duplicate-skus."""
+    """Refuses a SKU of several variants as `sku_ambiguous`.
+
+    See docs/design/templates.md#e3-duplicate-skus.
+    """
     two = (product(variant("7", "A")), product(variant("8", "A")))
     assert await _refusal([["A", 11]], *two) == (2, "A", "sku_ambiguous")
 
 
 async def test_a_sku_twice_with_the_same_values_is_used_once() -> None:
-    """The same values, however written. See docs/design/templates.md#e3-duplicate-skus."""
+    """Uses a SKU once when its rows give the same price in any notation.
+
+    See docs/design/templates.md#e3-duplicate-skus.
+    """
     ran = await _stage([["A", 11], [" A ", "11,00"], ["A", "€ 11"]]).run()
     assert (len(ran.proposals), ran.result["rows"], ran.result["refused"]) == (1, 3, 0)
 
 
 @pytest.mark.parametrize("other", [12, None, "x"])
 async def test_a_sku_twice_with_different_values_is_refused_every_time(other: Any) -> None:
-    """Never the first one. See docs/design/templates.md#e3-duplicate-skus."""
+    """Refuses every row of a SKU whose rows differ as `sku_repeated`.
+
+    See docs/design/templates.md#e3-duplicate-skus.
+    """
     ran = await _stage([["A", 11], ["A", other]]).run()
     assert ran.proposals == []
     assert [(row["row"], row["code"]) for row in ran.result["refused_rows"]] == [
@@ -217,13 +256,19 @@ async def test_a_sku_twice_with_different_values_is_refused_every_time(other: An
 
 
 async def test_a_number_cell_of_a_sku_is_its_digits() -> None:
-    """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
+    """Matches a number cell with the SKU of the same digits.
+
+    See docs/design/templates.md#e1-comparing-skus-and-barcodes.
+    """
     ran = await _stage([[4006381333931, 11]], product(variant("7", "4006381333931"))).run()
     assert len(ran.proposals) == 1
 
 
 async def test_a_change_at_the_most_allowed_passes_and_one_cent_more_does_not() -> None:
-    """Up and down. See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Allows a change of 30 % up or down and refuses one cent more as `change_too_large`.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     for index, past in ((13, 13.01), (7, 6.99)):
         assert len((await _stage([["A", index]]).run()).proposals) == 1
         assert await _refusal([["A", past]]) == (2, "A", "change_too_large")
@@ -231,14 +276,17 @@ async def test_a_change_at_the_most_allowed_passes_and_one_cent_more_does_not() 
 
 @pytest.mark.parametrize("before", [None, "0", "0.00", "abc"])
 async def test_a_variant_without_a_price_may_get_any_with_a_warning(before: str | None) -> None:
-    """Present price 0 or none. See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Proposes any price for a variant without a price, with a warning.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     each_product = product(variant("7", "A", price=before, regular_price=before or ""))
     [proposal] = (await _stage([["A", 900]], each_product).run()).proposals
     assert str(proposal.message).startswith("Warning")
 
 
 async def test_compare_at_is_left_alone_without_its_column() -> None:
-    """A sale goes on from the same price before.
+    """Changes only the sale price of a variant on sale when no compare-at column is chosen.
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
     """
@@ -249,7 +297,7 @@ async def test_compare_at_is_left_alone_without_its_column() -> None:
 
 
 async def test_a_new_price_over_the_compare_at_that_is_left_alone_is_refused() -> None:
-    """Compare-at is above the price or there is none.
+    """Refuses a price at or above the compare-at price that stays.
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
     """
@@ -259,7 +307,7 @@ async def test_a_new_price_over_the_compare_at_that_is_left_alone_is_refused() -
 
 
 async def test_compare_at_goes_to_the_platforms_own_fields() -> None:
-    """regular_price = compare-at, sale_price = price.
+    """Writes the compare-at price as WooCommerce's regular price and the price as its sale price.
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
     """
@@ -272,7 +320,10 @@ async def test_compare_at_goes_to_the_platforms_own_fields() -> None:
 
 
 async def test_an_empty_compare_at_is_removed() -> None:
-    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Removes the compare-at price when its cell is empty.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     sale = {"price": "8.00", "compare_at": "10.00", "sale_price": "8.00"}
     stage = _stage([["A", 8, None]], product(variant("7", "A", **sale)), compare_at_column="Was")
     [proposal] = (await stage.run()).proposals
@@ -282,20 +333,29 @@ async def test_an_empty_compare_at_is_removed() -> None:
 
 @pytest.mark.parametrize("compare", [9, 8.99])
 async def test_a_compare_at_that_is_not_above_is_refused(compare: float) -> None:
-    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Refuses a compare-at price that is not above the price.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     code = await _refusal([["A", 9, compare]], compare_at_column="Was")
     assert code == (2, "A", "compare_at_not_above")
 
 
 async def test_a_running_sale_keeps_its_dates_and_they_are_named() -> None:
-    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
+    """Names the end date of a running sale beside the change.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     sale = {"price": "8.00", "compare_at": "10.00", "sale_price": "8.00", "sale_to": "2026-12-01T00:00:00"}
     [proposal] = (await _stage([["A", 9]], product(variant("7", "A", **sale))).run()).proposals
     assert "2026-12-01" in str(proposal.message)
 
 
 async def test_a_price_has_the_decimals_of_the_stores_currency() -> None:
-    """See docs/design/templates.md#e6-decimals and docs/design/templates.md#e13-currencies."""
+    """Proposes prices with the decimals of the store's currency, such as none for yen.
+
+    See docs/design/templates.md#e6-decimals and docs/design/templates.md#e13-currencies.
+    """
     yen = {"currency": "JPY", "price": "1000", "regular_price": "1000"}
     for cell, proposed in (("1100", "1100"), ("1100.00", "1100")):
         stage = _stage([["A", cell]], product(variant("7", "A", **yen), currency="JPY"))
@@ -304,13 +364,16 @@ async def test_a_price_has_the_decimals_of_the_stores_currency() -> None:
 
 
 async def test_variations_are_the_unit() -> None:
-    """See docs/design/templates.md#e9-variants."""
+    """Changes only the variation that has the SKU. See docs/design/templates.md#e9-variants."""
     ran = await _stage([["B", 11]], product(variant("7/1", "A"), variant("7/2", "B"))).run()
     assert [proposal.object.id for proposal in ran.proposals] == ["7/2"]
 
 
 async def test_every_page_is_read_before_anything_is_compared() -> None:
-    """Objects seen twice count once, so none is ambiguous. See docs/design/templates.md#e10-pages."""
+    """Reads every page first, so that a variant on two pages is not ambiguous.
+
+    See docs/design/templates.md#e10-pages.
+    """
     many = [product(variant(str(n), f"S{n}")) for n in range(1, 8)]
     rows: list[list[Any]] = [[f"S{n}", 11] for n in range(1, 8)]
     ran = await _stage(rows, *many).run()
@@ -319,7 +382,10 @@ async def test_every_page_is_read_before_anything_is_compared() -> None:
 
 
 async def test_variants_without_a_sku_are_counted() -> None:
-    """See docs/design/templates.md#e2-missing-skus."""
+    """Says how many variants without a SKU cannot be matched.
+
+    See docs/design/templates.md#e2-missing-skus.
+    """
     goods = [product(variant("7", "A")), product(variant("8", "")), product(variant("9", " "))]
     ran = await _stage([["A", 11]], *goods).run()
     assert ran.messages[1] == "2 variants without a SKU cannot be matched."
@@ -335,7 +401,10 @@ async def test_variants_without_a_sku_are_counted() -> None:
     ],
 )
 async def test_a_sheet_that_cannot_be_read_fails_the_run(head: list[Any], code: str) -> None:
-    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
+    """Fails the run on an empty sheet, and on a missing or repeated column.
+
+    See docs/design/templates.md#e4-empty-sheets-and-columns.
+    """
     stage = _stage([])
     stage.sheet.rows = [head] if head else []
     ran = await stage.run()
@@ -345,13 +414,16 @@ async def test_a_sheet_that_cannot_be_read_fails_the_run(head: list[Any], code: 
 
 
 async def test_a_header_without_rows_succeeds_with_nothing() -> None:
-    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
+    """Succeeds without changes on a sheet with a header alone.
+
+    See docs/design/templates.md#e4-empty-sheets-and-columns.
+    """
     ran = await _stage([]).run()
     assert (ran.failed, ran.result["rows"]) == (None, 0)
 
 
 async def test_a_tab_that_is_gone_fails_the_run_naming_it() -> None:
-    """See docs/design/templates.md#rules."""
+    """Fails with `tab_missing` and names the tab. See docs/design/templates.md#rules."""
     stage = _stage([["A", 11]], sheet={"integration_id": int(SHEET), "tab": "Old"})
     ran = await stage.run()
     assert ran.failed is not None
@@ -359,7 +431,10 @@ async def test_a_tab_that_is_gone_fails_the_run_naming_it() -> None:
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_asked() -> None:
-    """See docs/design/templates.md#e11-over-the-limit."""
+    """Proposes exactly `limit` changes; with one more it fails and proposes none.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     many = [product(variant(str(n), f"S{n}")) for n in range(1, 4)]
     rows: list[list[Any]] = [[f"S{n}", 11] for n in range(1, 4)]
     assert len((await _stage(rows, *many, limit=3).run()).proposals) == 3
@@ -370,7 +445,7 @@ async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_ask
 
 
 async def test_a_test_run_says_what_would_change_and_changes_nothing() -> None:
-    """See docs/design/templates.md#rules."""
+    """Says how many prices would change, and changes none. See docs/design/templates.md#rules."""
     stage = _stage([["A", 11]])
     ran = await stage.run(mode=Mode.TEST)
     assert (ran.words.text, ran.result["changed"]) == ("1 price would be changed.", 1)
@@ -378,20 +453,23 @@ async def test_a_test_run_says_what_would_change_and_changes_nothing() -> None:
 
 
 async def test_what_a_person_declined_is_told_apart() -> None:
-    """The text counts honestly. See docs/design/writes.md#reconciliation."""
+    """Counts declined changes apart from those that were made. See docs/design/writes.md#reconciliation."""
     ran = await _stage([["A", 11]]).run(outcome=Outcome.DECLINED)
     assert (ran.words.text, ran.result["changed"]) == ("0 of 1 price changed, 1 left out.", 0)
 
 
 async def test_the_result_lists_the_first_200_refused_rows_and_counts_all() -> None:
-    """See docs/design/templates.md#rules."""
+    """Lists the first 200 refused rows and counts all. See docs/design/templates.md#rules."""
     rows: list[list[Any]] = [[None, 5]] * 201
     ran = await _stage(rows).run()
     assert (ran.result["refused"], len(ran.result["refused_rows"])) == (201, 200)
 
 
 async def test_a_result_of_long_texts_stays_under_64_kib() -> None:
-    """What does not fit is left out of the list, never of the counts. See docs/design/api/runs.md#run."""
+    """Leaves rows out of the list, but not out of the count, to keep the result under 64 KiB.
+
+    See docs/design/api/runs.md#run.
+    """
     rows: list[list[Any]] = [["茶" * 300 + str(n), "茶" * 300] for n in range(201)]
     held = [product(variant(str(n), row[0])) for n, row in enumerate(rows)]
     ran = await _stage(rows, *held).run()

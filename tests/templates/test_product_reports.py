@@ -1,4 +1,4 @@
-"""Reports on products: what counts as missing or twice, and the list in the sheet.
+"""Tests reports on products: what counts as missing or duplicate, and the list in the sheet.
 
 See docs/design/templates-catalogue.md#missing-product-data-audit.
 """
@@ -19,7 +19,7 @@ TAB = "Report"
 
 
 def _tab(both: Both, rows: list[list[Any]] | None = None) -> FakeTab:
-    """A new tab of the connected spreadsheet."""
+    """Adds a tab to the connected spreadsheet and returns it."""
     fake_tab = FakeTab(77, TAB)
     fake_tab.cells = {
         (index, column): cell for index, row in enumerate(rows or []) for column, cell in enumerate(row)
@@ -36,7 +36,7 @@ def _row(twin: Twin, title: str) -> dict[str, Any]:
 
 
 def _describe(twin: Twin, title: str, *, text: str, image: str | None, data: list[Mapping[str, Any]]) -> None:
-    """Gives a product a description, an image with these words (None: no image), and its variants theirs."""
+    """Sets a product's description, its image with this text (None: no image), and fields of its variants."""
     row = _row(twin, title)
     if twin.platform == "shopify":
         row["descriptionHtml"] = text
@@ -90,7 +90,7 @@ GAPS = [
 
 
 async def test_gaps_are_listed_alike_on_both_platforms(twin: Twin) -> None:
-    """Per variant, each product once; what is not shipped needs no weight.
+    """Lists the same gaps on both platforms, one row for each product; what is not shipped needs no weight.
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
     """
@@ -127,8 +127,9 @@ async def test_gaps_are_listed_alike_on_both_platforms(twin: Twin) -> None:
 
 
 async def test_a_list_takes_the_place_of_the_one_before(twin: Twin) -> None:
-    """With nothing missing the header and one line, and one line to Teams.
+    """Replaces the list of the last run, and writes nothing when it is the same.
 
+    Without gaps the list and the message say so.
     See docs/design/templates-catalogue.md#missing-product-data-audit.
     """
     _furnish(twin)
@@ -148,7 +149,7 @@ async def test_a_list_takes_the_place_of_the_one_before(twin: Twin) -> None:
 
 
 async def test_a_tab_that_holds_something_else_is_left_alone(both: Both) -> None:
-    """`wrong_header`; nothing is written and nothing is posted.
+    """Fails with `wrong_header` or `tab_missing`; writes and posts nothing.
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
     """
@@ -167,7 +168,7 @@ async def test_a_tab_that_holds_something_else_is_left_alone(both: Both) -> None
 
 
 async def test_a_list_longer_than_the_tab_is_written_whole(both: Both) -> None:
-    """Cells within the tab, the rest appended; then shorter again.
+    """Writes a list longer than the tab whole, and a shorter one after it without old rows.
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
     """
@@ -188,7 +189,10 @@ async def test_a_list_longer_than_the_tab_is_written_whole(both: Both) -> None:
 
 
 async def test_a_check_the_platform_has_no_field_for_is_refused(twin: Twin) -> None:
-    """422 on inputs.checks.<n>. See docs/design/templates-catalogue.md#missing-product-data-audit."""
+    """Refuses `hs_code` and `vendor` on WooCommerce with errors on `inputs.checks.<n>`.
+
+    See docs/design/templates-catalogue.md#missing-product-data-audit.
+    """
     inputs = {"checks": ["image", "hs_code", "vendor"], "teams": twin.both.teams()}
     refused = set(await twin.refused("missing-product-data-audit", inputs))
     assert refused == ({"inputs.checks.1", "inputs.checks.2"} if twin.platform == "woocommerce" else set())
@@ -207,12 +211,15 @@ async def test_a_check_the_platform_has_no_field_for_is_refused(twin: Twin) -> N
     ],
 )
 def test_text_of_blanks_or_empty_tags_is_none(markup: str, is_there: bool) -> None:
-    """See docs/design/templates-catalogue.md#missing-product-data-audit."""
+    """Takes mark-up for empty unless it holds text or an image.
+
+    See docs/design/templates-catalogue.md#missing-product-data-audit.
+    """
     assert has_text(markup) is is_there
 
 
 def test_one_variant_is_not_counted() -> None:
-    """A product is listed once, naming how many variants.
+    """Names the number of variants only for a variant's field and more than one variant.
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
     """
@@ -235,8 +242,9 @@ def _doubles(twin: Twin) -> None:
 
 
 async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twin: Twin) -> None:
-    """Trimmed, capitals or not, drafts or not; empty ones are no duplicates.
+    """Lists the same duplicates on both platforms, whatever their blanks and case.
 
+    Empty values are no duplicates, and drafts count with `across_drafts`.
     See docs/design/templates-catalogue.md#duplicate-sku-check.
     """
     _doubles(twin)
@@ -267,7 +275,7 @@ async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twi
 
 
 async def test_that_there_are_no_duplicates_is_told(both: Both) -> None:
-    """As in the audit; values of two fields are not mixed.
+    """Says in the sheet and in the message that there are none; values of two fields do not match each other.
 
     See docs/design/templates-catalogue.md#duplicate-sku-check.
     """

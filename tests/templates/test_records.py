@@ -1,4 +1,4 @@
-"""The template records and the check of their inputs against the catalogue.
+"""Tests the templates' records, and the check of their inputs, against the catalogue.
 
 See docs/design/api/connections.md#templates and docs/design/templates.md#data-file.
 """
@@ -30,12 +30,12 @@ ALERT, PRICES, HIDE = (
 
 CATALOGUE: dict[str, Any] = json.loads(case_data("templates.json").read_text("utf-8"))
 RECORDS: dict[str, dict[str, Any]] = {record["template_id"]: record for record in CATALOGUE["templates"]}
-# A template without a recorded record is held to the checks of `EACH_TEMPLATE` alone.
+# Only the tests of `EACH_TEMPLATE` apply to a template without a recorded record.
 RECORDED = pytest.mark.parametrize("template_id", RECORDS)
 
 
 def test_a_template_is_found_by_its_file_which_is_named_after_its_id() -> None:
-    """Adding a template needs no list: the folder is the list, in the order of the ids."""
+    """The list of templates is the folder, in the order of the ids; each file is named after its id."""
     folder = Path(steward.templates.__file__).parent
     files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base"}
     assert [template.template_id.replace("-", "_") for template in ALL] == sorted(files)
@@ -43,13 +43,13 @@ def test_a_template_is_found_by_its_file_which_is_named_after_its_id() -> None:
 
 
 def test_every_record_of_the_catalogue_has_a_template() -> None:
-    """A recorded template is never dropped from the product."""
+    """Fails when a template that the catalogue records is missing."""
     assert RECORDS.keys() - BY_ID.keys() == set()
 
 
 @RECORDED
 def test_the_record_equals_the_catalogue_field_by_field(template_id: str) -> None:
-    """The service's template records equal those of data/templates.json."""
+    """Each field of the service's record equals that of data/templates.json."""
     record = RECORDS[template_id]
     wire = json.loads(json.dumps(BY_ID[template_id].facts.to_wire()))
     for name, value in wire.items():
@@ -59,8 +59,9 @@ def test_the_record_equals_the_catalogue_field_by_field(template_id: str) -> Non
 
 @RECORDED
 def test_the_change_rows_equal_the_catalogue(template_id: str) -> None:
-    """Whether one is reversible follows from what is written: test_round_trips.py runs each template.
+    """The catalogue's change rows equal those of the template, except `reversible`.
 
+    Whether a change is reversible follows from what is written: test_round_trips.py runs each template.
     See docs/design/templates.md#data-file.
     """
     rows = [
@@ -80,13 +81,19 @@ def test_the_change_rows_equal_the_catalogue(template_id: str) -> None:
 
 
 def test_the_shared_definitions_equal_the_catalogue() -> None:
-    """See docs/design/templates.md#shared-definitions."""
+    """The shared definitions of the input schemas equal those of the catalogue.
+
+    See docs/design/templates.md#shared-definitions.
+    """
     assert CATALOGUE["$defs"] == DEFINITIONS
 
 
 @EACH_TEMPLATE
 def test_schemas_are_valid_and_the_example_result_fits(template: Template) -> None:
-    """JSON Schema 2020-12, each valid alone. See docs/design/templates.md#data-file."""
+    """Both schemas are valid JSON Schema 2020-12, and the example result fits its own.
+
+    See docs/design/templates.md#data-file.
+    """
     for schema in (template.facts.inputs_schema, template.facts.result_schema):
         Draft202012Validator.check_schema(schema)
     Draft202012Validator(template.facts.result_schema).validate(template.facts.example_result)
@@ -94,7 +101,10 @@ def test_schemas_are_valid_and_the_example_result_fits(template: Template) -> No
 
 @RECORDED
 def test_the_examples_pass_and_fail_as_the_catalogue_says(template_id: str) -> None:
-    """See docs/design/templates.md#data-file."""
+    """Accepts the valid examples and finds errors in the invalid ones.
+
+    See docs/design/templates.md#data-file.
+    """
     template, examples = BY_ID[template_id], RECORDS[template_id]["examples"]
     for inputs in examples["valid"]:
         assert template.check_inputs(inputs).errors == {}, inputs
@@ -103,7 +113,7 @@ def test_the_examples_pass_and_fail_as_the_catalogue_says(template_id: str) -> N
 
 
 def test_every_inputs_schema_of_the_catalogue_can_be_checked() -> None:
-    """Also the one pattern that looks ahead, which is matched in linear time too.
+    """Checks each catalogue schema, also the pattern that looks ahead, without error on its examples.
 
     See docs/design/templates.md#data-file.
     """
@@ -116,7 +126,7 @@ def test_every_inputs_schema_of_the_catalogue_can_be_checked() -> None:
 
 @EACH_TEMPLATE
 def test_every_step_has_a_function_and_the_plan_is_a_line(template: Template) -> None:
-    """Read, decide, change, send, in that order.
+    """The steps are in the order read, decide, change and send, and form one line.
 
     See docs/design/api/connections.md#templates and docs/design/templates.md#rules.
     """
@@ -131,7 +141,7 @@ def test_every_step_has_a_function_and_the_plan_is_a_line(template: Template) ->
 
 @EACH_TEMPLATE
 def test_the_answer_is_json_without_anything_lost(template: Template) -> None:
-    """See docs/design/api/connections.md#templates."""
+    """The record survives a round trip through JSON. See docs/design/api/connections.md#templates."""
     wire = template.facts.to_wire()
     assert json.loads(json.dumps(wire, allow_nan=False)) == wire
 
@@ -143,7 +153,10 @@ _PRICES = {"sheet": {"integration_id": 12}, "sku_column": "SKU", "price_column":
 
 
 def test_defaults_are_filled_in_but_for_what_is_required() -> None:
-    """See docs/design/templates.md#rules."""
+    """Fills in the defaults of absent inputs, and reports the required ones as missing.
+
+    See docs/design/templates.md#rules.
+    """
     checked = PRICES.check_inputs(_PRICES)
     assert checked.inputs == {
         "sheet": {"integration_id": 12, "spreadsheet_id": None, "tab": None},
@@ -162,14 +175,17 @@ def test_defaults_are_filled_in_but_for_what_is_required() -> None:
 
 
 def test_defaults_inside_a_given_object_are_filled_in_and_an_absent_one_stays_absent() -> None:
-    """`products` absent means all published ones. See docs/design/templates.md#rules."""
+    """Fills in defaults within `products`, but leaves an absent `products` out.
+
+    See docs/design/templates.md#rules.
+    """
     assert "products" not in ALERT.check_inputs(_ALERT).inputs
     products = ALERT.check_inputs({**_ALERT, "products": {"tags_any": ["tea"]}}).inputs["products"]
     assert products == {"tags_any": ["tea"], "tags_none": [], "vendors": [], "types": []}
 
 
 def test_filling_in_never_touches_what_was_sent_or_the_defaults() -> None:
-    """A list shared between two automations would tie them together."""
+    """Leaves the sent inputs and the template's defaults unchanged, so that automations share no list."""
     sent: dict[str, Any] = {}
     before = copy.deepcopy(sent)
     first = HIDE.check_inputs(sent).inputs
@@ -180,7 +196,7 @@ def test_filling_in_never_touches_what_was_sent_or_the_defaults() -> None:
 
 
 def test_a_whole_number_with_a_fraction_of_zero_is_that_number() -> None:
-    """6.0 is 6. See docs/design/api/conventions.md#requests."""
+    """Reads 6.0 as the integer 6. See docs/design/api/conventions.md#requests."""
     threshold = ALERT.check_inputs({**_ALERT, "threshold": 6.0}).inputs["threshold"]
     assert (threshold, type(threshold)) == (6, int)
 
@@ -215,7 +231,7 @@ def test_a_whole_number_with_a_fraction_of_zero_is_that_number() -> None:
     ],
 )
 def test_a_fault_is_named_by_its_path_in_words(template: Template, inputs: Any, path: str) -> None:
-    """In every pattern `$` is the end of the text.
+    """Names each error by its path in plain words, without a pattern.
 
     See docs/design/api/conventions.md#envelope and docs/design/templates.md#data-file.
     """
@@ -237,18 +253,18 @@ def test_a_fault_is_named_by_its_path_in_words(template: Template, inputs: Any, 
     ],
 )
 def test_the_limits_themselves_pass(template: Template, inputs: dict[str, Any]) -> None:
-    """At the limit. See docs/design/templates.md#shared-definitions."""
+    """Accepts inputs at their limits. See docs/design/templates.md#shared-definitions."""
     assert template.check_inputs(inputs).errors == {}
 
 
 def test_all_faults_are_named_at_once() -> None:
-    """See docs/design/api/conventions.md#order-of-refusals."""
+    """Names every error in one answer. See docs/design/api/conventions.md#order-of-refusals."""
     errors = ALERT.check_inputs({"threshold": -1, "only_new": 1, "shade": 0}).errors
     assert list(errors) == ["inputs.only_new", "inputs.shade", "inputs.teams", "inputs.threshold"]
 
 
 def test_one_of_several_inputs_that_must_be_given_is_named_on_the_inputs() -> None:
-    """At least one rule must be given, else 422 on `inputs`.
+    """Names the error on `inputs` when none of several alternative inputs is given.
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule.
     """
@@ -272,7 +288,10 @@ def _faults(template: Template, inputs: dict[str, Any], world: SetupContext) -> 
 
 
 def test_the_connections_of_inputs_are_named_with_path_and_kind() -> None:
-    """Connections in `inputs`. See docs/design/templates.md#rules."""
+    """Returns path, number and kind of each connection that inputs name.
+
+    See docs/design/templates.md#rules.
+    """
     [named] = PRICES.connections_of(_PRICES)
     assert (named.path, named.integration_id, named.kind) == (
         "inputs.sheet.integration_id",
@@ -284,14 +303,17 @@ def test_the_connections_of_inputs_are_named_with_path_and_kind() -> None:
 
 
 def test_a_good_connection_has_no_fault() -> None:
-    """See docs/design/templates.md#rules."""
+    """Finds no error with the right connections. See docs/design/templates.md#rules."""
     assert _faults(PRICES, _PRICES, _world()) == {}
     assert _faults(ALERT, _ALERT, _world()) == {}
 
 
 @pytest.mark.parametrize("number", [99, int(TEAMS), int(SHOP)])
 def test_a_connection_that_is_foreign_or_of_another_kind_is_refused_on_its_path(number: int) -> None:
-    """422 on `inputs.sheet.integration_id`. See docs/design/templates.md#rules."""
+    """Reports an unknown connection, or one of another kind, on its path.
+
+    See docs/design/templates.md#rules.
+    """
     inputs = {**_PRICES, "sheet": {"integration_id": number}}
     assert list(_faults(PRICES, inputs, _world())) == ["inputs.sheet.integration_id"]
 
@@ -309,7 +331,10 @@ def test_a_connection_that_is_foreign_or_of_another_kind_is_refused_on_its_path(
 def test_a_service_account_is_one_spreadsheet_and_a_sign_in_names_it(
     auth: Auth, version: str | None, is_refused: bool
 ) -> None:
-    """See docs/design/templates.md#rules."""
+    """Refuses another spreadsheet than the service account's, and a user sign-in that names none.
+
+    See docs/design/templates.md#rules.
+    """
     inputs = {**_PRICES, "sheet": {"integration_id": 12, "spreadsheet_id": version}}
     faults = _faults(PRICES, inputs, _world(spreadsheet={"auth": auth}))
     assert list(faults) == (["inputs.sheet.spreadsheet_id"] if is_refused else [])
@@ -317,15 +342,15 @@ def test_a_service_account_is_one_spreadsheet_and_a_sign_in_names_it(
 
 @pytest.mark.parametrize(("channel", "is_refused"), [(None, False), ("stock", False), ("sales", True)])
 def test_a_teams_connection_is_one_channel(channel: str | None, is_refused: bool) -> None:
-    """See docs/design/templates.md#rules."""
+    """Refuses another channel than the connection's. See docs/design/templates.md#rules."""
     inputs = {**_ALERT, "teams": {"integration_id": 13, "channel": channel}}
     assert list(_faults(ALERT, inputs, _world())) == (["inputs.teams.channel"] if is_refused else [])
 
 
 def test_channels_are_judged_by_the_last_check_of_a_shopify_store_alone() -> None:
-    """422 on `inputs.channels`; not read on WooCommerce.
+    """Refuses channels that the last check of a Shopify store did not list as active.
 
-    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    Ignores them on WooCommerce. See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
     facts = {"channels": [["1", "Online Store", True], ["2", "Till", False]]}
     store = connection("shopify", IntegrationId(20), facts=facts)
@@ -337,7 +362,10 @@ def test_channels_are_judged_by_the_last_check_of_a_shopify_store_alone() -> Non
 
 @pytest.mark.parametrize("template", [ALERT, HIDE], ids=["alert", "hide"])
 def test_a_filter_by_vendor_is_refused_where_products_have_none(template: Template) -> None:
-    """A platform that lacks a field. See docs/design/templates.md#data-file."""
+    """Refuses a filter by vendor on WooCommerce, whose products have none.
+
+    See docs/design/templates.md#data-file.
+    """
     inputs = {**(_ALERT if template is ALERT else {}), "products": {"vendors": ["Ceylon"]}}
     assert list(_faults(template, inputs, _world())) == ["inputs.products.vendors"]
     facts = {"channels": [["1", "Online Store", True]]}
@@ -363,6 +391,9 @@ def test_a_filter_by_vendor_is_refused_where_products_have_none(template: Templa
 def test_readiness_names_what_is_missing_and_nothing_else(
     template: Template, connected: dict[str, int], ready: bool, missing: tuple[str, ...]
 ) -> None:
-    """The store it runs on is not counted in `missing`. See docs/design/api/connections.md#templates."""
+    """Lists the missing kinds of connections, not counting the store that the template runs on.
+
+    See docs/design/api/connections.md#templates.
+    """
     readiness = template.readiness(connected)
     assert (readiness.ready, readiness.missing) == (ready, missing)

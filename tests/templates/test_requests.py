@@ -1,4 +1,4 @@
-"""How many requests a run on a whole shop costs: every page of what it decides on once, and no more.
+"""Counts the requests of a run on a whole shop: every page of what it decides on, once, and no more.
 
 See docs/design/templates.md#e10-pages.
 """
@@ -15,33 +15,33 @@ from steward.steps.base import TooManyChanges
 from tests.fake_clock import FakeClock
 from tests.templates.full_store import BY_ID, INPUTS, ORDERS, PLATFORMS, FullStore
 
-# Enough for a second page; the figures of a shop of 5,000: SHOP_PRODUCTS=5000.
+# Enough for a second page; SHOP_PRODUCTS=5000 gives the figures of a shop of 5,000 products.
 PRODUCTS = {"woocommerce": 101, "shopify": 57}
 if "SHOP_PRODUCTS" in os.environ:
     PRODUCTS = dict.fromkeys(PLATFORMS, int(os.environ["SHOP_PRODUCTS"]))
 
 
 def expected(count: int) -> dict[str, tuple[int | None, int | None]]:
-    """Requests to a WooCommerce shop and to a Shopify store of so many products, by template."""
-    # Lists of 100 products, and of 100 variations: every tenth product has three, and the mark of the hidden.
-    # Of marked products the variations are asked for page by page.
+    """Returns the requests to a WooCommerce shop and to a Shopify store of `count` products, by template."""
+    # Lists hold 100 products or 100 variations. Every tenth product has three variations and the tag of
+    # hidden products; the variations of tagged products are requested page by page.
     marked_pages = [min(count // 10 - start, 100) for start in range(0, count // 10, 100)]
     woo = ceil(count / 100) + ceil(count // 10 * 3 / 100)
     woo_marked = sum(1 + ceil(page * 3 / 100) for page in marked_pages)
-    # Of products that are named, the variations are asked for page by page as well.
+    # The variations of named products are requested page by page as well.
     named_pages = [min(count - start, 100) // 10 for start in range(0, count, 100)]
     woo_named = sum(1 + ceil(each_page * 3 / 100) for each_page in named_pages)
-    # Of 28 products a page, each with one more request for the variants of the page; or 100 variants a
-    # page: every fifth has three. One more asks how many there are: above 5,000 a bulk operation reads them,
-    # which is started and looked at twice.
+    # Either 28 products a page with one more request for the variants of the page, or 100 variants a page,
+    # where every fifth product has three. One more request asks for the number of products: above 5,000 a
+    # bulk operation reads them, which is started and polled twice.
     products, marked = 2 * ceil(count / 28), 2 * ceil(count // 10 / 28)
     number = count + 2 * (count // 5)
     variants = ceil(number / 100)
     whole = 1 + (products if count <= BULK_THRESHOLD else 3)
     per_product = 1 + (variants if number <= BULK_THRESHOLD else 3)
-    # Eight orders a page: all of them, and those of a day.
+    # Eight orders a page: all orders, and those of a day.
     orders, day = ceil(ORDERS / 8), 2
-    # Where products are tagged, one more lists the tags of a WooCommerce shop.
+    # Templates that tag products list the tags of a WooCommerce shop with one more request.
     return {
         "low-stock-alert": (woo, whole),
         "price-update-from-spreadsheet": (woo, per_product),
@@ -73,7 +73,7 @@ def expected(count: int) -> dict[str, tuple[int | None, int | None]]:
 
 
 def test_every_template_that_reads_a_store_is_counted() -> None:
-    """On every platform it runs on; those that run on nothing read stores of both."""
+    """Has a figure for every template on every platform that it runs on."""
     expected_value = expected(1)
     assert expected_value.keys() == INPUTS.keys() == BY_ID.keys() - {"spreadsheet-to-teams-digest"}
     for name, counts in expected_value.items():
@@ -85,7 +85,7 @@ def test_every_template_that_reads_a_store_is_counted() -> None:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeClock) -> None:
-    """Whatever the template, and no request is made twice.
+    """Makes exactly the expected requests for each template, and none of them twice.
 
     See docs/design/connectors.md#shopify and docs/design/connectors.md#woocommerce.
     """
@@ -94,10 +94,10 @@ async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeCloc
     expected_value, requests_by_name = _of(platform, PRODUCTS[platform]), {}
     for name in expected_value:
         before = len(store.requests_seen())
-        await clock.advance(60)  # no run waits for what another has asked
-        ran = await clock.through(store.stage(name).run(mode=Mode.TEST))  # a large store restores its points
+        await clock.advance(60)  # far enough apart that no run waits for another one's requests
+        ran = await clock.through(store.stage(name).run(mode=Mode.TEST))  # restores a large store's points
         requests = store.requests_seen()[before:]
-        # Of a shop of 5,000 more may have to change than the limit: all is read by then.
+        # In a shop of 5,000 more may change than the limit allows, but all is read by then.
         failed = None if isinstance(ran.failed, TooManyChanges) else ran.failed
         assert (name, failed, store.written()) == (name, None, 0)
         once = [
@@ -115,7 +115,7 @@ async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeCloc
 async def test_a_list_that_cannot_be_read_to_its_end_is_never_decided_on(
     platform: str, clock: FakeClock
 ) -> None:
-    """Whatever the template, and whichever read is the last: nothing is proposed, nothing is sent.
+    """Raises CallError when the last read of any template fails; nothing is proposed or sent.
 
     See docs/design/templates.md#e10-pages.
     """

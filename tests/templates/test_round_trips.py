@@ -1,4 +1,4 @@
-"""Every template that changes a store: run, approve, undo, approve, and the store's tables are as before.
+"""Undoes the changes of every template and compares the store's tables with those before the run.
 
 See docs/design/undo.md#promises.
 """
@@ -22,15 +22,15 @@ from tests.templates.orders_of import Bought, in_shopify
 from tests.templates.test_records import RECORDS
 from tests.templates.test_test_runs_leave_nothing import inputs_of, lay_out, prices, world
 
-# What every write moves, and what a store counts by itself.
+# Columns that every write changes by itself.
 _MOVED = {"updatedAt"}
 CHANGING = [name for name, template in BY_ID.items() if template.facts.changes]
-# A sale is started before it is ended, and what cannot be undone comes last.
+# A sale starts before it ends; the changes that cannot be undone come last.
 _ORDER = {"sale-start": -1, "cancel-unpaid-orders": 1}
 
 
 def snapshot(both: Both) -> dict[str, Any]:
-    """Both stores, without times."""
+    """Returns the tables of both stores, without times."""
     rows = {
         key: {name: value for name, value in row.items() if name not in _MOVED}
         for key, row in both.store.rows.items()
@@ -40,7 +40,7 @@ def snapshot(both: Both) -> dict[str, Any]:
 
 
 def differences(before: Any, after: Any, path: str = "") -> list[str]:
-    """Where two snapshots differ, by path."""
+    """Returns where two snapshots differ, by path."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             line
@@ -51,7 +51,7 @@ def differences(before: Any, after: Any, path: str = "") -> list[str]:
 
 
 def filled(both: Both) -> None:
-    """Shopify has old products, one of them sold out, and orders of every kind; both sell the same SKUs."""
+    """Gives Shopify old products, one of them sold out, orders in several states, and WooCommerce's SKUs."""
     store, now = both.store, both.shop.clock.now()
     ages = {"pending": timedelta(hours=30), "sent": timedelta(days=3), "risky": timedelta(hours=1)}
     in_shopify(store, [Bought(now - age, (("Pot 1", 1, "9.00"),), state) for state, age in ages.items()])
@@ -64,7 +64,7 @@ def filled(both: Both) -> None:
 
 
 async def restocked(both: Both, platform: str) -> None:
-    """What is sold out is hidden, and then in stock again."""
+    """Hides all sold-out products and then puts them back in stock."""
     for row in both.store.of("InventoryLevel"):
         row["available"] = 0
     await both.run(await both.set_up("hide-out-of-stock-products", {"limit": 5000}, on=platform))
@@ -84,7 +84,7 @@ async def restocked(both: Both, platform: str) -> None:
 async def test_what_a_template_changed_is_put_back_to_the_last_field(
     platform: str, database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """What the catalogue calls reversible can be undone, and nothing else."""
+    """Restores every field of changes that the catalogue calls reversible; refuses to undo the others."""
     both = await world(database_url, clock, tmp_path)
     sheet = prices(both)
     filled(both)

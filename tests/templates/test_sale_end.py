@@ -1,4 +1,4 @@
-"""End a sale: what is put back, what people changed since, and a second run.
+"""Tests ending a sale: which prices are restored, and what people changed since.
 
 See docs/design/templates-catalogue.md#sale-end.
 """
@@ -34,7 +34,7 @@ def _stage(*products: Any, sold: dict[str, Any], **inputs: Any) -> Stage:
 async def test_a_compare_at_that_was_not_above_its_price_does_not_keep_the_sale_going(
     was: str, becomes: str | None
 ) -> None:
-    """It stays where it is, or is taken off, and the price is put back.
+    """Restores the price, and keeps the compare-at price only where it is not below it.
 
     See docs/design/templates-catalogue.md#sale-end.
     """
@@ -52,7 +52,7 @@ def _on_sale(number: str = "1", **changed: Any) -> Any:
 
 
 async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: Twin) -> None:
-    """One list of expectations for both; what people changed or deleted is left.
+    """Restores prices and tags on both platforms; what people changed or deleted is left alone.
 
     See docs/design/templates-catalogue.md#sale-end.
     """
@@ -97,7 +97,10 @@ async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: T
 
 
 async def test_only_a_sale_of_the_same_store_can_be_ended(twin: Twin) -> None:
-    """422 on `inputs.sale_automation_id`. See docs/design/templates-catalogue.md#sale-end."""
+    """Refuses a sale of another store, another template and an unknown id.
+
+    See docs/design/templates-catalogue.md#sale-end.
+    """
     other = "shopify" if twin.platform == "woocommerce" else "woocommerce"
     abroad = await twin.both.set_up("sale-start", _SALE, on=other)
     no_sale = await twin.set_up("hide-out-of-stock-products", {})
@@ -107,7 +110,7 @@ async def test_only_a_sale_of_the_same_store_can_be_ended(twin: Twin) -> None:
 
 
 async def test_nothing_remembered_is_said_and_is_no_failure() -> None:
-    """What the sale remembers of another store is not this store's.
+    """Says that no price is remembered, ignoring the prices of other stores, and reads nothing.
 
     See docs/design/templates-catalogue.md#sale-end.
     """
@@ -118,7 +121,7 @@ async def test_nothing_remembered_is_said_and_is_no_failure() -> None:
 
 
 async def test_the_compare_at_price_of_before_comes_back() -> None:
-    """To what it was before the sale. See docs/design/templates-catalogue.md#sale-end."""
+    """Restores the compare-at price from before the sale. See docs/design/templates-catalogue.md#sale-end."""
     stage = _stage(product(_on_sale()), sold={"1": {**_sold(), "compare_at": "12.00"}})
     await stage.run()
     now = stage.shop.of("1").variants[0]
@@ -126,7 +129,7 @@ async def test_the_compare_at_price_of_before_comes_back() -> None:
 
 
 async def test_a_product_with_one_variant_changed_by_hand_keeps_its_tag() -> None:
-    """Listed and left, its tag too; the others are put back.
+    """Restores the other variants, but leaves the tag, when a person changed one variant.
 
     See docs/design/templates-catalogue.md#sale-end.
     """
@@ -136,14 +139,17 @@ async def test_a_product_with_one_variant_changed_by_hand_keeps_its_tag() -> Non
 
 
 async def test_a_price_put_back_by_hand_is_a_change_by_hand() -> None:
-    """The price is no longer the sale's. See docs/design/templates-catalogue.md#sale-end."""
+    """Counts a price that a person restored as changed since the sale.
+
+    See docs/design/templates-catalogue.md#sale-end.
+    """
     each_product = product(variant("1", price="10.00"), tags=("sale",))
     ran = await _stage(each_product, sold={"1": _sold()}).run()
     assert (ran.proposals, ran.result["changed_since"]) == ([], 1)
 
 
 async def test_a_tag_that_failed_is_taken_off_by_the_next_run() -> None:
-    """What this automation put back itself was not changed by hand.
+    """Removes the tag in the next run, which does not take its own restored price for a person's.
 
     See docs/design/templates-catalogue.md#sale-end.
     """
@@ -159,7 +165,10 @@ async def test_a_tag_that_failed_is_taken_off_by_the_next_run() -> None:
 
 
 async def test_prices_and_tags_count_towards_the_limit() -> None:
-    """See docs/design/templates.md#e11-over-the-limit."""
+    """Counts price and tag as two changes towards the limit.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     each_product = product(_on_sale(), tags=("sale",))
     assert len((await _stage(each_product, sold={"1": _sold()}, limit=2).run()).proposals) == 2
     ran = await _stage(each_product, sold={"1": _sold()}, limit=1).run()

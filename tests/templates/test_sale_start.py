@@ -1,4 +1,4 @@
-"""Start a sale: prices down, tags on, the old prices remembered.
+"""Tests starting a sale: prices go down, tags are added, and the old prices are remembered.
 
 See docs/design/templates-catalogue.md#sale-start.
 """
@@ -34,7 +34,7 @@ _GOODS = (
 
 
 async def test_on_each_platform_a_sale_begins_once(twin: Twin) -> None:
-    """One list of expectations for both; a second run proposes nothing.
+    """Gives the same changes on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#sale-start and docs/design/templates.md#e2-missing-skus.
     """
@@ -74,7 +74,10 @@ async def test_on_each_platform_a_sale_begins_once(twin: Twin) -> None:
 
 
 async def test_without_a_compare_at_price_only_the_price_changes(twin: Twin) -> None:
-    """See docs/design/templates-catalogue.md#sale-start."""
+    """Changes only the price when `set_compare_at` is false.
+
+    See docs/design/templates-catalogue.md#sale-start.
+    """
     twin.stock(_GOODS[0])
     automation = await twin.set_up("sale-start", {**_ALL, "set_compare_at": False})
     came = await twin.run(automation)
@@ -101,8 +104,9 @@ async def test_without_a_compare_at_price_only_the_price_changes(twin: Twin) -> 
 def test_a_price_is_rounded_half_up_and_then_down_to_its_ending(
     price: str, percent: str, ending: str, currency: str, new: str
 ) -> None:
-    """The ending is not used for currencies without minor units.
+    """Rounds half up to the currency's decimals, then down to the ending.
 
+    Currencies without cents have no ending.
     See docs/design/templates-catalogue.md#sale-start and docs/design/templates.md#e6-decimals.
     """
     options = MarkdownInputs(Decimal(percent), ending)
@@ -120,14 +124,17 @@ def test_a_price_is_rounded_half_up_and_then_down_to_its_ending(
     ],
 )
 def test_a_price_that_makes_no_sense_is_refused(price: str | None, percent: str, ending: str) -> None:
-    """Not above 0, or not below the old one. See docs/design/templates-catalogue.md#sale-start."""
+    """Refuses a new price that is not above 0, or not below the old one.
+
+    See docs/design/templates-catalogue.md#sale-start.
+    """
     with pytest.raises(RowRefused) as refused:
         marked_down(variant(price=price), MarkdownInputs(Decimal(percent), ending))
     assert refused.value.code == "no_sensible_price"
 
 
 async def test_what_is_free_or_without_a_price_is_left_alone() -> None:
-    """Price 0 or none; it is checked and neither changed nor refused.
+    """Checks products that are free or without a price, but neither changes nor refuses them.
 
     See docs/design/templates-catalogue.md#sale-start.
     """
@@ -138,7 +145,10 @@ async def test_what_is_free_or_without_a_price_is_left_alone() -> None:
 
 
 async def test_what_was_applied_is_remembered_with_both_prices() -> None:
-    """What was declined is not. See docs/design/templates-catalogue.md#sale-start."""
+    """Remembers both prices of what was applied, and nothing of declined changes and test runs.
+
+    See docs/design/templates-catalogue.md#sale-start.
+    """
     stage = _stage(product(variant("1")), product(variant("2/1", "B", price="5.00")))
     await stage.run(outcome=Outcome.DECLINED)
     assert stage.memory.kept == {}
@@ -154,7 +164,7 @@ async def test_what_was_applied_is_remembered_with_both_prices() -> None:
 
 
 async def test_what_was_approved_and_not_made_is_named() -> None:
-    """When some failed the product is tagged and the rest are named.
+    """Lists a change that was approved but failed as refused with the code `failed`.
 
     See docs/design/templates-catalogue.md#sale-start.
     """
@@ -164,7 +174,10 @@ async def test_what_was_approved_and_not_made_is_named() -> None:
 
 
 async def test_a_product_whose_tag_failed_is_tagged_by_the_next_run_and_not_marked_down_again() -> None:
-    """A run started again does not mark down twice. See docs/design/templates-catalogue.md#sale-start."""
+    """Adds only the tag in the next run, without lowering the price again.
+
+    See docs/design/templates-catalogue.md#sale-start.
+    """
     stage = _stage(product(variant("1")), set_compare_at=False)
     await stage.run(only=["variant.set_price"])
     again = await stage.run()
@@ -176,7 +189,10 @@ async def test_a_product_whose_tag_failed_is_tagged_by_the_next_run_and_not_mark
 
 
 async def test_prices_and_tags_count_towards_the_limit() -> None:
-    """With two rows per object each row counts. See docs/design/templates.md#e11-over-the-limit."""
+    """Counts price and tag as two changes towards the limit.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     assert len((await _stage(product(variant("1")), limit=2).run()).proposals) == 2
     ran = await _stage(product(variant("1")), limit=1).run()
     assert ran.failed is not None
@@ -184,7 +200,10 @@ async def test_prices_and_tags_count_towards_the_limit() -> None:
 
 
 async def test_a_vendor_is_refused_where_products_have_none(twin: Twin) -> None:
-    """Last line; and no filter at all is none. See docs/design/templates.md#data-file."""
+    """Refuses a filter by vendor on WooCommerce, and an empty filter on both platforms.
+
+    See docs/design/templates.md#data-file.
+    """
     faults = await twin.refused("sale-start", {"products": {"vendors": ["Kiln"]}, "percent": 5})
     assert list(faults) == (["inputs.products.vendors"] if twin.platform == "woocommerce" else [])
     assert list(await twin.refused("sale-start", {"products": {}, "percent": 5})) == ["inputs.products"]

@@ -1,4 +1,4 @@
-"""Sales of a day: what counts, when, and how it is told, on both platforms.
+"""Tests the sales of a day: what counts, when, and how it is reported, on both platforms.
 
 See docs/design/templates-catalogue.md#daily-sales-summary.
 """
@@ -25,7 +25,7 @@ def _utc(text: str) -> datetime:
     return datetime.fromisoformat(f"2026-{text}").replace(tzinfo=UTC)
 
 
-# Yesterday in Berlin is 22:00 on the 29th to 22:00 on the 30th.
+# Yesterday in Berlin is from 22:00 on the 29th to 22:00 on the 30th.
 ORDERS = [
     Bought(_utc("04-29T10:00:00"), (("Cup", 4, "40.00"),), refunds=(("7.25", _utc("04-30T12:00:00")),)),
     Bought(_utc("04-29T21:59:59"), (("Cup", 1, "10.00"),)),
@@ -52,7 +52,7 @@ EXPECTED = {
 
 
 def _furnish(both: Both) -> None:
-    """The same orders in both stores; one of the products is deleted afterwards."""
+    """Puts the same orders into both stores, and deletes one of the products afterwards."""
     woo = both.shop.world.state.shop
     in_woocommerce(woo, ORDERS)
     in_shopify(both.store, ORDERS)
@@ -69,9 +69,9 @@ def _furnish(both: Both) -> None:
 
 @pytest.mark.parametrize("platform", ["woocommerce", "shopify"])
 async def test_yesterday_is_told_alike_on_both_platforms(both: Both, platform: str) -> None:
-    """The day's edges, cancelled and failed orders, refunds on their own day.
+    """Counts orders of the local day and refunds on their own day.
 
-    See docs/design/templates-catalogue.md#daily-sales-summary.
+    Leaves out cancelled and failed orders. See docs/design/templates-catalogue.md#daily-sales-summary.
     """
     _furnish(both)
     automation = await both.set_up("daily-sales-summary", {"teams": both.teams()}, on=platform)
@@ -92,7 +92,7 @@ async def test_yesterday_is_told_alike_on_both_platforms(both: Both, platform: s
 
 
 async def test_a_day_without_orders_is_told_and_nothing_is_compared_with_nothing(both: Both) -> None:
-    """0 is told; the percent is left out when the day compared with had none.
+    """Reports 0 orders, and leaves out the percentage when the other day had none.
 
     See docs/design/templates-catalogue.md#daily-sales-summary.
     """
@@ -112,8 +112,9 @@ async def test_a_day_without_orders_is_told_and_nothing_is_compared_with_nothing
 async def test_stores_are_told_in_their_order_and_added_up(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Rounded once, half up, at the end; a currency without a rate stands apart.
+    """Lists the stores in their order and rounds the total once.
 
+    A currency without a rate is not added.
     See docs/design/templates-catalogue.md#sales-summary-across-stores.
     """
     both = await open_both(database_url, clock, tmp_path)
@@ -149,9 +150,10 @@ async def test_stores_are_told_in_their_order_and_added_up(
 
 
 async def test_a_store_that_cannot_be_read_fails_the_run_by_name(both: Both) -> None:
-    """Half a sum is never sent.
+    """Fails the run with the name of the store and sends no partial sum.
 
-    See docs/design/templates-catalogue.md#sales-summary-across-stores and docs/design/templates.md#e10-pages.
+    See docs/design/templates-catalogue.md#sales-summary-across-stores and
+    docs/design/templates.md#e10-pages.
     """
     inputs = {"teams": both.teams(), "currency": "EUR"}
     reads = ("woocommerce", "shopify")
@@ -164,7 +166,7 @@ async def test_a_store_that_cannot_be_read_fails_the_run_by_name(both: Both) -> 
 
 
 async def test_a_currency_is_worth_itself(both: Both) -> None:
-    """A rate for the currency of the sum is 1, else 422 on inputs.rates.
+    """Refuses a rate other than 1 for the currency of the sum.
 
     See docs/design/templates-catalogue.md#sales-summary-across-stores.
     """
@@ -180,13 +182,16 @@ async def test_a_currency_is_worth_itself(both: Both) -> None:
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-05-01", 24)])
 def test_a_day_has_the_hours_the_clocks_give_it(day: str, hours: int) -> None:
-    """See docs/design/templates.md#e16-days-and-windows."""
+    """A day has 23, 24 or 25 hours, by the clock changes of its zone.
+
+    See docs/design/templates.md#e16-days-and-windows.
+    """
     start, end = day_window(date.fromisoformat(day), ZONE)
     assert (end - start).total_seconds() == hours * 3600
 
 
 def test_a_midnight_the_clocks_leave_out_begins_the_day_an_hour_later() -> None:
-    """Days lie end to end, also in a zone that changes at midnight.
+    """Days follow each other without a gap, also in a zone whose clock skips midnight.
 
     See docs/design/templates.md#e16-days-and-windows.
     """
@@ -198,7 +203,10 @@ def test_a_midnight_the_clocks_leave_out_begins_the_day_an_hour_later() -> None:
 
 
 def test_sums_of_other_currencies_stand_apart() -> None:
-    """Never added. See docs/design/templates.md#e13-currencies."""
+    """Counts orders in other currencies without adding their sums.
+
+    See docs/design/templates.md#e13-currencies.
+    """
     lines = (SoldLine("7", "Cup", 1, Decimal(5)),)
     orders = (PlacedOrder("EUR", Decimal(5), lines), PlacedOrder("USD", Decimal(9), lines))
     sums = add_up(SalesWindow("EUR", orders, (("USD", Decimal(1)), ("EUR", Decimal(2)))))
@@ -212,7 +220,7 @@ def test_sums_of_other_currencies_stand_apart() -> None:
 
 
 def test_variants_are_added_up_under_their_product() -> None:
-    """And lines of deleted products by their name on the order.
+    """Adds up variants under their product, and lines of deleted products under the name on the order.
 
     See docs/design/templates-catalogue.md#daily-sales-summary and docs/design/templates.md#e9-variants.
     """

@@ -1,4 +1,4 @@
-"""Show products back in stock: which are put back, and what is left alone.
+"""Tests showing products that are back in stock: which are shown, and what is left alone.
 
 See docs/design/templates-catalogue.md#show-back-in-stock-products.
 """
@@ -29,7 +29,7 @@ def _hidden(number: str = "7", stock: int | None = 3, **changed: Any) -> Any:
 
 
 async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(twin: Twin) -> None:
-    """One list of expectations for both; a second run proposes nothing.
+    """Gives the same changes on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#show-back-in-stock-products.
     """
@@ -66,7 +66,7 @@ async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(
 async def test_what_the_hiding_automation_hid_comes_back_as_it_was(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Hidden, back in stock, shown, and then both automations rest; on each engine.
+    """Shows what the hiding automation hid with its visibility from before; then both propose nothing.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -89,7 +89,7 @@ async def test_what_the_hiding_automation_hid_comes_back_as_it_was(
 
 
 async def test_without_a_remembered_visibility_it_becomes_visible() -> None:
-    """Else to `visible`; and what was remembered of another store counts for nothing.
+    """Makes a product visible when no visibility of this store is remembered.
 
     See docs/design/templates-catalogue.md#show-back-in-stock-products.
     """
@@ -101,13 +101,19 @@ async def test_without_a_remembered_visibility_it_becomes_visible() -> None:
 
 @pytest.mark.parametrize(("stock", "shown_ids"), [(2, []), (3, ["7"])])
 async def test_the_level_itself_is_enough(stock: int, shown_ids: list[str]) -> None:
-    """See docs/design/templates-catalogue.md#show-back-in-stock-products."""
+    """Shows a product whose stock is at the threshold, but not one below it.
+
+    See docs/design/templates-catalogue.md#show-back-in-stock-products.
+    """
     ran = await _stage(_hidden(stock=stock), threshold=3).run()
     assert [proposal.object.id for proposal in ran.proposals] == shown_ids
 
 
 async def test_the_stock_is_the_sum_and_a_negative_one_counts_as_zero() -> None:
-    """See docs/design/templates.md#e7-negative-stock and docs/design/templates.md#e9-variants."""
+    """Adds up the stock of all variants, where a negative number counts as 0.
+
+    See docs/design/templates.md#e7-negative-stock and docs/design/templates.md#e9-variants.
+    """
     each_product = product(
         variant("1/1", stock=2), variant("1/2", stock=-9), tags=("auto-hidden",), visible=False
     )
@@ -115,14 +121,17 @@ async def test_the_stock_is_the_sum_and_a_negative_one_counts_as_zero() -> None:
 
 
 async def test_an_event_looks_at_its_own_product_alone() -> None:
-    """See docs/design/templates.md#rules."""
+    """Reads and shows only the product that the event names. See docs/design/templates.md#rules."""
     stage = _stage(_hidden("1"), _hidden("2"))
     ran = await stage.run(event=StoreEvent("inventory_levels/update", "product", "2"))
     assert ([proposal.object.id for proposal in ran.proposals], stage.shop.reads[0]) == (["2"], "product")
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
-    """See docs/design/templates.md#e11-over-the-limit."""
+    """Proposes exactly `limit` changes; with one more it fails and proposes none.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     many = [_hidden(str(number)) for number in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
     ran = await _stage(*many, limit=2).run()
@@ -131,7 +140,7 @@ async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
 
 
 async def test_a_channel_the_store_does_not_have_is_refused_at_set_up(twin: Twin) -> None:
-    """By the connection's last check; not read on WooCommerce.
+    """Refuses a channel that a Shopify store does not have; ignores it on WooCommerce.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """

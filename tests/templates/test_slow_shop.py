@@ -1,4 +1,4 @@
-"""A shop that takes 2 to 20 s for a page: every template's test run ends, and what is urgent goes first."""
+"""Tests a shop that takes 2 to 20 s for a page: every test run ends, and urgent writes go first."""
 
 import asyncio
 from datetime import timedelta
@@ -17,13 +17,13 @@ from tests.fake_clock import FakeClock
 from tests.templates.full_store import BY_ID, INPUTS, FullStore
 
 SLOW = Slowness(2, 20)
-# What a run may take of a worker's time by default.
+# The default limit of a run's time.
 RUN_LIMIT_S = timedelta(hours=1).total_seconds()
 
 
 @pytest.mark.parametrize("slow", [SLOW, Slowness(2, 150)], ids=["slow", "too slow for long pages"])
 async def test_every_template_ends_on_a_slow_shop(clock: FakeClock, slow: Slowness) -> None:
-    """Also where a page of 100 takes longer than is waited for: it is then read in shorter ones."""
+    """Every template ends within the limit, also where pages of 100 time out and shorter ones are read."""
     store = FullStore("woocommerce", clock, 40)
     await store.fill()
     store.place.world.state.slow = slow
@@ -40,7 +40,7 @@ async def test_every_template_ends_on_a_slow_shop(clock: FakeClock, slow: Slowne
 
 
 async def test_an_approved_write_starts_within_ten_seconds_while_ten_runs_read(clock: FakeClock) -> None:
-    """Counted from the moment it is ready to go to its arrival at the shop."""
+    """An approved write arrives at the shop within ten seconds while ten runs read all products."""
     platform = outside(clock)
     shop = platform.connection("woocommerce")
     platform.world.load_products(600)

@@ -1,4 +1,4 @@
-"""Mark down slow stock: what counts as slow, how far prices fall, and how often.
+"""Tests marking down slow stock: what counts as slow, how far prices fall, and how often.
 
 See docs/design/templates-catalogue.md#slow-stock-markdown.
 """
@@ -32,7 +32,7 @@ _GOODS = (
 
 
 async def test_on_each_platform_what_does_not_sell_is_marked_down_once_and_told(twin: Twin) -> None:
-    """One list of expectations for both; a second run has nothing.
+    """Marks down the same variants on both platforms and posts one message; a second run has nothing.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
@@ -68,7 +68,7 @@ async def test_on_each_platform_what_does_not_sell_is_marked_down_once_and_told(
 
 
 async def test_the_cost_is_the_floor_where_the_store_tells_it(twin: Twin) -> None:
-    """Without a known cost nothing is marked down.
+    """Marks down no further than the cost, and not at all without a known cost.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
@@ -92,7 +92,7 @@ async def test_the_cost_is_the_floor_where_the_store_tells_it(twin: Twin) -> Non
 
 
 def test_sales_beyond_sixty_days_need_the_wider_permission() -> None:
-    """422 on `inputs.no_sale_days`, on Shopify alone.
+    """Refuses more than 60 days on a Shopify store without the right `read_all_orders`.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
@@ -110,12 +110,12 @@ def test_sales_beyond_sixty_days_need_the_wider_permission() -> None:
 
 @dataclass
 class Selling(Shop):
-    """A pretend shop that tells its orders as well."""
+    """Adds orders to the pretend shop."""
 
     orders: list[Order] = field(default_factory=list)
 
     def read(self, op: Any, params: Any) -> AsyncIterator[RecordPage[Any]]:
-        """As a store's reader."""
+        """Yields orders or other records as a store's reader does."""
         return self._orders(params) if op.name == "orders" else super().read(op, params)
 
     async def _orders(self, ask: Any) -> AsyncIterator[RecordPage[Order]]:
@@ -144,7 +144,7 @@ def _order(days: float, number: str = "1", **changed: Any) -> Order:
     ("order", "is_slow"),
     [
         (_order(1), False),
-        (_order(30.2), False),  # the day begins at midnight of the automation's zone: 30 days and 8 hours
+        (_order(30.2), False),  # the day begins at midnight of the automation's zone: 30 days and 8 hours ago
         (_order(30.4), True),
         (_order(1, test=True), True),
         (_order(1, cancelled_at=NOW), True),
@@ -153,7 +153,7 @@ def _order(days: float, number: str = "1", **changed: Any) -> Order:
     ],
 )
 async def test_a_sale_within_the_days_is_a_sale(order: Order, is_slow: bool) -> None:
-    """Whatever its currency, it was sold.
+    """Counts sales within the days in any currency; test orders and cancelled ones are no sales.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
@@ -161,18 +161,21 @@ async def test_a_sale_within_the_days_is_a_sale(order: Order, is_slow: bool) -> 
 
 
 async def test_too_little_stock_and_what_is_new_are_left_alone() -> None:
-    """Exactly that much is enough. See docs/design/templates-catalogue.md#slow-stock-markdown."""
+    """Leaves variants below the minimum stock alone; exactly that stock is enough.
+
+    See docs/design/templates-catalogue.md#slow-stock-markdown.
+    """
     stage = _stage(variant("1", stock=4), variant("2", stock=5), variant("3", stock=-2), min_stock=5)
     assert [proposal.object.id for proposal in (await stage.run()).proposals] == ["2"]
 
 
 async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_often_as_allowed() -> None:
-    """Compare-at stays the price before the first markdown.
+    """Marks down again after `no_sale_days`, at most `max_times`, keeping the first compare-at price.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
     stage, came = _stage(variant("1"), max_times=2), []
-    for age in (0, 10, 31, 10, 31):  # days since it was marked down last
+    for age in (0, 10, 31, 10, 31):  # days since the last markdown
         for (space, _), mark in stage.memory.kept.items():
             if space == MARKDOWNS:
                 mark["changed_at"] = (NOW - timedelta(days=age)).isoformat()
@@ -184,7 +187,7 @@ async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_oft
 
 
 async def test_a_price_that_was_raised_above_the_one_before_the_first_markdown_begins_anew() -> None:
-    """Else compare-at would be under the price, which no store takes.
+    """Starts anew after a raised price, because compare-at may not be below the price.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
@@ -199,7 +202,7 @@ async def test_a_price_that_was_raised_above_the_one_before_the_first_markdown_b
 
 
 async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
-    """Also one before the days looked at, since the run before; and it is read once.
+    """Starts the count anew after a sale, also one that was before the days but after the last run.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
@@ -215,7 +218,10 @@ async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
 
 
 async def test_what_was_declined_is_not_remembered_and_not_told() -> None:
-    """The message names only applied prices. See docs/design/templates-catalogue.md#slow-stock-markdown."""
+    """Remembers no declined markdown and sends no message about it.
+
+    See docs/design/templates-catalogue.md#slow-stock-markdown.
+    """
     stage = _stage(variant("1"), teams={"integration_id": 13})
     ran = await stage.run(outcome=Outcome.DECLINED)
     assert [proposal.object.type for proposal in ran.proposals] == ["variant"]
@@ -223,7 +229,10 @@ async def test_what_was_declined_is_not_remembered_and_not_told() -> None:
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
-    """See docs/design/templates.md#e11-over-the-limit."""
+    """Proposes exactly `limit` changes; with one more it fails and proposes none.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     many = [variant(str(number)) for number in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
     ran = await _stage(*many, limit=2).run()

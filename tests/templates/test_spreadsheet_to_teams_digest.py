@@ -1,4 +1,4 @@
-"""Sheet to Teams: which rows match, what is told of them, and what counts as changed.
+"""Tests the digest of a sheet: which rows match, what the message says, and what counts as changed.
 
 See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
 """
@@ -40,7 +40,7 @@ def _stage(rows: list[list[Any]], column: str, op: str, value: str | None = None
 
 
 def _message_lines(ran: Ran) -> list[str]:
-    """The orders named in the message."""
+    """Returns the orders that the message names."""
     if not ran.proposals:
         return []
     return [line.rpartition(" ")[2] for line in card_lines(ran.proposals[0])[1:] if line.startswith("Row ")]
@@ -65,7 +65,7 @@ def _message_lines(ran: Ran) -> list[str]:
 async def test_rows_match_as_people_mean_it(
     column: str, op: str, value: str | None, more: dict[str, Any], expected: list[str], refused: int
 ) -> None:
-    """Text without case and outer blanks; numbers with numbers, dates with dates.
+    """Compares text without case and outer blanks, and numbers and dates by their value.
 
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
@@ -76,9 +76,9 @@ async def test_rows_match_as_people_mean_it(
 
 
 async def test_changes_are_told_once_and_the_first_run_only_remembers() -> None:
-    """A new row counts once it holds something, one taken out is forgotten.
+    """Reports each changed or new row once; the first run only remembers the rows.
 
-    See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
+    A deleted row is forgotten. See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
     stage = _stage([["A-1", "new"], ["A-2", "new"]], "Status", "changed", key_column="Order")
     assert (await stage.run(mode=Mode.TEST)).proposals == []
@@ -95,7 +95,7 @@ async def test_changes_are_told_once_and_the_first_run_only_remembers() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.UNKNOWN])
 async def test_a_change_whose_message_was_lost_is_told_again(outcome: Outcome) -> None:
-    """As the alert's memory, it is of the last run that sent.
+    """Reports a change again when its message failed or its outcome is unknown.
 
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
@@ -107,7 +107,7 @@ async def test_a_change_whose_message_was_lost_is_told_again(outcome: Outcome) -
 
 
 async def test_rows_that_cannot_be_told_apart_are_refused() -> None:
-    """Repeated or empty keys are counted; what was known of them stays.
+    """Refuses rows with empty or repeated keys, and keeps what it remembers of them.
 
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
@@ -130,7 +130,10 @@ async def test_rows_that_cannot_be_told_apart_are_refused() -> None:
     ],
 )
 async def test_a_sheet_that_is_not_as_named_fails_the_run(rows: list[list[Any]], code: str) -> None:
-    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
+    """Fails the run on an empty sheet, and on a missing or repeated column.
+
+    See docs/design/templates.md#e4-empty-sheets-and-columns.
+    """
     stage = _stage([], "Status", "empty")
     stage.sheet.rows[:] = rows
     ran = await stage.run()
@@ -139,7 +142,10 @@ async def test_a_sheet_that_is_not_as_named_fails_the_run(rows: list[list[Any]],
 
 @pytest.mark.parametrize(("count", "lines"), [(50, 51), (51, 52)])
 async def test_fifty_rows_are_shown_and_the_others_counted(count: int, lines: int) -> None:
-    """At fifty, and one more. See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest."""
+    """Lists 50 rows and gives the number of the others.
+
+    See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
+    """
     ran = await _stage([[f"A-{n}", "x"] for n in range(count)], "Status", "eq", "x").run()
     actual = card_lines(ran.proposals[0])
     assert (ran.result["matched"], ran.result["shown"], len(actual)) == (count, 50, lines)
@@ -147,7 +153,10 @@ async def test_fifty_rows_are_shown_and_the_others_counted(count: int, lines: in
 
 
 async def test_cells_that_hold_nothing_are_left_out_of_the_message() -> None:
-    """A row by what it has. See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest."""
+    """Leaves empty cells out of the message.
+
+    See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
+    """
     ran = await _stage([["A-1", "x"], ["", "x", 3]], "Status", "eq", "x", columns=["Order", "Left"]).run()
     assert card_lines(ran.proposals[0])[1:] == ["Row 2: Order: A-1", "Row 3: Left: 3"]
 
@@ -155,7 +164,7 @@ async def test_cells_that_hold_nothing_are_left_out_of_the_message() -> None:
 async def test_a_digest_goes_from_sheet_to_channel(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Through the whole service; a test run sends nothing, formulas stay text.
+    """Reads the sheet and posts the changed row as text; a test run posts nothing.
 
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
@@ -185,7 +194,10 @@ async def test_a_digest_goes_from_sheet_to_channel(
 
 
 async def test_what_the_schema_cannot_say_is_refused(both: Both) -> None:
-    """`lt` and `gt` need a number or a date. See docs/design/templates.md#rules."""
+    """Refuses `lt` with a value that is no number or date, and a spreadsheet that the account does not have.
+
+    See docs/design/templates.md#rules.
+    """
     inputs: dict[str, Any] = {
         "place": {"spreadsheet_id": "another"},
         "where": {"column": "Left", "op": "lt", "value": "soon"},
@@ -200,7 +212,10 @@ async def test_what_the_schema_cannot_say_is_refused(both: Both) -> None:
 
 
 async def test_another_sheet_to_read_is_held_to_the_spreadsheet_that_is_named(both: Both) -> None:
-    """Also when only the connections are changed. See docs/design/templates.md#rules."""
+    """Refuses another connection while the inputs name the spreadsheet of the old one.
+
+    See docs/design/templates.md#rules.
+    """
     inputs: dict[str, Any] = {
         "place": {"spreadsheet_id": "sheet-prices"},
         "where": {"column": "Left", "op": "empty"},

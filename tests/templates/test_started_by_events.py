@@ -1,4 +1,4 @@
-"""A store tells what happened, over HTTP and signed, and a template's run comes of it.
+"""Tests runs of templates that start with a signed webhook of the store.
 
 See docs/design/api/events.md#delivery.
 """
@@ -31,7 +31,7 @@ TOPIC = "inventory_levels/update"
 
 
 class Heard:
-    """A store whose deliveries lead to the service, and what its automations made of them."""
+    """Holds a store whose webhooks lead to the service, and its automations."""
 
     def __init__(self, twin: Twin) -> None:
         self.twin, self.shop = twin, twin.shop
@@ -41,7 +41,7 @@ class Heard:
         twin.fake.deliver = door
 
     async def automation(self, template: str, topic: str = TOPIC, **inputs: Any) -> Automation:
-        """One that listens to the store."""
+        """Creates and resumes an automation that listens to the store."""
         ask = CreateCommand(
             template_id=template,
             name=template,
@@ -63,7 +63,7 @@ class Heard:
         return new_automation
 
     async def sold(self, title: str, sku: str, left: int) -> None:
-        """Somebody buys; what that causes is delivered."""
+        """Sells down to `left` pieces, and waits until the events have arrived."""
         if self.twin.platform == "shopify":
             fake = self.twin.fake
             [item] = [record["item"] for record in fake.of("ProductVariant") if record["sku"] == sku]
@@ -83,12 +83,12 @@ class Heard:
         await self.settled()
 
     async def settled(self) -> None:
-        """Deliveries have arrived, and what they start has come as far as it can."""
+        """Delivers all webhooks and drains the runs that they start."""
         await self.shop.world.settle()
         await self.shop.drain()
 
     async def runs(self, automation: Automation) -> list[Run]:
-        """Its runs, in the order of their events."""
+        """Returns the automation's runs, in the order of their events."""
         org = self.shop.owner.org
 
         async def look(tx: Tx) -> list[Run]:
@@ -96,13 +96,13 @@ class Heard:
             rows = await tx.all(sql, {"org": org, "automation": automation.id})
             return [await runs.get(tx, org, row["id"]) for row in rows]
 
-        # Events of one moment have ids that rise; those of runs made in it do not.
+        # Events of one moment have rising ids; runs made in one moment do not.
         return sorted(await self.shop.read(look), key=lambda run: run.event.id if run.event else "")
 
 
 @pytest.fixture
 def heard(twin: Twin) -> Heard:
-    """One of the two stores, once for each platform."""
+    """Provides one of the two stores, once for each platform."""
     return Heard(twin)
 
 
@@ -113,8 +113,9 @@ _GOODS = (
 
 
 async def test_a_sale_hides_the_product_it_sold_out_and_no_other(heard: Heard) -> None:
-    """One product is read, and the change made is no event.
+    """Reads one product and hides it.
 
+    The automation's own change starts no run.
     See docs/design/templates-catalogue.md#hide-out-of-stock-products and docs/design/events.md#echo-guard.
     """
     twin = heard.twin
@@ -148,7 +149,7 @@ async def test_a_sale_hides_the_product_it_sold_out_and_no_other(heard: Heard) -
 
 
 async def test_a_sale_is_told_to_the_channel_once(heard: Heard) -> None:
-    """Only the variants of the inventory item in the event.
+    """Posts one message when the stock falls to the threshold, and none before or after.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
@@ -163,7 +164,10 @@ async def test_a_sale_is_told_to_the_channel_once(heard: Heard) -> None:
 
 
 async def test_an_app_taken_off_its_store_is_found_out_within_minutes(heard: Heard) -> None:
-    """An event is a pointer, so the keys are tried, twice. See docs/design/connectors.md#topics."""
+    """Marks the connection as to be reconnected after two failed checks within a minute.
+
+    See docs/design/connectors.md#topics.
+    """
     twin, shop = heard.twin, heard.shop
     if twin.platform != "shopify":
         pytest.skip("a WooCommerce shop does not tell that a key was taken away")

@@ -1,4 +1,4 @@
-"""What a run that stopped before its plan's end says, for every template: only what it came to know."""
+"""Tests what a run that stopped early says, for every template: only what it knows."""
 
 import re
 from typing import Any
@@ -17,7 +17,7 @@ from tests.templates.full_store import BY_ID, INPUTS, PLATFORMS, FullStore
 from tests.templates.stage import Ran
 
 STOPS = (RunStatus.CANCELLED, RunStatus.FAILED, RunStatus.EXPIRED, RunStatus.REFUSED)
-# Words that say that all was compared and nothing was to be done.
+# Words that say that all was compared and nothing had to be done.
 ALL_IS_WELL = ("differs from", "had to be put back", "Nothing to tell", "holds this list already")
 
 
@@ -29,13 +29,13 @@ def stopped(
     outcomes: dict[str, list[Outcome]] | None = None,
     mode: Mode = Mode.LIVE,
 ) -> RunTotals:
-    """The record of a run whose steps with an output have ended, and whose others have not."""
+    """Returns the record of a run in which only the steps with an output have ended."""
     done = {name: StepValue(name, "", 1, ValueState.DONE, output) for name, output in outputs.items()}
     return RunTotals(mode, template, inputs, done, done, Counts(), outcomes or {}, ())
 
 
 def texts(record: RunTotals) -> list[str]:
-    """What it says for each way to stop."""
+    """Returns the summary of the run for each way to stop."""
     summary_texts = [str(record.summary(status, "by_person", "Because.")["text"]) for status in STOPS]
     assert summary_texts[1].startswith("Because. ")
     return summary_texts
@@ -43,7 +43,7 @@ def texts(record: RunTotals) -> list[str]:
 
 @pytest.mark.parametrize("template", ALL, ids=lambda item: item.template_id)
 def test_a_run_that_did_not_decide_claims_nothing(template: Template) -> None:
-    """Whichever of its reads it was at: the step is named, and nothing else is told."""
+    """Names the step that was reading, without numbers. Says that nothing was compared, changed or sent."""
     names = [step.name for step in template.plan.steps]
     deciding = next(
         number for number, each_step in enumerate(template.plan.steps) if each_step.kind is StepKind.DECIDE
@@ -67,7 +67,7 @@ def test_a_run_that_did_not_decide_claims_nothing(template: Template) -> None:
 async def test_a_run_that_decided_tells_what_it_found_and_what_was_made(
     platform: str, clock: FakeClock
 ) -> None:
-    """Between deciding and changing nothing is told as done; after that, what the changes' records say."""
+    """Says nothing of success before the changes, and afterwards counts the cancelled ones."""
     store = FullStore(platform, clock, 20)
     await store.fill()
     for name in INPUTS:

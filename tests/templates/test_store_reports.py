@@ -1,4 +1,4 @@
-"""Reports over several stores: stock joined by SKU, and prices compared.
+"""Tests reports over several stores: stock joined by SKU, and prices compared.
 
 See docs/design/templates-catalogue.md#stock-report-across-stores.
 """
@@ -55,8 +55,9 @@ def _furnish(both: Both) -> None:
 
 
 async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: Both) -> None:
-    """Empty is not 0, sums are marked, untracked is said.
+    """Joins stock by SKU in the order of the stores.
 
+    A missing SKU is empty, sums and untracked stock are marked.
     See docs/design/templates-catalogue.md#stock-report-across-stores.
     """
     _furnish(both)
@@ -84,8 +85,9 @@ async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: Both) -> 
 
 
 async def test_another_order_of_stores_is_another_table_in_the_same_tab(both: Both) -> None:
-    """Columns in the order of `connections`; a list of one's own is replaced.
+    """Writes columns in the order of `connections` and replaces its own list.
 
+    Refuses a tab whose stores have another order.
     See docs/design/templates-catalogue.md#stock-report-across-stores.
     """
     _furnish(both)
@@ -103,7 +105,7 @@ async def test_another_order_of_stores_is_another_table_in_the_same_tab(both: Bo
 
 
 async def test_prices_are_compared_within_a_currency(both: Both) -> None:
-    """Drafts are not compared, nor what is in one store only.
+    """Compares prices of published products that both stores have; a tolerance leaves equal ones out.
 
     See docs/design/templates-catalogue.md#price-difference-report and docs/design/templates.md#e9-variants.
     """
@@ -122,7 +124,7 @@ async def test_prices_are_compared_within_a_currency(both: Both) -> None:
     assert ((await both.run(automation, Mode.TEST)).result, both.written()) == (expected, [])
     assert (await both.run(automation)).result == expected
     assert both.cells(TAB)[1:] == [["CUP", "Cup", "EUR", 8, 8.2, "+2.5 %", 8, 8.2]]
-    assert len(await both.shop.changes(await both.run(automation))) == 1  # the list stands already
+    assert len(await both.shop.changes(await both.run(automation))) == 1  # the sheet holds the list already
     assert lines_of(both.posted()[0]) == ["1 SKU has different prices", "CUP, Cup: 8.00 to 8.20 EUR (+2.5 %)"]
     wide = {"tolerance": 2.5, "sheet": both.sheet(TAB), "teams": both.teams()}
     same = await both.run(await both.set_up("price-difference-report", wide, reads=READS))
@@ -135,7 +137,10 @@ async def test_prices_are_compared_within_a_currency(both: Both) -> None:
 
 
 async def test_a_store_that_cannot_be_read_is_named_and_nothing_is_written(both: Both) -> None:
-    """A half table is never sent. See docs/design/templates-catalogue.md#stock-report-across-stores."""
+    """Fails with the name of the store, and writes nothing to the sheet.
+
+    See docs/design/templates-catalogue.md#stock-report-across-stores.
+    """
     _furnish(both)
     both.shop.fault("status", "GET", "/wp-json/**", status=403, count=100)
     for name in ("stock-report-across-stores", "price-difference-report"):
@@ -149,7 +154,7 @@ async def test_a_store_that_cannot_be_read_is_named_and_nothing_is_written(both:
 
 
 def _beside(template: Template, first: list[Any], second: list[Any], **inputs: Any) -> Stage:
-    """An automation that reads two shops and posts."""
+    """Returns a stage that reads two shops and posts."""
     access = {
         number: AccountAccess(connection("woocommerce", number), Shop(products), {})
         for number, products in ((SHOP, first), (OTHER, second))
@@ -159,7 +164,7 @@ def _beside(template: Template, first: list[Any], second: list[Any], **inputs: A
 
 
 async def _compared(first: list[Any], second: list[Any], **inputs: Any) -> Ran:
-    """A comparison of two shops."""
+    """Runs a price comparison of two shops."""
     return await _beside(PRICES, first, second, **inputs).run()
 
 
@@ -181,7 +186,7 @@ def _priced(sku: str, price: str | None, number: str = "7", currency: str = "EUR
 async def test_a_difference_is_measured_from_the_lowest(
     first: str | None, second: str, expected: int
 ) -> None:
-    """A lowest price of 0 counts as different; at the tolerance is within it.
+    """Compares with the lowest price: any price differs from 0, and one at the tolerance does not differ.
 
     See docs/design/templates-catalogue.md#price-difference-report.
     """
@@ -191,7 +196,7 @@ async def test_a_difference_is_measured_from_the_lowest(
 
 
 async def test_currencies_are_never_compared_with_each_other() -> None:
-    """Counted `other_currency`.
+    """Counts SKUs in different currencies as `other_currency`, without comparing them.
 
     See docs/design/templates-catalogue.md#price-difference-report.
     """
@@ -200,8 +205,9 @@ async def test_currencies_are_never_compared_with_each_other() -> None:
 
 
 async def test_keys_that_differ_in_capitals_are_named_and_not_compared() -> None:
-    """See docs/design/templates-catalogue.md#price-difference-report and
+    """Names SKUs that differ in case alone, without comparing them.
 
+    See docs/design/templates-catalogue.md#price-difference-report and
     docs/design/templates.md#e1-comparing-skus-and-barcodes.
     """
     ran = await _compared([_priced("abc", "1.00")], [_priced("ABC", "9.00")], match="sku")
@@ -210,7 +216,10 @@ async def test_keys_that_differ_in_capitals_are_named_and_not_compared() -> None
 
 
 async def test_two_prices_in_one_store_are_listed_apart() -> None:
-    """With one price it counts once. See docs/design/templates-catalogue.md#price-difference-report."""
+    """Counts a SKU with two prices in one store as ambiguous; with the same price twice it is compared.
+
+    See docs/design/templates-catalogue.md#price-difference-report.
+    """
     twice = [_priced("A", "1.00", "7"), _priced("A", "2.00", "8"), _priced("B", "3.00", "9")]
     again = [_priced("A", "1.00"), _priced("B", "4.00", "8"), _priced("B", "4.00", "9")]
     ran = await _compared(twice, again)
@@ -218,7 +227,7 @@ async def test_two_prices_in_one_store_are_listed_apart() -> None:
 
 
 async def test_a_stock_that_variants_share_counts_once() -> None:
-    """One number of the parent under a SKU that two variations have.
+    """Counts a stock that two variations share through their parent once.
 
     See docs/design/templates-catalogue.md#stock-report-across-stores.
     """
@@ -226,12 +235,12 @@ async def test_a_stock_that_variants_share_counts_once() -> None:
     first = [product(variant("7/1", "A", **shared), variant("7/2", "A", **shared))]
     ran = await _beside(STOCK, first, [], threshold=4).run()
     assert ran.result == {"stores": 2, "skus": 1, "low": 1, "only_in_one": 1, "ambiguous": 1}
-    # Two shops of one name are told apart by their numbers.
+    # Two shops of the same name are told apart by their numbers.
     assert card_lines(ran.proposals[0])[1:] == ["A, Tea 7, size 1: Northwind Tea (11): 4 (2 variants)"]
 
 
 async def test_barcodes_are_matched_when_asked_for() -> None:
-    """Those without one are left out and counted.
+    """Matches variants by trimmed barcodes, and says how many have none.
 
     See docs/design/templates-catalogue.md#stock-report-across-stores.
     """

@@ -1,4 +1,4 @@
-"""Supplier file: rows of a CSV file onto stock and prices, and what fails the run.
+"""Tests the supplier file: rows of a CSV file set stock and prices, and some files fail the run.
 
 See docs/design/templates-catalogue.md#supplier-feed-import.
 """
@@ -23,13 +23,13 @@ NAME, PATH = "supplier-feed-import", "feeds/tea.csv"
 
 
 class Feed:
-    """The supplier's file beside a store."""
+    """Holds the supplier's file beside a store."""
 
     def __init__(self, twin: Twin) -> None:
         self.twin = twin
 
     def put(self, text: str | bytes, *, hours: float = 0) -> None:
-        """The supplier puts a file there, some hours ago."""
+        """Writes the file, dated some hours ago."""
         world = self.twin.shop.world
         content = text.encode() if isinstance(text, str) else text
         world.state.store.put(
@@ -37,18 +37,18 @@ class Feed:
         )
 
     def inputs(self, **more: Any) -> dict[str, Any]:
-        """Stock and price from the file."""
+        """Returns inputs that take stock and price from the file."""
         number = int(self.twin.shop.connections["cloud_s3"].integration_id)
         file = {"integration_id": number, "path": PATH, "delimiter": ";"}
         named = {"sku_column": "Artikel", "stock_column": "Bestand", "price_column": "Preis"}
         return {"file": file, **named, **more}
 
     async def set_up(self, **more: Any) -> Any:
-        """The automation."""
+        """Creates the automation."""
         return await self.twin.set_up(NAME, self.inputs(**more))
 
     async def code(self, automation: Any) -> str | None:
-        """The code of the step that failed."""
+        """Runs the automation and returns the code of the step that failed."""
         came = await self.twin.run(automation)
         assert came.run.status is RunStatus.FAILED
         assert came.changes == []
@@ -57,7 +57,7 @@ class Feed:
 
 @pytest.fixture
 async def feed(twin: Twin) -> Feed:
-    """The cloud account connected."""
+    """Provides a store with the bucket connected."""
     await twin.shop.connect("cloud_s3", twin.shop.world.described()["cloud_s3"])
     return Feed(twin)
 
@@ -82,7 +82,7 @@ POT-9;1;8
 
 
 async def test_on_each_platform_the_file_sets_stock_and_prices_in_one_change(feed: Feed) -> None:
-    """One list of expectations; the same file again is nothing to do.
+    """Sets stock and price in one change on both platforms; the same file again changes nothing.
 
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
@@ -124,7 +124,7 @@ async def test_on_each_platform_the_file_sets_stock_and_prices_in_one_change(fee
 
 
 async def test_what_the_file_no_longer_names_is_set_to_zero_where_that_is_asked(feed: Feed) -> None:
-    """Only what a live run matched before, and not too much of it.
+    """Sets what the file no longer names to 0, if a live run matched it; fails if too many are missing.
 
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
@@ -148,7 +148,10 @@ async def test_what_the_file_no_longer_names_is_set_to_zero_where_that_is_asked(
 
 
 async def test_a_file_that_cannot_be_used_fails_the_run(feed: Feed) -> None:
-    """Exactly as old as allowed will do. See docs/design/templates-catalogue.md#supplier-feed-import."""
+    """Fails with a code for a missing, old, large or empty file; a file just young enough succeeds.
+
+    See docs/design/templates-catalogue.md#supplier-feed-import.
+    """
     feed.twin.stock(_GOODS[0])
     automation = await feed.set_up(max_age_hours=2)
     assert await feed.code(automation) == "file_missing"
@@ -164,8 +167,9 @@ async def test_a_file_that_cannot_be_used_fails_the_run(feed: Feed) -> None:
 
 
 async def test_a_location_has_to_be_named_only_when_stock_is_written(feed: Feed) -> None:
-    """See docs/design/templates-catalogue.md#supplier-feed-import
-    and docs/design/templates.md#e14-locations.
+    """Requires a location only when stock is written and a Shopify store has several.
+
+    See docs/design/templates-catalogue.md#supplier-feed-import and docs/design/templates.md#e14-locations.
     """
     twin = feed.twin
     if twin.platform == "shopify":
@@ -212,7 +216,7 @@ def _joined(*rows: tuple[str, str, str], **changed: Any) -> JoinedRows[VariantUp
     ],
 )
 def test_a_row_that_cannot_be_used_is_refused_with_its_code(row: tuple[str, str, str], code: str) -> None:
-    """To,,; the other rows go on.
+    """Refuses the row with its code, and uses the others.
 
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
@@ -224,15 +228,20 @@ def test_a_row_that_cannot_be_used_is_refused_with_its_code(row: tuple[str, str,
 
 
 def test_a_negative_stock_is_read_as_zero_with_a_note() -> None:
-    """See docs/design/templates-catalogue.md#supplier-feed-import
-    and docs/design/templates.md#e7-negative-stock.
+    """Reads a negative stock as 0, with a note.
+
+    See docs/design/templates-catalogue.md#supplier-feed-import and
+    docs/design/templates.md#e7-negative-stock.
     """
     [expected] = _joined(("A", "-4", "3")).updates
     assert (expected.stock, expected.note) == (0, "-4 in the file, read as 0.")
 
 
 def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
-    """See docs/design/templates.md#e3-duplicate-skus."""
+    """Uses a SKU once when its rows agree, and refuses every row when they differ.
+
+    See docs/design/templates.md#e3-duplicate-skus.
+    """
     assert len(_joined(("A", "1", "3"), (" A", "1.0", "3,00")).updates) == 1
     joined = _joined(("A", "1", "3"), ("A", "2", "3"))
     assert [(refusal.row, refusal.code) for refusal in joined.refused] == [
@@ -251,13 +260,16 @@ def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
     ],
 )
 def test_a_markup_is_rounded_half_up_once(price: str, markup: str, currency: str, rounded: str) -> None:
-    """Prices the service works out itself. See docs/design/templates.md#e6-decimals."""
+    """Rounds the price with its markup half up, to the currency's decimals.
+
+    See docs/design/templates.md#e6-decimals.
+    """
     rules = FeedRules(currency, "point", with_stock=False, with_price=True, markup=Decimal(markup))
     assert rules.price(FeedRow(2, "A", None, price)) == rounded
 
 
 def test_a_file_keeps_its_quoted_cells_and_loses_its_mark() -> None:
-    """A byte-order mark is dropped; delimiters and line breaks within quotes stay.
+    """Drops the byte-order mark, keeps delimiters and line breaks within quotes, and reads windows-1252.
 
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
@@ -282,7 +294,7 @@ def test_a_file_keeps_its_quoted_cells_and_loses_its_mark() -> None:
     ],
 )
 def test_a_text_that_is_no_such_table_fails_with_its_code(body: bytes, code: str) -> None:
-    """A quote that is never closed is no file, rather than one large cell.
+    """Fails with a code for unreadable, empty or wrong tables, such as a quote that is never closed.
 
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
@@ -294,7 +306,7 @@ def test_a_text_that_is_no_such_table_fails_with_its_code(body: bytes, code: str
 async def test_a_file_that_matched_nothing_is_looked_at_again_once_the_shop_has_its_skus(
     feed: Feed,
 ) -> None:
-    """Applied without matches is not done: its SKUs are looked for while the same file lies there."""
+    """Applies the same file again once the shop has SKUs that it lacked before."""
     twin = feed.twin
     twin.stock(Goods("Other", Item("OTHER-1", stock=8)))
     feed.put("Artikel;Bestand;Preis\nPOT-1;7;8,00\nMUG-S;4;9,00\n", hours=1)
@@ -312,7 +324,7 @@ async def test_a_file_that_matched_nothing_is_looked_at_again_once_the_shop_has_
 
 
 async def test_what_a_file_changed_once_it_does_not_change_again(feed: Feed) -> None:
-    """The stock it set may have been sold since: only the SKUs that were missing are looked at again."""
+    """Sets only SKUs that were missing before, because the stock of the others may have been sold since."""
     twin = feed.twin
     twin.stock(Goods("Pot", Item("POT-1", price="8.00", stock=5)))
     feed.put("Artikel;Bestand;Preis\nPOT-1;7;8,00\nNEW-1;1;9,00\n", hours=1)

@@ -1,4 +1,4 @@
-"""Stock from another store: pairs by SKU, what is left alone, and a source that shrank.
+"""Tests stock taken over from another store: pairs by SKU, what is left alone, and a source that shrank.
 
 See docs/design/templates-catalogue.md#sync-stock-between-stores.
 """
@@ -51,7 +51,7 @@ _TARGET = (
 
 
 async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin: Twin) -> None:
-    """One list of expectations for both; a second run has nothing.
+    """Sets the same stock on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
@@ -88,7 +88,7 @@ async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin:
 
 
 async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(twin: Twin) -> None:
-    """`source_too_small`, nothing asked; exactly half is enough.
+    """Fails with `source_too_small` when less than half of the source's variants are left.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
@@ -105,7 +105,7 @@ async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(
 
 
 async def test_the_store_itself_and_what_is_no_store_are_refused(twin: Twin) -> None:
-    """422 on `inputs.source_integration_id`.
+    """Refuses the store itself, other kinds of connections and unknown ones as the source.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores and docs/design/templates.md#rules.
     """
@@ -115,7 +115,7 @@ async def test_the_store_itself_and_what_is_no_store_are_refused(twin: Twin) -> 
 
 
 async def test_with_several_locations_one_has_to_be_named(twin: Twin) -> None:
-    """422 on `inputs.location` by the last check; the number is the location's.
+    """Requires the name of a location when a Shopify store has several, and sets the stock there.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
@@ -148,7 +148,10 @@ def _codes(outcome: PairedStock) -> list[tuple[Any, Any]]:
 
 
 def test_a_sku_that_stands_twice_in_either_store_is_refused() -> None:
-    """No variant is changed, and never the first one. See docs/design/templates.md#e3-duplicate-skus."""
+    """Refuses a SKU that either store has twice as `sku_ambiguous`.
+
+    See docs/design/templates.md#e3-duplicate-skus.
+    """
     two = [variant("1", "A", stock=1), variant("2", "A", stock=1)]
     other = [variant("9", "A", stock=7)]
     for found_paired_stock in (_pair(two, other), _pair(other, two)):
@@ -156,13 +159,16 @@ def test_a_sku_that_stands_twice_in_either_store_is_refused() -> None:
 
 
 def test_outer_blanks_and_forms_of_letters_do_not_tell_skus_apart() -> None:
-    """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
+    """Matches SKUs whatever their outer blanks and Unicode form.
+
+    See docs/design/templates.md#e1-comparing-skus-and-barcodes.
+    """
     pair = _pair([variant("1", "T\u00e9 1", stock=1)], [variant("9", "\u00a0Te\u0301 1 ", stock=7)])
     assert [command.quantity for command in pair.commands] == [7]
 
 
 def test_two_that_differ_in_case_alone_are_no_near_match() -> None:
-    """Exactly one without regard to case is named, of two none is.
+    """Counts a SKU as missing when two of the source's SKUs match it in other case.
 
     See docs/design/templates.md#e1-comparing-skus-and-barcodes.
     """
@@ -186,7 +192,7 @@ def test_two_that_differ_in_case_alone_are_no_near_match() -> None:
 def test_the_new_number_is_the_sources_less_the_buffer(
     source: int, present: int, buffer: int, only_lower: bool, new_level: int | None
 ) -> None:
-    """Never below 0; a negative number counts as 0.
+    """Sets the source's stock less the buffer, not below 0; with `only_lower` it never raises stock.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
@@ -197,13 +203,19 @@ def test_the_new_number_is_the_sources_less_the_buffer(
 
 
 def test_what_can_be_back_ordered_has_no_number() -> None:
-    """Left alone, in either store. See docs/design/templates.md#e8-untracked-stock."""
+    """Refuses a variant that can be back-ordered, in either store, as `untracked`.
+
+    See docs/design/templates.md#e8-untracked-stock.
+    """
     plain, odd = variant("1", "A", stock=3), variant("2", "A", stock=9, backorders_allowed=True)
     assert _codes(_pair([plain], [odd])) == _codes(_pair([odd], [plain])) == [("A", "untracked")]
 
 
 def test_a_shared_number_that_would_get_two_values_is_refused() -> None:
-    """One stock shared by its variations is written once. See docs/design/templates.md#e9-variants."""
+    """Refuses two values for one stock that variations share as `stock_shared`.
+
+    See docs/design/templates.md#e9-variants.
+    """
     shared = {"stock_target": "3", "stock_managed_by_parent": True, "stock": 4}
     asks = [SetStock(variant(f"3/{location}", **shared), location) for location in (1, 2)]
     planned = SET_STOCK.plan(asks, integration_id=IntegrationId(1))
@@ -211,7 +223,7 @@ def test_a_shared_number_that_would_get_two_values_is_refused() -> None:
 
 
 async def test_an_event_sets_only_the_variant_it_names(twin: Twin) -> None:
-    """The event form sets only the variant in the event; a SKU twice is seen all the same.
+    """Sets only the variant of the event, and still notices a second variant with its SKU.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
@@ -232,7 +244,10 @@ async def test_an_event_sets_only_the_variant_it_names(twin: Twin) -> None:
 
 
 def test_it_is_ready_once_there_are_two_stores() -> None:
-    """The store it runs on is not the one it reads. See docs/design/api/connections.md#templates."""
+    """Needs a second store, because it does not read the store that it runs on.
+
+    See docs/design/api/connections.md#templates.
+    """
     readinesses = [
         TEMPLATE.readiness(record) for record in ({"shopify": 1}, {"shopify": 1, "woocommerce": 1})
     ]

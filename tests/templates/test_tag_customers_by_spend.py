@@ -1,4 +1,4 @@
-"""Tag customers by spend: what counts as spend, which tier it reaches, which tags move.
+"""Tests tagging customers by spend: what counts as spend, which tier it reaches, and which tags change.
 
 See docs/design/templates-catalogue.md#tag-customers-by-spend.
 """
@@ -50,14 +50,14 @@ CHANGED = {name for name, before, _, after in PEOPLE if sorted(before) != after}
 
 
 async def test_customers_have_the_tag_of_the_highest_tier_they_reached(market: Market) -> None:
-    """At exactly the bound; other tags are left alone; a second run proposes nothing.
+    """Gives each customer the tag of their tier, reached at exactly its bound, and leaves other tags alone.
 
     See docs/design/templates-catalogue.md#tag-customers-by-spend.
     """
     for name, before, sales, _ in PEOPLE:
         market.people(name, tags=before)
         market.place(*(replace(sale, buyer=name) for sale in sales))
-    market.place(Sale("X1", _spent("900.00"), payment="paid"))  # a guest
+    market.place(Sale("X1", _spent("900.00"), payment="paid"))  # an order of a guest
     automation = await market.set_up("tag-customers-by-spend", tiers=TIERS, window_days=30)
     tried = await market.run(automation, Mode.TEST)
     assert (set(tried.changes), market.twin.writes()) == (CHANGED, 0)
@@ -77,13 +77,16 @@ async def test_customers_have_the_tag_of_the_highest_tier_they_reached(market: M
 
 @dataclass
 class Shop(Orders):
-    """A pretend store of customers and orders."""
+    """Adds customers to the pretend store of orders."""
 
     people: list[Customer] = field(default_factory=list)
     ops: list[str] = field(default_factory=list)
 
     async def read(self, op: Any, params: Any) -> Any:
-        """As a store's reader: customers come twice. See docs/design/templates.md#e10-pages."""
+        """Yields pages as a store's reader does; customers come twice.
+
+        See docs/design/templates.md#e10-pages.
+        """
         self.ops.append(op.name)
         if op.name in ("customers", "customer"):
             expected = getattr(params, "id", None)
@@ -118,9 +121,10 @@ def _tagging(people: list[Customer], orders: list[Order], **inputs: Any) -> Orde
 
 
 async def test_the_platforms_own_total_is_used_where_it_gives_one() -> None:
-    """Then no order is read; a total in another currency is worked out from orders.
+    """Uses the platform's total without reading orders, unless it is in another currency.
 
-    See docs/design/templates-catalogue.md#tag-customers-by-spend and docs/design/templates.md#e13-currencies.
+    See docs/design/templates-catalogue.md#tag-customers-by-spend and
+    docs/design/templates.md#e13-currencies.
     """
     people = [_customer("1", "250.00"), _customer("2", "99.99")]
     stage = _tagging(people, [])
@@ -142,16 +146,17 @@ async def test_the_platforms_own_total_is_used_where_it_gives_one() -> None:
     ],
 )
 async def test_what_does_not_count_as_spend(changed: dict[str, Any]) -> None:
-    """Unpaid, refunded; other currencies; test orders and cancelled ones.
+    """Leaves unpaid and cancelled orders, test orders, other currencies and refunds out of the spend.
 
-    See docs/design/templates-catalogue.md#tag-customers-by-spend and docs/design/templates.md#e13-currencies.
+    See docs/design/templates-catalogue.md#tag-customers-by-spend and
+    docs/design/templates.md#e13-currencies.
     """
     stage = _tagging([_customer("1")], [_paid("5", "1", "120.00", **changed)])
     assert ids(await stage.run()) == []
 
 
 async def test_the_window_begins_with_a_local_day() -> None:
-    """In Berlin the 20th of November less 30 days begins on the 20th of October at 22 UTC.
+    """Begins the window with a day of Berlin: 30 days before 20 November is 20 October at 22:00 UTC.
 
     See docs/design/templates.md#e16-days-and-windows.
     """
@@ -163,7 +168,10 @@ async def test_the_window_begins_with_a_local_day() -> None:
 
 
 async def test_an_event_looks_at_the_customer_of_its_order_alone() -> None:
-    """`orders/paid`; a guest order has no customer. See docs/design/templates.md#rules."""
+    """Reads only the customer of the event's order; a guest or a deleted order gives none.
+
+    See docs/design/templates.md#rules.
+    """
     people = [_customer("1", "300.00"), _customer("2", "300.00")]
     stage = _tagging(people, [_paid("5", "2", "20.00"), _paid("6", None, "900.00")])
     ran = await stage.run(event=StoreEvent("orders/paid", "order", "5"))
@@ -174,14 +182,20 @@ async def test_an_event_looks_at_the_customer_of_its_order_alone() -> None:
 
 
 def test_two_tiers_alike_are_refused() -> None:
-    """422 on `inputs.tiers.<n>`. See docs/design/templates-catalogue.md#tag-customers-by-spend."""
+    """Refuses tiers with the same tag, whatever its case, or the same bound.
+
+    See docs/design/templates-catalogue.md#tag-customers-by-spend.
+    """
     alike = [*TIERS, {"tag": "Silver", "min_spend": "1"}, {"tag": "x", "min_spend": "250.0"}]
     refused = TEMPLATE.check_connections({"tiers": alike}, SetupContext(None, {}))
     assert list(refused) == ["inputs.tiers.2", "inputs.tiers.3"]
 
 
 async def test_too_many_changes_are_not_proposed() -> None:
-    """See docs/design/templates.md#e11-over-the-limit."""
+    """Proposes exactly `limit` changes and fails on one more.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     people = [_customer(str(number), "250.00") for number in range(3)]
     assert len((await _tagging(people, [], limit=3).run()).proposals) == 3
     assert isinstance((await _tagging(people, [], limit=2).run()).failed, TooManyChanges)

@@ -1,4 +1,4 @@
-"""Tag orders by rule: which orders match, since when they are read, and which lose the tag (5.3)."""
+"""Tests tagging orders by rule: which orders match, since when they are read, and which lose the tag."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -30,7 +30,7 @@ MATCHING = {sale.number: rule for sale, rule in SALES if rule is not None}
 
 
 async def test_orders_that_match_every_rule_are_tagged_once(market: Market) -> None:
-    """Another currency's order is not compared; a cancelled one does not count.
+    """Tags each order that matches every rule once; other currencies and cancelled orders do not match.
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule and docs/design/templates.md#e13-currencies.
     """
@@ -62,7 +62,7 @@ def _tagging(*orders: Any, **inputs: Any) -> OrderStage:
 
 
 async def test_codes_and_skus_are_compared_as_people_write_them() -> None:
-    """Codes without regard to case; SKUs exactly; a line without one never.
+    """Compares discount codes without case, and SKUs exactly but for outer blanks.
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule.
     """
@@ -79,7 +79,7 @@ async def test_codes_and_skus_are_compared_as_people_write_them() -> None:
 
 
 async def test_only_orders_changed_since_the_last_run_that_succeeded_are_read() -> None:
-    """24 h before set-up at first, then since the run before less 10 minutes.
+    """Reads orders changed since 24 h before set-up, later since the last run less ten minutes.
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule.
     """
@@ -93,7 +93,10 @@ async def test_only_orders_changed_since_the_last_run_that_succeeded_are_read() 
 
 
 async def test_a_run_for_an_event_reads_its_order_alone_and_moves_no_window() -> None:
-    """An order deleted by then is no failure. See docs/design/templates.md#rules."""
+    """Reads only the event's order, which may be deleted, and does not move the window.
+
+    See docs/design/templates.md#rules.
+    """
     stage = _tagging(order("1"), order("2"), min_total="1")
     ran = await stage.run(event=StoreEvent("orders/create", "order", "2"))
     assert (ids(ran), ran.result["checked"]) == (["2"], 1)
@@ -103,7 +106,7 @@ async def test_a_run_for_an_event_reads_its_order_alone_and_moves_no_window() ->
 
 
 async def test_the_tag_is_taken_off_orders_this_automation_tagged() -> None:
-    """`remove_when_not` looks at no others; a test run remembers nothing.
+    """Removes the tag from orders that this automation tagged and that no longer match, and from no others.
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule.
     """
@@ -122,7 +125,7 @@ async def test_the_tag_is_taken_off_orders_this_automation_tagged() -> None:
 
 
 async def test_with_other_rules_orders_tagged_before_are_judged_anew() -> None:
-    """They no longer match though nobody changed them.
+    """Judges orders that it tagged again when the rules have changed.
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule.
     """
@@ -136,7 +139,7 @@ async def test_with_other_rules_orders_tagged_before_are_judged_anew() -> None:
 
 
 async def test_too_many_changes_are_not_proposed() -> None:
-    """Exactly `limit` is allowed; an order seen twice counts once.
+    """Proposes exactly `limit` changes and fails on one more; an order on two pages counts once.
 
     See docs/design/templates.md#e11-over-the-limit and docs/design/templates.md#e10-pages.
     """
@@ -149,7 +152,7 @@ async def test_too_many_changes_are_not_proposed() -> None:
 
 @pytest.mark.parametrize("changed", [{"test": True}, {"cancelled_at": NOW}, {"currency": "USD"}])
 async def test_orders_that_do_not_count(changed: dict[str, Any]) -> None:
-    """Test orders and cancelled ones; sums of another currency.
+    """Leaves out test orders, cancelled orders and other currencies.
 
     See docs/design/templates.md#e15-orders-that-do-not-count and docs/design/templates.md#e13-currencies.
     """

@@ -1,4 +1,4 @@
-"""Tag products by rule: what each rule matches, and which tags go on and off.
+"""Tests tagging products by rule: what each rule matches, and which tags are added and removed.
 
 See docs/design/templates-catalogue.md#tag-products-by-rule.
 """
@@ -41,7 +41,7 @@ _RULES: list[tuple[dict[str, Any], int, dict[str, Any]]] = [
 
 
 async def test_on_each_platform_a_rule_tags_and_untags(twin: Twin) -> None:
-    """One list of expectations for both; a second run proposes nothing.
+    """Gives the same tags on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
@@ -62,7 +62,7 @@ async def test_on_each_platform_a_rule_tags_and_untags(twin: Twin) -> None:
 
 @pytest.mark.parametrize("when", [{"when": "vendor", "vendors": ["LAB"]}, {"when": "missing_cost"}])
 async def test_what_woocommerce_does_not_tell_is_refused_there(twin: Twin, when: dict[str, Any]) -> None:
-    """`vendor` and `missing_cost`, 422 at set-up; on Shopify they match.
+    """Refuses `vendor` and `missing_cost` on WooCommerce, and matches them on Shopify.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
@@ -78,7 +78,7 @@ async def test_what_woocommerce_does_not_tell_is_refused_there(twin: Twin, when:
 
 
 def test_a_range_the_wrong_way_round_is_refused() -> None:
-    """422 on `inputs.max_price`; equal ends are a range.
+    """Refuses a maximum price below the minimum; equal prices are a range.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
@@ -99,7 +99,7 @@ def test_a_range_the_wrong_way_round_is_refused() -> None:
     ],
 )
 def test_a_field_of_another_rule_is_refused_on_its_own_path(inputs: dict[str, Any], path: str) -> None:
-    """A value field that belongs to another `when` is refused (422 on it).
+    """Reports a field of another rule, or a missing field of the rule, on its own path.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
@@ -108,20 +108,23 @@ def test_a_field_of_another_rule_is_refused_on_its_own_path(inputs: dict[str, An
 
 @pytest.mark.parametrize(("hours", "is_new"), [(48, True), (49, False)])
 async def test_new_ends_with_the_last_of_its_days(hours: int, is_new: bool) -> None:
-    """See docs/design/templates-catalogue.md#tag-products-by-rule."""
+    """A product is new up to exactly that many days.
+
+    See docs/design/templates-catalogue.md#tag-products-by-rule.
+    """
     each_product = product(variant("1"), created_at=NOW - timedelta(hours=hours))
     assert len((await _stage(each_product, when="new", days=2).run()).proposals) == is_new
 
 
 async def test_kinds_that_are_left_out_are_not_tagged() -> None:
-    """See docs/design/templates.md#e9-variants."""
+    """Leaves out kinds of products without variants. See docs/design/templates.md#e9-variants."""
     grouped = product(id="8", kind="grouped", sellable=False, type="Tea")
     ran = await _stage(grouped, when="type", types=["tea"]).run()
     assert (ran.result["checked"], ran.proposals) == (0, [])
 
 
 async def test_a_compare_at_price_that_is_not_above_the_price_is_no_sale() -> None:
-    """`on_sale`; a shop may keep any text as a price.
+    """A compare-at price that is not a number, or not above the price, is no sale.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
@@ -130,7 +133,10 @@ async def test_a_compare_at_price_that_is_not_above_the_price_is_no_sale() -> No
 
 
 async def test_an_event_looks_at_its_own_product_alone() -> None:
-    """Trigger"; a product that is gone by then matches nothing. See docs/design/templates.md#rules."""
+    """Reads only the event's product; one that is gone matches nothing.
+
+    See docs/design/templates.md#rules.
+    """
     stage = _stage(
         *(product(variant(variant_id), type="Tea") for variant_id in "12"), when="type", types=["Tea"]
     )
@@ -141,7 +147,10 @@ async def test_an_event_looks_at_its_own_product_alone() -> None:
 
 
 async def test_a_product_that_cannot_be_tagged_is_named_and_left() -> None:
-    """Refused ones never stop the others. See docs/design/templates.md#data-rules."""
+    """Names the product that cannot be tagged, and tags the others.
+
+    See docs/design/templates.md#data-rules.
+    """
     products = [
         product(variant(variant_id), type="Tea", tags=tags)
         for variant_id, tags in (("1", ("a, b",)), ("2", ()))
@@ -152,7 +161,10 @@ async def test_a_product_that_cannot_be_tagged_is_named_and_left() -> None:
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
-    """See docs/design/templates.md#e11-over-the-limit."""
+    """Proposes exactly `limit` changes; with one more it fails and proposes none.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     many = [product(variant(str(number)), type="Tea") for number in range(1, 4)]
     assert len((await _stage(*many, when="type", types=["Tea"], limit=3).run()).proposals) == 3
     ran = await _stage(*many, when="type", types=["Tea"], limit=2).run()

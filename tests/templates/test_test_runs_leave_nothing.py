@@ -1,4 +1,4 @@
-"""A test run leaves nothing behind: no memory, and the live run after it is the one that would have been."""
+"""Tests that a test run stores no memory and does not change what the next live run does."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ BY_ID = {template.template_id: template for template in ALL}
 
 
 async def world(database_url: str, clock: FakeClock, folder: Path) -> Both:
-    """Both stores full, a sheet, a channel and a bucket; Shopify has orders too."""
+    """Opens the service with both stores full, a sheet, a channel and a bucket."""
     both = await open_both(database_url, clock, folder)
     both.store.seed(products=6, orders=6, customers=2)
     await both.shop.connect("cloud_s3", both.shop.world.described()["cloud_s3"])
@@ -31,7 +31,7 @@ async def world(database_url: str, clock: FakeClock, folder: Path) -> Both:
 
 
 def prices(both: Both) -> list[list[Any]]:
-    """A sheet with another price for the first products of each store."""
+    """Returns a sheet with another price for the first products of each store."""
     woo = [(row["sku"], row["price"]) for row in both.shop.world.state.shop.products.values()]
     shopify = [(row["sku"], row["price"]) for row in both.store.of("ProductVariant")]
     known_items = [(sku, price) for sku, price in (*woo[:9], *shopify[:9]) if sku and price]
@@ -39,13 +39,13 @@ def prices(both: Both) -> list[list[Any]]:
 
 
 def lay_out(both: Both, rows: list[list[Any]]) -> None:
-    """Puts these rows, and nothing else, into the sheet."""
+    """Replaces the cells of the sheet by these rows."""
     cells = {(y, x): cell for y, row in enumerate(rows) for x, cell in enumerate(row)}
     both.shop.world.state.google.books["sheet-prices"].tabs[0].cells = cells
 
 
 def inputs_of(both: Both, template: str, platform: str, sale: Automation) -> dict[str, Any]:
-    """Inputs of a template that find something to do."""
+    """Returns inputs with which a template finds something to do."""
     other = "shopify" if platform == "woocommerce" else "woocommerce"
     inputs_by_name = {
         "teams": both.teams(),
@@ -63,7 +63,7 @@ def inputs_of(both: Both, template: str, platform: str, sale: Automation) -> dic
 
 
 async def memory(both: Both) -> list[dict[str, Any]]:
-    """Everything any automation remembers."""
+    """Returns every row of the automations' memory."""
 
     async def look(tx: Any) -> list[dict[str, Any]]:
         return [
@@ -75,7 +75,7 @@ async def memory(both: Both) -> list[dict[str, Any]]:
 
 
 async def came_to(both: Both, automation: Automation, mode: Mode) -> dict[str, Any]:
-    """What a run found and proposed; what a live one asks for is rejected, and the sheet is as it was."""
+    """Returns what a run gave and proposed; rejects a live run's approval and restores the sheet."""
     rows = [] if automation.template_id == "order-export-to-spreadsheet" else prices(both)
     lay_out(both, rows)
     run: Run = await both.shop.until_settled(await both.shop.run_now(automation, mode))
@@ -95,7 +95,7 @@ async def came_to(both: Both, automation: Automation, mode: Mode) -> dict[str, A
     return {"status": status, "words": words, "result": result, "changes": changes, "code": run.code}
 
 
-# What keeps a test run from remembering is the same on both engines; each platform takes one of them.
+# The code is the same on both engines, so each platform takes one of them.
 @pytest.mark.parametrize(
     ("platform", "database_url"),
     [("woocommerce", "sqlite"), ("shopify", "postgresql")],
@@ -104,9 +104,9 @@ async def came_to(both: Both, automation: Automation, mode: Mode) -> dict[str, A
 async def test_a_test_run_leaves_no_memory(
     platform: str, database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """A test run refuses every change, also of what a template remembers; of every template.
+    """For every template, a test run stores nothing.
 
-    See docs/design/api/conventions.md#scope.
+    The live run after it equals that of a new automation. See docs/design/api/conventions.md#scope.
     """
     both = await world(database_url, clock, tmp_path)
     sale_inputs = {"products": {"all": True}, "percent": 10}

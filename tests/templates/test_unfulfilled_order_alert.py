@@ -1,4 +1,4 @@
-"""Unfulfilled orders: which paid orders wait too long, and what the channel is told.
+"""Tests the alert on unfulfilled orders: which paid orders wait too long, and what the message says.
 
 See docs/design/templates-catalogue.md#unfulfilled-order-alert.
 """
@@ -17,7 +17,7 @@ from tests.templates.sales import Market, Sale, Sold
 from tests.templates.stage import TEAMS, card_lines
 
 _DAY = 24
-# Told, the oldest first, when paid more than 3 days ago: (order, days)
+# (order, its days when it was paid more than 3 days ago and is reported, the oldest first)
 SALES: tuple[tuple[Sale, int | None], ...] = (
     (Sale("A1", hours=9 * _DAY, payment="paid", paid_hours=5 * _DAY + 1), 5),
     (Sale("A2", hours=7 * _DAY, payment="paid", buyer="Ada"), 7),
@@ -32,7 +32,7 @@ _INPUTS: dict[str, Any] = {"older_than_days": 3, "except_tags": ["preorder"]}
 
 
 async def test_paid_orders_that_wait_are_told_the_oldest_first(market: Market) -> None:
-    """A test run sends nothing.
+    """Reports the waiting orders, the oldest first, in one message; a test run sends nothing.
 
     See docs/design/templates-catalogue.md#unfulfilled-order-alert.
     """
@@ -63,7 +63,10 @@ _PAID = order("1", paid=True, payment=Payment.PAID, paid_at=ago(100), created_at
 
 
 async def test_parts_sent_are_marked_and_orders_on_hold_listed_apart() -> None:
-    """See docs/design/templates-catalogue.md#unfulfilled-order-alert."""
+    """Marks orders that are sent in part, and lists orders on hold last.
+
+    See docs/design/templates-catalogue.md#unfulfilled-order-alert.
+    """
     ran = await _alerting(
         replace(_PAID, id="1", number="#1", fulfilment=Fulfilment.ON_HOLD, paid_at=ago(400)),
         replace(_PAID, id="2", number="#2", fulfilment=Fulfilment.PARTIAL, customer_name="Ada"),
@@ -89,7 +92,7 @@ async def test_parts_sent_are_marked_and_orders_on_hold_listed_apart() -> None:
     ],
 )
 async def test_what_is_not_to_be_sent_is_not_told(changed: dict[str, Any]) -> None:
-    """Virtual items, nothing left to send; none: no message.
+    """Leaves out orders that are unpaid or refunded, have nothing to send, or are test orders.
 
     See docs/design/templates-catalogue.md#unfulfilled-order-alert.
     """
@@ -99,19 +102,22 @@ async def test_what_is_not_to_be_sent_is_not_told(changed: dict[str, Any]) -> No
 
 
 async def test_age_is_in_whole_local_days_whatever_the_clocks_do() -> None:
-    """In Berlin the 25th of October 2026 has 25 hours.
+    """Counts whole local days: in Berlin 25 October 2026 has 25 hours.
 
     See docs/design/templates-catalogue.md#unfulfilled-order-alert.
     """
-    paid = datetime(2026, 10, 24, 10, 0, tzinfo=UTC)  # at noon
+    paid = datetime(2026, 10, 24, 10, 0, tzinfo=UTC)  # noon in Berlin
     stage = _alerting(replace(_PAID, paid_at=paid), older_than_days=2)
-    stage.now = datetime(2026, 10, 26, 11, 0, tzinfo=UTC)  # at noon, 49 hours later
+    stage.now = datetime(2026, 10, 26, 11, 0, tzinfo=UTC)  # noon in Berlin, 49 hours later
     assert (await stage.run()).result["waiting"] == 0
     stage.now = datetime(2026, 10, 26, 11, 0, 1, tzinfo=UTC)
     assert (await stage.run()).result["orders"] == [{"number": "#1", "days": 2, "total": "20.00"}]
 
 
 async def test_without_a_time_of_payment_age_counts_from_creation() -> None:
-    """Its time when known, else creation. See docs/design/templates-catalogue.md#unfulfilled-order-alert."""
+    """Counts from creation when the time of payment is not known.
+
+    See docs/design/templates-catalogue.md#unfulfilled-order-alert.
+    """
     ran = await _alerting(replace(_PAID, paid_at=None, created_at=ago(4 * _DAY + 1))).run()
     assert ran.result["orders"][0]["days"] == 4

@@ -1,4 +1,4 @@
-"""A shop beside an address that takes orders, once on each engine."""
+"""Provides a shop and an HTTP address that takes orders, once on each engine."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 @pytest.fixture
 def orders() -> OrdersAddress:
-    """The address that takes orders."""
+    """Provides the address that takes orders."""
     return OrdersAddress()
 
 
@@ -21,7 +21,7 @@ def orders() -> OrdersAddress:
 async def shop(
     database_url: str, clock: FakeClock, tmp_path: Path, orders: OrdersAddress
 ) -> AsyncIterator[Shop]:
-    """A service whose requests reach the fake platforms and the address."""
+    """Provides a service whose requests reach the fake platforms and the address of orders."""
 
     def around(world: FakePlatforms) -> None:
         orders.inner = world.transport()

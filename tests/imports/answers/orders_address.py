@@ -1,4 +1,4 @@
-"""An address that takes orders over HTTP, answers with their number, and can be told to fail."""
+"""Serves an HTTP address that takes orders, answers each with its number, and can be made to fail."""
 
 import itertools
 import json
@@ -14,7 +14,7 @@ Answer = Callable[[httpx.Request, int], httpx.Response]
 
 
 def with_number(request: httpx.Request, number: int) -> httpx.Response:
-    """Answers as most services do: with what was sent, and the number it got."""
+    """Answers as most services do: returns what was sent and the number that it got."""
     sent = json.loads(request.content or b"{}")
     return httpx.Response(201, json={"number": number, "sent": sent}, headers={"x-shard": "a"})
 
@@ -27,11 +27,11 @@ class OrdersAddress(httpx.AsyncBaseTransport):
     answer: Answer = with_number
     stored_answers: list[tuple[str, str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)  # by body, as JSON
+    numbers: dict[str, int] = field(default_factory=dict)  # key: the body as JSON
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Takes a request to the host; all others go on to the fake platforms."""
+        """Answers a request to the host of orders; passes all others on to the fake platforms."""
         assert self.inner is not None
         if request.url.host != "orders.example":
             return await self.inner.handle_async_request(request)
@@ -41,7 +41,7 @@ class OrdersAddress(httpx.AsyncBaseTransport):
         number = next(self._numbers)
         self.numbers[json.dumps(self.stored_answers[-1][2], sort_keys=True)] = number
         answer = self.answer(request, number)
-        stream = httpx.ByteStream(answer.content)  # one that was not read yet, as from a socket
+        stream = httpx.ByteStream(answer.content)  # a stream that was not read yet, as from a socket
         return httpx.Response(answer.status_code, headers=answer.headers, stream=stream)
 
     def sent_twice(self) -> list[Any]:
@@ -50,7 +50,7 @@ class OrdersAddress(httpx.AsyncBaseTransport):
         return [entry for entry, times in counts.items() if times > 1]
 
     def forget(self) -> None:
-        """Begins anew, with number 1."""
+        """Clears what was recorded and numbers the next order 1."""
         self.stored_answers.clear()
         self.keys.clear()
         self.numbers.clear()

@@ -1,4 +1,4 @@
-"""Answers of sends become the items of their step, in both modes, by the step's rules for failures."""
+"""Tests that answers of sends become the items of their step, in both send modes and by `onError`."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 
 async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> Any:
-    """A run of the export, approved as often as it asks."""
+    """Runs the export, approves it as often as it asks, and returns the settled run."""
     run = await shop.run_and_drain(await automated(shop, export, send_mode=send_mode))
     while run.status is RunStatus.WAITING_APPROVAL:
         await shop.approve(run)
@@ -31,7 +31,7 @@ async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> 
 async def test_the_answer_of_each_item_is_read_by_the_next_step(
     shop: Shop, orders: OrdersAddress, send_mode: str
 ) -> None:
-    """Item i's answer is item i's output, paired with the item that was sent."""
+    """Hands the answer of item i on as output item i, paired with the item that was sent."""
     run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
     assert run.status is RunStatus.SUCCEEDED, run
     assert await handed_on(shop, run, "Read") == [{"number": n, "n": n} for n in (1, 2, 3)]
@@ -39,7 +39,7 @@ async def test_the_answer_of_each_item_is_read_by_the_next_step(
 
 
 async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddress) -> None:
-    """The second approval shows what the first answer said; nothing is sent before it is given."""
+    """Shows what the first answer said in the second approval, and sends nothing before it is given."""
     second = posted("Second", '={"of": {{ $json.number }}}')
     automation = await automated(shop, chain(three(), posted(), second, node("After", "noOp", 1, {})))
     run = await shop.waiting(automation)
@@ -58,7 +58,7 @@ async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddre
 
 
 async def test_a_declined_item_has_no_answer(shop: Shop, orders: OrdersAddress) -> None:
-    """It is dropped; the others go on with their own."""
+    """Drops the declined item; the other items keep their own answers."""
     run = await shop.waiting(await automated(shop, chain(three(), posted(), numbered())))
     changes = await shop.changes(run)
     await shop.approve(run, [changes[1]])
@@ -68,7 +68,7 @@ async def test_a_declined_item_has_no_answer(shop: Shop, orders: OrdersAddress) 
 
 
 def refusing_the_second(request: httpx.Request, number: int) -> httpx.Response:
-    """Refuses the order of the second item."""
+    """Refuses the order of the second item with status 422."""
     if json.loads(request.content).get("n") == 2:
         return httpx.Response(422, json={"message": "No such thing."})
     return with_number(request, number)
@@ -76,7 +76,7 @@ def refusing_the_second(request: httpx.Request, number: int) -> httpx.Response:
 
 @pytest.mark.parametrize("send_mode", ["send", "ask"])
 async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress, send_mode: str) -> None:
-    """It stops the run, stands as an error in its place, or leaves by the error output."""
+    """A refused item stops the run, becomes an error item or leaves by the error output, by `onError`."""
     orders.answer = refusing_the_second
     words = "The address refused the request (status 422)."
     run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
@@ -98,7 +98,7 @@ async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress
 
 
 async def test_an_error_status_is_an_answer_where_the_step_says_so(shop: Shop, orders: OrdersAddress) -> None:
-    """`neverError` and the full response hand on status, headers and body of any answer."""
+    """Hands on status, headers and body of any answer when `neverError` and `fullResponse` are set."""
     orders.answer = lambda request, number: httpx.Response(503, json={"busy": True}, headers={"x-a": "b"})
     options = {"response": {"response": {"neverError": True, "fullResponse": True}}}
     run = await ended(shop, chain(three(), posted(options=options), node("After", "noOp", 1, {})))
@@ -110,7 +110,10 @@ async def test_an_error_status_is_an_answer_where_the_step_says_so(shop: Shop, o
 async def test_a_doubtful_answer_is_a_failed_item_where_failures_are_tolerated(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """A 500 says nothing of whether it was done: without tolerance the run ends there, and says so."""
+    """A 500 ends the run with `outcome_unknown`.
+
+    The next step runs only where the send tolerates failures.
+    """
     orders.answer = lambda request, number: httpx.Response(500, json={})
     run = await ended(shop, chain(three(), posted(), numbered()))
     assert (run.status, run.code) == (RunStatus.FAILED, "outcome_unknown")
@@ -121,7 +124,10 @@ async def test_a_doubtful_answer_is_a_failed_item_where_failures_are_tolerated(
 
 
 async def test_a_lost_answer_ends_the_step_as_unknown(shop: Shop, orders: OrdersAddress) -> None:
-    """Steps that need it do not run, however the step treats failures; nothing is sent twice."""
+    """Ends the run with `outcome_unknown` even where the step tolerates failures.
+
+    Nothing is sent twice and the next step does not run.
+    """
 
     def lost(request: httpx.Request, number: int) -> httpx.Response:
         raise httpx.ReadError("gone", request=request)
@@ -143,7 +149,10 @@ async def test_a_lost_answer_ends_the_step_as_unknown(shop: Shop, orders: Orders
 async def test_an_answer_of_one_mebibyte_is_handed_on_and_no_larger_one(
     shop: Shop, orders: OrdersAddress, size: int, fits: bool
 ) -> None:
-    """A larger one fails its item in plain words, and the request still counts as made."""
+    """Fails the item with a plain message when its answer is one byte larger.
+
+    The request still counts as applied.
+    """
     orders.answer = lambda request, number: httpx.Response(200, text="x" * size)
     record = code("Three", "return [{json: {n: 1}}]")
     run = await ended(shop, chain(record, posted(), node("After", "noOp", 1, {})))
@@ -161,7 +170,7 @@ async def test_an_answer_of_one_mebibyte_is_handed_on_and_no_larger_one(
 async def test_answers_that_are_together_too_large_fail_the_items_past_the_limit(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """Seven mebibytes are the limit; the eighth is an error item where that is tolerated."""
+    """Hands on seven answers of nearly 1 MiB; the eighth exceeds 7 MiB and becomes an error item."""
     size = ANSWER_BYTES - 1024
     orders.answer = lambda request, number: httpx.Response(200, json={"text": "x" * size})
     many = code("Three", "return Array.from({length: 8}, (_, n) => ({json: {n}}))")
@@ -174,7 +183,7 @@ async def test_answers_that_are_together_too_large_fail_the_items_past_the_limit
 
 
 async def test_an_answer_rests_encrypted(shop: Shop, orders: OrdersAddress) -> None:
-    """The ledger's column does not show what was answered, nor does it open for another effect."""
+    """The answer column of the write ledger holds neither the body nor the headers in clear text."""
     run = await ended(shop, chain(three(), posted(), numbered()))
     rows = await shop.read(
         lambda tx: tx.all(
@@ -190,7 +199,7 @@ async def test_an_answer_rests_encrypted(shop: Shop, orders: OrdersAddress) -> N
 async def test_a_test_run_sends_nothing_and_leaves_out_who_reads_the_answer(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """It is marked `unknown_in_test`."""
+    """Makes no request in a test run and marks the step that reads the answer `unknown_in_test`."""
     run = await shop.run_and_drain(await automated(shop, chain(three(), posted(), numbered())), Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
     assert orders.stored_answers == []
@@ -200,7 +209,7 @@ async def test_a_test_run_sends_nothing_and_leaves_out_who_reads_the_answer(
 
 
 async def test_an_approval_shows_what_follows_it(shop: Shop, orders: OrdersAddress) -> None:
-    """How many steps may run after it, and whether one of them may ask again."""
+    """The approval tells how many steps may run after it, and whether one of them may ask again."""
     second = posted("Second", '={"of": {{ $json.number }}}')
     off = node("Off", "noOp", 1, {}, disabled=True)
     export = chain(three(), posted(), numbered(), second, off, node("After", "noOp", 1, {}))
@@ -214,7 +223,7 @@ async def test_an_approval_shows_what_follows_it(shop: Shop, orders: OrdersAddre
 
 
 async def test_a_changed_object_is_handed_on_as_the_store_answered_it(shop: Shop) -> None:
-    """All fields of the product as they now are; one that was already so goes on as planned."""
+    """Hands on all fields of the changed products as WooCommerce returned them."""
     after = node("After", "noOp", 1, {})
     automation = await automated(
         shop,

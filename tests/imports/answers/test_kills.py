@@ -1,4 +1,4 @@
-"""A run that sends and reads the answers is killed anywhere: nothing is sent twice, no answer is lost."""
+"""Kills runs that send and read the answers: nothing is sent twice and no answer is lost."""
 
 import os
 import random
@@ -19,14 +19,14 @@ from tests.runs.shop import Shop
 # Kills drawn for each engine and send mode; `make soak` draws many more.
 KILLS = int(os.environ.get("CRASH_ANSWERS", "3"))
 SEED = os.environ.get("CRASH_SEED", "20_260_501")
-# A kill at these may hide whether the request was made; after any other the run must succeed.
+# A kill at one of these may hide whether the request was made; after any other the run must succeed.
 DOUBTFUL = {"after_intent", "after_call"}
 BETWEEN = ("after_intent", "after_call", "after_outcome", "before_checkpoint", "after_checkpoint")
 MODES = pytest.mark.parametrize("send_mode", ["send", "ask"])
 
 
 async def create_automation(shop: Shop, orders: OrdersAddress, send_mode: str) -> Automation:
-    """Two sends, the second of the first one's answer, then a step that reads what both were answered."""
+    """Creates an automation of two sends, the second with the first's answer, and a step that reads both."""
     orders.forget()
     second = posted("Second", '={"of": {{ $json.number }}, "n": {{ $(\'Three\').item.json.n }}}')
     values = [
@@ -38,7 +38,7 @@ async def create_automation(shop: Shop, orders: OrdersAddress, send_mode: str) -
 
 
 async def judged(shop: Shop, orders: OrdersAddress, run: Run, kills: list[str]) -> list[str]:
-    """Returns what is wrong after a run that was killed; nothing if all is as promised."""
+    """Returns what is wrong after a run that was killed; the list is empty if nothing is."""
     wrong = [f"sent twice: {body}" for body in orders.sent_twice()]
     wrong += [f"the key {key} was used twice" for key, times in Counter(orders.keys).items() if times > 1]
     if run.status is RunStatus.SUCCEEDED:
@@ -75,7 +75,7 @@ async def visited(shop: Shop, orders: OrdersAddress, monkeypatch: Any, send_mode
 async def test_a_kill_between_a_send_and_its_checkpoint_neither_repeats_nor_loses(
     shop: Shop, orders: OrdersAddress, monkeypatch: pytest.MonkeyPatch, send_mode: str
 ) -> None:
-    """At the first and last visit of each point; the answers are read as they were given."""
+    """Kills the run at the first and last visit of each failpoint of a send; its answers stay."""
     points = await visited(shop, orders, monkeypatch, send_mode)
     last = {point: number for number, point in enumerate(points)}
     faults = {}
@@ -91,7 +91,7 @@ async def test_a_kill_between_a_send_and_its_checkpoint_neither_repeats_nor_lose
 async def test_random_kills_neither_repeat_nor_lose(
     shop: Shop, orders: OrdersAddress, monkeypatch: pytest.MonkeyPatch, send_mode: str
 ) -> None:
-    """One or two kills anywhere; `CRASH_ANSWERS` says how many are drawn."""
+    """Kills the run once or twice at random failpoints; `CRASH_ANSWERS` sets how many kills are drawn."""
     count = len(await visited(shop, orders, monkeypatch, send_mode))
     draw = random.Random(f"{SEED} {send_mode} {shop.engine.dialect}")
     faults = {}

@@ -1,4 +1,4 @@
-"""What an answer becomes where it is a list, empty, within a loop, or of a called workflow."""
+"""Tests answers that are lists, empty or text, and answers within loops and called workflows."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ MODES = pytest.mark.parametrize("send_mode", ["send", "ask"])
 
 
 async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> tuple[Run, int]:
-    """A run of the export, approved as often as it asks, and how often that was."""
+    """Runs the export, approving as often as it asks; returns the run and the number of approvals."""
     run = await shop.run_and_drain(await automated(shop, export, send_mode=send_mode))
     rounds = 0
     while run.status is RunStatus.WAITING_APPROVAL:
@@ -29,7 +29,7 @@ async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> 
 async def test_a_list_becomes_an_item_for_each_element_with_one_origin(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """Each element is paired with the item that was sent, as with a read."""
+    """Pairs each element of a list with the item that was sent, as a step that reads does."""
     orders.answer = lambda request, number: httpx.Response(
         200, json=[{"number": number}, {"number": -number}]
     )
@@ -42,7 +42,7 @@ async def test_a_list_becomes_an_item_for_each_element_with_one_origin(
 async def test_an_empty_list_starts_nothing_unless_output_is_always_asked_for(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """With `alwaysOutputData` one empty item goes on."""
+    """An empty list ends the path; with `alwaysOutputData` one empty item goes on."""
     orders.answer = lambda request, number: httpx.Response(200, json=[])
     after = node("After", "noOp", 1, {})
     run, _ = await ended(shop, chain(three(), posted(), after))
@@ -53,7 +53,7 @@ async def test_an_empty_list_starts_nothing_unless_output_is_always_asked_for(
 
 
 async def test_a_step_that_runs_once_is_answered_once(shop: Shop, orders: OrdersAddress) -> None:
-    """`executeOnce` sends the first item alone."""
+    """With `executeOnce` the step sends the first item alone, and hands on one answer or one failure."""
     failing = posted(executeOnce=True, onError="continueErrorOutput")
     export = chain(three(), failing, numbered())
     export["nodes"].append(node("Failed", "noOp", 1, {}))
@@ -70,7 +70,7 @@ async def test_a_step_that_runs_once_is_answered_once(shop: Shop, orders: Orders
 async def test_each_turn_of_a_loop_reads_its_own_answer(
     shop: Shop, orders: OrdersAddress, send_mode: str
 ) -> None:
-    """The loop goes on with what was answered; each turn that sends asks in a round of its own."""
+    """The loop collects the answer of each turn; in `ask` mode each turn asks in an approval of its own."""
     nodes = [three(), node("Loop", "splitInBatches", 3, {"batchSize": 1, "options": {}}), posted()]
     export = chain(*nodes)
     done = code("Done", "return $input.all()")
@@ -92,7 +92,7 @@ async def test_each_turn_of_a_loop_reads_its_own_answer(
 async def test_a_called_workflow_returns_the_answers_of_its_last_step(
     shop: Shop, orders: OrdersAddress, send_mode: str
 ) -> None:
-    """Once for all items, and once for each."""
+    """Hands on the answers of the called workflow, whether it is called once for all items or for each."""
     for mode in "once", "each":
         orders.forget()
         after = node("After", "noOp", 1, {})
@@ -105,7 +105,10 @@ async def test_a_called_workflow_returns_the_answers_of_its_last_step(
 async def test_text_is_a_field_and_what_is_not_json_fails_where_json_is_expected(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """By the step's response format; values too deep in one another are no item."""
+    """Text becomes the field `data`.
+
+    With the format `json`, other text and JSON nested too deep fail the step.
+    """
     orders.answer = lambda request, number: httpx.Response(200, text="fine", headers={"content-type": "t/t"})
     after = node("After", "noOp", 1, {})
     run, _ = await ended(shop, chain(three(), posted(), after))

@@ -1,4 +1,4 @@
-"""Workflows that send and read the answers, and short ways to look at what their steps handed on."""
+"""Provides steps that send and read the answers, and helpers that return what steps handed on."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -12,12 +12,12 @@ from tests.runs.shop import Shop
 
 
 def three() -> dict[str, Any]:
-    """Three items, numbered from 1."""
+    """Returns a code step that makes three items numbered from 1."""
     return code("Three", "return [1, 2, 3].map(n => ({json: {n}}))")
 
 
 def posted(name: str = "Post", body: str = '={"n": {{ $json.n }}}', **more: Any) -> dict[str, Any]:
-    """Sends each item to the address; `options` and node settings may be given."""
+    """Returns a step that sends each item to the address; `more` holds `options` and node settings."""
     request_body = {
         "method": "POST",
         "url": f"{ADDRESS}/orders",
@@ -30,7 +30,7 @@ def posted(name: str = "Post", body: str = '={"n": {{ $json.n }}}', **more: Any)
 
 
 def numbered(name: str = "Read") -> dict[str, Any]:
-    """Reads the answer of the step before, and the item it came from."""
+    """Returns a step that reads the number in the answer and the `n` of the item that was sent."""
     values = [
         {"name": "number", "value": "={{ $json.number }}", "type": "number"},
         {"name": "n", "value": "={{ $('Three').item.json.n }}", "type": "number"},

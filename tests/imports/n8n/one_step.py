@@ -19,7 +19,7 @@ STEP = "Step"
 
 
 def workflow_of(kind: str, version: float, parameters: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-    """A start and the one step."""
+    """Returns a workflow of a manual start and the one step."""
     core = "n8n-nodes-base."
     start = {
         "name": "Start",
@@ -43,7 +43,7 @@ def workflow_of(kind: str, version: float, parameters: Mapping[str, Any], **sett
 
 
 def errors_of(kind: str, version: float, parameters: Mapping[str, Any]) -> list[Finding]:
-    """What importing the step finds that keeps it from running."""
+    """Returns the errors that importing the step finds."""
     findings = read_value(workflow_of(kind, version, parameters)).findings
     return [finding for finding in findings if finding.level is FindingLevel.ERROR]
 
@@ -55,14 +55,14 @@ async def outputs_of(
     items: Sequence[Mapping[str, Any]],
     **settings: Any,
 ) -> list[list[Any]] | str:
-    """The fields of the items at each output, or the words it failed with."""
+    """Returns the fields of the items at each output, or the message that the step failed with."""
     return await outputs_in(workflow_of(kind, version, parameters, **settings), items)
 
 
 async def outputs_in(
     workflow: Mapping[str, Any], items: Sequence[Mapping[str, Any]], *, run: int = 0
 ) -> list[list[Any]] | str:
-    """The fields of the items at each output of the step in a workflow, or the words it failed with."""
+    """Runs the step in a given workflow and returns the fields at each output, or its error message."""
     outputs = await _run_in(workflow, trigger_items(items), run=run)
     return outputs if isinstance(outputs, str) else [[item.json for item in output] for output in outputs]
 
@@ -76,7 +76,7 @@ async def items_of(
     files: RunFiles | None = None,
     **settings: Any,
 ) -> Outputs | str:
-    """The items at each output, with their files, or the words it failed with."""
+    """Returns the items at each output with their files, or the message that the step failed with."""
     return await _run_in(workflow_of(kind, version, parameters, **settings), items, files=files)
 
 
@@ -100,4 +100,4 @@ async def _run_in(
 
 
 async def _no_sleep(seconds: float) -> None:
-    """Waiting takes no time here."""
+    """Returns at once, so that waits take no time."""

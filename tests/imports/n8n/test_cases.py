@@ -1,4 +1,4 @@
-"""Recorded n8n cases, run through the reader, the plan and the walk of a real run."""
+"""Runs recorded n8n cases through the reader, the plan and the walk of a real run."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,10 @@ ACCEPTED = json.loads((Path(__file__).parent / "accepted.json").read_text("utf-8
 
 
 async def test_every_recorded_case_is_equal_but_those_accepted() -> None:
-    """Each accepted difference is named with its reason. See docs/design/imports-n8n.md#recorded-cases."""
+    """Every case equals its recording, except those that accepted.json names with a reason.
+
+    See docs/design/imports-n8n.md#recorded-cases.
+    """
     paths = cases_of(case_data("n8n_cases"))
     children = shared_sandbox()
     verdicts = [await run_case(json.loads(path.read_text("utf-8")), children) for path in paths]
@@ -22,8 +25,9 @@ async def test_every_recorded_case_is_equal_but_those_accepted() -> None:
 
 
 async def test_a_called_workflow_gives_back_what_ran_last_not_what_first_ran_last() -> None:
-    """Its loop step ran before the step inside, and again after it, with all that came back.
+    """Returns the last output of the called workflow's last step.
 
+    Its loop ran before the inner step and once more after it, with all items that came back.
     See docs/design/imports-n8n.md#node-types.
     """
     loop, inside = node("Loop", "splitInBatches", 3, {"batchSize": 1}), node("Inside", "noOp", 1, {})

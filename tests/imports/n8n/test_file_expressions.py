@@ -1,4 +1,4 @@
-"""Files in expressions and scripts: what `$binary` shows, and what a script may hand on."""
+"""Tests what `$binary` shows of files in expressions and scripts, and which files scripts hand on."""
 
 import base64
 from typing import Any
@@ -11,7 +11,7 @@ from tests.imports.n8n.one_step import items_of
 
 
 async def item_with(files: FilesInMemory, content: bytes = b"tea") -> Item:
-    """An item with one file."""
+    """Returns an item with one file."""
     file = BinaryReference(await files.put(content), len(content), "image/png", "tea.png")
     return Item({"id": 1}, ((0, 0),), binary={"photo": file})
 
@@ -35,7 +35,7 @@ async def item_with(files: FilesInMemory, content: bytes = b"tea") -> Item:
     ],
 )
 async def test_an_expression_reads_what_a_file_is(expression: str, value: Any) -> None:
-    """Name, type, extension and size, of the item and of earlier steps; never the content."""
+    """Reads name, type, extension and size of files of the item and of earlier steps, never the content."""
     files = FilesInMemory()
     assignment = {"name": "a", "value": f"={{{{ {expression} }}}}", "type": "any"}
     kind = {str: "string", bool: "boolean", list: "array"}[type(value)]
@@ -46,7 +46,7 @@ async def test_an_expression_reads_what_a_file_is(expression: str, value: Any) -
 
 
 async def test_an_item_without_files_has_an_empty_binary() -> None:
-    """An expression that lists its files gets none."""
+    """`$binary` of an item without files has no keys."""
     assignment = {"name": "a", "value": "={{ Object.keys($binary).length }}", "type": "number"}
     parameters = {"assignments": {"assignments": [assignment]}}
     outputs = await items_of("set", 3.4, parameters, [Item({}, ((0, 0),))])
@@ -58,7 +58,7 @@ async def test_an_item_without_files_has_an_empty_binary() -> None:
     ("size", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1234, "1.23 kB"), (20_971_520, "21 MB")]
 )
 def test_sizes_have_three_digits_and_a_unit(size: int, text: str) -> None:
-    """Units of a thousand."""
+    """Writes sizes with at most three digits in units of a thousand bytes."""
     assert readable_size(size) == text
 
 
@@ -74,7 +74,7 @@ def test_sizes_have_three_digits_and_a_unit(size: int, text: str) -> None:
     ],
 )
 async def test_a_script_hands_files_on(script: str, names: dict[str, str]) -> None:
-    """Those of the items that it returns, also under other names."""
+    """Hands on the files of the items that the script returns, also under other names."""
     files = FilesInMemory()
     outputs = await items_of("code", 2, {"jsCode": script}, [await item_with(files)], files=files)
     assert not isinstance(outputs, str), outputs
@@ -85,7 +85,7 @@ async def test_a_script_hands_files_on(script: str, names: dict[str, str]) -> No
 
 
 async def test_a_script_makes_a_file_of_base64() -> None:
-    """It is stored, with the name and type that the script gives it."""
+    """Stores the file that a script makes of Base64, with its file name and the type of that name."""
     data = base64.b64encode(b"a,b\n1,2").decode()
     script = f"return [{{json: {{}}, binary: {{data: {{data: '{data}', fileName: 'a.csv'}}}}}}]"
     files = FilesInMemory()
@@ -105,7 +105,7 @@ async def test_a_script_makes_a_file_of_base64() -> None:
     ],
 )
 async def test_what_is_no_file_fails_the_script(binary: str, words: str) -> None:
-    """Whatever a script says, only content that is there becomes a file."""
+    """Fails a script whose `binary` has no data, data that is not Base64, or is not an object."""
     script = f"return [{{json: {{}}, binary: {binary}}}]"
     outputs = await items_of("code", 2, {"jsCode": script}, [Item({}, ((0, 0),))], files=FilesInMemory())
     assert words in str(outputs)

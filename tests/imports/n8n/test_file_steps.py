@@ -1,4 +1,4 @@
-"""Steps that read and write files: formats, options, limits, and files that mean harm."""
+"""Tests the steps that read and write files: formats, options, limits and hostile files."""
 
 import base64
 import gzip
@@ -28,7 +28,7 @@ TABLE = [
 async def item_with(
     files: FilesInMemory, content: bytes, name: str | None = "tea.csv", field: str = "data"
 ) -> Item:
-    """An item with one file."""
+    """Returns an item with one file."""
     file = BinaryReference(await files.put(content), len(content), mime_type_of(name), name)
     return Item({"id": 1}, ((0, 0),), binary={field: file})
 
@@ -42,19 +42,19 @@ async def run(
     version: float = 1,
     **settings: Any,
 ) -> Outputs | str:
-    """The outputs of a step."""
+    """Returns the outputs of a step, or the message that it failed with."""
     return await items_of(kind, version, parameters, items, files=files, **settings)
 
 
 async def extracted(content: bytes, name: str = "tea.csv", **parameters: Any) -> Any:
-    """The fields of what extractFromFile makes of a file, or the words it failed with."""
+    """Returns the fields that extractFromFile makes of a file, or the message that it failed with."""
     files = FilesInMemory()
     outputs = await run("extractFromFile", parameters, [await item_with(files, content, name)], files)
     return outputs if isinstance(outputs, str) else [item.json for item in outputs[0]]
 
 
 async def converted(items: Items, **parameters: Any) -> tuple[BinaryReference, bytes] | str:
-    """The one file that convertToFile makes, and its content."""
+    """Returns the one file that convertToFile makes and its content, or the message that it failed with."""
     files = FilesInMemory()
     outputs = await run("convertToFile", parameters, items, files)
     if isinstance(outputs, str):
@@ -65,12 +65,12 @@ async def converted(items: Items, **parameters: Any) -> tuple[BinaryReference, b
 
 
 def items(*rows: Mapping[str, Any]) -> Items:
-    """Items of a trigger."""
+    """Returns items as a trigger gives them."""
     return [Item(row, ((index, 0),)) for index, row in enumerate(rows)]
 
 
 async def content_of(*rows: Mapping[str, Any], **parameters: Any) -> bytes:
-    """The content of the file that is made of items."""
+    """Returns the content of the file that convertToFile makes of rows."""
     created_items = await converted(items(*rows), **parameters)
     assert not isinstance(created_items, str), created_items
     return created_items[1]
@@ -78,7 +78,7 @@ async def content_of(*rows: Mapping[str, Any], **parameters: Any) -> bytes:
 
 @pytest.mark.parametrize("operation", ["csv", "html", "xlsx", "ods"])
 async def test_what_was_written_is_read_again(operation: str) -> None:
-    """Columns are the fields in the order they occur, nested ones by their path; CSV has texts alone."""
+    """Columns are the fields in their order, nested ones by their path; CSV returns every value as text."""
     content = await content_of(*ROWS, operation=operation)
     texts = [{name: str(value) for name, value in row.items()} for row in TABLE]
     assert await extracted(content, f"tea.{operation}", operation=operation) == (
@@ -96,7 +96,7 @@ async def test_what_was_written_is_read_again(operation: str) -> None:
     ],
 )
 async def test_a_file_has_a_name_and_a_type(operation: str, name: str, mime_type: str) -> None:
-    """Those of its format, unless the options name it."""
+    """A file has the default name and the MIME type of its format; the option `fileName` renames it."""
     for options, file_name in (({}, name), ({"fileName": "mine.x"}, "mine.x")):
         created_items = await converted(
             items(ROWS[0]), operation=operation, sourceProperty="sku", options=options
@@ -107,7 +107,7 @@ async def test_a_file_has_a_name_and_a_type(operation: str, name: str, mime_type
 
 
 async def test_json_is_written_for_all_items_or_for_each() -> None:
-    """One list, or a file an item; indented where asked for."""
+    """Writes one list of all items, or one file for each item, indented with the option `format`."""
     assert await content_of(*ROWS, operation="toJson") == json.dumps(ROWS, separators=(",", ":")).encode()
     each_content_of = await content_of(ROWS[1], operation="toJson", mode="each", options={"format": True})
     assert each_content_of == b'{\n  "sku": "TEA-2",\n  "stock": 3\n}'
@@ -124,7 +124,7 @@ async def test_json_is_written_for_all_items_or_for_each() -> None:
     ],
 )
 async def test_a_field_is_written_as_text(value: Any, options: dict[str, Any], content: bytes) -> None:
-    """In its encoding; objects as JSON."""
+    """Writes the field in the chosen encoding, with an optional byte-order mark; objects become JSON."""
     new_content_of = await content_of(
         {"a": {"b": value}}, operation="toText", sourceProperty="a.b", options=options
     )
@@ -132,7 +132,7 @@ async def test_a_field_is_written_as_text(value: Any, options: dict[str, Any], c
 
 
 async def test_base64_becomes_a_file_and_a_file_base64() -> None:
-    """Also the form of data addresses; what is no Base64 fails."""
+    """Also reads data URLs; text that is not Base64 fails the step."""
     raw = bytes(range(256))
     for text in (base64.b64encode(raw).decode(), "data:image/png;base64," + base64.b64encode(raw).decode()):
         assert await content_of({"a": text}, operation="toBinary", sourceProperty="a") == raw
@@ -147,7 +147,7 @@ FORMULAS = ('=HYPERLINK("http://evil.example")', "@SUM(A1)", "+cmd|' /C calc'!A0
 
 @pytest.mark.parametrize("formula", FORMULAS)
 async def test_a_formula_in_a_field_never_runs(formula: str) -> None:
-    """CSV gets a quote before it; in spreadsheets it is a text; HTML is escaped."""
+    """Puts a quote before formulas in CSV, writes them as text in spreadsheets, and escapes HTML."""
     content = await content_of({"a": formula}, operation="csv")
     [row] = await extracted(content, operation="csv")
     assert row == {"a": "'" + formula}
@@ -162,7 +162,7 @@ async def test_a_formula_in_a_field_never_runs(formula: str) -> None:
 
 @pytest.mark.parametrize("harmless", ["-5", "+49 171 1234567", "+1 (555) 010-99", "-", "a=b", "1/2"])
 async def test_numbers_and_telephones_are_written_as_they_are(harmless: str) -> None:
-    """No quote comes before what cannot run."""
+    """Writes values that cannot run as formulas without a quote."""
     assert await extracted(await content_of({"a": harmless}, operation="csv")) == [{"a": harmless}]
 
 
@@ -191,7 +191,7 @@ async def test_numbers_and_telephones_are_written_as_they_are(harmless: str) -> 
 async def test_csv_is_read_with_its_options(
     content: bytes, options: dict[str, Any], rows: list[dict[str, Any]]
 ) -> None:
-    """Delimiter, header, encoding, mark, first line, count and empty cells."""
+    """Honours the delimiter, header, encoding, byte-order mark, first line, row count and empty cells."""
     assert await extracted(content, operation="csv", options=options) == rows
 
 
@@ -212,12 +212,12 @@ async def test_csv_is_read_with_its_options(
     ],
 )
 async def test_what_cannot_be_read_says_why(content: bytes, parameters: dict[str, Any], words: str) -> None:
-    """A wrong format, encoding, option or field name fails the item in plain words."""
+    """Fails the item with a plain message on a wrong format, encoding, option or field name."""
     assert words in str(await extracted(content, **parameters))
 
 
 async def test_a_failed_file_fails_its_item_alone() -> None:
-    """With “continue” the item has the error and the others go on."""
+    """With “continue” the failed item has the error and the others go on."""
     files = FilesInMemory()
     both = [await item_with(files, b"a\n1\n"), await item_with(files, b"\xff")]
     outputs = await run("extractFromFile", {}, both, files, onError="continueRegularOutput")
@@ -226,7 +226,7 @@ async def test_a_failed_file_fails_its_item_alone() -> None:
 
 
 async def test_json_and_text_become_a_field() -> None:
-    """At the destination; the file that was read goes, unless it is kept."""
+    """Puts the content at the destination field and drops the file unless `keepSource` keeps it."""
     files = FilesInMemory()
     item = await item_with(files, b'\xef\xbb\xbf{"a": [1]}', "tea.json")
     for source, fields, names in (
@@ -244,7 +244,10 @@ async def test_json_and_text_become_a_field() -> None:
 
 
 async def test_a_sheet_is_read_with_its_options() -> None:
-    """Sheet, range and header; a column without a name is __EMPTY, one that occurs again has a number."""
+    """Honours sheet, range and header.
+
+    A column without a name is `__EMPTY`; a repeated name gets a number.
+    """
     content = await content_of(
         {"a": "x", "b": None, "c": 1},
         {"a": None, "b": None, "c": True},
@@ -265,7 +268,7 @@ async def test_a_sheet_is_read_with_its_options() -> None:
 
 
 async def test_the_text_of_a_pdf_file_is_read() -> None:
-    """Its text, its pages and what it says of itself."""
+    """Returns the text, the number of pages and the metadata of a PDF file."""
     [fields] = await extracted(pdf_of("Invoice 4711"), "invoice.pdf", operation="pdf")
     assert fields["text"].strip() == "Invoice 4711"
     assert (fields["numpages"], fields["numrender"]) == (1, 1)
@@ -273,7 +276,7 @@ async def test_the_text_of_a_pdf_file_is_read() -> None:
 
 
 def pdf_of(text: str) -> bytes:
-    """A PDF file of one page with one line."""
+    """Returns a PDF file of one page with one line."""
     stream = f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode()
     bodies = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -293,7 +296,7 @@ def pdf_of(text: str) -> bytes:
 
 
 async def test_zip_and_gzip_are_packed_and_unpacked() -> None:
-    """What was packed comes out again, under names with a number; equal files give equal archives."""
+    """Unpacked files equal what was packed and have numbered names; equal files give equal archives."""
     files = FilesInMemory()
     first = await item_with(files, b"tea", "a.txt")
     second = await item_with(files, b"milk", "b.txt", "more")
@@ -314,7 +317,7 @@ async def test_zip_and_gzip_are_packed_and_unpacked() -> None:
 
 
 def zip_of(*sizes: int) -> bytes:
-    """An archive of files of zeros."""
+    """Returns a ZIP archive of files of zeros with these sizes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for number, size in enumerate(sizes):
@@ -324,7 +327,7 @@ def zip_of(*sizes: int) -> bytes:
 
 @pytest.mark.parametrize("pack", [lambda size: zip_of(size), lambda size: gzip.compress(bytes(size))])
 async def test_an_archive_unpacks_to_twenty_mebibytes_at_most(pack: Any) -> None:
-    """At the limit it is unpacked; a byte more is refused, however small the archive is."""
+    """Unpacks 20 MiB and refuses one byte more, however small the archive is."""
     files = FilesInMemory()
     outputs = await run("compression", {}, [await item_with(files, pack(20 * MIB), "a")], files)
     assert not isinstance(outputs, str), outputs
@@ -334,7 +337,7 @@ async def test_an_archive_unpacks_to_twenty_mebibytes_at_most(pack: Any) -> None
 
 
 async def test_an_archive_has_a_thousand_files_at_most() -> None:
-    """A thousand are unpacked, one more is refused; several files count together."""
+    """Unpacks 1000 files and refuses 1001; the sizes of several files add up."""
     files = FilesInMemory()
     outputs = await run("compression", {}, [await item_with(files, zip_of(*[1] * 1000), "a")], files)
     assert not isinstance(outputs, str), outputs
@@ -348,19 +351,19 @@ async def test_an_archive_has_a_thousand_files_at_most() -> None:
 
 
 async def test_a_spreadsheet_that_unpacks_to_too_much_is_refused() -> None:
-    """A bomb of 129 MiB is told before it is read."""
+    """Refuses a 129 MiB bomb before reading the spreadsheet."""
     assert "unpacks to more than 128 MiB" in await extracted(zip_of(129 * MIB), operation="xlsx")
 
 
 async def test_a_file_with_too_many_rows_ends_the_run() -> None:
-    """More than a step may hand on is too much data, as of any other step."""
+    """Raises MemoryBudgetExceeded when the rows are more than a step may hand on."""
     with pytest.raises(MemoryBudgetExceeded):
         await extracted(b"a\n" + (b"0123456789" * 20 + b"\n") * 50_000, operation="csv")
 
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_the_older_spreadsheet_node_reads_and_writes(version: float) -> None:
-    """Formats are told by type, name or content."""
+    """Writes four formats and reads each again, recognising the format by type, name or content."""
     files = FilesInMemory()
     for format_ in ("csv", "xlsx", "html", "ods"):
         parameters = {"operation": "toFile", "fileFormat": format_}
@@ -373,7 +376,7 @@ async def test_the_older_spreadsheet_node_reads_and_writes(version: float) -> No
 
 
 async def test_fields_move_into_a_file_and_back() -> None:
-    """All of them as JSON, or one; the source goes unless it is kept."""
+    """Moves all fields or one field into a file, and back; the source goes unless `keepSource` is set."""
     files = FilesInMemory()
     there = await run("moveBinaryData", {"mode": "jsonToBinary"}, items(ROWS[0]), files)
     assert not isinstance(there, str)
@@ -409,7 +412,7 @@ async def test_fields_move_into_a_file_and_back() -> None:
     ],
 )
 def test_what_is_not_done_is_told_at_import(kind: str, parameters: dict[str, Any], words: str) -> None:
-    """A format that is not read or written here is an error of its step."""
+    """Reports a format that is not supported as an error of its step."""
     assert [words in finding.message for finding in errors_of(kind, 1, parameters)] == [True]
 
 
@@ -420,7 +423,7 @@ VALUES = {
 
 
 async def test_a_page_in_a_file_is_read() -> None:
-    """Both steps that extract from pages; the older one joins all texts and leaves them as they are."""
+    """Reads a page from a file with both nodes; htmlExtract joins all texts and keeps their blanks."""
     files = FilesInMemory()
     parameters = {"sourceData": "binary", "extractionValues": VALUES, "options": {}}
     newer = await run(
@@ -441,7 +444,7 @@ async def test_a_page_in_a_file_is_read() -> None:
 
 
 async def test_the_older_page_step_reads_fields() -> None:
-    """A text, or each text of a list."""
+    """Reads the page from a field that holds a text or a list of texts."""
     outputs = await run(
         "htmlExtract",
         {"dataPropertyName": "page", "extractionValues": VALUES, "options": {"trimValues": False}},
@@ -453,7 +456,7 @@ async def test_the_older_page_step_reads_fields() -> None:
 
 
 async def test_a_file_is_hashed() -> None:
-    """The file keeps its place beside the hash."""
+    """Puts the hash into its field and keeps the file."""
     files = FilesInMemory()
     item = await item_with(files, b"tea", "tea.txt", "leaf")
     parameters = {

@@ -1,4 +1,4 @@
-"""Files of items: which steps keep them, and how the journal stores their references."""
+"""Tests which steps keep the files of items, and how the journal stores their references."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ OTHER = BinaryReference("c" * 64, 7, "text/plain", "notes")
 
 
 def test_the_journal_stores_references() -> None:
-    """What was written is read again; an item without files is stored as it always was."""
+    """Decodes what was encoded; an item without files is encoded without a field for them."""
     outputs = [
         [
             Item({"a": 1}, ((0, 0),), binary={"data": PHOTO, "prices": PRICES}),
@@ -42,12 +42,15 @@ def test_the_journal_stores_references() -> None:
     ("name", "extension"), [("tea.png", "png"), ("tea.tar.gz", "gz"), ("tea", ""), (None, ""), ("tea.", "")]
 )
 def test_the_extension_is_the_end_of_the_name(name: str | None, extension: str) -> None:
-    """A name without a dot has none."""
+    """Takes the extension after the last dot; a name without one has none."""
     assert BinaryReference("a" * 64, 1, "image/png", name).extension == extension
 
 
 def test_files_follow_the_pairing() -> None:
-    """Of several sources all files come, of one name the last; own files stay; a loop's link brings none."""
+    """Carries files from all paired sources, the last of one name; items with own files keep those.
+
+    A pairing by ItemRef, as a loop makes, carries none.
+    """
     inputs = [
         [Item({}, binary={"data": PHOTO}), Item({}, binary={"data": PRICES, "more": PHOTO})],
         [Item({}, binary={"data": OTHER})],
@@ -72,7 +75,7 @@ def test_files_follow_the_pairing() -> None:
 
 
 def test_references_count_against_the_memory_of_a_run() -> None:
-    """256 bytes a file: as many as fit into a step's share pass, one more does not."""
+    """Counts 256 bytes for each file: as many as fit into a step's share pass, one more does not."""
     files = {str(number): PHOTO for number in range((STEP_BYTES - 18) // 256)}
     MemoryBudget().reserve([[Item({}, binary=files)]])
     with pytest.raises(MemoryBudgetExceeded):
@@ -106,7 +109,7 @@ FILE_CASES: list[tuple[str, float, dict[str, Any], bool]] = [
 async def test_steps_keep_files_as_in_n8n(
     kind: str, version: float, parameters: dict[str, Any], keeps_files: bool
 ) -> None:
-    """Every item that the step hands on has the files of its source, or none has."""
+    """Every item that the step hands on has the files of its source, or none has, as in n8n."""
     items = [Item({"a": 1, "list": [1]}, ((0, 0),), binary={"data": PHOTO})]
     outputs = await items_of(kind, version, parameters, items)
     assert not isinstance(outputs, str)
@@ -116,7 +119,7 @@ async def test_steps_keep_files_as_in_n8n(
 
 
 async def test_batches_keep_files() -> None:
-    """A loop's batch has the files of its items, though it is paired with the step before the loop."""
+    """A batch has the files of its items, though it is paired with the step before the loop."""
     outputs = await items_of("splitInBatches", 3, {}, [Item({}, ((0, 0),), binary={"data": PHOTO})])
     assert not isinstance(outputs, str)
     assert [dict(item.binary) for item in outputs[1]] == [{"data": PHOTO}]
@@ -133,7 +136,7 @@ async def test_batches_keep_files() -> None:
 async def test_aggregate_gathers_files(
     kind: str, version: float, unique: bool, names: dict[str, BinaryReference]
 ) -> None:
-    """A name in use gets a number; with “Keep Only Unique” equal files are kept once."""
+    """Gives a number to a name in use; with “Keep Only Unique” equal files are kept once."""
     parameters = {
         "operation": "aggregateItems",
         "aggregate": "aggregateAllItemData",

@@ -1,4 +1,4 @@
-"""Steps that read a field which a store's event or a read of a Shopify store does not have here.
+"""Tests findings on steps that read a field which a store's event or a Shopify read does not have here.
 
 See docs/design/imports-verdict.md#missing-values.
 """
@@ -15,29 +15,29 @@ LACKING = "which is not there here"
 
 
 def started(topic: str, *steps: Mapping[str, Any]) -> dict[str, Any]:
-    """A workflow that an event of a Shopify store starts."""
+    """Returns a workflow that an event of a Shopify store starts."""
     nodes = [node("Told", "shopifyTrigger", 1, {"topic": topic}), *steps]
     return {"name": "Told", "nodes": nodes, "connections": wires(nodes), "settings": {}}
 
 
 def reads(text: str, name: str = "Use") -> dict[str, Any]:
-    """A step that keeps one value alone."""
+    """Returns a step that keeps the value of one expression alone."""
     values = {"string": [{"name": "text", "value": f"={{{{ {text} }}}}"}]}
     return node(name, "set", 1, {"keepOnlySet": True, "values": values})
 
 
 def adds(name: str) -> dict[str, Any]:
-    """A step that adds a field to its items."""
+    """Returns a step that adds a field to its items."""
     return node("Add", "set", 1, {"values": {"string": [{"name": name, "value": "x"}]}})
 
 
 def fetched(*steps: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-    """A workflow that reads orders of a Shopify store."""
+    """Returns a workflow that reads orders of a Shopify store."""
     return chain(node("Orders", "shopify", 1, {"operation": "getAll", "options": options}), *steps)
 
 
 def lacking(export: Mapping[str, Any]) -> list[str]:
-    """What its errors say of fields that do not come."""
+    """Returns the error messages about missing fields."""
     findings = read_value(export).findings
     return [
         finding.message for finding in findings if LACKING in finding.message and finding.level == "error"
@@ -73,13 +73,13 @@ def lacking(export: Mapping[str, Any]) -> list[str]:
     ],
 )  # fmt: skip
 def test_a_field_that_does_not_come_is_named(export: Mapping[str, Any], field: str | None) -> None:
-    """The finding names the field and the step whose item lacks it."""
+    """Names the missing field in one error; a field that does come gives none."""
     missing = lacking(export)
     assert [f"“{field}”" in message for message in missing] == ([True] if field is not None else [])
 
 
 def test_behind_a_merge_the_fields_may_be_another_steps() -> None:
-    """Items of a merge come from several steps; a field that the store's object lacks can be the other's."""
+    """Gives no error behind a merge, because another of its inputs may have the field."""
     export = started("orders/create", node("Both", "merge", 3, {"mode": "append"}), reads("$json.phone"))
     assert lacking(export) == []
 
@@ -99,7 +99,10 @@ def test_behind_a_merge_the_fields_may_be_another_steps() -> None:
 def test_a_filter_of_shopify_that_is_not_carried_out_is_an_error(
     parameters: dict[str, Any], words: str | None
 ) -> None:
-    """See docs/design/imports-n8n.md#rules."""
+    """Names the filter or field that is not carried out in one error; supported ones give none.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     export = chain(node("Read", "shopify", 1, {"operation": "getAll", **parameters}))
     errors = [finding.message for finding in read_value(export).findings if finding.level == "error"]
     assert [words in message for message in errors] == ([True] if words is not None else [])
@@ -107,7 +110,10 @@ def test_a_filter_of_shopify_that_is_not_carried_out_is_an_error(
 
 @pytest.mark.parametrize("name", ["imagesUi", "metadataUi", "dimensionsUi"])
 def test_what_an_update_sets_beside_its_fields_is_an_error(name: str) -> None:
-    """See docs/design/imports-n8n.md#node-types."""
+    """Reports images, metadata and dimensions of an update as a `parameter` error.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     request_body = {"operation": "update", "productId": "1", "updateFields": {"status": "draft"}}
     step = node("Update", "wooCommerce", 1, {**request_body, name: {"values": [{"key": "a", "value": "b"}]}})
     assert [finding.code for finding in read_value(chain(step)).findings if finding.level == "error"] == [
@@ -116,6 +122,9 @@ def test_what_an_update_sets_beside_its_fields_is_an_error(name: str) -> None:
 
 
 def test_no_node_of_a_file_is_the_step_that_reads_an_events_object() -> None:
-    """Its type is put into plans by runs alone. See docs/design/imports-n8n.md#safety."""
+    """Refuses the internal type `@store_event` in a file, because only runs may put it into plans.
+
+    See docs/design/imports-n8n.md#safety.
+    """
     findings = read_value(chain(node("Odd", "@store_event", 1, {}))).findings
     assert ("error", "node_type") in [(str(finding.level), finding.code) for finding in findings]

@@ -1,4 +1,4 @@
-"""Steps that write and read files of n8n's machine: within the run alone."""
+"""Tests steps that write and read files of n8n's machine, which exist here within the run alone."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ TEXT = {"operation": "toText", "sourceProperty": "text"}
 
 
 def written(name: str = PATH, **options: Any) -> list[dict[str, Any]]:
-    """Makes a file and writes it."""
+    """Returns steps that make a file and write it to a path."""
     return [
         code("Make", "return [{json: {text: 'tea 4'}}]"),
         node("File", "convertToFile", 1.1, TEXT),
@@ -26,7 +26,7 @@ def written(name: str = PATH, **options: Any) -> list[dict[str, Any]]:
 
 
 def read_back(selector: str) -> list[dict[str, Any]]:
-    """Drops the file, reads it again and tells what it is."""
+    """Returns steps that drop the file, read it again, and fail with its name, type and text."""
     text = {"operation": "text", "destinationKey": "text", "options": {"keepSource": "json"}}
     shown = "={{ $json.fileName + '|' + $json.mimeType + '|' + $json.text }}"
     return [
@@ -39,20 +39,20 @@ def read_back(selector: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("selector", [PATH, "/files/*.txt", "/**/prices.*"])
 async def test_a_file_is_read_by_a_later_step_of_its_run(shop: Shop, selector: str) -> None:
-    """By its path or a pattern; its name and type come from the path it was written to."""
+    """Finds the file by its path or a pattern; its name and type come from the path it was written to."""
     run = await shop.run_and_drain(await automated(shop, chain(*written(), *read_back(selector))))
     assert (await shop.steps(run))[-1]["message"] == "prices.txt|text/plain|tea 4"
 
 
 async def test_a_file_is_written_to_its_end(shop: Shop) -> None:
-    """Two steps write to one path, the second behind what the first wrote."""
+    """Appends what a second step writes to the same path to what the first one wrote."""
     again = node("Again", "writeBinaryFile", 1, {"fileName": PATH, "options": {"append": True}})
     run = await shop.run_and_drain(await automated(shop, chain(*written(), again, *read_back(PATH))))
     assert (await shop.steps(run))[-1]["message"] == "prices.txt|text/plain|tea 4tea 4"
 
 
 async def test_the_older_steps_hand_files_on(shop: Shop) -> None:
-    """One adds a file to the item, the other makes an item of each file."""
+    """readBinaryFile adds the file to the item; readBinaryFiles makes an item of each file."""
     shown = "={{ [$json.fileName, $binary.tea.fileName].join('|') }}"
     stop = node("Stop", "stopAndError", 1, {"errorMessage": shown})
     one = node("Read", "readBinaryFile", 1, {"filePath": PATH, "dataPropertyName": "tea"})
@@ -65,7 +65,7 @@ async def test_the_older_steps_hand_files_on(shop: Shop) -> None:
 
 @pytest.mark.parametrize("point", ["after_file_row", "after_checkpoint"])
 async def test_a_killed_run_reads_what_it_wrote(shop: Shop, point: str) -> None:
-    """What was written is known again when the run is continued."""
+    """A killed run that is continued reads the file that it wrote before the kill."""
     run = await shop.run_now(await automated(shop, chain(*written(), *read_back(PATH))))
     await kill_at(shop, point)
     ended = await shop.until_settled(run)
@@ -73,7 +73,7 @@ async def test_a_killed_run_reads_what_it_wrote(shop: Shop, point: str) -> None:
 
 
 async def test_a_pattern_that_names_nothing_written_fails_the_step(shop: Shop) -> None:
-    """The name is an expression, so that an import cannot tell."""
+    """Fails the step at run time when the path is an expression that the import cannot check."""
     run = await shop.run_and_drain(
         await automated(shop, chain(*written("={{ '/files/' + $json.x }}"), *read_back(PATH)))
     )
@@ -87,7 +87,7 @@ def _errors(*steps: dict[str, Any]) -> list[str | None]:
 
 
 def test_a_file_that_nothing_wrote_before_is_an_error() -> None:
-    """Of another path, written later only, or by a step that is switched off."""
+    """Reports a path that no enabled earlier step writes as an error of the step that reads it."""
     read = node("Read", "readBinaryFile", 1, {"filePath": PATH})
     assert _errors(*written(), read) == []
     assert _errors(read) == ["Read"]
@@ -98,7 +98,7 @@ def test_a_file_that_nothing_wrote_before_is_an_error() -> None:
 
 
 def test_writing_says_where_the_file_is_kept() -> None:
-    """A merchant learns that nobody else sees it."""
+    """Warns the merchant that the file is kept with the run."""
     [warning] = [
         finding.message
         for finding in read_value(chain(*written())).findings
@@ -121,5 +121,5 @@ def test_writing_says_where_the_file_is_kept() -> None:
     ],
 )
 def test_a_selector_names_paths(selector: str, path: str, expected: bool) -> None:
-    """A star stays within a folder, two go below it."""
+    """One star matches within a folder, two match below it; a hostile pattern ends quickly."""
     assert selected(selector, [path]) == ([path] if expected else [])

@@ -1,4 +1,4 @@
-"""Steps that read what is not there: removed secrets, answers nobody gets, steps that never run.
+"""Tests steps that read removed secrets, answers that nobody gets, or the output of steps that never run.
 
 See docs/design/imports-verdict.md#missing-values.
 """
@@ -20,28 +20,28 @@ SECRET = "sk-live-abcdefghijklmnop1234567890"
 
 
 def keys(**values: Any) -> dict[str, Any]:
-    """A set step that fills these fields."""
+    """Returns a set step that fills these fields."""
     rows = [{"id": name, "name": name, "value": value, "type": "string"} for name, value in values.items()]
     return node("Keys", "set", 3.4, {"assignments": {"assignments": rows}, "includeOtherFields": True})
 
 
 def asking(name: str, **parameters: Any) -> dict[str, Any]:
-    """A step that reads an address."""
+    """Returns a step that reads an address."""
     return node(name, "httpRequest", 4.2, {"url": "https://a.example", "options": {}, **parameters})
 
 
 def header(value: str) -> dict[str, Any]:
-    """The parameters of a header with this value."""
+    """Returns the parameters of a request with this header."""
     return {"sendHeaders": True, "headerParameters": {"parameters": [{"name": "X-Api-Key", "value": value}]}}
 
 
 def json_body(text: str) -> dict[str, Any]:
-    """The parameters of a POST with this body."""
+    """Returns the parameters of a POST with this JSON body."""
     return {"method": "POST", "sendBody": True, "specifyBody": "json", "jsonBody": text}
 
 
 def about_secrets(record: Mapping[str, Any]) -> list[tuple[str | None, str]]:
-    """The step and level of each finding on a removed secret."""
+    """Returns the step and level of each finding on a removed secret."""
     return [
         (issue["step"], issue["level"]) for issue in record["issues"] if issue["code"] == "secret_removed"
     ]
@@ -70,7 +70,7 @@ READERS: dict[str, list[dict[str, Any]]] = {
 async def test_a_removed_secret_that_a_later_step_reads_is_an_error(
     service: Service, steps: list[dict[str, Any]]
 ) -> None:
-    """The finding is at the step that held it and names the step that needs it."""
+    """Reports an error at the step that held the secret and names the field and the step that reads it."""
     record = await verdict(service, chain(keys(apiKey=SECRET, shop="one"), *steps))
     assert record["supported"] is False
     assert about_secrets(record) == [("Keys", "error")]
@@ -125,7 +125,7 @@ REPLACED: dict[str, tuple[list[dict[str, Any]], str, str | None]] = {
 def test_an_account_takes_the_place_of_a_removed_key_that_a_request_reads(
     steps: list[dict[str, Any]], sign_in: str, name: str | None
 ) -> None:
-    """The import stays supported, and proposes the sign-in that puts the key where it was."""
+    """Keeps the import supported and proposes the sign-in that puts the key where the request reads it."""
     read = read_value(chain(keys(apiKey=SECRET, shop="one"), *steps))
     assert [
         (finding.step, finding.level) for finding in read.findings if finding.code == "secret_removed"
@@ -141,7 +141,7 @@ def test_an_account_takes_the_place_of_a_removed_key_that_a_request_reads(
 
 
 def form_body(**fields: str) -> dict[str, Any]:
-    """The parameters of a POST of a form with these fields."""
+    """Returns the parameters of a POST of a form with these fields."""
     rows = [{"name": name, "value": value} for name, value in fields.items()]
     return {"method": "POST", "sendBody": True, "bodyParameters": {"parameters": rows}}
 
@@ -165,7 +165,7 @@ LITERAL: dict[str, tuple[dict[str, Any], bool, str | None]] = {
 async def test_a_literal_key_of_a_body_is_put_back_by_an_account(
     service: Service, parameters: dict[str, Any], is_supported: bool, sign_in: str | None
 ) -> None:
-    """Where the account can: as it is written, and not beside a sign-in by token."""
+    """Proposes an account where it can fill in the key as written; not within a call or beside OAuth 2."""
     export = chain(asking("Ask", **parameters))
     assert (await verdict(service, export))["supported"] is is_supported
     [origin] = [step.origin for step in read_value(export).plan.steps]
@@ -188,14 +188,17 @@ UNUSED: dict[str, list[dict[str, Any]]] = {
 async def test_a_removed_secret_that_nobody_reads_is_a_note(
     service: Service, steps: list[dict[str, Any]]
 ) -> None:
-    """The workflow does without it."""
+    """Reports a note, and the import stays supported."""
     record = await verdict(service, chain(keys(apiKey=SECRET, shop="one"), *steps))
     assert about_secrets(record) == [("Keys", "note")]
     assert record["supported"] is True
 
 
 def test_a_hundred_removed_secrets_are_followed_and_the_next_counts_as_used() -> None:
-    """However many there are, reading takes no more than seconds."""
+    """Follows 100 removed secrets and takes all for used beyond that.
+
+    Reads 999 of them within 5 s of CPU time.
+    """
     for count, levels in ((MAX_FOLLOWED, {"note"}), (MAX_FOLLOWED + 1, {"note", "error"})):
         steps = [{**keys(apiKey=f"{SECRET}{number}"), "name": f"Keys {number}"} for number in range(count)]
         findings = [
@@ -210,7 +213,7 @@ def test_a_hundred_removed_secrets_are_followed_and_the_next_counts_as_used() ->
 
 
 async def test_a_removed_secret_in_a_script_is_an_error_where_it_runs(service: Service) -> None:
-    """Off the start it is a note."""
+    """Reports an error where the script runs, and a note where no run reaches it."""
     script = code("Sign", f"const key = '{SECRET}'; return [{{json: {{key}}}}]")
     running = await verdict(service, chain(script))
     assert about_secrets(running) == [("Sign", "error")]
@@ -220,7 +223,10 @@ async def test_a_removed_secret_in_a_script_is_an_error_where_it_runs(service: S
 
 
 async def test_a_step_that_reads_one_that_never_runs_is_an_error(service: Service) -> None:
-    """Also a trigger other than the one that runs begin at; asking whether it ran is allowed."""
+    """Reports an error when a step reads one that no run reaches, also a trigger other than the start.
+
+    An expression that first asks whether the step ran gives none.
+    """
     hook = node("Hook", "webhook", 2, {})
     url = "=https://a.example/?id={{ $('Aside').item.json.id }}"
     nodes = [BEGIN, passing("A"), asking("Ask", url=url), passing("Aside")]
@@ -236,7 +242,10 @@ async def test_a_step_that_reads_one_that_never_runs_is_an_error(service: Servic
 
 
 async def test_a_step_that_reads_an_answer_nobody_gets_is_an_error(service: Service) -> None:
-    """The channel's address answers with no message; reading past it by name is no fault."""
+    """Reports an error when a step reads the answer of a posted message.
+
+    Reading an earlier step by name is no error.
+    """
     record = await verdict(
         service, chain(tell_step(), passing("P"), asking("Ask", url="=https://a.example/?id={{ $json.id }}"))
     )
@@ -248,7 +257,7 @@ async def test_a_step_that_reads_an_answer_nobody_gets_is_an_error(service: Serv
 
 
 def looped(*body: dict[str, Any]) -> dict[str, Any]:
-    """An export whose loop sends a message in each round; the steps are behind the loop."""
+    """Returns an export whose loop sends a message in each round; `body` are the steps behind the loop."""
     loop = node("Loop", "splitInBatches", 3, {"options": {}})
     script = code("Mark", "return [{json: {n: $('Loop').context.currentRunIndex}}]")
     export = connected([BEGIN, loop, script, tell_step(), *body], {"Begin": ["Loop"], "Mark": ["Tell"]})
@@ -259,7 +268,7 @@ def looped(*body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_loop_reads_its_own_items_and_not_the_answers_that_come_back(service: Service) -> None:
-    """Asking the loop for its round reads no answer."""
+    """Reports no error when a script in the loop reads its round."""
     assert errors(await verdict(service, looped(passing("After")))) == []
 
 
@@ -273,6 +282,6 @@ async def test_a_loop_reads_its_own_items_and_not_the_answers_that_come_back(ser
 async def test_a_step_that_names_no_field_reads_no_answer(
     service: Service, parameters: dict[str, Any], reads: bool
 ) -> None:
-    """Gathering all items passes them on; gathering a field of theirs reads it."""
+    """Gathering all items reads no field of theirs; gathering one field does and is an error."""
     gather = node("Gather", "aggregate", 1, parameters)
     assert errors(await verdict(service, chain(tell_step(), gather))) == [("Gather", "parameter")] * reads

@@ -1,4 +1,4 @@
-"""What parameters of single node types do, beside the recorded cases.
+"""Tests what parameters of single node types do, beside the recorded cases.
 
 See docs/design/imports-n8n.md#conditions and docs/design/imports-n8n.md#node-types.
 """
@@ -59,7 +59,7 @@ def _html(version: float, **row: Any) -> tuple[str, float, dict[str, Any], dict[
     ],
 )
 async def test_what_a_step_makes_of_an_item(step: tuple[str, float, Any, Any], json: dict[str, Any]) -> None:
-    """The result equals that of the libraries that n8n uses for these types.
+    """Gives the same result as the libraries that n8n uses for XML, HTML, Markdown and hashes.
 
     See docs/design/imports-n8n.md#node-types.
     """
@@ -85,13 +85,16 @@ async def test_what_a_step_makes_of_an_item(step: tuple[str, float, Any, Any], j
 async def test_what_a_file_leaves_out_is_the_default_of_its_version(
     kind: str, version: float, parameters: Any, outputs: Any
 ) -> None:
-    """See docs/design/imports-n8n.md#nodes."""
+    """Uses the default of the node's version for a parameter that the file leaves out.
+
+    See docs/design/imports-n8n.md#nodes.
+    """
     items = [{"n": number} for number in range(12)]
     assert await outputs_of(kind, version, parameters, items) == outputs
 
 
 async def test_markdown_becomes_html_by_the_library_with_its_options() -> None:
-    """Nested lists, escapes and tables; each item with options of its own.
+    """Converts lists, escapes, tables and line breaks, with options that differ for each item.
 
     See docs/design/imports-n8n.md#node-types.
     """
@@ -107,7 +110,10 @@ async def test_markdown_becomes_html_by_the_library_with_its_options() -> None:
 
 
 async def test_a_comparison_that_decides_is_the_last_one_made() -> None:
-    """What comes after it may be of any type. See docs/design/imports-n8n.md#conditions."""
+    """Does not evaluate the comparisons after the one that decides, so their types do not matter.
+
+    See docs/design/imports-n8n.md#conditions.
+    """
     rows = [
         {"leftValue": "={{ $json.n }}", "rightValue": 1, "operator": {"type": "number", "operation": "gt"}},
         {"leftValue": "={{ $json.s }}", "rightValue": 1, "operator": {"type": "number", "operation": "gt"}},
@@ -124,7 +130,10 @@ async def test_a_comparison_that_decides_is_the_last_one_made() -> None:
 
 
 async def test_patterns_take_every_blank_for_one() -> None:
-    """`\\s` matches all white space of JavaScript. See docs/design/imports-n8n.md#conditions."""
+    """Matches `\\s` in a pattern with every white space of JavaScript, such as a no-break space.
+
+    See docs/design/imports-n8n.md#conditions.
+    """
     row = {
         "leftValue": "={{ $json.s }}",
         "rightValue": "^a\\sb$",
@@ -146,7 +155,10 @@ async def test_patterns_take_every_blank_for_one() -> None:
 async def test_a_comparing_script_that_never_says_before_sorts_nothing(
     comparing: str, order: list[int]
 ) -> None:
-    """The sort equals that of n8n. See docs/design/imports-n8n.md#node-types."""
+    """Sorts as n8n does when the comparing script returns a boolean or never a negative number.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     items = [{"n": 3}, {"n": 1}, {"n": 2}]
     step_outputs = await outputs_of("sort", 1, {"type": "code", "code": comparing}, items)
     assert step_outputs == [[{"n": number} for number in order]]
@@ -180,7 +192,10 @@ async def test_a_comparing_script_that_never_says_before_sorts_nothing(
     ],
 )
 def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, parameters: Any) -> None:
-    """Nothing is passed over in silence, nothing is guessed. See docs/design/imports-n8n.md#rules."""
+    """Reports an unknown parameter or value as a `parameter` error instead of ignoring it.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     assert [finding.code for finding in errors_of(kind, version, parameters)] == ["parameter"]
 
 
@@ -197,7 +212,10 @@ def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, para
 def test_a_called_workflow_takes_the_fields_that_its_trigger_names(
     version: float, parameter: Any, picks: tuple[str, ...] | None
 ) -> None:
-    """All before version 1.1 and when it passes through. See docs/design/imports-called.md."""
+    """Picks the fields that the trigger of the called workflow names, or all if it passes items through.
+
+    See docs/design/imports-called.md.
+    """
     within = workflow_of("noOp", 1, {})
     kind = "n8n-nodes-base.executeWorkflowTrigger"
     within["nodes"][0] |= {"type": kind, "typeVersion": version, "parameters": parameter}
@@ -209,12 +227,15 @@ def test_a_called_workflow_takes_the_fields_that_its_trigger_names(
 
 
 async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:
-    """A list without items is another thing. See docs/design/imports-n8n.md#node-types."""
+    """Version 2 of merge fails when no item has the field; later versions do not check for it.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     by = {"mode": "combine", "mergeByFields": {"values": [{"field1": "id", "field2": "id"}]}}
     by["joinMode"] = "keepEverything"
     assert "id" in str(await outputs_of("merge", 2, by, [{"a": 1}]))
     assert await outputs_of("merge", 2, by, [{"id": 1}, {"a": 2}]) == [[{"id": 1}, {"a": 2}]]
-    for version in (2.1, 3):  # the later versions do not look
+    for version in (2.1, 3):  # versions 2.1 and 3 do not check for the field
         assert await outputs_of("merge", version, by, [{"a": 1}]) == [[{"a": 1}]]
 
 
@@ -222,7 +243,10 @@ async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:
     ("keep", "kept_numbers"), [("firstItems", [1]), ("lastItems", [2]), ("someItems", None)]
 )
 async def test_what_an_expression_chooses_is_known_too(keep: str, kept_numbers: list[int] | None) -> None:
-    """What is told by data alone fails the step. See docs/design/imports-n8n.md#rules."""
+    """Checks a choice that an expression makes at run time: an unknown value fails the step.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     items = [{"n": 1, "k": keep}, {"n": 2, "k": keep}]
     step_outputs = await outputs_of("limit", 1, {"keep": "={{ $json.k }}"}, items)
     assert (
@@ -233,7 +257,7 @@ async def test_what_an_expression_chooses_is_known_too(keep: str, kept_numbers: 
 
 
 def test_what_is_known_is_none() -> None:
-    """A wait of the newer version counts seconds, and a missing unit is its own.
+    """Reports no error for a long wait in seconds of version 1.1, but one for version 1 in hours.
 
     See docs/design/imports-n8n.md#findings.
     """
@@ -246,7 +270,7 @@ SEEN = {"operation": "removeItemsSeenInPreviousExecutions", "dedupeValue": "={{ 
 
 
 def _twice(parameters: dict[str, Any], **settings: Any) -> dict[str, Any]:
-    """A workflow in which the step gets the same items twice."""
+    """Returns a workflow in which the step gets the same items twice."""
     workflow = workflow_of("removeDuplicates", 2, parameters, **settings)
     again = {**workflow["nodes"][0], "name": "Again", "type": "n8n-nodes-base.noOp", "position": [0, 9]}
     workflow["nodes"].append(again)
@@ -257,7 +281,10 @@ def _twice(parameters: dict[str, Any], **settings: Any) -> dict[str, Any]:
 
 
 async def test_what_was_seen_before_leaves_by_the_second_output() -> None:
-    """Two items with one new value are both new."""
+    """Hands on new items at the first output and items seen before at the second.
+
+    Two items with the same new value are both new.
+    """
     items = [{"id": 1}, {"id": 2}, {"id": 1}]
     assert await outputs_in(_twice(SEEN), items) == [items, []]
     assert await outputs_in(_twice(SEEN), items, run=1) == [[], items]
@@ -276,7 +303,7 @@ async def test_what_was_seen_before_leaves_by_the_second_output() -> None:
     ],
 )
 async def test_a_value_that_cannot_be_compared_fails_the_step(parameters: dict[str, Any], value: Any) -> None:
-    """Its error goes to the error output, behind the two others."""
+    """Fails the step, or puts the error at the third output with `continueErrorOutput`."""
     assert "compared" in str(await outputs_of("removeDuplicates", 2, parameters, [{"id": value}]))
     outputs = await outputs_of(
         "removeDuplicates", 2, parameters, [{"id": value}], onError="continueErrorOutput"
@@ -287,7 +314,7 @@ async def test_a_value_that_cannot_be_compared_fails_the_step(parameters: dict[s
 
 
 def test_a_comparison_with_earlier_runs_is_checked() -> None:
-    """Which value and which items are kept must be known; that the first run knows nothing is said."""
+    """Reports an unknown value, logic, scope or operation as one error."""
     assert errors_of("removeDuplicates", 2, SEEN) == []
     for bad in ({"dedupeValue": "id"}, {"logic": "newest"}, {"options": {"scope": "instance"}}):
         assert len(errors_of("removeDuplicates", 2, SEEN | bad)) == 1

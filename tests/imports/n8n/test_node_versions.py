@@ -1,4 +1,4 @@
-"""The versions of node types: every version of the newest n8n runs, and a newer minor one with a warning."""
+"""Tests which versions of node types run: all listed ones, and unlisted minor ones with a warning."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.imports.n8n.one_step import errors_of, outputs_of, read_value, workfl
 
 @pytest.mark.parametrize("name", sorted(BY_TYPE.keys() - {EVENT_TYPE}))
 def test_every_step_type_supports_the_newest_version_of_its_node_type(name: str) -> None:
-    """It supports no version that n8n does not have; a new node type gets its line in the list."""
+    """Every step type supports the newest version of its node type, and no version that n8n does not have."""
     assert set(BY_TYPE[name].versions) <= set(VERSIONS[name])
     assert max(BY_TYPE[name].versions) == max(VERSIONS[name]), f"n8n {N8N_VERSION}"
 
@@ -28,7 +28,7 @@ def test_every_step_type_supports_the_newest_version_of_its_node_type(name: str)
 async def test_a_minor_version_that_is_not_listed_runs_with_a_warning(
     kind: str, version: float, code: str | None
 ) -> None:
-    """The warning stands at versions n8n may have later and at those it never had."""
+    """Runs later minor versions and versions that n8n never had, with a `node_version` warning."""
     findings = read_value(workflow_of(kind, version, {})).findings
     assert [finding.code for finding in findings if finding.level is not FindingLevel.NOTE] == (
         [code] if code else []
@@ -39,7 +39,7 @@ async def test_a_minor_version_that_is_not_listed_runs_with_a_warning(
 
 @pytest.mark.parametrize(("version", "words"), [(4, "newer than 3.5"), (0, "older than those")])
 def test_another_major_version_is_an_error_that_says_what_can_be_done(version: float, words: str) -> None:
-    """It never asks for an export from another version, which n8n cannot make."""
+    """The message says whether the version is newer or older, and never asks for another export."""
     [error] = errors_of("set", version, {})
     assert error.code == "node_version"
     assert words in error.message
@@ -47,5 +47,5 @@ def test_another_major_version_is_an_error_that_says_what_can_be_done(version: f
 
 
 def test_a_new_parameter_of_a_new_minor_version_is_an_error() -> None:
-    """A version is only followed as far as all its settings are known."""
+    """Reports an unknown parameter of a newer minor version as a `parameter` error."""
     assert [finding.code for finding in errors_of("set", 3.6, {"newSetting": 1})] == ["parameter"]

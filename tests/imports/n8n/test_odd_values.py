@@ -1,4 +1,4 @@
-"""What node types make of dates, missing fields, nested names and wrong types, beside the recorded cases.
+"""Tests what node types make of dates, missing fields, nested names and wrong types.
 
 See docs/design/imports-n8n.md#recorded-cases.
 """
@@ -32,7 +32,7 @@ def _set(kind: str, value: Any) -> dict[str, Any]:
     ],
 )
 async def test_a_date_is_set_as_text_from_version_3_5_on(version: float, kind: str, value: Any) -> None:
-    """The older versions try the type on the date itself; None: the step fails."""
+    """Versions before 3.5 convert the date object itself; None marks the types that fail the step."""
     outputs = await outputs_of("set", version, _set(kind, DATE), [{}])
     assert "expects" in outputs if value is None else outputs == [[{"d": value}]]
 
@@ -46,13 +46,13 @@ async def test_a_date_is_set_as_text_from_version_3_5_on(version: float, kind: s
     ],
 )
 async def test_a_field_takes_the_notation_of_javascript(kind: str, text: str, value: Any) -> None:
-    """Lists and objects in text need not be JSON."""
+    """Reads lists and objects in the notation of JavaScript, which need not be JSON."""
     assert await outputs_of("set", 3.4, _set(kind, text), [{}]) == [[{"d": value}]]
 
 
 @pytest.mark.parametrize("text", ["{a: b}", "{a: 1", "{a 1}", "[1", "1", "{a: f()}", "{" * 200])
 async def test_a_text_that_holds_no_object_fails(text: str) -> None:
-    """Nothing in it is run."""
+    """Fails the step without evaluating the text."""
     assert "expects an object" in await outputs_of("set", 3.4, _set("object", text), [{}])
 
 
@@ -87,12 +87,12 @@ async def test_a_text_that_holds_no_object_fails(text: str) -> None:
 async def test_nested_names_empty_settings_and_default_scripts(
     kind: str, version: float, parameters: Any, outputs: Any
 ) -> None:
-    """The results are those of n8n."""
+    """Gives the results of n8n for nested names, empty settings and default scripts."""
     assert await outputs_of(kind, version, parameters, [{"a": {"b": 1}, "l": [1, None]}]) == outputs
 
 
 async def test_jmespath_of_a_missing_field_fails_the_step() -> None:
-    """Null is searched like an empty object."""
+    """Fails the step for an undefined field; searching null gives null."""
     assert "$jmespath()" in await outputs_of(
         "set", 3.4, _set("string", "={{ $jmespath($json.x, 'a') }}"), [{}]
     )
@@ -103,7 +103,7 @@ async def test_jmespath_of_a_missing_field_fails_the_step() -> None:
 
 @pytest.mark.parametrize("kind", ["number", "boolean", "array", "object", "dateTime"])
 async def test_exists_judges_the_type_first(kind: str) -> None:
-    """A value of another type fails the step, a missing one does not."""
+    """Fails the step on a value of another type; a missing value does not exist."""
     operator = {"type": kind, "operation": "exists", "singleValue": True}
     row = {"leftValue": "={{ $json.v }}", "rightValue": "", "operator": operator}
     parameters = {"conditions": {"options": {"typeValidation": "strict"}, "conditions": [row]}}
@@ -112,13 +112,13 @@ async def test_exists_judges_the_type_first(kind: str) -> None:
 
 
 async def test_xml_leaves_out_items_whose_failure_is_tolerated() -> None:
-    """The items that could be read go on alone."""
+    """With `continueRegularOutput` only the items that could be parsed go on."""
     items = [{"data": "<a>"}, {"data": "<b/>"}]
     assert await outputs_of("xml", 1, {}, items, onError="continueRegularOutput") == [[{"b": ""}]]
 
 
 async def test_the_first_merge_joins_with_the_last_item_of_a_key() -> None:
-    """Keys are compared as text; the key's field of the second input is not taken over."""
+    """Compares keys as text, takes the last item of a key, and leaves out the second input's key field."""
     workflow = workflow_of("merge", 1, {"mode": "mergeByKey", "propertyName1": "id", "propertyName2": "key"})
     rows = '[{"json": {"key": "1", "v": 1}}, {"json": {"key": 1, "v": 2}}, {"json": {"key": 0, "v": 3}}]'
     code = {"name": "Other", "type": "n8n-nodes-base.code", "typeVersion": 2, "position": [0, 9]}
@@ -130,7 +130,7 @@ async def test_the_first_merge_joins_with_the_last_item_of_a_key() -> None:
 
 
 def _calling(version: float, mode: str, **settings: Any) -> dict[str, Any]:
-    """A step that calls a workflow, which fails for each item whose `n` is over 1."""
+    """Returns a workflow whose step calls another one, which fails for each item whose `n` is over 1."""
     within = workflow_of("set", 3.4, _set("number", "={{ $json.n > 1 ? 'x' : $json.n }}"))
     parameters = {"source": "parameter", "mode": mode, "workflowJson": json.dumps(within)}
     return workflow_of("executeWorkflow", version, parameters, **settings)
@@ -149,21 +149,21 @@ def _calling(version: float, mode: str, **settings: Any) -> dict[str, Any]:
 async def test_a_failed_call_of_a_workflow_is_tolerated_by_version(
     version: float, mode: str, on_error: str, sizes: list[int]
 ) -> None:
-    """Since 1.3 each failed item is at the error output, or among the items."""
+    """Since version 1.3 each failed item goes to the error output or stays among the items."""
     workflow = _calling(version, mode, onError=on_error)
     outputs = await outputs_in(workflow, [{"n": 1}, {"n": 2}, {"n": 3}])
     assert [len(output) for output in outputs] == sizes
 
 
 async def test_a_step_with_one_of_its_inputs_unconnected_runs_last() -> None:
-    """Inputs count up to the last connected one, so a merge without its first input waits for the end."""
+    """Counts inputs up to the last connected one, so a merge without its first input runs at the end."""
     workflow = workflow_of("merge", 3, {})
     workflow["connections"]["Start"]["main"][0][0]["index"] = 1
     assert await outputs_in(workflow, [{"n": 1}]) == [[{"n": 1}]]
 
 
 async def test_arrivals_at_a_merge_meet_in_their_order() -> None:
-    """Two edges into one input make two runs; the second goes on with what the other input has not."""
+    """Runs the merge once for each pair of arrivals, in their order."""
     workflow = workflow_of("merge", 3, {})
     for number, index in ((1, 0), (2, 1)):
         name = f"Via {number}"
@@ -176,7 +176,7 @@ async def test_arrivals_at_a_merge_meet_in_their_order() -> None:
 
 
 def test_settings_for_trying_a_workflow_are_notes_or_one_error() -> None:
-    """Items are repeated in n8n's editor alone; a wait for a call is one problem, with all its settings."""
+    """Accepts the editor's repeated items, and reports a wait for a call as one error."""
     assert errors_of("set", 3.4, {"duplicateItem": True, "duplicateCount": 3, "duplicateWarning": ""}) == []
     waiting = {"resume": "webhook", "httpMethod": "POST", "responseMode": "onReceived", "options": {}}
     assert len(errors_of("wait", 1.1, waiting)) == 1

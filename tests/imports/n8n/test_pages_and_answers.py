@@ -1,4 +1,4 @@
-"""Steps that make pages, answer callers or show forms, and steps that nobody needs to see at work.
+"""Tests steps that make pages, answer callers or show forms, and steps that cannot run.
 
 See docs/design/imports-n8n.md#node-types.
 """
@@ -20,7 +20,7 @@ def _warnings(kind: str, version: float, parameters: Any) -> list[str]:
 
 
 async def test_a_page_is_made_of_its_template() -> None:
-    """A missing value is written as JavaScript writes it; the item has the page alone."""
+    """Renders the template for each item and writes missing values as JavaScript does."""
     page = "<b>{{ $json.a }}</b>{{ $json.x }} {{ $json.o }}"
     pages = [{"html": "<b>1</b>undefined [object Object]"}, {"html": "<b>null</b>undefined undefined"}]
     assert await outputs_of("html", 1.2, {"html": page}, ITEMS) == [pages]
@@ -44,7 +44,7 @@ async def test_a_page_is_made_of_its_template() -> None:
     ],
 )
 async def test_items_pass_with_all_settings_known(kind: str, version: float, parameters: Any) -> None:
-    """What the step would show or answer is said once, as a warning."""
+    """Passes the items on without an error; a step that would answer or show a form has one warning."""
     assert errors_of(kind, version, parameters) == []
     assert (await outputs_of(kind, version, parameters, ITEMS))[0] == ITEMS
     if kind in ("respondToWebhook", "form"):
@@ -69,19 +69,19 @@ async def test_items_pass_with_all_settings_known(kind: str, version: float, par
     ],
 )
 def test_what_cannot_run_is_one_error_that_says_why(kind: str, parameters: Any, words: str) -> None:
-    """A person learns what the step would need, and what to do instead."""
+    """Reports one error that names what the step would need."""
     [error] = errors_of(kind, 1, parameters)
     assert words in error.message
 
 
 async def test_a_failing_debug_step_fails_the_run() -> None:
-    """The message is the step's own."""
+    """Fails the run with the message of the step."""
     parameters = {"category": "throwError", "throwErrorMessage": "on purpose"}
     assert await outputs_of("debugHelper", 1, parameters, ITEMS) == "on purpose"
 
 
 async def test_a_comparison_that_n8n_does_not_have_never_holds() -> None:
-    """Generated workflows have such comparisons; they run with a warning."""
+    """Runs a comparison with an unknown operation as false, with a warning."""
     row = {"leftValue": "a", "rightValue": "a", "operator": {"type": "string", "operation": "equal"}}
     parameters = {"conditions": {"combinator": "and", "conditions": [row]}}
     assert errors_of("if", 2.2, parameters) == []
@@ -93,7 +93,7 @@ async def test_a_comparison_that_n8n_does_not_have_never_holds() -> None:
     ("version", "text"), [(1.1, "Tea at us or up, mail"), (1.2, "Tea at us [/x?y=1&z] or up, mail [a@b.c]")]
 )
 async def test_the_text_of_a_link_has_its_address_since_version_1_2(version: float, text: str) -> None:
-    """Places within the page are left out."""
+    """Since version 1.2 adds the address of each link to its text, except for links within the page."""
     links = '<a href="/x?y=1&amp;z">us</a> or <a href="#top">up</a>, <a href="mailto:a@b.c">mail</a>'
     values = {"values": [{"key": "k", "cssSelector": "p"}]}
     parameters = {"operation": "extractHtmlContent", "extractionValues": values}

@@ -1,4 +1,4 @@
-"""Reading: any node gives a step and a finding, what starts it, and never a failure.
+"""Tests reading: any node gives a step and a finding, and no file makes reading fail.
 
 See docs/design/imports-n8n.md#export-file and docs/design/imports-n8n.md#triggers-and-schedules.
 """
@@ -17,14 +17,17 @@ from tests.imports.exports import calling, chain, code, drafted, listed, node, t
 
 
 def started_by(kind: str, parameters: dict[str, Any], version: float = 1) -> Any:
-    """What a workflow with this trigger proposes to start it."""
+    """Returns what a workflow with this trigger proposes to start it."""
     start = node("Begin", kind, version, parameters)
     export = {"nodes": [start, node("Then", "noOp", 1, {})], "connections": {}}
     return shown_trigger(read_value(export).plan)
 
 
 def test_a_daily_schedule_is_proposed() -> None:
-    """See docs/design/imports-n8n.md#triggers-and-schedules."""
+    """Proposes a daily schedule at the time of the trigger.
+
+    See docs/design/imports-n8n.md#triggers-and-schedules.
+    """
     rule = {"rule": {"interval": [{"field": "days", "triggerAtHour": 7, "triggerAtMinute": 30}]}}
     displayed = started_by("scheduleTrigger", rule, 1.2)
     assert displayed["schedule"]["cadence"] == "daily"
@@ -32,12 +35,15 @@ def test_a_daily_schedule_is_proposed() -> None:
 
 
 def test_a_workflow_started_by_hand_proposes_nothing() -> None:
-    """See docs/design/api/imports.md#findings."""
+    """Proposes nothing for a manual trigger. See docs/design/api/imports.md#findings."""
     assert started_by("manualTrigger", {}) is None
 
 
 def test_an_unknown_node_is_a_step_and_an_error() -> None:
-    """See docs/design/imports-n8n.md#export-file."""
+    """Reads an unknown node as an unsupported step with a `node_type` error.
+
+    See docs/design/imports-n8n.md#export-file.
+    """
     read = read_value(chain(code("One", "return []"), node("Odd", "fluxCapacitor", 9, {"a": [1]})))
     assert [step.operation for step in read.plan.steps] == ["code", "unsupported"]
     [finding] = [each_finding for each_finding in read.findings if each_finding.level == "error"]
@@ -45,7 +51,10 @@ def test_an_unknown_node_is_a_step_and_an_error() -> None:
 
 
 def test_equal_and_long_names_are_renamed_and_said() -> None:
-    """See docs/design/imports-n8n.md#nodes."""
+    """Shortens a name to 200 characters and reports it as `renamed_step`.
+
+    See docs/design/imports-n8n.md#nodes.
+    """
     read = read_value(
         {"nodes": [node("A" * 300, "noOp", 1, {}), node("Go", "manualTrigger", 1, {})], "connections": {}}
     )
@@ -73,8 +82,9 @@ REST = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 1, "unit":
     ],
 )
 def test_a_called_workflow_is_what_its_steps_are(steps: list[dict[str, Any]], kind: str | None) -> None:
-    """And one that waits, goes on after a change, or needs two connections is refused.
+    """Gives the calling step the kind of its inner steps.
 
+    Refuses a called workflow that waits, goes on after a send, or needs two connections.
     See docs/design/imports-n8n.md#node-types.
     """
     read = read_value(chain(calling(steps)))
@@ -87,14 +97,14 @@ def test_a_called_workflow_is_what_its_steps_are(steps: list[dict[str, Any]], ki
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, {"nodes": 1}, {"nodes": [3]}])
 def test_what_is_no_workflow_is_refused_in_words(value: Any) -> None:
-    """See docs/design/imports-n8n.md#export-file."""
+    """Raises Unreadable with a message in plain words. See docs/design/imports-n8n.md#export-file."""
     with pytest.raises(Unreadable) as refused:
         read_value(value)
     assert refused.value.message.endswith(".")
 
 
 def test_the_longest_chain_and_circle_are_read_at_once() -> None:
-    """A thousand steps, in time that does not grow with their square.
+    """Reads a chain of 999 steps, and the same chain closed to a circle, within 5 s of CPU time.
 
     See docs/design/imports-n8n.md#safety.
     """
@@ -108,7 +118,7 @@ def test_the_longest_chain_and_circle_are_read_at_once() -> None:
 
 
 def test_no_expression_decides_whether_a_sheet_is_written() -> None:
-    """Data must not turn a step that reads into one that writes.
+    """Refuses a sheet operation that an expression chooses, because data could turn a read into a write.
 
     See docs/design/imports-n8n.md#node-types and docs/design/security.md#imported-workflows.
     """
@@ -130,7 +140,10 @@ def test_no_expression_decides_whether_a_sheet_is_written() -> None:
     ],
 )
 def test_a_mutation_cannot_hide_in_a_document(document: str, asks: bool) -> None:
-    """Strings and comments end where GraphQL ends them. See docs/design/imports-n8n.md#http-steps."""
+    """Finds mutations outside strings and comments of a GraphQL document.
+
+    See docs/design/imports-n8n.md#http-steps.
+    """
     assert only_asks(document) is asks
 
 
@@ -147,7 +160,10 @@ def test_a_mutation_cannot_hide_in_a_document(document: str, asks: bool) -> None
     ],
 )
 def test_a_document_that_data_completes_is_a_query_only_by_its_beginning(document: str, kind: str) -> None:
-    """Any other is a send, which is asked about. See docs/design/imports-n8n.md#http-steps."""
+    """Takes a document with expressions for a read only if it begins with a query and holds no mutation.
+
+    Any other is a send, which asks for approval. See docs/design/imports-n8n.md#http-steps.
+    """
     read = read_value(chain(node("Ask", "graphql", 1, {"endpoint": "https://a.example/", "query": document})))
     assert [str(step.kind) for step in read.plan.steps if step.name == "Ask"] == [kind]
     assert not [problem for problem in read.findings if problem.level == "error"]
@@ -178,21 +194,24 @@ def test_a_document_that_data_completes_is_a_query_only_by_its_beginning(documen
     ],
 )
 def test_no_key_survives_in_json_written_as_text(parameters: dict[str, Any]) -> None:
-    """See docs/design/imports-n8n.md#safety."""
+    """Removes secrets from JSON that is written as text, in the file, the plan and the findings.
+
+    See docs/design/imports-n8n.md#safety.
+    """
     read = read_value(chain(node("Ask", "httpRequest", 4.2, parameters)))
     assert "s3cr3t" not in json.dumps(read.cleaned) + repr(read.plan) + repr(read.findings)
     assert ("Ask", "secret_removed") in [(finding.step, finding.code) for finding in read.findings]
 
 
 def test_a_text_of_blanks_is_looked_through_at_once() -> None:
-    """In time that does not grow with the square of its length. See docs/design/imports-n8n.md#safety."""
+    """Reads a text with 200,000 blanks within 10 s of CPU time. See docs/design/imports-n8n.md#safety."""
     began = time.process_time()
     read_value(chain(node("Ask", "httpRequest", 4.2, {"jsonBody": '"token"' + " " * 200_000})))
     assert time.process_time() - began < 10
 
 
 def test_json_without_keys_stays_as_it_was_written() -> None:
-    """See docs/design/imports-n8n.md#safety."""
+    """Leaves a body without secrets unchanged, to the byte. See docs/design/imports-n8n.md#safety."""
     body = '{ "name": "token of thanks",  "count": 1.0, "token": "{{ $json.t }}" }'
     body += "// if (token === 'expired') token = `${a}`; const key = 'name', { secret } = 'x' in y"
     read = read_value(chain(node("Ask", "httpRequest", 4.2, {"jsonBody": "=" + body})))

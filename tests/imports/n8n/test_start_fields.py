@@ -1,4 +1,4 @@
-"""The values that a run by hand is started with. See docs/design/api/runs.md#run-now."""
+"""Tests which values a run by hand asks for. See docs/design/api/runs.md#run-now."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,13 +27,16 @@ def start_fields_of(
 
 
 def set_to(name: str, **values: str) -> dict[str, Any]:
-    """A step whose items have these fields and no others."""
+    """Returns a step whose items have these fields and no others."""
     rows = [{"id": field, "name": field, "value": value, "type": "string"} for field, value in values.items()]
     return node(name, "set", 3.4, {"assignments": {"assignments": rows}, "options": {}})
 
 
 def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
-    """By paths, in code and by the name of the start; members of a list and methods are no names."""
+    """Finds fields read by paths, in code and by the name of the start.
+
+    Members of lists and methods are not taken for fields.
+    """
     first = set_to(
         "First",
         a="={{ $json.body.order.number }}",
@@ -52,7 +55,7 @@ def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
 
 
 def test_a_form_asks_for_its_own_fields() -> None:
-    """With their types; a file cannot be given, a field with a name goes by it."""
+    """Asks for the form's own fields with their types, except files, and for other fields that steps read."""
     rows = [
         {"fieldLabel": "Your mail", "fieldType": "email", "requiredField": True},
         {"fieldLabel": "How many", "fieldName": "count", "fieldType": "number"},
@@ -72,12 +75,12 @@ def test_a_form_asks_for_its_own_fields() -> None:
     ("trigger", "fields"), [("manualTrigger", None), ("webhook", []), ("scheduleTrigger", None)]
 )
 def test_a_start_whose_fields_nobody_reads_asks_for_none(trigger: str, fields: list[Any] | None) -> None:
-    """A webhook takes JSON all the same; a schedule has values of its own."""
+    """A webhook has an empty form, since it takes JSON all the same; other starts have none."""
     assert start_fields_of(trigger, set_to("See", a="fixed")) == fields
 
 
 def test_a_start_by_hand_asks_for_what_steps_read() -> None:
-    """A step that replaces the items ends it."""
+    """Asks only for fields that are read before a step replaces the items."""
     steps = (set_to("First", a="={{ $json.city }}"), set_to("Then", b="={{ $json.a }}"))
     assert start_fields_of("manualTrigger", *steps) == [("city", "text", False)]
 
@@ -95,7 +98,7 @@ def test_a_start_by_hand_asks_for_what_steps_read() -> None:
 def test_the_finding_of_a_foreign_start_names_the_fields_that_steps_read(
     fields: tuple[str, ...], words: str | None
 ) -> None:
-    """The first eight of them, as a payload has them; nothing is added where none is read."""
+    """Names at most the first eight fields, by their path in the payload, and none when no field is read."""
     values = {f"v{number}": f"={{{{ $json.body.{field} }}}}" for number, field in enumerate(fields)}
     export = chain(set_to("See", **values))
     export["nodes"][0] = {**export["nodes"][0], "type": "n8n-nodes-base.webhook"}

@@ -1,4 +1,4 @@
-"""What n8n's triggers hand on that a run here has otherwise, or not at all.
+"""Tests what n8n's triggers hand on that a run here has in another form, or not at all.
 
 See docs/design/imports-verdict.md#missing-values.
 """
@@ -14,13 +14,13 @@ from tests.imports.exports import code, node, wires
 
 
 def begun(trigger: str, *steps: Mapping[str, Any]) -> dict[str, Any]:
-    """A workflow that begins with a trigger of a type."""
+    """Returns a workflow that begins with a trigger of this type."""
     nodes = [node("Start", trigger, 1, {}), *steps]
     return {"name": "Begun", "nodes": nodes, "connections": wires(nodes), "settings": {}}
 
 
 def message_step(text: str) -> dict[str, Any]:
-    """A step that keeps one value."""
+    """Returns a step that keeps the value of one expression."""
     return node("Use", "set", 1, {"values": {"string": [{"name": "text", "value": f"={{{{ {text} }}}}"}]}})
 
 
@@ -46,7 +46,7 @@ EXTRACT = node("Read", "extractFromFile", 1, {"operation": "csv"})
 def test_a_step_whose_file_only_the_start_could_bring_is_an_error(
     export: Mapping[str, Any], step: str | None
 ) -> None:
-    """A run begins with values alone; who calls a workflow may hand it files."""
+    """Reports an error where a run would have to begin with a file; a calling workflow may hand one over."""
     findings = [
         (finding.step, str(finding.level))
         for finding in read_value(export).findings
@@ -66,7 +66,7 @@ def test_a_step_whose_file_only_the_start_could_bring_is_an_error(
     ],
 )
 def test_what_steps_read_of_a_call_is_asked_for(text: str, paths: list[tuple[str, ...]]) -> None:
-    """The body's fields by their names, others under the part of the call that has them in n8n."""
+    """Asks for fields of the body by their names, and for others under the part of the call that has them."""
     form = start_form(read_value(begun("webhook", message_step(text))).plan)
     assert form is not None
     assert sorted(field.path for field in form.fields) == sorted(paths)

@@ -1,4 +1,4 @@
-"""The verdict on an n8n export: what a run reaches from its start, and what keeps it from running.
+"""Tests the verdict on an n8n export: the steps that a run reaches, and what keeps it from running.
 
 See docs/design/imports-verdict.md#verdict.
 """
@@ -17,12 +17,12 @@ PATH = "/v1/automations/imports"
 
 
 def passing(name: str, **more: Any) -> dict[str, Any]:
-    """A step that passes its items on."""
+    """Returns a step that passes its items on."""
     return node(name, "noOp", 1, {}, **more)
 
 
 def connected(nodes: Sequence[Mapping[str, Any]], lines: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """An export with a connection from each name to the names after it."""
+    """Returns an export with a connection from each name to the names after it."""
     wires = {
         source: {"main": [[{"node": target, "type": "main", "index": 0} for target in targets]]}
         for source, targets in lines.items()
@@ -31,7 +31,7 @@ def connected(nodes: Sequence[Mapping[str, Any]], lines: Mapping[str, Sequence[s
 
 
 async def verdict(service: Service, export: Mapping[str, Any]) -> dict[str, Any]:
-    """The import that the service answers for an export, the same when it is only previewed."""
+    """Stores the export over the API, checks that its preview says the same, and returns the import."""
     member = await service.token("member")
     answer = await member.post(PATH, {"source": "workflow_tool", "name": "W", "content": export})
     assert answer.status == 201, answer.body
@@ -43,7 +43,7 @@ async def verdict(service: Service, export: Mapping[str, Any]) -> dict[str, Any]
 
 
 def errors(record: Mapping[str, Any]) -> list[tuple[str | None, str]]:
-    """The step and code of each error."""
+    """Returns the step and code of each error."""
     return [(issue["step"], issue["code"]) for issue in record["issues"] if issue["level"] == "error"]
 
 
@@ -54,7 +54,10 @@ MORNING = node(
 
 
 async def test_the_reach_counts_the_steps_behind_the_proposed_start(service: Service) -> None:
-    """The trigger that reaches most steps is proposed; the others' steps are named and do not count."""
+    """Proposes the trigger that reaches most steps.
+
+    Steps behind other triggers are named and do not count.
+    """
     nodes = [BEGIN, MORNING, passing("Test"), passing("A"), passing("B"), passing("Off", disabled=True)]
     record = await verdict(
         service, connected(nodes, {"Begin": ["Test"], "Every morning": ["A"], "A": ["B", "Off"]})
@@ -67,7 +70,7 @@ async def test_the_reach_counts_the_steps_behind_the_proposed_start(service: Ser
 
 
 async def test_an_error_off_the_start_is_a_warning_and_does_not_count(service: Service) -> None:
-    """An unknown step is never counted as one that runs, whether it is reached or not."""
+    """Reports an unknown step as a warning where no run reaches it. It never counts as a step that runs."""
     nodes = [BEGIN, HOOK, passing("A"), passing("B"), node("Odd", "fluxCapacitor", 1, {})]
     aside = await verdict(service, connected(nodes, {"Begin": ["A"], "A": ["B"], "Hook": ["Odd"]}))
     assert (aside["supported"], aside["reach"]["runs"]) == (True, 2)
@@ -96,7 +99,7 @@ NOTHING_RUNS: dict[str, dict[str, Any]] = {
 async def test_a_workflow_that_would_do_nothing_is_not_supported(
     service: Service, export: dict[str, Any]
 ) -> None:
-    """It is kept, so that its report can be read, and no automation can be made of it."""
+    """Keeps the import, so that its report can be read, but refuses to create an automation of it."""
     record = await verdict(service, export)
     assert (record["supported"], record["reach"]["runs"]) == (False, 0)
     assert errors(record) == [(None, "nothing_runs")]
@@ -108,7 +111,7 @@ async def test_a_workflow_that_would_do_nothing_is_not_supported(
 
 
 def test_of_triggers_that_reach_as_much_the_one_the_steps_refer_to_is_proposed() -> None:
-    """Else a schedule comes before a store event, and that before a start by hand."""
+    """Prefers the trigger that steps refer to; otherwise a schedule comes before the others."""
     asks = code("Ask", "return [{json: {id: $('Hook').first().json.id}}]")
     nodes = [BEGIN, MORNING, HOOK, asks]
     lines = {"Begin": ["Ask"], "Every morning": ["Ask"], "Hook": ["Ask"]}
@@ -121,7 +124,7 @@ def test_of_triggers_that_reach_as_much_the_one_the_steps_refer_to_is_proposed()
 
 
 async def test_a_workflow_without_a_trigger_runs_by_hand_from_its_first_step(service: Service) -> None:
-    """It begins at the step that no other leads to and that reaches most."""
+    """Begins at the step that no other leads to and from which most steps are reached."""
     nodes = [passing("Alone"), passing("A"), passing("B"), {**BEGIN, "disabled": True}]
     record = await verdict(service, connected(nodes, {"A": ["B"]}))
     assert (record["supported"], record["trigger"], record["reach"]["runs"]) == (True, None, 2)
@@ -133,7 +136,7 @@ async def test_a_workflow_without_a_trigger_runs_by_hand_from_its_first_step(ser
 
 
 def test_a_mailbox_that_is_read_is_a_start() -> None:
-    """The trigger is replaced by the automation's own."""
+    """Replaces a mailbox trigger by the automation's own start."""
     read = read_value(connected([node("Mail", "emailReadImap", 2, {}), passing("A")], {"Mail": ["A"]}))
     assert [step.name for step in read.plan.steps] == ["A"]
     assert [(finding.step, finding.code) for finding in read.findings] == [("Mail", "foreign_trigger")]
@@ -167,7 +170,7 @@ WORKDAYS = {"cadence": "weekdays", "run_at": "09:00", "days": [1, 2, 3, 4, 5]}
 def test_a_schedule_is_proposed_by_what_it_is(
     rule: dict[str, Any], schedule: dict[str, Any], differs: bool
 ) -> None:
-    """A cadence that equals it, or the nearest one with a warning."""
+    """Proposes the cadence that equals the schedule, or the nearest one with a warning."""
     trigger = node("When", "scheduleTrigger", 1.2, {"rule": {"interval": [rule]}})
     read = read_value(connected([trigger, passing("A")], {"When": ["A"]}))
     proposed = shown_trigger(read.plan)
@@ -188,7 +191,7 @@ def test_a_schedule_is_proposed_by_what_it_is(
 def test_an_older_schedule_is_proposed_by_what_it_is(
     kind: str, parameters: dict[str, Any], cadence: str
 ) -> None:
-    """One that counts from when it was switched on has no time of day, which is a warning."""
+    """Warns that an interval counted from when it was switched on has no time of day."""
     read = read_value(connected([node("When", kind, 1, parameters), passing("A")], {"When": ["A"]}))
     proposed = shown_trigger(read.plan)
     assert proposed is not None
@@ -206,7 +209,7 @@ def test_an_older_schedule_is_proposed_by_what_it_is(
     ],
 )
 def test_an_empty_schedule_is_none(kind: str, parameters: dict[str, Any]) -> None:
-    """It never starts in n8n, so no schedule is proposed."""
+    """Proposes no schedule and says that the trigger never starts."""
     read = read_value(connected([node("When", kind, 1, parameters), passing("A")], {"When": ["A"]}))
     assert shown_trigger(read.plan) is None
     [finding] = read.findings
@@ -215,7 +218,7 @@ def test_an_empty_schedule_is_none(kind: str, parameters: dict[str, Any]) -> Non
 
 
 def test_an_ai_step_has_one_finding() -> None:
-    """However it is connected and whatever else is odd about it."""
+    """Reports one `ai_node` finding for each AI step and tool, and no other."""
     agent = {**node("Agent", "x", 1, {}), "type": "@n8n/n8n-nodes-langchain.agent"}
     model = {**node("Model", "x", 1, {}), "type": "@n8n/n8n-nodes-langchain.lmChatOpenAi"}
     export = connected([BEGIN, agent, model, node("Tool", "code", 99, {})], {"Begin": ["Agent"]})
@@ -226,7 +229,10 @@ def test_an_ai_step_has_one_finding() -> None:
 
 
 def test_reads_that_send_data_are_said_once_a_workflow() -> None:
-    """The finding names the steps, of many the first three; a step that no run reaches is not among them."""
+    """Names the first three reading steps and the number of the others.
+
+    Steps that no run reaches do not count.
+    """
     url = {"url": "=https://a.example/?id={{ $json.id }}", "options": {}}
     reads = [node(f"Read {number}", "httpRequest", 4.2, url) for number in range(6)]
     export = chain(*reads)
@@ -252,6 +258,9 @@ _ROW = {"leftValue": "a", "rightValue": "a", "operator": {"type": "string", "ope
 def test_conditions_in_another_form_than_n8n_writes_are_an_error(
     kind: str, version: float, conditions: dict[str, Any], *, is_read: bool
 ) -> None:
-    """What comes of them in n8n is not known. See docs/design/imports-n8n.md#conditions."""
+    """Reports an error for conditions in a form that n8n never writes.
+
+    See docs/design/imports-n8n.md#conditions.
+    """
     findings = read_value(chain(node("Which", kind, version, {"conditions": conditions}))).findings
     assert any(finding.level == "error" for finding in findings) is not is_read

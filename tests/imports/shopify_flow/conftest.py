@@ -1,4 +1,4 @@
-"""A service beside the pretend store, for the tests of flows that run."""
+"""Provides a service beside the pretend Shopify store, for tests of flows that run."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.imports.shopify_flow.standing import FlowShop, open_flow_shop
 
 @pytest.fixture
 async def flow_shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[FlowShop]:
-    """On SQLite, which is the quicker one."""
+    """Provides the service on SQLite, which is the quicker engine."""
     opened = await open_flow_shop(sqlite_url, clock, tmp_path)
     yield opened
     await opened.shop.service.close()
@@ -19,7 +19,7 @@ async def flow_shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
 
 @pytest.fixture
 async def anywhere(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[FlowShop]:
-    """On each engine, for what its rows must hold."""
+    """Provides the service on each engine, for tests of what its rows hold."""
     opened = await open_flow_shop(database_url, clock, tmp_path)
     yield opened
     await opened.shop.service.close()

@@ -1,4 +1,4 @@
-"""The shapes of the product's own examples and what is odd in flows, as JSON of files; texts of our own."""
+"""Provides flows in the shapes of Shopify's own examples, with texts of our own, as JSON of files."""
 
 from typing import Any
 

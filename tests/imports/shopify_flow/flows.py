@@ -1,4 +1,4 @@
-"""Flows made for tests, as texts of files with their checksum."""
+"""Builds Shopify Flow files for tests, as JSON and as text with its checksum."""
 
 import hashlib
 import itertools
@@ -12,7 +12,7 @@ Link = tuple[Any, str, Any]
 
 
 def task(number: Any, name: str, kind: str = "ACTION", /, **fields: Any) -> dict[str, Any]:
-    """A step of a file; fields that are no text are written as their JSON."""
+    """Returns a step of a file; fields that are not text are written as their JSON."""
     return {
         "step_id": number,
         "step_position": [0, 100 * number if isinstance(number, int) else 0],
@@ -30,34 +30,34 @@ def task(number: Any, name: str, kind: str = "ACTION", /, **fields: Any) -> dict
 
 
 def began(name: str = "order_created", /, **fields: Any) -> dict[str, Any]:
-    """The trigger, step 1."""
+    """Returns the trigger, which is step 1."""
     whole = name if "::" in name else ADMIN + name
     return task(1, whole, "TRIGGER", **fields)
 
 
 def condition(number: Any, text: Any) -> dict[str, Any]:
-    """A condition, in either spelling."""
+    """Returns a condition, in either of the two spellings."""
     return task(number, FLOW + "condition", "CONDITION", condition=text)
 
 
 def foreach(number: Any, path: str) -> dict[str, Any]:
-    """A for-each over a list."""
+    """Returns a for-each step over a list."""
     return task(number, FLOW + "foreach", "FOREACH", listpath=path)
 
 
 def code(number: Any, selection: str, script: str, schema: str = "") -> dict[str, Any]:
-    """A run-code step."""
+    """Returns a run-code step."""
     return task(number, FLOW + "run_code", input=selection, script=script, output_schema=schema)
 
 
 def http(number: Any, **fields: Any) -> dict[str, Any]:
-    """A request."""
+    """Returns a step that makes an HTTP request."""
     task_fields = {"method": "POST", "url": "https://hooks.example/flow", "headers": [], "body": "{}"}
     return task(number, FLOW + "http_request", **{**task_fields, **fields})
 
 
 def compared(path: str, operator: str, value: Any = "", kind: str = "String") -> dict[str, Any]:
-    """A comparison in the JSON spelling."""
+    """Returns a comparison in the JSON spelling."""
     return {
         "lhs": {"comparison_value_type": "EnvironmentValue", "value": path, "full_environment_path": path},
         "rhs": {"comparison_value_type": "LiteralValue", "value": value},
@@ -68,12 +68,12 @@ def compared(path: str, operator: str, value: Any = "", kind: str = "String") ->
 
 
 def joined(word: str, remaining: Any, right: Any = None) -> dict[str, Any]:
-    """Two comparisons, or one, under a word."""
+    """Joins one or two comparisons by a logical operator."""
     return {"lhs": remaining, "rhs": right, "operator": word, "operation_type": "LogicalExpression"}
 
 
 def listed(word: str, path: str, item: str, holds: Any) -> dict[str, Any]:
-    """A condition about a list's elements."""
+    """Returns a condition on the elements of a list."""
     return {
         "array_path": {"value": path, "comparison_value_type": "EnvironmentValue"},
         "array_item_key": {"value": item, "comparison_value_type": "EnvironmentValue"},
@@ -84,20 +84,20 @@ def listed(word: str, path: str, item: str, holds: Any) -> dict[str, Any]:
 
 
 def patched(of: str, handle: str, namespace: str, key: str) -> dict[str, Any]:
-    """A metafield added as a field."""
+    """Returns a metafield that is added as a field of a type."""
     arguments = json.dumps({"key": key, "namespace": namespace})
     return {"handle": handle, "field": "metafield", "patched_type": of, "arguments": arguments}
 
 
 def chained(steps: Sequence[Mapping[str, Any]]) -> list[Link]:
-    """Each to the next, by its only port."""
+    """Links each step to the next by its only port."""
     return [(item["step_id"], "output", after["step_id"]) for item, after in itertools.pairwise(steps)]
 
 
 def flow(
     *steps: Mapping[str, Any], links: Sequence[Link] | None = None, name: str = "A flow", **more: Any
 ) -> dict[str, Any]:
-    """The JSON of a file; without links its steps follow one another."""
+    """Returns the JSON of a file; without `links` its steps follow one another."""
     root = {
         "steps": list(steps),
         "links": [
@@ -113,6 +113,6 @@ def flow(
 
 
 def text_of(value: Mapping[str, Any]) -> str:
-    """The text of a file: its checksum, a colon, its JSON."""
+    """Returns the text of a file: its checksum, a colon and its JSON."""
     body = json.dumps(value, ensure_ascii=False)
     return f"{hashlib.sha256(body.encode()).hexdigest()}:{body}"

@@ -1,4 +1,4 @@
-"""A whole service beside the pretend Shopify store, for flows that the store's events or people start."""
+"""Provides a service beside the pretend Shopify store, for flows that events or people start."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,14 +33,14 @@ OUTSIDE = "hooks.example"
 
 @dataclass
 class Outside(httpx.AsyncBaseTransport):
-    """An address of somebody else's: what it was asked, and what it answers next (then always the last)."""
+    """Records the requests to an outside address and answers them in turn, repeating the last answer."""
 
     answers: list[httpx.Response] = field(default_factory=lambda: [httpx.Response(200, json={"ok": True})])
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Keeps the request and answers it."""
+        """Records the request and answers it."""
         body = (await request.aread()).decode()
         self.asked.append((request.method, request.url.path, body))
         if self.meanwhile is not None:
@@ -52,32 +52,32 @@ class Outside(httpx.AsyncBaseTransport):
 
 @dataclass
 class RoutedTransport(httpx.AsyncBaseTransport):
-    """Requests to the outside address go there, all others where they went before."""
+    """Sends requests to the outside address there, and all others to the default transport."""
 
     default: httpx.AsyncBaseTransport
     outside: Outside
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Serves the request."""
+        """Passes the request to the transport of its host."""
         there = request.url.host == OUTSIDE
         return await (self.outside if there else self.default).handle_async_request(request)
 
 
 @dataclass
 class FlowShop:
-    """The service, its store, and an address outside."""
+    """Holds the service, its store and an outside address."""
 
     shop: Shop
     store: ShopifyFake
     outside: Outside
 
     def listen(self) -> None:
-        """What the store tells leads to the process that now serves."""
+        """Delivers the store's webhooks to the process that now serves."""
         service = Service(self.shop.service.context, self.shop.clock, lines=[], told=[])
         self.store.deliver = httpx.ASGITransport(app=service.app)
 
     async def store_import(self, value: Mapping[str, Any]) -> keep.StoredImport:
-        """The flow's file kept as over the API."""
+        """Stores the flow's file as the API does."""
         evaluator = Evaluator(
             self.shop.service.worker_context.sandbox_pool, str(self.shop.owner.org), "import"
         )
@@ -95,7 +95,7 @@ class FlowShop:
     async def automation(
         self, value: Mapping[str, Any], *topics: str, on: str = "shopify", **more: Any
     ) -> Automation:
-        """An automation of the flow, started by these topics, or else by hand."""
+        """Creates an automation of the flow that these topics start, or a person when there are none."""
         record = (await self.store_import(value)).record
         assert record.supported, record.report["issues"]
         ask = CreateWorkflowCommand(
@@ -115,7 +115,7 @@ class FlowShop:
         return new_automation
 
     async def resumed(self, automation: Automation) -> None:
-        """Resumes an automation that events start, until the store tells it of them."""
+        """Resumes an automation that events start, and checks that the store has its webhooks."""
         rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
         await self.shop.write(
             partial(lifecycle.resume, actor=owner, command=StateCommand(automation.id), rules=rules)
@@ -126,7 +126,7 @@ class FlowShop:
         assert now.trigger.listening is Listening.YES, now.trigger
 
     async def told(self, automation: Automation, topic: str, row: Mapping[str, Any]) -> Run:
-        """The run that the store's telling of this object starts, as far as it goes."""
+        """Delivers an event about this object and returns the run that it started, as far as it goes."""
         self.listen()
         assert await self.store.tell(topic, dict(row)) == [200]
         before = {run.id for run in await self.runs(automation)}
@@ -135,7 +135,7 @@ class FlowShop:
         return run
 
     async def runs(self, automation: Automation) -> list[Run]:
-        """Its runs."""
+        """Returns the runs of an automation."""
         org = self.shop.owner.org
 
         async def look(tx: Tx) -> list[Run]:
@@ -146,7 +146,7 @@ class FlowShop:
         return await self.shop.read(look)
 
     async def approved(self, run: Run) -> Run:
-        """Whatever the run asks for is approved, until it has ended; the number of times is its rounds."""
+        """Approves whatever the run asks for until it has settled, and returns it."""
         fresh = await self.shop.until_settled(run)
         while fresh.status is RunStatus.WAITING_APPROVAL:
             await self.shop.approve(fresh)
@@ -154,16 +154,16 @@ class FlowShop:
         return fresh
 
     async def tried(self, automation: Automation) -> Run:
-        """A test run by hand, to its end."""
+        """Makes a test run by hand and returns it settled."""
         return await self.shop.run_and_drain(automation, Mode.TEST)
 
     async def rows(self, run: Run) -> list[tuple[str, int | None, str]]:
-        """(step, iteration, status) of the run's rows."""
+        """Returns step, iteration and status of each row of the run."""
         return [(row["name"], row["iteration"], row["status"]) for row in await self.shop.steps(run)]
 
 
 async def open_flow_shop(database_url: str, clock: FakeClock, folder: Path) -> FlowShop:
-    """The service with the store connected: four products, an order of three of them, its customer."""
+    """Opens the service with a connected store of four products and an order of three of them."""
     shop = await open_shop(database_url, clock, folder)
     store, outside = ShopifyFake(now=clock.now), Outside()
     goods = [store.add_product(name, price=price, sku=name.upper()) for name, price in GOODS]

@@ -1,4 +1,4 @@
-"""Every action of flows beside the pretend store: one approval, each change made once, nothing but those."""
+"""Runs every action of flows beside the pretend store: each is approved and made exactly once."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ REQUEST = ADMIN + "admin_api_operation"
 
 
 def furnished(store: ShopifyFake) -> dict[str, Row]:
-    """An object of its own for every change below, so that none is in another's way."""
+    """Returns an object for every change below, so that no two changes touch the same object."""
     variants = store.of("ProductVariant")[:1]
     objects = {f"product{index}": store.add_product(f"Jar {index}", stock=4) for index in range(9)}
     objects |= {f"order{position}": store.add_order(variants, tags=["old"]) for position in range(10)}
@@ -39,7 +39,7 @@ def furnished(store: ShopifyFake) -> dict[str, Row]:
 
 
 def actions(objects: dict[str, Row], store: ShopifyFake) -> list[tuple[str, dict[str, Any]]]:
-    """(task, fields) of every action there is."""
+    """Returns the task and fields of every action there is."""
     ids = {name: row["id"] for name, row in objects.items()}
     [variant] = store.owned(ids["product4"])
     [stocked] = store.owned(ids["product5"])
@@ -83,12 +83,12 @@ def actions(objects: dict[str, Row], store: ShopifyFake) -> list[tuple[str, dict
 
 
 def called(name: str, /, **arguments: Any) -> dict[str, str]:
-    """A request as files spell it."""
+    """Returns a request to the Admin API as files spell it."""
     return {"name": name, "blob": json.dumps(arguments, indent=2)}
 
 
 async def run_of(flow_shop: FlowShop, steps: list[tuple[str, dict[str, Any]]]) -> Any:
-    """The run of a flow whose steps all follow its trigger directly."""
+    """Runs a flow whose steps all follow its trigger directly."""
     tasks = [task(index, ADMIN + name, **fields) for index, (name, fields) in enumerate(steps, start=2)]
     value = flow(began(), *tasks, links=[(1, "output", record["step_id"]) for record in tasks])
     automation = await flow_shop.automation(value, "orders/create")
@@ -97,7 +97,7 @@ async def run_of(flow_shop: FlowShop, steps: list[tuple[str, dict[str, Any]]]) -
 
 
 async def test_every_action_is_asked_for_at_once_and_made_once(flow_shop: FlowShop) -> None:
-    """Actions; exactly what was shown, once.
+    """Shows all actions in one approval, makes nothing before it, and makes each exactly once after it.
 
     See docs/design/imports-shopify-flow.md#tasks and docs/design/security.md#promises.
     """
@@ -136,7 +136,7 @@ async def test_every_action_is_asked_for_at_once_and_made_once(flow_shop: FlowSh
         (item["id"], *item["fields"]) for entry in flow_shop.store.applied() for item in entry["objects"]
     )
     assert set(keys.values()) == {1}
-    # Of a product's two tags each is a change of its own.
+    # Each of the two tags of a product is a change of its own.
     assert {item for item, times in touched.items() if times > 1} == {(objects["product0"]["id"], "tags")}
     assert (objects["product0"]["tags"], objects["product1"]["tags"]) == (["new", "newer"], ["kept"])
     assert [objects[name]["tags"] for name in ("order0", "order1", "draft1")] == [["old", "new"], [], []]
@@ -149,7 +149,7 @@ async def test_every_action_is_asked_for_at_once_and_made_once(flow_shop: FlowSh
 
 
 def requests(objects: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str, Any]]:
-    """The arguments of every mutation on the list."""
+    """Returns the arguments of every supported mutation."""
     ids = {name: row["id"] for name, row in objects.items()}
     [variant] = store.owned(ids["product4"])
     [stocked] = store.owned(ids["product5"])
@@ -186,7 +186,7 @@ def requests(objects: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str,
 
 
 async def test_of_requests_only_changes_that_are_known_are_made(flow_shop: FlowShop) -> None:
-    """Always a change to approve; the request itself is never sent.
+    """Turns every supported mutation into changes to approve; the request itself is never sent.
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
@@ -202,7 +202,7 @@ async def test_of_requests_only_changes_that_are_known_are_made(flow_shop: FlowS
     assert run.status is RunStatus.WAITING_APPROVAL, await flow_shop.shop.steps(run)
     assert flow_shop.store.writes() == []
     changes = await flow_shop.shop.changes(run)
-    assert len(changes) == len(steps) + 6  # what changes several things of one object asks for each
+    assert len(changes) == len(steps) + 6  # one change for each thing that a mutation changes
     ended = await flow_shop.approved(run)
     actual = {change.name: (change.outcome, change.message) for change in await flow_shop.shop.changes(run)}
     assert {outcome for outcome, _ in actual.values()} == {Outcome.APPLIED}, actual
@@ -233,7 +233,10 @@ BLOBS: tuple[tuple[str, Any], ...] = (
 
 
 def test_a_request_that_is_no_json_is_found_at_import() -> None:
-    """However deep, and with a name that stands twice. See docs/design/imports-shopify-flow.md#tasks."""
+    """Reports arguments that are not JSON, too deep, or name a field twice as a `parameter` error.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     kind = FLOW_TYPES[REQUEST]
     for blob in ("[" * 5_000, "x", '{"id": "1", "tags": "a", "id": "2"}', None, 7):
         task = TaskDefinition("Request", REQUEST, {"api_call": {"name": "tagsAdd", "blob": blob}})
@@ -244,7 +247,10 @@ def test_a_request_that_is_no_json_is_found_at_import() -> None:
 
 @pytest.mark.parametrize(("name", "arguments"), BLOBS)
 def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, arguments: Any) -> None:
-    """Else `parameter` (error). See docs/design/imports-shopify-flow.md#tasks."""
+    """Reports a mutation or argument that is not supported as a `parameter` error.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     kind = FLOW_TYPES[REQUEST]
     task = TaskDefinition("Request", REQUEST, {"api_call": called(name, **arguments)})
     problems = [(problem.level, problem.code) for problem in kind.check(task)]
@@ -252,7 +258,7 @@ def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, argumen
 
 
 async def test_what_liquid_makes_of_a_request_is_judged_once_more(flow_shop: FlowShop) -> None:
-    """Values are data; a text of the store cannot become another field of the request.
+    """Fails the run when a text of the store would become another field of the request.
 
     See docs/design/security.md#imported-workflows.
     """
@@ -278,6 +284,6 @@ async def test_what_liquid_makes_of_a_request_is_judged_once_more(flow_shop: Flo
 )
 @pytest.mark.parametrize("name", ["refund", "restock"])
 def test_a_switch_that_is_neither_on_nor_off_is_an_error(name: str, value: str, levels: list[str]) -> None:
-    """Never guessed. See docs/design/imports-n8n.md#rules."""
+    """Reports a switch that is neither true nor false as an error. See docs/design/imports-n8n.md#rules."""
     task = TaskDefinition("Cancel", ADMIN + "cancel_order", {"order_id": "1", name: value})
     assert [problem.level for problem in FLOW_TYPES[ADMIN + "cancel_order"].check(task)] == levels

@@ -1,4 +1,4 @@
-"""Flows over HTTP: kept, listed, previewed, set up, refused, and bound again.
+"""Tests flows over HTTP: stored, listed, previewed, automated, refused and bound again.
 
 See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
 """
@@ -30,20 +30,20 @@ MAIL = flow(
 
 
 def body(value: Any, name: str = "Mine") -> dict[str, Any]:
-    """To keep a flow."""
+    """Returns the request body that stores a flow."""
     return {"source": "store_flow", "name": name, "content": text_of(value)}
 
 
 @dataclass(frozen=True)
 class _Tells:
-    """A connector as set-up asks it."""
+    """Stands in for a connector where set-up asks for its topics."""
 
     topics: Mapping[str, object]
 
 
 @pytest.fixture(autouse=True)
 def stores_tell(service: Service) -> None:
-    """Stores of both platforms send the topics they have."""
+    """Gives both platforms the topics of their stores."""
     connectors = {"shopify": _Tells(SHOPIFY), "woocommerce": _Tells(WOOCOMMERCE)}
     rules = replace(service.context.automation_rules, connectors=connectors)
     service.context = replace(service.context, automation_rules=rules)
@@ -51,7 +51,7 @@ def stores_tell(service: Service) -> None:
 
 
 async def connected(service: Service, kind: str) -> int:
-    """A connection of the organisation."""
+    """Creates a connection of the organisation and returns its number."""
     org = service.own.organization.id
 
     async def act(tx: Any) -> int:
@@ -75,7 +75,10 @@ async def connected(service: Service, kind: str) -> int:
     ids=["nothing", "no objects", "only a trigger", "a step without a task", "a blank task"],
 )
 async def test_a_flow_without_a_usable_step_is_refused(service: Service, steps: list[Any]) -> None:
-    """When keeping and when previewing. See docs/design/api/imports.md#requests."""
+    """Refuses it when storing and when previewing; a step of an unknown app is usable.
+
+    See docs/design/api/imports.md#requests.
+    """
     member = await service.token("member")
     content = text_of({"__metadata": {"version": 0.1}, "root": {"steps": steps, "links": []}})
     for path, more in ((PATH, {"name": "Mine"}), (f"{PATH}/preview", {})):
@@ -87,7 +90,7 @@ async def test_a_flow_without_a_usable_step_is_refused(service: Service, steps: 
 
 
 async def store_import(member: Member, value: Any, **more: Any) -> dict[str, Any]:
-    """The import that was kept."""
+    """Stores a flow and returns the import."""
     heard = await member.post(PATH, {**body(value), **more})
     assert heard.status == 201, heard.body
     flow_import: dict[str, Any] = heard.data["import"]
@@ -95,9 +98,10 @@ async def store_import(member: Member, value: Any, **more: Any) -> dict[str, Any
 
 
 async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service) -> None:
-    """See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
+    """Returns the trigger, steps and edges; the same file again answers the import that there is.
 
     Interface statements: 4.3 imports.
+    See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
     """
     member = await service.token("member")
     flow_import = await store_import(member, PRESALE, name="Presale")
@@ -133,7 +137,7 @@ async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service)
 
 
 async def test_a_schedule_is_proposed_with_its_zone(service: Service) -> None:
-    """See docs/design/api/imports.md#findings."""
+    """Proposes the time and the time zone of the flow's schedule. See docs/design/api/imports.md#findings."""
     flow_import = await store_import(await service.token("member"), SCHEDULED)
     assert flow_import["trigger"]["kind"] == "schedule"
     assert flow_import["trigger"]["timezone"] == "Europe/Berlin"
@@ -141,7 +145,10 @@ async def test_a_schedule_is_proposed_with_its_zone(service: Service) -> None:
 
 
 async def test_what_is_no_flow_is_refused_naming_the_field(service: Service) -> None:
-    """See docs/design/api/conventions.md#requests and docs/design/api/imports.md#requests."""
+    """Refuses other content, and a flow sent as another source, with an error on `content`.
+
+    See docs/design/api/conventions.md#requests and docs/design/api/imports.md#requests.
+    """
     member = await service.token("member")
     for content in (
         "",
@@ -159,7 +166,7 @@ async def test_what_is_no_flow_is_refused_naming_the_field(service: Service) -> 
 
 
 async def test_half_a_character_is_refused_and_a_whole_one_kept(service: Service) -> None:
-    """Escapes of halves, in the file or in the JSON within it, can be stored nowhere.
+    """Refuses escapes of half a surrogate pair in the file or in the JSON within it; whole pairs are stored.
 
     See docs/design/api/conventions.md#requests.
     """
@@ -188,7 +195,10 @@ async def test_half_a_character_is_refused_and_a_whole_one_kept(service: Service
 
 
 async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Service) -> None:
-    """Never run. See docs/design/imports-n8n.md#safety."""
+    """Reports scripts and Liquid that do not compile as errors, and refuses to automate the flow.
+
+    See docs/design/imports-n8n.md#safety.
+    """
     member = await service.token("member")
     broken = flow(
         began(),
@@ -208,7 +218,10 @@ async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Servi
 
 
 async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
-    """See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows."""
+    """Removes the secret from the response and from the stored rows.
+
+    See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows.
+    """
     member = await service.token("member")
     value = flow(began(), http(2, headers=[["Authorization", "Token s3cr3t-value"]]))
     flow_import = await store_import(member, value)
@@ -224,7 +237,7 @@ async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
 
 
 async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: Service) -> None:
-    """Shown in the preview, refused with the steps where it cannot run.
+    """Shows the step as an error in the preview and refuses the store, at set-up and on a later change.
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
@@ -254,14 +267,14 @@ async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: S
         "store_flow",
         "workflow",
     )
-    # A change of store is held to the same.
+    # A change to that store is refused as well.
     path = f"/v1/automations/{heard.data['automation']['id']}"
     moved = await member.patch(path, {"version": heard.data["automation"]["version"], "integration_id": woo})
     assert (moved.status, list(moved.errors)) == (422, ["integration_id"])
 
 
 async def test_a_start_that_a_store_never_tells_of_is_named_in_the_preview(service: Service) -> None:
-    """And refused at set-up, naming the topic.
+    """Warns in the preview, and refuses the topic at set-up.
 
     See docs/design/imports-n8n.md#triggers-and-schedules.
     """
@@ -279,7 +292,7 @@ async def test_a_start_that_a_store_never_tells_of_is_named_in_the_preview(servi
 
 
 async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(service: Service) -> None:
-    """issue of flows, bars: the edited export takes the bindings of the first"""
+    """Applies the bindings of the first import to the edited one, and refuses a binding of a renamed step."""
     member = await service.token("member")
     store, channel = await connected(service, "shopify"), await connected(service, "teams")
     first = await store_import(member, MAIL)

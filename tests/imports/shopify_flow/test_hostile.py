@@ -1,4 +1,4 @@
-"""Files made to break the reader, and values made to change what a flow asks for.
+"""Tests files made to break the reader, and values made to change what a flow asks for.
 
 See docs/design/security.md#imported-workflows and docs/guides/contributors.md#tests.
 """
@@ -29,14 +29,14 @@ KEY = "shpat_0123456789abcdef0123456789abcdef"
     ],
 )
 def test_a_key_in_a_step_of_another_shape_is_taken_out_too(step: dict[str, Any]) -> None:
-    """Wherever it stands, and nothing fails of it. See docs/design/imports-n8n.md#safety."""
+    """Removes the key wherever it is in a step, without failing. See docs/design/imports-n8n.md#safety."""
     whole = read_value(flow(began(), {**http(2), **step}))
     assert KEY not in json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
     assert "secret_removed" in [finding.code for finding in whole.findings]
 
 
 def test_a_key_beside_the_flow_is_taken_out_whatever_its_place_is_called() -> None:
-    """See docs/design/imports-n8n.md#safety."""
+    """Removes keys outside the flow, also under names with dots. See docs/design/imports-n8n.md#safety."""
     whole = read_value(
         {**flow(began(), http(2)), "root.steps": {"a": {"password": KEY}, "9": {"token": KEY}}}
     )
@@ -46,7 +46,10 @@ def test_a_key_beside_the_flow_is_taken_out_whatever_its_place_is_called() -> No
 
 @pytest.mark.parametrize("depth", [150, 151, 900])
 def test_a_setting_nested_within_its_own_text_is_read_so_deep_and_no_deeper(depth: int) -> None:
-    """What lies deeper is taken for a text. See docs/design/imports-n8n.md#safety."""
+    """Reads a setting nested up to 150 levels, and takes anything deeper for text.
+
+    See docs/design/imports-n8n.md#safety.
+    """
     tags = "[" * depth + "]" * depth
     [step] = read_value(
         flow(began(), task(2, ADMIN + "add_order_tags", order_id="order.id", tags=tags))
@@ -55,7 +58,10 @@ def test_a_setting_nested_within_its_own_text_is_read_so_deep_and_no_deeper(dept
 
 
 def test_blanks_behind_a_condition_hold_nothing_up() -> None:
-    """Reading takes time that grows with a text's length. See docs/design/imports-n8n.md#safety."""
+    """Reads conditions with 450,000 trailing blanks within 5 s of CPU time.
+
+    See docs/design/imports-n8n.md#safety.
+    """
     long = " || ".join(["a nil?"] * 4000) + " " * 450_000
     began_at = time.process_time()
     read_value(flow(began(), *(condition(number, long) for number in range(2, 8)), links=[]))
@@ -63,7 +69,7 @@ def test_blanks_behind_a_condition_hold_nothing_up() -> None:
 
 
 def test_a_step_named_as_an_object_hides_it_from_no_other() -> None:
-    """The object is read all the same.
+    """Gives the step no alias, so that the order is still read for the condition.
 
     See docs/design/imports-shopify-flow.md#environment.
     """
@@ -75,7 +81,7 @@ def test_a_step_named_as_an_object_hides_it_from_no_other() -> None:
 
 
 def test_two_steps_never_share_a_variable() -> None:
-    """Also where a step's own name is that of another's variable.
+    """Gives steps different variables even when one is named like the variable of another.
 
     See docs/design/imports-shopify-flow.md#names-of-steps.
     """
@@ -88,7 +94,7 @@ def test_two_steps_never_share_a_variable() -> None:
 
 
 async def test_a_text_of_the_store_puts_no_field_into_a_request(flow_shop: FlowShop) -> None:
-    """Values are data; one that is on the list is no exception.
+    """Fails the run when a text of the store would add a field to the request, and changes nothing.
 
     See docs/design/security.md#imported-workflows.
     """
@@ -104,7 +110,10 @@ async def test_a_text_of_the_store_puts_no_field_into_a_request(flow_shop: FlowS
 
 @pytest.mark.parametrize("quantity", ["--5", "²"])
 async def test_a_quantity_that_is_none_fails_in_words(flow_shop: FlowShop, quantity: str) -> None:
-    """See docs/design/imports-shopify-flow.md#tasks."""
+    """Fails the run with a plain message when the quantity is not a whole number.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     ids = {"inventory_item_id": "gid://shopify/InventoryItem/1", "location_id": "gid://shopify/Location/1"}
     step = task(2, ADMIN + "set_inventory_quantity", **ids, quantity="{{ order.note }}")
     order = flow_shop.store.of("Order")[0]
@@ -116,7 +125,10 @@ async def test_a_quantity_that_is_none_fails_in_words(flow_shop: FlowShop, quant
 
 
 async def test_headers_that_data_makes_no_headers_fail_in_words(flow_shop: FlowShop) -> None:
-    """See docs/design/imports-shopify-flow.md#tasks."""
+    """Fails the run with a plain message when the headers are not pairs of name and value.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     order = flow_shop.store.of("Order")[0]
     flow_shop.store.touch(order, note="5")
     value = flow(began(), http(2, headers="{{ order.note }}"))
@@ -126,7 +138,10 @@ async def test_headers_that_data_makes_no_headers_fail_in_words(flow_shop: FlowS
 
 @pytest.mark.parametrize("body", ['{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}'])
 async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(flow_shop: FlowShop, body: str) -> None:
-    """See docs/design/imports-n8n.md#http-steps and docs/design/imports-shopify-flow.md#tasks."""
+    """Reads the body as text when its JSON holds infinity, NaN or half a surrogate pair.
+
+    See docs/design/imports-n8n.md#http-steps and docs/design/imports-shopify-flow.md#tasks.
+    """
     flow_shop.outside.answers[:] = [
         httpx.Response(200, text=body, headers={"content-type": "application/json"})
     ]

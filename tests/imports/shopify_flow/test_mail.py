@@ -1,4 +1,4 @@
-"""A flow's internal mail goes by the mail account, channel or sheet bound to it, approved like any send.
+"""Tests that a flow's internal mail goes by the account, channel or sheet bound to it, after approval.
 
 See docs/design/imports-shopify-flow.md#tasks.
 """
@@ -32,7 +32,7 @@ MAIL = flow(
 
 @pytest.fixture
 async def shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service with every account connected."""
+    """Provides a service with every account connected."""
     opened = await open_shop(sqlite_url, clock, tmp_path)
     await connect_all(opened)
     yield opened
@@ -40,7 +40,7 @@ async def shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 
 
 async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
-    """The mail bound to a connection."""
+    """Creates an automation whose mail is bound to a connection."""
     ctx = shop.service.worker_context
     evaluator = Evaluator(ctx.sandbox_pool, str(shop.owner.org), "import")
     prepared = await keep.prepare("store_flow", text_of(MAIL), None, evaluator)
@@ -64,7 +64,7 @@ async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
 
 
 async def sent(shop: Shop, automation: Automation) -> None:
-    """Its run approved, to the end."""
+    """Runs the automation, approves it and checks that it succeeds."""
     run = await shop.waiting(automation)
     await shop.approve(run)
     await shop.drain()
@@ -72,7 +72,7 @@ async def sent(shop: Shop, automation: Automation) -> None:
 
 
 async def test_it_is_posted_once_it_was_approved_and_never_in_a_test_run(shop: Shop) -> None:
-    """issue of flows, 4: internal mail as a send where a channel is bound"""
+    """Posts the mail in a Teams channel once after approval, without its addresses, and not in a test run."""
     automation = await bound(shop, "teams")
     inbox = next(iter(shop.world.state.teams.inbox.values()))
     before = len(inbox)
@@ -86,7 +86,7 @@ async def test_it_is_posted_once_it_was_approved_and_never_in_a_test_run(shop: S
 
 
 async def test_it_is_a_row_of_the_sheet_bound_to_it_whose_tab_is_named(shop: Shop) -> None:
-    """issue of flows, 4: or where a sheet is bound"""
+    """Appends a row to the bound sheet, and refuses a binding that names no tab."""
     for target in (None, {"spreadsheet_id": None, "sheet": ""}):
         with pytest.raises(ValidationFailed) as refused:
             await bound(shop, "spreadsheet", target)
@@ -99,7 +99,7 @@ async def test_it_is_a_row_of_the_sheet_bound_to_it_whose_tab_is_named(shop: Sho
 async def test_it_is_mail_to_its_addresses_where_a_mail_account_is_bound(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """One message, as the account's sender; nothing in a test run."""
+    """Sends one message from the account's sender to the addresses, and none in a test run."""
     script = MailScript()
     async with mail_server(script) as port:
         hosts = f"{HOST},127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""Flows on a WooCommerce shop: what has a counterpart runs there, what has none is named beforehand."""
+"""Tests flows on WooCommerce: steps with a counterpart run, all others are named beforehand."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ SOLD: dict[str, Any] = flow(
 
 
 async def bought(flow_shop: FlowShop, *lines: tuple[int, int]) -> str:
-    """An order of products by their numbers and quantities, told to the service; its number."""
+    """Places an order of these products and quantities, delivers its event and returns its number."""
     service = Service(flow_shop.shop.service.context, flow_shop.shop.clock, lines=[], told=[])
     world = flow_shop.shop.world
     world.set_webhook_transport(httpx.ASGITransport(app=service.app))
@@ -47,7 +47,7 @@ async def bought(flow_shop: FlowShop, *lines: tuple[int, int]) -> str:
 
 
 async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(flow_shop: FlowShop) -> None:
-    """issue of flows, 5: its order read under the flow's names, its products tagged once approved"""
+    """Reads the order under the flow's names and, once approved, tags the product that the rule matches."""
     shop = flow_shop.shop
     await connect_all(shop)
     service = Service(shop.service.context, shop.clock, lines=[], told=[])
@@ -82,7 +82,7 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(flow_shop
 
 
 async def test_what_has_no_counterpart_is_named_with_its_step_or_its_field(flow_shop: FlowShop) -> None:
-    """issue of flows, 5: the rest are findings that say so"""
+    """Names a step, or a field, that has no counterpart, and lists the platforms that a plan can run on."""
 
     async def plan_of(value: dict[str, Any]) -> Plan:
         return kept_plan.from_kept((await flow_shop.store_import(value)).record.plan)
@@ -103,8 +103,9 @@ async def test_what_has_no_counterpart_is_named_with_its_step_or_its_field(flow_
 
 
 def test_a_field_is_told_of_only_where_the_shop_has_it() -> None:
-    """See docs/design/imports-shopify-flow.md#reading-objects
-    and docs/design/connectors.md#common-records.
+    """Supports exactly the paths that WooCommerce has a value for.
+
+    See docs/design/imports-shopify-flow.md#reading-objects and docs/design/connectors.md#common-records.
     """
     paths = (
         *(

@@ -1,4 +1,4 @@
-"""Every path a flow uses is collected, checked against the schema and read by one query.
+"""Tests that every path a flow uses is collected, checked against the schema and read by one query.
 
 See docs/design/imports-shopify-flow.md#reading-objects.
 """
@@ -29,7 +29,7 @@ ROOTS = ("order", "product", "shop")
 
 
 def fields_of(text: str) -> set[str]:
-    """What a Liquid text asks for."""
+    """Returns the paths that a Liquid text reads."""
     return {".".join(path) for path in paths_of(text, ROOTS).paths}
 
 
@@ -75,7 +75,7 @@ def fields_of(text: str) -> set[str]:
     ],
 )
 def test_a_text_is_asked_for_what_it_shows(text: str, paths: str) -> None:
-    """Names a text gives itself are followed back.
+    """Follows names that a text assigns back to the fields they hold.
 
     See docs/design/imports-shopify-flow.md#reading-objects and docs/design/imports-shopify-flow.md#liquid.
     """
@@ -83,7 +83,10 @@ def test_a_text_is_asked_for_what_it_shows(text: str, paths: str) -> None:
 
 
 def test_names_are_followed_so_far_and_no_further() -> None:
-    """A text of 64 KiB cannot hold up the reading. See docs/design/imports-n8n.md#safety."""
+    """Follows names to 64 paths and raises TooManyMeanings beyond that, so that reading stays quick.
+
+    See docs/design/imports-n8n.md#safety.
+    """
     template = "{% assign a = order.f0 %}"
     template += "".join(f"{{% assign a = a | default: order.f{number} %}}" for number in range(1, 32))
     assert len(fields_of(template + "{{ a.x }}")) == 64
@@ -96,24 +99,30 @@ def test_names_are_followed_so_far_and_no_further() -> None:
 
 
 def test_a_field_whose_name_is_worked_out_is_told() -> None:
-    """What would silently be empty. See docs/design/imports-n8n.md#rules."""
+    """Reports a computed field name as an error, because its value would silently be empty.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     assert paths_of("{{ order[shop.name] }}", ROOTS).unclear == ["order"]
     value = flow(began(), http(2, body="{{ order[shop.name] }}"))
     assert [error.code for error in errors(value)] == ["expression_feature"]
 
 
 def errors(value: Any) -> list[Any]:
-    """Findings that keep a flow from running."""
+    """Returns the findings that keep a flow from running."""
     return [finding for finding in read_value(value).findings if finding.level is FindingLevel.ERROR]
 
 
 def roots_of(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Paths by what they are read from."""
+    """Returns the paths by what they are read from."""
     return {variable.root: variable.paths for variable in plan.variables}
 
 
 def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object() -> None:
-    """See docs/design/imports-shopify-flow.md#reading-objects."""
+    """Reads the paths of all steps with one query for each root object, with patched metafields.
+
+    See docs/design/imports-shopify-flow.md#reading-objects.
+    """
     steps = [
         began(),
         condition(2, joined("AND", compared("order.customer.tier.value", "==", "gold"))),
@@ -147,7 +156,10 @@ def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object(
 
 
 def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
-    """See docs/design/imports-shopify-flow.md#reading-objects."""
+    """Names the step and the path in a `parameter` error.
+
+    See docs/design/imports-shopify-flow.md#reading-objects.
+    """
     listed_errors = errors(flow(began(), http(2, body="{{ order.colour }}{{ order.name }}")))
     assert [(item.step, item.code) for item in listed_errors] == [("Send HTTP request", "parameter")]
     assert "order.colour" in listed_errors[0].message
@@ -163,7 +175,10 @@ def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
     ],
 )
 def test_names_that_are_not_there_are_errors(body: str, code_: str) -> None:
-    """See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#environment."""
+    """Reports unknown objects, variables out of scope and secrets as errors of the step that reads them.
+
+    See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#environment.
+    """
     steps = [began(), foreach(2, "order.lineItems"), http(3, body="x"), http(4, body=body)]
     links = [(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)]
     assert [(error.step, error.code) for error in errors(flow(*steps, links=links))] == [
@@ -184,7 +199,7 @@ def test_names_that_are_not_there_are_errors(body: str, code_: str) -> None:
     ],
 )
 def test_a_field_that_the_types_of_an_output_do_not_name_is_an_error(path: str, is_there: bool) -> None:
-    """It would silently be empty.
+    """Reports a field that the output's types do not name, because it would silently be empty.
 
     See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#tasks.
     """
@@ -197,8 +212,9 @@ def test_a_field_that_the_types_of_an_output_do_not_name_is_an_error(path: str, 
 
 
 def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
-    """On a schedule.
+    """Fetches the fields that later steps read.
 
+    A limit over 100 or under 1, or an unknown order, is an error.
     See docs/design/imports-shopify-flow.md#reading-objects and docs/design/imports-shopify-flow.md#tasks.
     """
     steps = [
@@ -242,7 +258,7 @@ def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
 
 
 def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:
-    """Data is read again, results of get, sum and count are gone.
+    """Reports a value from before a wait or of a later step as an error; the store's data is read again.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
     """
@@ -261,7 +277,7 @@ def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:
 
 
 def warned(value: Any, words: str) -> list[str | None]:
-    """Steps a warning is about."""
+    """Returns the steps of the warnings that contain these words."""
     return [
         finding.step
         for finding in read_value(value).findings
@@ -270,7 +286,10 @@ def warned(value: Any, words: str) -> list[str | None]:
 
 
 def test_what_a_wait_holds_up_here_alone_is_said() -> None:
-    """In Shopify Flow branches and elements go their own ways. See docs/design/imports-n8n.md#rules."""
+    """Warns where a wait delays branches or elements that Shopify Flow would run on their own.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     wait, steps = task(2, FLOW + "wait", "WAIT", duration="P1D"), [http(3), http(4)]
     assert warned(flow(began(), wait, *steps), "wait") == []
     fork = flow(began(), wait, *steps, links=[(1, "output", 2), (2, "output", 3), (1, "output", 4)])
@@ -283,7 +302,10 @@ def test_what_a_wait_holds_up_here_alone_is_said() -> None:
 
 
 def test_a_variable_told_by_the_order_of_the_file_alone_is_said() -> None:
-    """Steps are in no order. See docs/design/imports-shopify-flow.md#file."""
+    """Warns when the order of steps in the file decides which step a variable belongs to.
+
+    See docs/design/imports-shopify-flow.md#file.
+    """
     counts = [task(number, FLOW + "count", listpath="order.lineItems") for number in (2, 3)]
     assert warned(flow(began(), *counts, http(4, body="{{ count }}")), "order of the file") == []
     output = warned(flow(began(), *counts, http(4, body="{{ count }} {{ count1 }}")), "order of the file")

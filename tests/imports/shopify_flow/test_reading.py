@@ -1,4 +1,4 @@
-"""Reading flows: files, names, conditions, settings, limits, and what is found.
+"""Tests reading flows: files, names, conditions, settings, limits and findings.
 
 See docs/design/imports-shopify-flow.md#file and docs/design/imports-shopify-flow.md#execution.
 """
@@ -39,7 +39,7 @@ BOTH = "{{ order.name }}"
 
 
 def findings_of(value: Any, level: FindingLevel | None = None) -> list[tuple[str | None, str]]:
-    """(step, code) of what reading finds."""
+    """Returns the step and code of what reading finds."""
     return [
         (finding.step, finding.code)
         for finding in read_value(value).findings
@@ -48,13 +48,16 @@ def findings_of(value: Any, level: FindingLevel | None = None) -> list[tuple[str
 
 
 def words_of(value: Any) -> str:
-    """All that is said."""
+    """Returns the messages of all findings as one text."""
     return " ".join(finding.message for finding in read_value(value).findings)
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
 def test_a_checksum_is_of_the_bytes_but_for_a_line_break_at_the_end(ending: str) -> None:
-    """See docs/design/imports-shopify-flow.md#file."""
+    """Verifies the checksum over the file's bytes without a line break at the end.
+
+    See docs/design/imports-shopify-flow.md#file.
+    """
     text = text_of(flow(began(), http(2), name="Größe ✓"))
     assert [
         finding.code for finding in read(content_of(text + ending)).findings if finding.step is None
@@ -63,7 +66,10 @@ def test_a_checksum_is_of_the_bytes_but_for_a_line_break_at_the_end(ending: str)
 
 @pytest.mark.parametrize("change", ["bare", "other", "object", "blank"])
 def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
-    """A mismatch, or none at all. See docs/design/imports-shopify-flow.md#file."""
+    """Reads the flow with a `checksum_mismatch` warning when the checksum is wrong or missing.
+
+    See docs/design/imports-shopify-flow.md#file.
+    """
     value = flow(began(), http(2))
     text = text_of(value)
     sent: Any = {
@@ -84,7 +90,10 @@ def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
     [None, 3, [], {}, {"root": []}, {"root": {"steps": {}}}, flow(), flow(http(2)), flow(began())],
 )
 def test_what_is_no_flow_is_refused_in_words(value: Any) -> None:
-    """Exactly one trigger, and a step. See docs/design/imports-shopify-flow.md#file."""
+    """Raises Unreadable unless there are exactly one trigger and at least one step.
+
+    See docs/design/imports-shopify-flow.md#file.
+    """
     for item in (value, flow(began(), {**began(), "step_id": 2})):
         with pytest.raises(Unreadable) as refused:
             read_value(item)
@@ -92,7 +101,10 @@ def test_what_is_no_flow_is_refused_in_words(value: Any) -> None:
 
 
 def test_a_thousand_steps_and_ten_thousand_links_are_read_and_no_more() -> None:
-    """See docs/design/imports-n8n.md#safety."""
+    """Reads 1,000 steps and 10,000 links, and refuses one more of either.
+
+    See docs/design/imports-n8n.md#safety.
+    """
     steps = [began(), *(http(number) for number in range(2, 1001))]
     began_at = time.process_time()
     assert len(read_value(flow(*steps)).plan.steps) == 999
@@ -106,7 +118,10 @@ def test_a_thousand_steps_and_ten_thousand_links_are_read_and_no_more() -> None:
 
 
 def test_steps_are_named_by_label_or_own_name_and_their_variables_as_the_origin_does() -> None:
-    """See docs/design/imports-shopify-flow.md#names-of-steps."""
+    """Names steps by their own name, and variables by the step's type or name, as Shopify Flow does.
+
+    See docs/design/imports-shopify-flow.md#names-of-steps.
+    """
     steps = [
         began(),
         code(2, "{ order { name } }", "export default function main() { return {} }"),
@@ -134,7 +149,10 @@ def test_steps_are_named_by_label_or_own_name_and_their_variables_as_the_origin_
 
 
 def test_all_ports_lead_on_and_others_are_errors() -> None:
-    """See docs/design/imports-shopify-flow.md#file and docs/design/imports-n8n.md#plan."""
+    """Reads the ports of conditions and loops; an unknown port or step is a `parameter` error.
+
+    See docs/design/imports-shopify-flow.md#file and docs/design/imports-n8n.md#plan.
+    """
     steps = [began(), condition(2, "(order.test == true)"), foreach(3, "order.lineItems"), http(4), http(5)]
     links = [(1, "output", 2), (2, "true", 3), (3, "loop_body", 4), (3, "after", 5), (2, "false", 5)]
     edges = {
@@ -157,20 +175,26 @@ def test_all_ports_lead_on_and_others_are_errors() -> None:
 
 
 def test_what_no_trigger_reaches_is_kept_and_marked() -> None:
-    """See docs/design/imports-n8n.md#plan."""
+    """Keeps a step that no trigger reaches, marked as not reachable. See docs/design/imports-n8n.md#plan."""
     plan = read_value(flow(began(), http(2), task(3, "app::x::y"), links=[(1, "output", 2)])).plan
     assert [step.origin.reachable for step in plan.steps if step.origin] == [True, False]
 
 
 def test_a_circle_is_an_error() -> None:
-    """No flow of the product has one. See docs/design/imports-shopify-flow.md#file."""
+    """Reports a circle as an error, since no flow of Shopify has one.
+
+    See docs/design/imports-shopify-flow.md#file.
+    """
     steps = [began(), http(2), http(3)]
     links = [(1, "output", 2), (2, "output", 3), (3, "output", 2)]
     assert ("Send HTTP request", "parameter") in findings_of(flow(*steps, links=links), FindingLevel.ERROR)
 
 
 def test_unknown_tasks_settings_and_versions_are_found_and_never_guessed() -> None:
-    """See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#tasks."""
+    """Reports unknown tasks, settings and versions as errors of their steps.
+
+    See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#tasks.
+    """
     value = flow(
         began(),
         task(2, "vendor::thing::do_it"),
@@ -229,14 +253,20 @@ def _without_types(tree: Any) -> Any:
 
 @pytest.mark.parametrize(("text", "tree"), SPELLINGS)
 def test_both_spellings_of_a_condition_are_one_tree(text: str, tree: Any) -> None:
-    """See docs/design/imports-shopify-flow.md#conditions."""
+    """Reads the text and the JSON spelling of a condition as the same tree.
+
+    See docs/design/imports-shopify-flow.md#conditions.
+    """
     item, other = read_condition(text), read_condition(json.dumps(tree))
     assert _without_types(item) == _without_types(other)
 
 
 @pytest.mark.parametrize("operator", [*WITH_VALUE, *UNARY])
 def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
-    """The list there, whole. See docs/design/imports-shopify-flow.md#conditions."""
+    """Reads each operator of the list in both spellings, without an error.
+
+    See docs/design/imports-shopify-flow.md#conditions.
+    """
     value = "" if operator in UNARY else " 'x'"
     each_condition = read_condition(f"(order.note {operator}{value})")
     assert each_condition["operator"] == operator
@@ -249,8 +279,10 @@ def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
 
 
 def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
-    """See docs/design/imports-shopify-flow.md#conditions
-    and docs/design/imports-shopify-flow.md#reading-objects.
+    """Keeps the types of values and resolves a list item's fields to paths of the list.
+
+    See docs/design/imports-shopify-flow.md#conditions and
+    docs/design/imports-shopify-flow.md#reading-objects.
     """
     tree = read_condition(json.dumps(SPELLINGS[0][1]))
     assert tree == {"path": "order.totalPrice", "operator": ">", "value": "500", "type": "Decimal"}
@@ -293,7 +325,10 @@ def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
     ],
 )
 def test_a_condition_that_is_not_known_is_an_error_and_nothing_is_guessed(text: str) -> None:
-    """See docs/design/imports-shopify-flow.md#conditions."""
+    """Reports a condition that cannot be read as a `parameter` error of its step.
+
+    See docs/design/imports-shopify-flow.md#conditions.
+    """
     with pytest.raises(UnreadableCondition):
         read_condition(text)
     findings = [
@@ -307,9 +342,9 @@ def test_a_condition_that_is_not_known_is_an_error_and_nothing_is_guessed(text: 
 
 
 def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
-    """In JSON the product nests them to the left, at most a hundred deep.
+    """Reads 1,000 conditions as one flat list and refuses 1,001.
 
-    See docs/design/imports-n8n.md#safety.
+    In JSON it reads 100 nested conditions, and refuses more. See docs/design/imports-n8n.md#safety.
     """
     parts = read_condition(" && ".join(["(order.name == 'x')"] * 1000))["and"]
     assert isinstance(parts, list)
@@ -327,7 +362,10 @@ def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
 
 
 def test_settings_are_unwrapped_and_kept_as_templates() -> None:
-    """See docs/design/imports-shopify-flow.md#file."""
+    """Takes settings out of their wrappers and keeps texts with Liquid as templates.
+
+    See docs/design/imports-shopify-flow.md#file.
+    """
     fields = {"headers": [["X-Note", BOTH]], "body": '{"a": "{{ order.name }}"}'}
     task_fields = {"url": {"value": "https://a.example/{{ order.name }}", "default_value": ""}}
     [step] = read_value(flow(began(), http(2, **fields, **task_fields))).plan.steps
@@ -348,7 +386,7 @@ def test_settings_are_unwrapped_and_kept_as_templates() -> None:
     ],
 )
 def test_an_id_is_one_text_however_the_file_spells_it(file_id: Any) -> None:
-    """Wrapped, its default alone, or a bare path as in older files.
+    """Reads an id that is wrapped, given as the default alone, or a bare path as in older files.
 
     See docs/design/imports-shopify-flow.md#file.
     """
@@ -359,7 +397,7 @@ def test_an_id_is_one_text_however_the_file_spells_it(file_id: Any) -> None:
 
 
 def test_a_value_beside_the_object_is_read_of_the_object() -> None:
-    """The level of risk, which the origin hands over by itself.
+    """Reads `orderRiskLevel`, which Shopify Flow provides beside the order, from the order.
 
     See docs/design/imports-shopify-flow.md#environment.
     """
@@ -382,7 +420,7 @@ def test_a_value_beside_the_object_is_read_of_the_object() -> None:
     ("of", "is_readable"), [("Customer", True), ("CUSTOMER", True), ("DRAFT_ORDER", False), ("Order", False)]
 )
 def test_a_metafield_is_a_field_of_its_type_alone(of: str, is_readable: bool) -> None:
-    """However the file spells the type, its arguments as JSON or as an object.
+    """Reads a metafield only on its own type, however the file spells the type and arguments.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
     """
@@ -409,7 +447,10 @@ def test_a_metafield_is_a_field_of_its_type_alone(of: str, is_readable: bool) ->
     ],
 )
 def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config: Any) -> None:
-    """See docs/design/imports-shopify-flow.md#tasks."""
+    """Turns durations into seconds; a wait of more than 90 days or in an unknown form is an error.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     whole = read_value(flow(began(), task(2, FLOW + "wait", "WAIT", **fields)))
     errors = [finding.code for finding in whole.findings if finding.level is FindingLevel.ERROR]
     if config is None:
@@ -419,7 +460,10 @@ def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config:
 
 
 def test_texts_are_as_long_as_they_may_be_and_no_longer() -> None:
-    """See docs/design/imports-n8n.md#safety."""
+    """Accepts texts of 512 KiB and templates of 64 KiB, and reports one character more as an error.
+
+    See docs/design/imports-n8n.md#safety.
+    """
     limit, liquid = 512 * 1024, 64 * 1024
     assert findings_of(flow(began(), http(2, body="x" * limit)), FindingLevel.ERROR) == []
     assert findings_of(flow(began(), http(2, body="x" * (limit + 1))), FindingLevel.ERROR) == [
@@ -433,7 +477,7 @@ def test_texts_are_as_long_as_they_may_be_and_no_longer() -> None:
 
 
 def test_ids_of_one_store_are_pointed_out() -> None:
-    """See docs/design/api/imports.md#findings."""
+    """Warns about ids of Shopify objects in conditions and texts. See docs/design/api/imports.md#findings."""
     value = flow(
         began(),
         condition(2, "(order.customer.id == 'gid://shopify/Customer/1234567')"),
@@ -469,7 +513,10 @@ def test_ids_of_one_store_are_pointed_out() -> None:
     ],
 )
 def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
-    """See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows."""
+    """Removes secrets from the file, the plan and the findings, and reports the step of each.
+
+    See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows.
+    """
     whole = read_value(flow(began(), http(2, **fields)))
     stored = json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
     assert "s3cr3t" not in stored
@@ -480,7 +527,10 @@ def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
 
 
 def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
-    """See docs/design/imports-n8n.md#http-steps and docs/design/imports-n8n.md#safety."""
+    """Removes an address that contains a secret and reports a `credential` error.
+
+    See docs/design/imports-n8n.md#http-steps and docs/design/imports-n8n.md#safety.
+    """
     address = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
     whole = read_value(flow(began(), http(2, url=address)))
     assert "abcdefghijkl" not in json.dumps(whole.cleaned) + repr(whole.plan)
@@ -490,7 +540,7 @@ def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
 
 
 def test_a_signature_without_its_key_is_none() -> None:
-    """What would be signed with nothing is not sent.
+    """Reports a `credential` error, because nothing may be sent with a signature that lacks its key.
 
     See docs/design/imports-n8n.md#rules and docs/design/imports-n8n.md#safety.
     """
@@ -501,7 +551,7 @@ def test_a_signature_without_its_key_is_none() -> None:
 
 
 def test_what_is_no_key_stays() -> None:
-    """Metafields have keys too, and Liquid holds none. See docs/design/imports-n8n.md#safety."""
+    """Keeps headers with Liquid and keys of metafields unchanged. See docs/design/imports-n8n.md#safety."""
     fields = {"headers": [["Authorization", "Bearer {{ runCode.token }}"]], "body": '{"key": "tier"}'}
     steps = [
         began(),
@@ -514,7 +564,7 @@ def test_what_is_no_key_stays() -> None:
 
 
 def test_an_internal_mail_is_sent_by_the_account_bound_to_it() -> None:
-    """A send by mail, or to a channel in its place; a finding says so.
+    """Reads an internal mail as a send that needs a connection, with warnings that say so.
 
     See docs/design/imports-shopify-flow.md#tasks.
     """

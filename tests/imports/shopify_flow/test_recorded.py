@@ -1,4 +1,4 @@
-"""Each recorded flow file is read as the plan and findings written by hand from the file."""
+"""Compares each recorded flow file with a plan and findings written by hand from the file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ CODE, HTTP, REDIRECT, REQUEST = (
 
 @dataclass(frozen=True)
 class Expected:
-    """What one file comes to."""
+    """Holds what reading one file should give."""
 
     trigger: tuple[str, str]
-    steps: tuple[tuple[str, str], ...]  # name, kind
+    steps: tuple[tuple[str, str], ...]  # name and kind
     edges: tuple[tuple[str, str, str], ...]
     paths: tuple[str, ...]
-    findings: tuple[tuple[str | None, str, str], ...] = ()  # step, level, code; in the report's order
+    findings: tuple[tuple[str | None, str, str], ...] = ()  # step, level and code, in the order of the report
     needs: tuple[str, ...] = ("store",)
 
 
@@ -97,7 +97,7 @@ EXPECTED = {
     ),
 }
 
-# A genuine export that others published: read by tests/imports/test_published_exports.py.
+# A genuine export that others published; tests/imports/test_published_exports.py reads it.
 REDIRECT_OF_ARCHIVED = Expected(
     trigger=("Product status updated", "products/update"),
     steps=((CONDITION, "decide"), (REDIRECT, "change")),
@@ -110,7 +110,7 @@ REDIRECT_OF_ARCHIVED = Expected(
         "product.status",
     ),
     findings=(
-        # The status before is in no event; a metafield must be added as a field to be read.
+        # No event has the status before; a metafield must be added as a field to be read.
         (CONDITION, "error", "parameter"),
         (REDIRECT, "error", "parameter"),
         ("Product status updated", "warning", "foreign_trigger"),
@@ -120,7 +120,7 @@ REDIRECT_OF_ARCHIVED = Expected(
 
 
 def _of(reading: ImportReading) -> Expected:
-    """What a file came to, to be compared."""
+    """Returns what reading a file gave, in the form that is compared."""
     plan = reading.plan
     [trigger] = plan.triggers
     return Expected(
@@ -136,7 +136,7 @@ def _of(reading: ImportReading) -> Expected:
 
 
 async def test_each_recorded_flow_is_read_as_written_by_hand() -> None:
-    """The list above leaves no file out."""
+    """Finds an expectation for every recorded file, and compares them."""
     files = {path.stem: path for path in case_data("shopify_flow").glob("*.flow")}
     assert set(files) == set(EXPECTED)
     await check_flows({path: EXPECTED[name] for name, path in files.items()})

@@ -1,4 +1,4 @@
-"""Flows as runs: what they see, ask and send, what waits, sleeps and goes on.
+"""Tests flows as runs: what they read, ask for and send, and how they wait and continue.
 
 See docs/design/imports-shopify-flow.md#execution and docs/design/runs.md#execution.
 """
@@ -21,12 +21,12 @@ SCRIPT = "export default function main(input) { return { big: input.order.lineIt
 
 
 def sent(flow_shop: FlowShop) -> list[str]:
-    """The bodies that arrived outside, in their order."""
+    """Returns the bodies of the POST requests to the outside address, in their order."""
     return [body for method, _, body in flow_shop.outside.asked if method == "POST"]
 
 
 def in_loop(*more: Any) -> dict[str, Any]:
-    """A request for each line of an order, and one when all are done."""
+    """Returns a flow that makes a request for each line of an order, and one more at the end."""
     item = "lineItemsForeachitem"
     steps = [
         began(),
@@ -38,8 +38,9 @@ def in_loop(*more: Any) -> dict[str, Any]:
 
 
 async def test_what_an_event_tells_of_is_read_and_one_way_of_a_condition_is_gone(anywhere: FlowShop) -> None:
-    """See docs/design/imports-shopify-flow.md#conditions
-    and docs/design/imports-shopify-flow.md#environment.
+    """Reads the event's order and follows the matching branch of the condition alone.
+
+    See docs/design/imports-shopify-flow.md#conditions and docs/design/imports-shopify-flow.md#environment.
     """
     value = flow(
         began(),
@@ -62,8 +63,9 @@ async def test_what_an_event_tells_of_is_read_and_one_way_of_a_condition_is_gone
 
 
 async def test_all_of_a_for_each_is_asked_for_at_once(flow_shop: FlowShop) -> None:
-    """A held change of one element stops no other; its rows say which.
+    """Shows the changes of all elements in one approval.
 
+    A declined change stops no other element.
     See docs/design/runs.md#execution and docs/design/api/runs.md#step.
     """
     automation = await flow_shop.automation(in_loop(), "orders/create")
@@ -84,7 +86,7 @@ async def test_all_of_a_for_each_is_asked_for_at_once(flow_shop: FlowShop) -> No
 async def test_what_follows_asks_in_a_second_round_and_not_at_all_where_it_was_declined(
     flow_shop: FlowShop,
 ) -> None:
-    """A held action is waited for, also by what reads nothing of it.
+    """A step behind a declined change is skipped; one behind an approved change asks in a second approval.
 
     See docs/design/approvals.md#held-changes.
     """
@@ -106,7 +108,10 @@ async def test_what_follows_asks_in_a_second_round_and_not_at_all_where_it_was_d
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_an_address_put_together_from_data_fails_in_words(flow_shop: FlowShop, method: str) -> None:
-    """Data may hold anything. See docs/design/imports-n8n.md#http-steps."""
+    """Fails the run with a plain message when data make the address invalid.
+
+    See docs/design/imports-n8n.md#http-steps.
+    """
     order = flow_shop.store.of("Order")[0]
     automation = await flow_shop.automation(
         flow(began(), http(2, method=method, url="https://hooks.example/{{ order.note }}", body="")),
@@ -124,7 +129,10 @@ async def test_an_address_put_together_from_data_fails_in_words(flow_shop: FlowS
 async def test_a_wait_worked_out_is_ninety_days_at_most(
     flow_shop: FlowShop, days: int, status: RunStatus
 ) -> None:
-    """See docs/design/imports-shopify-flow.md#tasks."""
+    """Waits up to 90 days; a computed wait of 91 days fails the run.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     until = f"{{{{ 'now' | date_plus: '{days} days' }}}}"
     value = flow(began(), task(2, FLOW + "wait", "WAIT", until=until), http(3))
     automation = await flow_shop.automation(value, "orders/create")
@@ -135,7 +143,7 @@ async def test_a_wait_worked_out_is_ninety_days_at_most(
 async def test_what_was_not_approved_is_not_sent_though_it_was_written_over_meanwhile(
     flow_shop: FlowShop,
 ) -> None:
-    """Of every element what is about to be sent is compared with the set that was approved.
+    """Refuses with `approval_mismatch` to send an element that was altered after its approval.
 
     See docs/design/approvals.md#decisions.
     """
@@ -159,7 +167,7 @@ async def test_what_was_not_approved_is_not_sent_though_it_was_written_over_mean
 
 
 async def test_a_killed_for_each_changes_each_thing_once(flow_shop: FlowShop) -> None:
-    """Killed at points all through a run, nothing is made twice, nothing left out.
+    """Kills the run at every eighth failpoint: it succeeds and makes each change exactly once.
 
     See docs/design/runs.md#execution and docs/design/writes.md#two-tables.
     """
@@ -180,7 +188,7 @@ async def test_a_killed_for_each_changes_each_thing_once(flow_shop: FlowShop) ->
     async def play(killer: Killer) -> Run:
         for row in (*store.of("Product"), *store.of("Order")):
             row["tags"] = []
-        await shop.clock.advance(700)  # long after what the automation itself did to the order
+        await shop.clock.advance(700)  # events soon after a change count as its echo
         run_ids, arrived = {run.id for run in await flow_shop.runs(automation)}, len(store.applied())
         flow_shop.listen()
         assert await store.tell("ORDERS_CREATE", store.of("Order")[0]) == [200]
@@ -210,8 +218,9 @@ async def test_a_killed_for_each_changes_each_thing_once(flow_shop: FlowShop) ->
 
 
 async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(flow_shop: FlowShop) -> None:
-    """What only a real answer tells is not guessed, what only comes after it runs.
+    """Reads the newest order, skips what depends on an answer, refuses every send and changes nothing.
 
+    A live run by hand fails and says that the store's event has to start it.
     See docs/design/runs.md#test-runs.
     """
     value = flow(
@@ -247,7 +256,7 @@ async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(flow_shop:
 
 
 async def test_a_later_step_reads_what_a_request_was_answered(flow_shop: FlowShop) -> None:
-    """Its status and body, each send approved in a round of its own, and also of an error that is ignored.
+    """Reads status and body of the answer, also of a server error that the step ignores.
 
     See docs/design/imports-n8n.md#answers and docs/design/imports-shopify-flow.md#execution.
     """
@@ -272,7 +281,7 @@ async def test_a_later_step_reads_what_a_request_was_answered(flow_shop: FlowSho
 
 
 async def test_a_wait_reads_anew_and_goes_on_after_a_restart(flow_shop: FlowShop) -> None:
-    """What was read and fetched before a wait is gone after it, what code gave is not.
+    """Reads the order again after the wait and keeps the outputs of code and requests from before it.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
     """
@@ -303,7 +312,7 @@ async def test_a_wait_reads_anew_and_goes_on_after_a_restart(flow_shop: FlowShop
 
 
 async def test_what_is_fetched_on_a_schedule_is_gone_through(flow_shop: FlowShop) -> None:
-    """Only what is looked at is read, at most so many, and a list may be empty.
+    """Reads at most `maximum` matching orders, runs the loop for each, and counts them.
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
@@ -337,7 +346,10 @@ async def test_what_is_fetched_on_a_schedule_is_gone_through(flow_shop: FlowShop
 async def test_what_a_refusing_address_does_is_the_flows_to_say(
     flow_shop: FlowShop, answer: httpx.Response, settings: dict[str, str], expected: RunStatus
 ) -> None:
-    """See docs/design/imports-shopify-flow.md#tasks."""
+    """Fails the run on an error status unless the step ignores errors of that kind.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     flow_shop.outside.answers[:] = [answer]
     value = flow(began(), http(2, method="GET", body="", **settings))
     run = await flow_shop.told(

@@ -1,4 +1,4 @@
-"""The shapes of the product's own examples beside the pretend store: what is asked for, and then changed."""
+"""Runs flows in the shapes of Shopify's own examples: what they ask for is what they change."""
 
 from collections import Counter
 from typing import Any
@@ -13,7 +13,7 @@ ORDER_ID = {"value": "{{ order.id }}", "default_value": "order.id"}
 
 
 async def asked_for(flow_shop: FlowShop, run: Run) -> list[tuple[str, str, Any, Any]]:
-    """(object, field, before, after) of everything the run asks for, while nothing is changed yet."""
+    """Returns object, field, before and after of what the run asks for; nothing is changed yet."""
     assert run.status is RunStatus.WAITING_APPROVAL, (run, await flow_shop.shop.steps(run))
     assert flow_shop.store.applied() == []
     changes = await flow_shop.shop.changes(run)
@@ -25,7 +25,7 @@ async def asked_for(flow_shop: FlowShop, run: Run) -> list[tuple[str, str, Any, 
 
 
 async def went_well(flow_shop: FlowShop, run: Run) -> None:
-    """All that was approved was made, each thing once."""
+    """Approves the run and checks that everything was made exactly once."""
     ended = await flow_shop.approved(run)
     assert ended.status is RunStatus.SUCCEEDED, (ended, await flow_shop.shop.steps(run))
     assert {change.outcome for change in await flow_shop.shop.changes(run)} <= {
@@ -37,14 +37,15 @@ async def went_well(flow_shop: FlowShop, run: Run) -> None:
 
 
 def order_of(flow_shop: FlowShop) -> Row:
-    """The order there is."""
+    """Returns the only order of the store."""
     [order] = flow_shop.store.of("Order")
     return order
 
 
 async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(anywhere: FlowShop) -> None:
-    """Issue of flows, bars: tag high-value orders; its data as it is when the run starts.
+    """Tags the order once after approval.
 
+    A tagged order and one below the bound give no change.
     See docs/design/imports-shopify-flow.md#reading-objects.
     """
     value = flow(
@@ -59,7 +60,7 @@ async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(
     assert await asked_for(anywhere, run) == [(f"{order['name']}, Ada Lovelace", "tags", [], tags)]
     await went_well(anywhere, run)
     assert sorted(order["tags"]) == tags
-    await anywhere.shop.clock.advance(700)  # somebody else changes it, long after
+    await anywhere.shop.clock.advance(700)  # events soon after a change count as its echo
     anywhere.store.touch(order, email="other@shop.example")
     again = await anywhere.told(automation, "ORDERS_CREATE", order)
     assert (again.status, await anywhere.shop.changes(again)) == (RunStatus.SUCCEEDED, [])
@@ -69,7 +70,7 @@ async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(
 
 
 async def test_a_risky_order_is_held_until_it_is_looked_at(flow_shop: FlowShop) -> None:
-    """issue of flows, bars: hold risky orders"""
+    """Holds an order whose risk is high, and leaves an order without a risk alone."""
     value = flow(
         began("order_risk_analyzed"),
         condition(2, "(order.risk.assessments any? |a| (a.riskLevel == 'high'))"),
@@ -99,7 +100,7 @@ async def test_a_risky_order_is_held_until_it_is_looked_at(flow_shop: FlowShop) 
 
 
 async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(flow_shop: FlowShop) -> None:
-    """Issue of flows, bars: scheduled get-data with for-each; one approval for all.
+    """Shows the changes of every element that matches, and of the steps behind the loop, in one approval.
 
     See docs/design/runs.md#execution.
     """
@@ -140,7 +141,7 @@ async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(flow_s
 
 
 async def test_every_element_may_put_a_tag_of_its_own_on_one_order(flow_shop: FlowShop) -> None:
-    """Changes of one object by several elements, and two branches, do not collide.
+    """Adds the tags of several elements and branches to one order without a conflict.
 
     See docs/design/runs.md#execution.
     """
@@ -167,7 +168,7 @@ async def test_every_element_may_put_a_tag_of_its_own_on_one_order(flow_shop: Fl
 
 
 async def test_what_code_works_out_is_used_later(flow_shop: FlowShop) -> None:
-    """issue of flows, bars: run-code with output used later"""
+    """Uses the output of code in a later condition, note and metafield."""
     script = (
         "export default function main(input) {\n"
         "  const pots = input.order.lineItems.filter((one) => one.product.tags.includes('fragile'));\n"
@@ -215,7 +216,7 @@ async def test_what_code_works_out_is_used_later(flow_shop: FlowShop) -> None:
 
 
 async def test_both_branches_of_conditions_lead_on(flow_shop: FlowShop) -> None:
-    """issue of flows, bars: both branches of a condition: capture, tag, or cancel"""
+    """Cancels, captures or tags an order as two conditions decide."""
     value = flow(
         began("order_risk_analyzed"),
         condition(2, "(order.risk.assessments all? |a| (a.riskLevel != 'HIGH'))"),
@@ -245,7 +246,10 @@ async def test_both_branches_of_conditions_lead_on(flow_shop: FlowShop) -> None:
 
 
 async def test_a_test_run_shows_all_of_it_and_changes_nothing(flow_shop: FlowShop) -> None:
-    """See docs/design/runs.md#test-runs and docs/design/security.md#promises."""
+    """Shows every change as refused in a test run and changes nothing.
+
+    See docs/design/runs.md#test-runs and docs/design/security.md#promises.
+    """
     value = flow(
         began(),
         foreach(2, "order.lineItems"),

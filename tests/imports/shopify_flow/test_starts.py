@@ -1,4 +1,4 @@
-"""What starts a flow: topics of the store, and cadences where they equal its rule.
+"""Tests what starts a flow: topics of the store, and cadences where they equal its rule.
 
 See docs/design/imports-n8n.md#triggers-and-schedules.
 """
@@ -18,7 +18,7 @@ NEW_YORK = "DTSTART;TZID=America/New_York:20260105T083000"  # a Monday
 
 
 def cadence(rule: str, start: str = NEW_YORK) -> dict[str, Any] | None:
-    """The cadence of a rule without what it leaves open."""
+    """Returns the cadence of a rule, without the fields that it leaves open."""
     schedule = read_recurrence(f'["{start}\\nRRULE:{rule}"]').schedule
     return (
         None if schedule is None else {name: value for name, value in schedule.items() if value is not None}
@@ -51,12 +51,15 @@ def cadence(rule: str, start: str = NEW_YORK) -> dict[str, Any] | None:
     ],
 )
 def test_a_rule_that_a_cadence_equals(rule: str, schedule: dict[str, Any]) -> None:
-    """See docs/design/imports-n8n.md#triggers-and-schedules."""
+    """Proposes the cadence that equals the rule. See docs/design/imports-n8n.md#triggers-and-schedules."""
     assert cadence(rule) == schedule
 
 
 def test_hours_are_cadences_on_the_hour() -> None:
-    """See docs/design/imports-n8n.md#triggers-and-schedules."""
+    """Proposes hourly cadences only for rules that begin on the hours of the cadence.
+
+    See docs/design/imports-n8n.md#triggers-and-schedules.
+    """
     noon = "DTSTART;TZID=Asia/Kolkata:20260101T120000"
     assert cadence("FREQ=HOURLY", noon) == {"cadence": "hourly"}
     assert cadence("FREQ=HOURLY;INTERVAL=6", noon) == {"cadence": "every_6_hours"}
@@ -83,7 +86,10 @@ def test_hours_are_cadences_on_the_hour() -> None:
     ],
 )
 def test_a_rule_that_no_cadence_equals_is_said_with_the_nearest(rule: str) -> None:
-    """See docs/design/imports-n8n.md#triggers-and-schedules."""
+    """Proposes a manual start with the rule's time zone and reports `schedule_not_representable`.
+
+    See docs/design/imports-n8n.md#triggers-and-schedules.
+    """
     recurrence = [f"{NEW_YORK}\nRRULE:{rule}"]
     whole = read_value(flow(began(FLOW + "scheduled_time", recurrence=recurrence), http(2)))
     assert [(finding.step, finding.code) for finding in whole.findings][:1] == [
@@ -108,20 +114,23 @@ def test_a_rule_that_no_cadence_equals_is_said_with_the_nearest(rule: str) -> No
     ],
 )
 def test_a_recurrence_that_cannot_be_read_is_no_cadence(text: str) -> None:
-    """Several rules, none, or another text. See docs/design/imports-n8n.md#triggers-and-schedules."""
+    """Reads no schedule from several rules, none or any other text.
+
+    See docs/design/imports-n8n.md#triggers-and-schedules.
+    """
     assert read_recurrence(text).schedule is None
 
 
 def test_every_trigger_has_topics_the_store_sends() -> None:
-    """A proposed topic is one a Shopify store can be listened to for.
-
-    See docs/design/connectors.md#topics.
-    """
+    """Proposes only topics that a Shopify store sends. See docs/design/connectors.md#topics."""
     assert {topic for flow_trigger in TRIGGERS.values() for topic in flow_trigger.topics} <= set(TOPICS)
 
 
 def test_triggers_become_topics_and_what_differs_is_said() -> None:
-    """See docs/design/imports-shopify-flow.md#tasks and docs/design/imports-n8n.md#triggers-and-schedules."""
+    """Proposes the topic of the trigger; reports a wider or an unknown trigger as `foreign_trigger`.
+
+    See docs/design/imports-shopify-flow.md#tasks and docs/design/imports-n8n.md#triggers-and-schedules.
+    """
     exact = read_value(flow(began("order_paid"), http(2)))
     assert shown_trigger(exact.plan) == {
         "kind": "event",
