@@ -1,4 +1,4 @@
-"""How the ids of each operation are spelled: one row a route; a route without its row fails the build."""
+"""Lists how each operation takes ids: one row for each route. A route without its row fails the tests."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True)
 class Spelled:
-    """A body sound in its shape, and where ids stand beside the path.
+    """Describes a valid body of an operation, and where it takes ids beside the path.
 
-    `bodies` makes a body from what the caller has and an id of the name given, for every place of a body an
-    id stands in; `filters` are the query's parameters that take one, with the name of that; `needed` is what
-    a list must be asked with.
+    `bodies` makes a body from the caller's ids and one id of the given name, for every place of a body
+    that takes an id. `filters` are query parameters that take an id, with its name. `needed` is the
+    query that a list requires.
     """
 
     body: Callable[[Ids], Body] = lambda ids: {}
@@ -106,7 +106,7 @@ _ROUTES = "/app/notification-routes"
 _ROUTE = f"{_ROUTES}/{{route_id}}"
 _PLAIN = Spelled()
 _BOTH = {"automation_id": "automation_id", "integration_id": "integration_id"}
-# What is refused before any id is looked at: the automation runs on a store.
+# Refused before any id is checked, because the automation runs on a store.
 NOT_LOOKED_AT = {(f"PATCH {PREFIX}/{{automation_id}}", "connections")}
 _STATE = Spelled(body=lambda ids: {"version": 1})
 
@@ -332,17 +332,17 @@ SPELLED: dict[str, Spelled] = {
 
 
 def named(row: Operation) -> str:
-    """The row as the table names it."""
+    """Returns the operation as the table names it."""
     return f"{row.method} {row.path}"
 
 
 def spelled(row: Operation) -> Spelled:
-    """How its ids are spelled."""
+    """Returns how the operation takes ids."""
     return SPELLED[named(row)]
 
 
 def at(row: Operation, ids: Ids) -> str:
-    """The path with the ids of one organisation."""
+    """Returns the path with the ids of one organisation."""
     path = row.path
     for name in parameters(row):
         path = path.replace(f"{{{name}}}", str(ids.one(name)))
@@ -350,10 +350,10 @@ def at(row: Operation, ids: Ids) -> str:
 
 
 def parameters(row: Operation) -> list[str]:
-    """The names of the path's parameters."""
+    """Returns the names of the path's parameters."""
     return [part[1:-1] for part in row.path.split("/") if part.startswith("{")]
 
 
 def is_list(row: Operation) -> bool:
-    """Whether it answers pages."""
+    """Returns whether the operation answers pages."""
     return row.query is not None and "cursor" in row.query.model_fields

@@ -1,4 +1,4 @@
-"""Every route against every kind of caller that must be refused, and those that must not."""
+"""Calls every route as every kind of caller, those that must be refused and those that must not."""
 
 from collections.abc import Awaitable, Callable
 
@@ -25,7 +25,7 @@ RANKS = (Role.MEMBER, Role.APPROVER, Role.OWNER)
 
 
 async def refusals(two: Two, caller: Caller, expected: Callable[[Operation], Expected]) -> list[str]:
-    """Where the answer is not as expected; None expects to be let in, whatever comes of it.
+    """Returns the routes that answer otherwise than expected; None expects not to be refused.
 
     The body is broken, so that nothing is changed and a refusal is one of steps 1 to 6.
     """
@@ -46,7 +46,7 @@ async def refusals(two: Two, caller: Caller, expected: Callable[[Operation], Exp
 
 
 def by_role(role: Role) -> Callable[[Operation], Expected]:
-    """What a session of this role is answered."""
+    """Returns what a session of this role is answered."""
 
     def expected(row: Operation) -> Expected:
         lacks_scope = row.scope is not None and row.scope not in ROLE_SCOPES[role]
@@ -57,7 +57,7 @@ def by_role(role: Role) -> Callable[[Operation], Expected]:
 
 
 async def issued(two: Two) -> tuple[Issued, Caller]:
-    """A new credential of ours and a token of it."""
+    """Issues a new credential of ours and returns it with a token."""
     service = two.service
     ring, org = service.context.keys, service.members["owner"].org
     issued_credential: Issued = await service.write(lambda tx: credentials.issue(tx, ring, org, "one more"))
@@ -66,21 +66,21 @@ async def issued(two: Two) -> tuple[Issued, Caller]:
 
 
 async def garbage(two: Two) -> Caller:
-    """Something that is no token."""
+    """Returns a caller whose token is random text."""
     caller = two.service.nobody()
     caller.headers["Authorization"] = "Bearer " + "a" * 40
     return caller
 
 
 async def expired(two: Two) -> Caller:
-    """A token of an hour ago."""
+    """Returns a caller whose token is an hour old."""
     caller = await two.service.token("owner")
     two.service.clock.tick(3600)
     return caller
 
 
 async def rotated(two: Two) -> Caller:
-    """A token of a credential that has another secret since."""
+    """Returns a caller whose credential has a new secret since."""
     credential, caller = await issued(two)
     ring, client = two.service.context.keys, credential.credential.client_id
     await two.service.write(lambda tx: credentials.rotate(tx, ring, client))
@@ -88,14 +88,14 @@ async def rotated(two: Two) -> Caller:
 
 
 async def disabled(two: Two) -> Caller:
-    """A token of a credential that was switched off."""
+    """Returns a caller whose credential was disabled."""
     credential, caller = await issued(two)
     await two.service.write(lambda tx: credentials.set_enabled(tx, credential.credential.client_id, False))
     return caller
 
 
 async def disabled_and_enabled(two: Two) -> Caller:
-    """A token from before its credential was switched off and on again."""
+    """Returns a caller with a token from before its credential was disabled and enabled again."""
     credential, caller = await issued(two)
     for enabled in (False, True):
         await two.service.write(
@@ -105,21 +105,21 @@ async def disabled_and_enabled(two: Two) -> Caller:
 
 
 async def of_a_closed_account(two: Two) -> Caller:
-    """A token of a person whose account was deactivated."""
+    """Returns a caller whose account was deactivated."""
     caller = await two.service.token("approver")
     await deactivate(two.service, "approver")
     return caller
 
 
 async def of_nobody_here(two: Two) -> Caller:
-    """A token of a person whose membership has ended."""
+    """Returns a caller whose membership has ended."""
     caller = await two.service.token("member")
     await end_membership(two.service, "member")
     return caller
 
 
 async def of_a_stranger(two: Two) -> Caller:
-    """A token of our credential for a person of the other organisation."""
+    """Returns a caller with our credential for a person of the other organisation."""
     service = two.service
     service.members["ghost"] = service.members["owner"]
     stranger = service.members["stranger"]
@@ -129,20 +129,20 @@ async def of_a_stranger(two: Two) -> Caller:
 
 
 async def with_a_session_too(two: Two) -> Caller:
-    """A good token beside a good session cookie."""
+    """Returns a caller with a valid token and a valid session cookie."""
     caller = await two.service.web("owner")
     caller.headers |= (await two.service.token("owner")).headers
     return caller
 
 
 async def deactivate(service: Service, name: str) -> None:
-    """The operator switches an account off."""
+    """Deactivates an account as the operator does."""
     person = service.members[name].person
     await service.write(lambda tx: people.set_active(tx, person, False))
 
 
 async def end_membership(service: Service, name: str) -> None:
-    """An owner ends a membership."""
+    """Ends a membership as an owner does."""
     web = await service.web("owner")
     heard = await web.post(f"/app/people/{service.members[name].person.id}/deactivate")
     assert heard.status == 200, heard.body
@@ -162,7 +162,7 @@ BAD_TOKENS: list[Callable[[Two], Awaitable[Caller]]] = [
 
 
 async def test_no_token_that_is_not_good_is_let_in_anywhere(two: Two) -> None:
-    """401 on every route, those of the web app included."""
+    """Answers 401 to bad tokens on every route, those of the web app included."""
     for make in BAD_TOKENS:
         caller = await make(two)
         assert await refusals(two, caller, lambda row: NO_TOKEN) == [], make.__name__
@@ -171,14 +171,14 @@ async def test_no_token_that_is_not_good_is_let_in_anywhere(two: Two) -> None:
 
 
 async def test_without_token_and_session_only_the_open_routes_answer(two: Two) -> None:
-    """Without token and session only the open routes answer."""
+    """Answers 401 on every route that is not public and does not have an optional session."""
     public = (Access.PUBLIC, Access.OPTIONAL_SESSION)
     expected: Callable[[Operation], Expected] = lambda row: None if row.access in public else NO_TOKEN  # noqa: E731
     assert await refusals(two, two.service.nobody(), expected) == []
 
 
 async def test_a_token_reaches_its_scopes_under_v1_automations_and_nothing_else(two: Two) -> None:
-    """Approving and the web app are never a token's.
+    """Answers 403 to a token on every route outside its scopes, such as approvals and the web app.
 
     See docs/design/api/conventions.md#order-of-refusals and docs/design/api/conventions.md#scope.
     """
@@ -190,13 +190,13 @@ async def test_a_token_reaches_its_scopes_under_v1_automations_and_nothing_else(
 
 @pytest.mark.parametrize("role", RANKS)
 async def test_a_session_reaches_what_its_role_allows(two: Two, role: Role) -> None:
-    """A session reaches what its role allows."""
+    """Answers 403 where the role lacks the scope or rank, and refuses no other route."""
     name = {Role.MEMBER: "member", Role.APPROVER: "approver", Role.OWNER: "owner"}[role]
     assert await refusals(two, await two.service.web(name), by_role(role)) == []
 
 
 async def test_a_session_without_its_csrf_token_changes_nothing(two: Two) -> None:
-    """Absent, wrong, of another session, or from another page."""
+    """Refuses changes with a missing, wrong or foreign CSRF token, and changes from another site."""
 
     def expected(row: Operation) -> Expected:
         return NO_CSRF if row.method in CHANGING and row.access is not Access.PUBLIC else None
@@ -216,7 +216,11 @@ async def test_a_session_without_its_csrf_token_changes_nothing(two: Two) -> Non
 
 
 async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
-    """See docs/design/api/conventions.md#order-of-refusals and docs/design/api/conventions.md#codes."""
+    """Answers 403 to tokens and to sessions, except on the session itself.
+
+    Another organisation is not affected.
+    See docs/design/api/conventions.md#order-of-refusals and docs/design/api/conventions.md#codes.
+    """
     service = two.service
     token, web, role = await service.token("owner"), await service.web("owner"), await service.web("member")
     await service.write(lambda tx: organizations.switch(tx, OrgId(two.ours.organization_id), False))
@@ -231,7 +235,7 @@ async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
 
 
 async def test_a_session_without_an_organisation_reaches_only_itself(two: Two) -> None:
-    """A person of two organisations who has chosen none yet."""
+    """Answers 403 to a person of two organisations who has chosen none yet, except on the session."""
     service = two.service
     owner, org = service.members["owner"].person, service.members["stranger"].org
     await service.write(lambda tx: people.add_to_organization(tx, owner, org, Role.MEMBER))
@@ -242,7 +246,7 @@ async def test_a_session_without_an_organisation_reaches_only_itself(two: Two) -
 
 
 async def test_a_session_ends(two: Two) -> None:
-    """With the account, the membership, sign-out and the idle and absolute lifetime."""
+    """Answers 401 after the account, the membership or the session ends, by sign-out or by its lifetime."""
     service = two.service
 
     def ended(row: Operation) -> Expected:
@@ -267,7 +271,7 @@ async def test_a_session_ends(two: Two) -> None:
 
 
 async def test_what_is_outside_the_envelope_looks_at_no_token(two: Two) -> None:
-    """Login, keys, health and the document are public."""
+    """Answers the same with and without a bad token on login, keys, health and the OpenAPI document."""
     nobody, bad = two.service.nobody(), await garbage(two)
     for row in RAW_OPERATIONS:
         heard = [await caller.call(row.method, row.path, content=b"{}") for caller in (nobody, bad)]

@@ -1,4 +1,4 @@
-"""Another organisation's ids in path, body, filter and cursor, on every route."""
+"""Tests another organisation's ids in path, body, filter and cursor, on every route."""
 
 import typing
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from tests.authz.two import ABSENT, Ids, Two
 from tests.authz.unwalled import without_the_first_wall
 from tests.people import Caller
 
-# Names of fields that hold an id, and those that end alike and hold none.
+# Names of fields that end like an id and hold none.
 NO_IDS = {"template_id"}
 WITH_IDS = [row for row in OPERATIONS if set(parameters(row)) - NO_IDS]
 LISTS = [row for row in OPERATIONS if is_list(row)]
@@ -24,7 +24,7 @@ LISTS = [row for row in OPERATIONS if is_list(row)]
 
 @pytest.fixture(params=["both walls", "the second wall alone"])
 def two_walled(request: pytest.FixtureRequest, two: Two, monkeypatch: pytest.MonkeyPatch) -> Two:
-    """The service as it is; on PostgreSQL also with every `org_id = :org` taken out of its statements."""
+    """Provides the service; on PostgreSQL once more with `org_id = :org` removed from every statement."""
     if request.param == "the second wall alone":
         if two.service.context.engine.dialect == "sqlite":
             pytest.skip("SQLite has the first wall only (safety 5)")
@@ -33,7 +33,7 @@ def two_walled(request: pytest.FixtureRequest, two: Two, monkeypatch: pytest.Mon
 
 
 async def callers(two: Two, row: Operation, *, name: str = "owner") -> list[Caller]:
-    """Who may call the row: by session, and by token where it is a token's."""
+    """Returns who may call the operation: a session, and a token where its scope allows."""
     if name not in two.sessions:
         two.sessions[name] = await two.service.web(name)
     found_callers = [two.sessions[name]]
@@ -45,7 +45,7 @@ async def callers(two: Two, row: Operation, *, name: str = "owner") -> list[Call
 async def heard(
     caller: Caller, row: Operation, path: str, *, body: Any = None, query: Mapping[str, Any] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
-    """The answer to the byte, but for the request's id."""
+    """Returns status, headers and bytes of an answer, without the request's id."""
     headers = dict(caller.headers)
     if caller.csrf is not None:
         headers["X-CSRF-Token"] = caller.csrf
@@ -61,19 +61,19 @@ async def heard(
 async def tried(
     caller: Caller, row: Operation, path: str, body: Any, *, sent: object
 ) -> tuple[int, dict[str, str], bytes]:
-    """The answer to a body, without the id in it that the caller has sent itself."""
+    """Returns the answer to a body, without the id that the caller has sent itself."""
     status, headers, raw = await heard(caller, row, path, body=body)
     headers.pop("content-length")
     return status, headers, raw.replace(f" {sent}.".encode(), b" what was sent.")
 
 
 def test_every_route_has_its_row() -> None:
-    """Point 5: a new route without its row fails the build, and so does a row without its route."""
+    """Fails for a route without its row and for a row without its route."""
     assert {named(row) for row in OPERATIONS} == set(SPELLED)
 
 
 def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
-    """The names of a model's fields, with those of the models in them."""
+    """Yields the names of a model's fields, with those of nested models."""
     for name, field in model.model_fields.items():
         path = f"{before}{field.alias or name}"
         yield path
@@ -87,7 +87,7 @@ def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("row", OPERATIONS, ids=named)
 def test_every_field_that_takes_an_id_is_named(row: Operation) -> None:
-    """Point 5: ids in body and filter; what a new field adds must be added here."""
+    """Fails for a field of body or query that takes an id and is not in the row."""
 
     def ids(names: Iterator[str]) -> set[str]:
         return {name for name in names if name.endswith("_id")} - NO_IDS
@@ -99,7 +99,7 @@ def test_every_field_that_takes_an_id_is_named(row: Operation) -> None:
 
 
 async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
-    """Byte-equal but for X-Request-Id, with a sound body and without one."""
+    """Answers the same bytes, 404, to a foreign and to an absent id, whatever the body."""
     two = two_walled
     for row in WITH_IDS:
         for caller in await callers(two, row):
@@ -111,7 +111,7 @@ async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: Two) ->
 
 
 async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
-    """Byte-equal, and another answer than one's own id gets."""
+    """Answers the same bytes to a foreign and to an absent id, and others to the caller's own."""
     two = two_walled
     for row in OPERATIONS:
         for location, (name, body) in spelled(row).bodies.items():
@@ -132,7 +132,7 @@ async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: Two) -> N
 
 
 async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
-    """It matches nothing, or is refused as an unknown one is."""
+    """Answers the same bytes to a foreign and to an absent id as a filter."""
     two = two_walled
     for row in OPERATIONS:
         for parameter, name in spelled(row).filters.items():
@@ -148,7 +148,7 @@ async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: Two) ->
 
 
 async def test_a_cursor_of_another_organisation_is_refused(two_walled: Two) -> None:
-    """Signed with the organisation, the path and every filter; altered or foreign: 422."""
+    """Answers 422 to a cursor of another organisation, with either organisation's ids in the query."""
     two = two_walled
     for row in LISTS:
         for ours, theirs in zip(
@@ -166,7 +166,7 @@ async def test_a_cursor_of_another_organisation_is_refused(two_walled: Two) -> N
 
 
 async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
-    """No character of a cursor can be altered."""
+    """Answers 422 on `cursor` whatever character is replaced or removed."""
     owner = await two.service.token("owner")
     cursor = (await owner.get("/v1/automations", limit=1)).data["next_cursor"]
     for index, sign in enumerate(cursor):
@@ -178,7 +178,7 @@ async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
 
 
 async def test_nothing_of_another_organisation_is_ever_told(two_walled: Two) -> None:
-    """Every list and record, whole, as owner and by token."""
+    """No list or record contains the other organisation's ids or names, for an owner or a token."""
     two = two_walled
     for row in OPERATIONS:
         if row.method != "GET":
@@ -192,7 +192,7 @@ async def test_nothing_of_another_organisation_is_ever_told(two_walled: Two) -> 
 
 
 async def unharmed(two: Two) -> None:
-    """What the other organisation has is as it was."""
+    """Checks that the other organisation's data are as they were."""
     stranger, ids = await two.service.web("stranger"), two.theirs
     automation = (await stranger.get(f"/v1/automations/{ids.automation_id}")).data["automation"]
     assert (automation["version"], automation["state"]) == (2, "active")

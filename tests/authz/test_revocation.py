@@ -23,7 +23,7 @@ Write = Callable[[Any], Awaitable[Any]]
 async def elsewhere(
     service: Service, database_url: str, clock: FakeClock
 ) -> AsyncIterator[Callable[[Any], Awaitable[Any]]]:
-    """Writes as another process does: on PostgreSQL by an engine of its own (SQLite has one process)."""
+    """Provides a write as another process makes it: on PostgreSQL with its own engine."""
     engine: Engine = service.context.engine
     opened = None
     if engine.dialect == "postgresql":
@@ -82,7 +82,7 @@ async def test_a_deactivated_person_is_refused_at_once_and_let_in_again(
 
 
 async def test_a_membership_ended_by_an_owner_is_refused_at_once(service: Service) -> None:
-    """A membership ended by an owner is refused at once."""
+    """Refuses a member's tokens and sessions after the membership ends; tokens work once it is restored."""
     service.restart(limit_login=10_000, limit_web=10_000)
     owner, person = await service.web("owner"), service.members["member"].person
     for _ in range(5):

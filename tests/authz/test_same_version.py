@@ -21,7 +21,7 @@ async def test_of_a_thousand_updates_with_one_version_one_wins(
 
     See docs/design/api/conventions.md#envelope and docs/design/api/conventions.md#codes.
     """
-    # So many at once may take their time: how long one waits is not asked here.
+    # A thousand updates may take long; this test does not measure how long one waits.
     monkeypatch.setattr(postgres, "_CALLER_SECONDS", PATIENCE)
     two.service.gate = create(
         two.service.context,

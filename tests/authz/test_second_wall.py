@@ -18,7 +18,8 @@ from tests.authz.unwalled import open_wall, without_the_first_wall
 from tests.fake_clock import FakeClock
 from tests.source import owned_tables
 
-# What belongs to no organisation, or is looked up before one is known; nothing else may go without the wall.
+# Tables that belong to no organisation or are read before one is known; all others must have row-level
+# security.
 DIRECTORY = {
     "dir_orgs",
     "dir_clients",
@@ -35,14 +36,14 @@ DIRECTORY = {
     "sign_in_states",  # found by the hash of a state, on the way back from an account's sign-in
     "time_zone_data",
     "workers",
-    "fairness_orgs",  # one stamp of fairness for each organisation, which claims compare
+    "fairness_orgs",  # one timestamp for each organisation, which claims compare
     "fairness_clock",
     "deferred_rows",
     "service_stats",
     "schema_version",
 }
 OWNED = owned_tables() - DIRECTORY
-# Furnished by tests/authz/two.py for both organisations.
+# Filled by tests/authz/two.py for both organisations.
 FILLED = {
     "organizations",
     "members",
@@ -63,7 +64,7 @@ FILLED = {
 
 @dataclass
 class Walled:
-    """Both organizations, and the database as its owner and as the serving role see it."""
+    """Holds both organizations, and the database as its owner and as the serving role see it."""
 
     two: Two
     superuser: Any

@@ -43,7 +43,7 @@ async def statuses(callers: list[Caller], number: int) -> list[int]:
 async def test_calls_are_counted_together(both: tuple[Service, Service]) -> None:
     """Calls are counted exactly over all processes, and a refused call does not count."""
     assert await statuses([await service.token("member") for service in both], 6) == [200] * 5 + [429] * 7
-    # Two of the organisation's seven are left: the seven refused calls used up none of them.
+    # Two of the organisation's seven calls are left, since the seven refused calls used none.
     assert (
         await statuses([await each_service.token("owner") for each_service in both], 3)
         == [200] * 2 + [429] * 4
@@ -70,7 +70,7 @@ async def test_a_run_is_read_in_two_round_trips(postgresql_url: str, clock: Fake
         two.service.restart(limit_person=2 * CALLS + 2)
         token = await two.service.token("owner")
         for path in (f"{PREFIX}/runs/{two.ours.run_id}", f"{PREFIX}/runs/{two.ours.run_id}?after_seq=500"):
-            assert (await token.get(path)).status == 200  # its statements are prepared
+            assert (await token.get(path)).status == 200  # so that its statements are prepared
             before = line.request_pieces
             assert [(await token.get(path)).status for _ in range(CALLS)] == [200] * CALLS
             assert 0 < line.request_pieces - before <= 2 * CALLS

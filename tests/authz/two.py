@@ -1,4 +1,4 @@
-"""Two organisations that have one of everything, behind one service and beside the pretend world."""
+"""Provides two organisations with one of everything, behind one service and beside pretend platforms."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -54,7 +54,7 @@ MANY = 1_000_000
 
 @dataclass(frozen=True)
 class Ids:
-    """What one organisation has, by the names it is asked for by."""
+    """Holds the ids of one organisation by the names of path and body parameters."""
 
     automation_id: str
     run_id: str
@@ -73,7 +73,7 @@ class Ids:
     period_id: str
 
     def one(self, name: str) -> Any:
-        """The id of this name."""
+        """Returns the id of this name."""
         return getattr(self, name)
 
 
@@ -98,7 +98,7 @@ ABSENT = Ids(
 
 @dataclass
 class Two:
-    """The service, what either organisation has, and words that only the other one's records hold."""
+    """Holds the service, the ids of both organisations, and words that only the other one's records have."""
 
     service: Service
     outside: FakePlatforms
@@ -108,13 +108,13 @@ class Two:
     sessions: dict[str, Caller] = field(default_factory=dict)
 
     def told(self, raw: bytes) -> list[str]:
-        """The other organisation's words in an answer."""
+        """Returns the other organisation's words in an answer."""
         text = raw.decode("utf-8")
         return [word for word in self.theirs_alone if word in text]
 
 
 async def make_two(engine: Engine, clock: FakeClock) -> Two:
-    """The cast's two organisations, both set up alike, with limits no test of these reaches."""
+    """Opens the service with both organisations set up alike and limits that no test here reaches."""
     use_packaged_zones()
     outside = create(1, f"http://{OUTSIDE}", clock.now)
     outside.state.google.books["sheet-prices"].tabs.append(FakeTab(1, "Second"))
@@ -139,7 +139,7 @@ async def make_two(engine: Engine, clock: FakeClock) -> Two:
 
 
 def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
-    """Connectors and vault as app.py makes them, over the pretend world; a template that runs on nothing."""
+    """Returns connectors and vault over pretend platforms as app.py makes them, and the templates."""
     sheet = outside.described()["spreadsheet"]
     hosts = frozenset([OUTSIDE])
     register = Register()
@@ -168,7 +168,7 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
 
 
 async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: str) -> Ids:
-    """Connections, two automations, their runs, approvals and changes, a skipped slot and one more person."""
+    """Creates connections, automations, runs, approvals, changes, a skipped slot and one more person."""
     web = await service.web(name)
     described = outside.described()
     woo = {key: described["woocommerce"][key] for key in ("url", "consumer_key", "consumer_secret")}
@@ -230,7 +230,7 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
 
 
 async def _route(service: Service, web: Caller, teams: int, mark: str) -> tuple[str, str]:
-    """A route of notices with two deliveries; the ids of the route and of the newer delivery."""
+    """Creates a route with two deliveries; returns the ids of the route and the newer delivery."""
     routes, chosen = "/app/notification-routes", {"channel": "teams", "integration_id": teams}
     route = await web.post(routes, {"name": mark, "topics": ["run_failed"], **chosen})
     assert route.status == 201, route.body
@@ -244,7 +244,7 @@ async def _route(service: Service, web: Caller, teams: int, mark: str) -> tuple[
 
 
 async def _tell_twice(tx: Tx, org: OrgId, person: PersonId) -> None:
-    """Two lines in a person's inbox."""
+    """Adds two lines to a person's inbox."""
     for topic in (Topic.CHANGES_STOPPED, Topic.CONNECTION_LOST):
         notice = Notice(topic=topic, dedupe=str(topic), facts={})
         stored = StoredNotice(org, NoticeId(new_id(tx.now)), notice, tx.now)
@@ -256,7 +256,7 @@ _LISTED = {"resource": "product", "operation": "getAll", "limit": 1, "options": 
 
 
 def _export(mark: str) -> Mapping[str, Any]:
-    """A workflow of two steps that reads the store, named by the mark."""
+    """Returns a workflow of two steps that reads the store, named by the mark."""
     start, then = f"{mark} begin", f"{mark} then"
     steps = [
         {"name": start, "type": "n8n-nodes-base.manualTrigger", "typeVersion": 1, "parameters": {}},
@@ -274,7 +274,7 @@ async def _connect(web: Caller, kind: str, settings: Mapping[str, Any], mark: st
 
 
 async def create_automation(web: Caller, store: int, name: str) -> str:
-    """A daily automation on a store."""
+    """Creates a daily automation on a store."""
     body = {
         "template_id": "hide-out-of-stock-products",
         "name": name,
@@ -289,7 +289,7 @@ async def create_automation(web: Caller, store: int, name: str) -> str:
 
 
 async def _second_store(tx: Tx, own: OrgId, mark: str, keys: Mapping[str, str], vault: Vault) -> None:
-    """Another connection to the one shop there is, as connecting would refuse to make it."""
+    """Adds another connection to the same shop, which connecting would refuse."""
     integration = await connections.new_integration_id(tx, own)
     connection = Connection(
         org=own,
@@ -316,7 +316,7 @@ async def _second_store(tx: Tx, own: OrgId, mark: str, keys: Mapping[str, str], 
 async def _waiting(
     service: Service, web: Caller, org: OrgId, automation: str, *, mark: str, store: int
 ) -> tuple[str, str, str]:
-    """A run started by hand, brought by a worker to where it waits for a person with two changes."""
+    """Starts a run by hand and brings it to an approval with two changes."""
     body = {"idempotency_key": f"{mark}-{automation}"}
     heard = await web.post(f"{PREFIX}/{automation}/runs", body)
     assert heard.status == 201, heard.body
@@ -343,7 +343,7 @@ async def _waiting(
             await changes.insert(tx, org, [(new_change, change_wire(new_change))])
             await search_terms.insert(tx, org, run, [(new_change, terms_of(new_change.proposal))])
         asked_approval = _approval(org, approval, run, AutomationId(automation), mark=mark, now=now)
-        # Two rounds that nobody decided on, so that lists of decided ones have two pages.
+        # Two rounds that expired, so that lists of decided approvals have two pages.
         for past in (2, 3):
             over = replace(asked_approval, id=ApprovalId(new_id(now)), round=past)
             await approvals.insert(tx, org, over, integration=IntegrationId(store))

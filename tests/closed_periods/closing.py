@@ -1,4 +1,4 @@
-"""Helpers to create closed periods in tests."""
+"""Creates and ends closed periods in tests."""
 
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ WHOLE = ClosedScope(ClosedScopeKind.ORGANIZATION)
 
 
 class Closer:
-    """The owner in the web app, who closes and reopens times."""
+    """Acts as the owner in the web app, who creates and ends closed periods."""
 
     def __init__(self, engine: Engine, clock: FakeClock, owner: Actor) -> None:
         self.engine, self.clock = engine, clock

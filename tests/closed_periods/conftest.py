@@ -1,4 +1,4 @@
-"""A shop for tests of what is written, and the owner who closes times."""
+"""Provides a shop for tests of writes, and the owner who creates closed periods."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service beside the pretend shop."""
+    """Provides a service beside the pretend shop."""
     opened = await open_shop(database_url, clock, tmp_path)
     await connect_all(opened)
     yield opened
@@ -21,5 +21,5 @@ async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 
 @pytest.fixture
 def shopkeeper(shop: Shop) -> Closer:
-    """The owner of the shop, who closes times and opens them."""
+    """Provides the owner of the shop, who creates and ends closed periods."""
     return Closer(shop.engine, shop.clock, shop.owner)

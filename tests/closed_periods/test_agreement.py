@@ -1,6 +1,7 @@
-"""Calendar, next run, preview and dispatch say the same of random automations, periods and edits.
+"""Tests that calendar, next run, preview and dispatch agree on random automations, periods and edits.
 
-`STEWARD_CLOSED_WALKS` sets how many random histories (3 unless said), `STEWARD_CLOSED_SEED` which.
+`STEWARD_CLOSED_WALKS` sets the number of random histories (default 3) and `STEWARD_CLOSED_SEED` the
+seed.
 """
 
 import os
@@ -36,14 +37,14 @@ PENDING, SKIPPED = OccurrenceState.PENDING, OccurrenceState.SKIPPED
 
 @pytest.fixture
 async def world(engine: Engine, clock: FakeClock) -> World:
-    """An organization whose slots have no spread."""
+    """Provides an organization whose slots have no spread."""
     world = await make_world(engine, clock)
     world.rules = replace(world.rules, spread_max=0)
     return world
 
 
 async def test_all_answers_agree_and_every_slot_has_one_record(world: World) -> None:
-    """Periods are made and ended, runs let through: every slot is decided as it was shown before."""
+    """Decides every slot as it was shown before, while periods are made and ended and runs let through."""
     closer, diary = Closer(world.engine, world.clock, world.owner), Diary(world)
     for number in range(_WALKS):
         draw = random.Random(f"{_SEED} {number}")
@@ -96,7 +97,7 @@ async def _edit(
 async def _move(
     draw: random.Random, world: World, diary: Diary, automation: Automation, active: list[StoredPeriod]
 ) -> None:
-    """Moves a coming run, one that was let through if there is one, by what a walk of every minute allows."""
+    """Moves a coming run and expects it to be refused exactly where a walk of every minute is closed."""
     stored = {row.slot_at: row for row in await world.rows(automation)}
     coming = [row for row in await diary.rows(automation, states=[PENDING], since=world.now, limit=20)]
     coming = [row for row in coming if not row.is_projected and row.run_at > world.now + _MINUTE]
@@ -124,7 +125,7 @@ async def _move(
 
 
 def _is_closed(period: ClosedPeriod, item: datetime, other: datetime) -> bool:
-    """Whether a period closes each minute from one instant to another, by a walk along the clock."""
+    """Returns whether a period closes each minute between two instants, by a walk along the clock."""
     since, until = min(item, other), max(item, other) + _MINUTE
     walked = walk(place("UTC"), since - 12 * _DAY, until + 12 * _DAY)
     return len(closed_minutes(period.when, walked, since, until)) == (until - since) / _MINUTE
@@ -143,7 +144,7 @@ def _when(draw: random.Random, now: datetime) -> tuple[ClosedKind, JsonObject]:
 
 
 async def _assert_agree(world: World, diary: Diary, initial: Automation, case: str) -> None:
-    """The calendar's first open run is the next run; the preview names the same slots."""
+    """Checks that the calendar's first open run is the next run and the first of the preview."""
     rows = await diary.rows(initial, since=world.now, until=world.now + timedelta(days=20), limit=500)
     pending = [row for row in rows if row.state is PENDING and row.run_at > world.now]
     automation = await world.read(initial)
@@ -161,7 +162,7 @@ async def _assert_agree(world: World, diary: Diary, initial: Automation, case: s
 
 
 async def _pass(draw: random.Random, world: World, diary: Diary, automation: Automation, case: str) -> None:
-    """Time passes slot by slot; each is decided as the calendar showed it just before."""
+    """Lets time pass slot by slot and checks that each was decided as the calendar showed it."""
     until = world.now + timedelta(hours=draw.randrange(1, 14))
     shown_rows = {
         row.slot_at: (row.run_at, row.state, row.closed_name)

@@ -1,7 +1,7 @@
-"""Several workers in any order of steps, while changes are stopped and go on: nothing is sent meanwhile.
+"""Plays several workers in any order of steps while an owner stops changes: nothing is sent meanwhile.
 
-`CLOSED_SEEDS=1000` plays so many seeds on SQLite and a quarter of them on PostgreSQL, `CLOSED_FROM` says from
-which; the suite plays one. See docs/design/closed-periods.md#writing.
+`CLOSED_SEEDS=1000` plays that many seeds on SQLite and a quarter of them on PostgreSQL, from
+`CLOSED_FROM` on; the suite plays one. See docs/design/closed-periods.md#writing.
 """
 
 import os
@@ -21,27 +21,27 @@ COUNT = int(os.environ.get("CLOSED_SEEDS", "1"))
 SEEDS = {"sqlite": COUNT, "postgresql": max(1, COUNT // 4)}
 STEPS = 600
 MAX_SEEDS_TO_A_WRITE = 20
-# A write whose periods were read just before a freeze may leave so long after it.
+# A write whose periods were read just before a freeze may leave up to this long after it.
 LATEST_S = 6.0
 
 
 @dataclass
 class BrakedSimulation(Simulation):
-    """A simulation in which the owner stops all changes now and then, and lets them go on."""
+    """Adds an owner who stops all changes now and then, and lets them go on."""
 
     freeze: StoredPeriod | None = None
     stops: list[tuple[float, float]] = field(default_factory=list)  # seconds from a stop to its end
     sent: int = 0
 
     async def play(self, seed: int, steps: int) -> list[str]:
-        """One draw, judged also by what left while changes were stopped."""
+        """Plays one seed, and also judges what was sent while changes were stopped."""
         self.freeze, self.stops = None, []
         for host in self.hosts:
             host.network.requests.clear()
         return await super().play(seed, steps)
 
     async def step(self, runs: list[Run]) -> None:
-        """As in any simulation, or somebody stops all changes or lets them go on."""
+        """Makes a step of the simulation, or stops all changes or lets them go on."""
         if self.chance.random() < (0.01 if self.freeze is None else 0.04):
             await self.brake()
         else:
@@ -61,13 +61,13 @@ class BrakedSimulation(Simulation):
         self.trace.append("changes are stopped" if self.freeze else "changes go on")
 
     async def judge(self, runs: list[Run]) -> list[str]:
-        """As any simulation once changes go on, and what left while they were stopped."""
+        """Lets changes go on, and judges the simulation and what was sent while they were stopped."""
         if self.freeze is not None:
             await self.brake()
         return self._sent_while_stopped() + await super().judge(runs)
 
     def _sent_while_stopped(self) -> list[str]:
-        """Writes to stores and sheets that left too long after a stop, and before its end."""
+        """Returns writes to stores and sheets that left too long after a stop and before its end."""
         wrong = []
         for second, request in (
             each_request for host in self.hosts for each_request in host.network.requests
@@ -85,7 +85,7 @@ class BrakedSimulation(Simulation):
 
 @pytest.fixture
 async def simulation(shop: Shop) -> AsyncIterator[BrakedSimulation]:
-    """The shop with three more processes."""
+    """Provides the shop with three more processes."""
     opened = await open_simulation(shop)
     yield BrakedSimulation(opened.shop, opened.hosts)
     for host in opened.hosts:
@@ -93,9 +93,9 @@ async def simulation(shop: Shop) -> AsyncIterator[BrakedSimulation]:
 
 
 async def test_nothing_is_sent_in_any_order_while_changes_are_stopped(simulation: BrakedSimulation) -> None:
-    """3 workers that are killed, paused and lose the database send nothing inside a freeze.
+    """Three workers that are killed, paused and lose the database send nothing inside a freeze.
 
-    Few seeds may send nothing at all, so more are played until there is something to judge.
+    A few seeds may send nothing at all, so more are played until there is a write to judge.
     """
     outcome, seeds = {}, SEEDS[simulation.shop.engine.dialect]
     for seed in range(FIRST, FIRST + max(seeds, MAX_SEEDS_TO_A_WRITE)):

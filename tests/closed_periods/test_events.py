@@ -1,6 +1,6 @@
-"""Store events in a period that stops runs: as many as may wait run after it, the others are counted.
+"""Tests store events in a period that stops runs: as many as may wait run after it, the others are counted.
 
-`CLOSED_EVENTS=500` delivers so many, of which 200 may wait; the suite delivers a few. See
+`CLOSED_EVENTS=500` delivers that many, of which 200 may wait; the suite delivers a few. See
 docs/design/closed-periods.md#runs-that-begin-without-a-slot.
 """
 
@@ -23,12 +23,15 @@ HOURS = 72
 
 @pytest.fixture
 async def ears(whole: Whole) -> Ears:
-    """The service beside the pretend shop, whose webhooks lead to it."""
+    """Provides the service beside the pretend shop, whose webhooks lead to it."""
     return await open_ears(whole)
 
 
 async def test_events_of_a_closed_period_run_after_it_up_to_the_limit(ears: Ears) -> None:
-    """Three days of events: the first ones wait longer than the queue limit and run, and none expires."""
+    """Runs the first events after the period, though they waited longer than the queue limit.
+
+    Counts the others as dropped.
+    """
     await ears.waits_at_most(WAITING)
     automation = await ears.automation("orders/create")
     shop = ears.shop

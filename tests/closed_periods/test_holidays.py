@@ -1,4 +1,4 @@
-"""Public holidays: proposed by a library, accepted by a person, moved by nobody else.
+"""Tests public holidays, which a library proposes and a person accepts, and which nobody else moves.
 
 See docs/design/closed-periods.md#holidays.
 """
@@ -20,13 +20,13 @@ WHOLE = {"kind": "organization"}
 
 
 def accepting(*days: str, **changes: Any) -> dict[str, Any]:
-    """A sound body: days of Bavaria."""
+    """Returns a valid body that accepts days of Bavaria."""
     scope = {"country": "DE", "subdivision": "BY", "scope": WHOLE, "stops": "runs"}
     return {**scope, "days": list(days), **changes}
 
 
 def other_version(days: dict[date, str]) -> ModuleType:
-    """Another version of the library, which has these days in every country it has."""
+    """Returns a module that stands in for another version of the library, with these days in Germany."""
 
     class Days(dict[date, str]):
         subdivisions = ("BY",)
@@ -44,12 +44,15 @@ def other_version(days: dict[date, str]) -> ModuleType:
 
 @pytest.fixture
 async def web(service: Service) -> Caller:
-    """The owner in the web app, on 1 May 2026."""
+    """Provides the owner in the web app, on 1 May 2026."""
     return await service.web("owner")
 
 
 async def test_days_of_a_region_are_proposed_and_accepted(web: Caller) -> None:
-    """Each becomes a period of the whole local day that names where it is from; all of it or nothing."""
+    """Makes a period of the local day for each accepted holiday, with its origin.
+
+    One wrong day refuses all of them.
+    """
     assert "DE" in (await web.get(COUNTRIES)).data["countries"]
     listed = await web.get(HOLIDAYS, country="DE", subdivision="BY", year=2026)
     days = {day["date"]: day["name"] for day in listed.data["days"]}
@@ -83,7 +86,10 @@ async def test_days_of_a_region_are_proposed_and_accepted(web: Caller) -> None:
 async def test_another_version_of_the_library_moves_nothing_and_is_named(
     web: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person takes a date over or keeps the period; either way the same difference is not told again."""
+    """Reports the differences of a new version without moving periods.
+
+    A person takes a date over or keeps the period, and neither difference is reported again.
+    """
     second_answer = await web.post(ACCEPT, accepting("2026-11-01", "2026-12-25", "2026-12-26"))
     before = (await web.get(PERIODS)).data
     moved = {date(2026, 11, 3): "All Saints' Day", date(2026, 12, 25): "Christmas Day"}
@@ -107,7 +113,7 @@ async def test_another_version_of_the_library_moves_nothing_and_is_named(
 
 
 async def test_from_october_on_the_next_year_is_asked_for(web: Caller, service: Service) -> None:
-    """For regions that were used before, until one of their days is accepted."""
+    """Lists used regions without holidays of the next year from October on, until one is accepted."""
     await web.post(ACCEPT, accepting("2026-12-25"))
     missing = "without_next_year"
     assert (await web.get(COUNTRIES)).data[missing] == []
@@ -122,7 +128,10 @@ async def test_from_october_on_the_next_year_is_asked_for(web: Caller, service: 
 async def test_wrong_fields_are_named_and_sixty_days_are_the_most(
     web: Caller, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Countries, regions, years; members accept nothing. No country has sixty days: a library of one."""
+    """Names wrong countries, regions, years and days.
+
+    Members may not accept, and at most 60 days are accepted at once.
+    """
     for changes, field in (
         ({"country": "XX"}, "country"),
         ({"subdivision": "XX"}, "subdivision"),

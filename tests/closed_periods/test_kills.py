@@ -1,7 +1,7 @@
-"""A service that is killed while a closed period holds a run: nothing is sent, and all is written afterwards.
+"""Kills a service while a closed period holds a run: nothing is sent, and all is written afterwards.
 
-`CLOSED_KILLS=500` kills at so many visits of its failpoints on each engine, `CRASH_SEED` chooses which; the
-suite draws a few. See docs/design/closed-periods.md#writing.
+`CLOSED_KILLS=500` kills at that many visits of failpoints on each engine, and `CRASH_SEED` selects them;
+the suite draws a few. See docs/design/closed-periods.md#writing.
 """
 
 import os
@@ -20,7 +20,10 @@ SEED = os.environ.get("CRASH_SEED", "closed")
 
 
 async def test_a_held_run_survives_the_death_of_its_worker(shop: Shop, shopkeeper: Closer) -> None:
-    """Killed before it sleeps and once it sleeps: held again, its writes are made once, after the end."""
+    """Kills the worker before and after the run goes to sleep.
+
+    The run is held again, and its writes are made once after the freeze.
+    """
     run = await shop.waiting(await shop.pricing())
     frozen = await shopkeeper.freeze()
     await shop.approve(run)
@@ -38,7 +41,7 @@ def _keeper(shop: Shop) -> Closer:
 
 
 async def _live(shop: Shop, killer: Killer, act: Callable[[], Awaitable[object]]) -> None:
-    """Does something until no kill breaks it off."""
+    """Repeats an act until no kill interrupts it."""
     for _ in range(ROUNDS):
         with suppress(Killed):
             await act()
@@ -49,7 +52,7 @@ async def _live(shop: Shop, killer: Killer, act: Callable[[], Awaitable[object]]
 
 
 async def _play(shop: Shop, killer: Killer, *, approves_first: bool) -> list[str]:
-    """A run that is approved before or inside a freeze, which ends; what was wrong."""
+    """Approves a run before or inside a freeze, ends the freeze, and returns what was wrong."""
     await shop.world.reset()
     await shop.restart()
     shop.connected_at = 0
@@ -73,7 +76,7 @@ async def _play(shop: Shop, killer: Killer, *, approves_first: bool) -> list[str
 
 
 async def test_kills_anywhere_send_nothing_while_changes_are_stopped(shop: Shop) -> None:
-    """Wherever the process dies before, while and after a freeze holds its run: written once, afterwards."""
+    """Kills the process at random failpoints around a freeze; the writes are made once, after it."""
     draw, faults = random.Random(SEED), {}
     visits: dict[bool, int] = {}
     for kill in range(KILLS + 2):

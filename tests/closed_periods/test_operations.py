@@ -1,4 +1,4 @@
-"""Closed periods over HTTP: who may do what, versions, what a period would do, and closings by time."""
+"""Tests closed periods over HTTP: rights, versions, previews of effects, and closings by time."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ SUNDAYS = {"kind": "weekly", "days": [7]}
 
 
 def period(**changes: Any) -> dict[str, Any]:
-    """A sound body."""
+    """Returns a valid body of a period."""
     return {"name": "Sundays", "scope": WHOLE, "stops": "runs", "when": SUNDAYS, **changes}
 
 
 async def test_an_owner_makes_changes_and_ends_a_period(service: Service) -> None:
-    """Each change is a version; a stale one is answered with what is current; all of it is audited."""
+    """Makes a version of each change, refuses a stale one with the current period, and audits all of them."""
     web = await service.web("owner")
     answer = await web.post(PERIODS, period())
     assert (answer.status, answer.data["effect"]["slots_closed_30_days"]) == (201, 0)
@@ -43,7 +43,10 @@ async def test_an_owner_makes_changes_and_ends_a_period(service: Service) -> Non
 
 
 async def test_a_freeze_is_anyones_and_its_end_an_approvers(service: Service) -> None:
-    """A brake needs no rank; letting go does. A second one is the first; both are audited."""
+    """Lets every member stop changes, and only approvers and owners end the freeze.
+
+    A second freeze answers the first one.
+    """
     member, approver = await service.web("member"), await service.web("approver")
     frozen = await member.post(FREEZE, {"scope": WHOLE, "reason": "Wrong prices"})
     assert (frozen.status, frozen.data["in_flight"]) == (201, 0)
@@ -68,7 +71,7 @@ async def test_a_freeze_is_anyones_and_its_end_an_approvers(service: Service) ->
 
 
 async def test_members_close_nothing_but_single_automations(service: Service) -> None:
-    """Everything and stores are the owner's; what a period would do everybody may ask."""
+    """Refuses members a period of the organization with 403, but answers them its preview."""
     member = await service.web("member")
     refused = await member.post(PERIODS, period())
     assert (refused.status, refused.code) == (403, "forbidden")
@@ -76,14 +79,14 @@ async def test_members_close_nothing_but_single_automations(service: Service) ->
 
 
 async def test_a_token_reaches_none_of_it(service: Service) -> None:
-    """Closed periods are of the web app alone."""
+    """Refuses every operation of closed periods with a token."""
     token = await service.token("owner")
     for call in (token.get(PERIODS), token.post(PERIODS, period()), token.post(FREEZE, {"scope": WHOLE})):
         assert (await call).status in (401, 403)
 
 
 async def test_a_preview_tells_the_next_closings_and_stores_nothing(owner: Caller, service: Service) -> None:
-    """With local times and the hours of a clock change as they are."""
+    """Answers local times with the offset on either side of a clock change, and stores no period."""
     web = await service.web("owner")
     nights = {"kind": "once", "start": "2026-10-25T01:00", "end": "2026-10-25T02:30"}
     answer = await web.post(f"{PERIODS}/preview", period(when=nights))
@@ -96,7 +99,7 @@ async def test_a_preview_tells_the_next_closings_and_stores_nothing(owner: Calle
 
 
 async def test_closings_of_a_range_are_listed_by_start(service: Service) -> None:
-    """For the calendar: at most 92 days, without what was ended before."""
+    """Lists closings by their start, over at most 92 days."""
     web = await service.web("owner")
     await web.post(PERIODS, period())
     await web.post(FREEZE, {"scope": WHOLE})
@@ -136,7 +139,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_a_wrong_field_is_named(service: Service) -> None:
-    """422 with the field's path; nothing is stored. A period of 366 days is the longest that is made."""
+    """Answers 422 with the path of each wrong field; the longest period is 366 days."""
     web = await service.web("owner")
     for changes, field in WRONG:
         refused = await web.post(PERIODS, period(**changes))

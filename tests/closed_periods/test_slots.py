@@ -1,4 +1,4 @@
-"""Slots in closed periods: one record each, the calendar, moves, and what a person lets through.
+"""Tests slots in closed periods: one record each, the calendar, moves, and runs that a person lets through.
 
 See docs/design/closed-periods.md#slots.
 """
@@ -31,7 +31,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 async def world(engine: Engine, clock: FakeClock) -> World:
-    """An organization whose daily slots lie at 08:00 UTC."""
+    """Provides an organization whose daily slots are at 08:00 UTC."""
     world = await make_world(engine, clock)
     world.rules = replace(world.rules, spread_max=0)
     return world
@@ -39,29 +39,29 @@ async def world(engine: Engine, clock: FakeClock) -> World:
 
 @pytest.fixture
 def diary(world: World) -> Diary:
-    """The calendar, in the web app."""
+    """Provides the calendar of the web app."""
     return Diary(world)
 
 
 @pytest.fixture
 def closer(world: World) -> Closer:
-    """The owner in the web app."""
+    """Provides the owner in the web app."""
     return Closer(world.engine, world.clock, world.owner)
 
 
 async def daily(world: World) -> Automation:
-    """A daily automation whose slots lie at 08:00 UTC."""
+    """Creates a daily automation whose slots are at 08:00 UTC."""
     return await world.create(timezone="UTC")
 
 
 async def followed(world: World) -> None:
-    """The next runs are rewritten after a change of periods."""
+    """Updates the next runs after a change of periods."""
     while await closings.follow_changes(world.engine, world.clock.now()):
         pass
 
 
 async def test_a_slot_in_a_closed_period_is_left_out_and_recorded(world: World, closer: Closer) -> None:
-    """B1: one record, skipped by the merchant, with the period's name; the next day runs as ever."""
+    """Records the slot once as skipped by the merchant with the period's name; the next day runs (B1)."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
     await followed(world)
@@ -77,7 +77,7 @@ async def test_a_slot_in_a_closed_period_is_left_out_and_recorded(world: World, 
 
 
 async def test_a_closed_slot_is_not_late(world: World, closer: Closer) -> None:
-    """After a standstill a slot of the period belongs to the period."""
+    """Records a slot of the period as skipped by it, not as too late, after the dispatcher stood still."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
     await world.clock.advance_to(FIRST + timedelta(hours=30))
@@ -87,7 +87,7 @@ async def test_a_closed_slot_is_not_late(world: World, closer: Closer) -> None:
 
 
 async def test_a_period_touches_no_slot_whose_time_has_come(world: World, closer: Closer) -> None:
-    """B3: made a moment after a slot is due, it acts on later slots alone."""
+    """Starts the slot that was due before the period was made (B3)."""
     automation = await daily(world)
     await world.clock.advance_to(FIRST + timedelta(seconds=2))
     await closer.close("05-01T00:00", "05-03T00:00")
@@ -98,7 +98,7 @@ async def test_a_period_touches_no_slot_whose_time_has_come(world: World, closer
 
 
 async def test_ending_a_period_opens_no_slot_whose_time_has_come(world: World, closer: Closer) -> None:
-    """B3: a slot is judged by the version of its own time."""
+    """Judges a slot by the version of the period that was valid at its time (B3)."""
     automation = await daily(world)
     period = await closer.close("05-01T00:00", "05-03T00:00")
     await world.clock.advance_to(FIRST + timedelta(seconds=2))
@@ -110,7 +110,7 @@ async def test_ending_a_period_opens_no_slot_whose_time_has_come(world: World, c
 
 
 async def test_the_fast_path_starts_no_slot_that_a_period_leaves_out(world: World, closer: Closer) -> None:
-    """Hundreds of slots at once: none of the store that is closed starts, all of the other do."""
+    """Records each of several due slots of a closed store as skipped when they are dispatched together."""
     store = (await daily(world)).integration_id
     assert store is not None
     closed = [await daily(world) for _ in range(3)]
@@ -123,7 +123,7 @@ async def test_the_fast_path_starts_no_slot_that_a_period_leaves_out(world: Worl
 
 
 async def test_a_period_of_one_automation_leaves_others_alone(world: World, closer: Closer) -> None:
-    """The scope is the automation's own."""
+    """Skips the slots of that automation, and starts those of another one."""
     closed, open_one = await daily(world), await daily(world)
     scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=closed.id)
     await closer.close("05-01T00:00", "05-02T00:00", scope=scope)
@@ -134,7 +134,7 @@ async def test_a_period_of_one_automation_leaves_others_alone(world: World, clos
 
 
 async def test_a_period_that_stops_changes_lets_slots_start(world: World, closer: Closer) -> None:
-    """What is read is read; only writing waits."""
+    """Starts slots in a period that stops changes, because only writes wait."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00", stops=Stops.CHANGES)
     await world.clock.advance_to(FIRST)
@@ -145,7 +145,10 @@ async def test_a_period_that_stops_changes_lets_slots_start(world: World, closer
 async def test_the_calendar_shows_coming_closed_runs_as_skipped(
     world: World, diary: Diary, closer: Closer
 ) -> None:
-    """With the period's id and name; filters count them as skipped; once past they keep the name."""
+    """Shows coming slots as skipped with the period's id and name.
+
+    Filters count them, and past ones keep the name.
+    """
     automation = await daily(world)
     period = (await closer.close("05-01T00:00", "05-02T00:00")).period
     first, second = (await diary.rows(automation, limit=2))[:2]
@@ -163,7 +166,7 @@ async def test_the_calendar_shows_coming_closed_runs_as_skipped(
 async def test_pages_of_a_closed_calendar_hold_every_row_once(
     world: World, diary: Diary, closer: Closer
 ) -> None:
-    """Filtered pages go on where the one before ended, however many rows the period leaves out."""
+    """Returns each row once over filtered pages, however many rows the period skips."""
     automation = await world.create(timezone="UTC", schedule=HOURLY)
     await closer.close("05-01T09:00", "05-02T09:00")
     whole = await diary.rows(automation, states=[SKIPPED], limit=500)
@@ -183,7 +186,7 @@ async def test_pages_of_a_closed_calendar_hold_every_row_once(
 
 
 async def test_a_person_lets_a_closed_run_through(world: World, diary: Diary, closer: Closer) -> None:
-    """It is pending again, starts in the period, and its run is exempt; skipping it ends the exemption."""
+    """Starts the slot in the period with an exempt run; skipping it again ends the exemption."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-03T00:00")
     through = await diary.unskip(automation, FIRST, version=0, actor=closer.actor)
@@ -207,7 +210,7 @@ async def test_a_person_lets_a_closed_run_through(world: World, diary: Diary, cl
 
 
 async def test_a_token_lets_nothing_through(world: World, diary: Diary, closer: Closer) -> None:
-    """Only a person in the web app does."""
+    """Refuses to let a slot through with an API token."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-03T00:00")
     token = replace(closer.actor, via=Via.API_TOKEN)
@@ -216,7 +219,10 @@ async def test_a_token_lets_nothing_through(world: World, diary: Diary, closer: 
 
 
 async def test_a_run_is_not_moved_into_a_closed_period(world: World, diary: Diary, closer: Closer) -> None:
-    """This one, and this and later; a period that only stops changes does not hinder."""
+    """Refuses to move one run, or it and all later ones, into a period that stops runs.
+
+    A period that stops changes does not matter.
+    """
     automation = await daily(world)
     await closer.close("05-01T10:00", "05-01T12:00")
     await closer.close("05-01T12:00", "05-01T13:00", stops=Stops.CHANGES, name="Quiet")
@@ -230,7 +236,7 @@ async def test_a_run_is_not_moved_into_a_closed_period(world: World, diary: Diar
 
 
 async def test_a_closed_run_is_not_moved(world: World, diary: Diary, closer: Closer) -> None:
-    """It is skipped: a person lets it through first, then it can be moved."""
+    """Refuses to move a skipped run until a person has let it through."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
     with pytest.raises(WrongState, match="Christmas"):
@@ -243,7 +249,7 @@ async def test_a_closed_run_is_not_moved(world: World, diary: Diary, closer: Clo
 async def test_a_run_that_was_let_through_is_moved_within_its_closing_alone(
     world: World, diary: Diary, closer: Closer
 ) -> None:
-    """Not into another one; at an open time it is a run like any other, which a later period leaves out."""
+    """Moves the run within its closing, but not into another one. At an open time it loses its exemption."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
     await closer.close("05-01T20:00", "05-01T22:00", name="Inventory")
@@ -262,7 +268,7 @@ async def test_a_run_that_was_let_through_is_moved_within_its_closing_alone(
 
 
 async def test_what_was_let_through_goes_with_its_date(world: World, diary: Diary, closer: Closer) -> None:
-    """When the schedule changes, and when an earlier run is moved with all later ones."""
+    """Keeps the exemption when the schedule changes and when an earlier run moves with all later ones."""
     automation = await daily(world)
     await closer.close("05-02T00:00", "05-03T00:00")
     await diary.unskip(automation, SECOND, version=0, actor=closer.actor)
@@ -273,7 +279,7 @@ async def test_what_was_let_through_goes_with_its_date(world: World, diary: Diar
 
 
 async def test_an_automation_that_is_never_open_has_no_next_run(world: World, closer: Closer) -> None:
-    """Every day is closed at its hour."""
+    """Sets no next run while every day is closed at its hour, and sets it when the period ends."""
     automation = await daily(world)
     every_day: list[int] = [1, 2, 3, 4, 5, 6, 7]
     fields = {"days": every_day, "from": "07:00", "to": "09:00"}
@@ -289,7 +295,7 @@ async def test_an_automation_that_is_never_open_has_no_next_run(world: World, cl
 async def test_the_effect_names_what_never_runs_again_however_late_it_closes(
     world: World, closer: Closer
 ) -> None:
-    """A run of one day in seven months, inside a period of that day, is counted in no month ahead."""
+    """Names an automation whose only run, months ahead, is closed as never open."""
     schedule = {"cadence": "once", "date": "2026-12-24", "run_at": "08:00"}
     automation = await world.create(schedule=schedule, timezone="UTC")
     stored = await closer.close("12-24T00:00", "12-27T00:00")
@@ -302,7 +308,7 @@ async def test_the_effect_names_what_never_runs_again_however_late_it_closes(
 
 
 async def test_the_bound_is_raised_once_a_closing_has_passed(world: World, closer: Closer) -> None:
-    """An organization without coming closings pays nothing; a bound is never too late."""
+    """Raises the bound after a closing has passed to the next one, and removes it when none is coming."""
     await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
     later = await closer.close("05-05T00:00", "05-06T00:00", name="Later")
@@ -325,7 +331,7 @@ async def test_the_bound_is_raised_once_a_closing_has_passed(world: World, close
 
 
 async def test_foreign_ids_are_refused(world: World, closer: Closer) -> None:
-    """A store or automation of nobody, or of another organization."""
+    """Refuses an unknown store or automation with an error on its field."""
     for scope, field in (
         (ClosedScope(ClosedScopeKind.STORE, IntegrationId(9_999)), "scope.integration_id"),
         (ClosedScope(ClosedScopeKind.AUTOMATION, automation=AutomationId("0" * 26)), "scope.automation_id"),
@@ -336,7 +342,7 @@ async def test_foreign_ids_are_refused(world: World, closer: Closer) -> None:
 
 
 async def test_an_organization_has_at_most_two_hundred_periods(world: World, closer: Closer) -> None:
-    """Twenty of one automation: at the limit one is made, one past it is refused; ending one makes room."""
+    """Refuses the 201st period of an organization and the 21st of one automation, until one is ended."""
     scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=(await daily(world)).id)
     for scopes, limit in ((scope, 20), (WHOLE, 200 - 20)):
         [first, *_] = await closer.close_often(limit, scopes)

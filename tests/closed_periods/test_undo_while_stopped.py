@@ -1,6 +1,6 @@
-"""Stop everything, then put it back: an undo while changes are stopped and events are queued.
+"""Tests an undo while changes are stopped and events are queued.
 
-`CLOSED_EVENTS=50` queues so many; the suite queues a few. See docs/design/closed-periods.md#writing.
+`CLOSED_EVENTS=50` queues that many; the suite queues a few. See docs/design/closed-periods.md#writing.
 """
 
 import os
@@ -28,12 +28,12 @@ TEMPLATE: dict[str, Any] = {
 
 @pytest.fixture
 async def ears(whole: Whole) -> Ears:
-    """The service beside the pretend shop, whose webhooks lead to it."""
+    """Provides the service beside the pretend shop, whose webhooks lead to it."""
     return await open_ears(whole)
 
 
 async def _runs(ears: Ears) -> list[Run]:
-    """All runs."""
+    """Returns all runs."""
     shop = ears.shop
     rows = await ears.rows("SELECT id FROM runs WHERE org_id = :org")
     return [await shop.read(partial(runs.get, org=shop.owner.org, run=row["id"])) for row in rows]
@@ -45,7 +45,10 @@ async def _order_created(ears: Ears, order: dict[str, Any]) -> None:
 
 
 async def test_a_run_is_put_back_while_changes_are_stopped(ears: Ears) -> None:
-    """Paused, stopped and undone: nothing but the undo is written, although events were queued."""
+    """Pauses the automation, cancels its held run and undoes the first one.
+
+    Only the undo is written, and the queued runs are cancelled.
+    """
     shop = ears.shop
     orders = list(shop.world.state.shop.orders.values())
     automation = await ears.automation("orders/create", **TEMPLATE)
@@ -68,7 +71,7 @@ async def test_a_run_is_put_back_while_changes_are_stopped(ears: Ears) -> None:
     assert (await shop.run(held)).held_name == freeze.period.name
     writes = len(shop.writes())
 
-    ears.token = await ears.whole.service.token("member")  # the first one has expired
+    ears.token = await ears.whole.service.token("member")  # the first token has expired
     assert (await ears.act(automation, "pause")).status == 200
     await shop.cancel(held)
     undo_run = (await undo_now(shop, await shop.run(original))).run

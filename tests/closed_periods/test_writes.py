@@ -1,4 +1,4 @@
-"""Writing in closed periods: nothing is sent, runs wait and go on, and what begins without a slot.
+"""Tests writes in closed periods: nothing is sent, runs wait and continue, and runs without a slot.
 
 See docs/design/closed-periods.md#writing.
 """
@@ -23,7 +23,7 @@ DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 
 async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, shopkeeper: Closer) -> None:
-    """Nothing is sent, the run says what it waits for, and goes on by itself at once."""
+    """Sends nothing during a freeze, names it in the run and in gauges, and writes once it is ended."""
     run = await shop.waiting(await shop.pricing())
     frozen = await shopkeeper.freeze()
     await shop.approve(run)
@@ -47,7 +47,7 @@ async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, sho
 
 
 async def test_who_decides_is_told_that_changes_stop_and_go_on(shop: Shop, shopkeeper: Closer) -> None:
-    """Owners and approvers are told of a freeze and of its end; members are not."""
+    """Notifies owners and approvers of a freeze and of its end, but not members."""
     people = {role: await join(shop, role.value, role) for role in (Role.OWNER, Role.APPROVER, Role.MEMBER)}
     deciders = {people[Role.OWNER].id, people[Role.APPROVER].id}
     await shopkeeper.end(await shopkeeper.freeze())
@@ -58,7 +58,7 @@ async def test_who_decides_is_told_that_changes_stop_and_go_on(shop: Shop, shopk
 
 
 async def test_a_second_freeze_of_one_scope_is_the_first(shop: Shop, shopkeeper: Closer) -> None:
-    """Two people who pull the brake at once stop the same thing; a store is another scope."""
+    """Returns the first freeze of the same scope; a store is another scope."""
     first = await shopkeeper.freeze()
     assert (await shopkeeper.freeze()).period.id == first.period.id
     store = ClosedScope(ClosedScopeKind.STORE, shop.connections["woocommerce"].integration_id)
@@ -66,7 +66,7 @@ async def test_a_second_freeze_of_one_scope_is_the_first(shop: Shop, shopkeeper:
 
 
 async def test_writing_stops_five_seconds_before_a_closing_begins(shop: Shop, shopkeeper: Closer) -> None:
-    """A call is handed over within 5 s of its intent, so none is begun that could leave inside."""
+    """Begins no write within 5 s before a closing, because a call may take that long to leave."""
     await shopkeeper.close("05-01T06:10", "05-01T06:20", stops=Stops.CHANGES)
     run = await shop.waiting(await shop.pricing())
     await shop.clock.advance(595 - (shop.clock.now().minute * 60 + shop.clock.now().second))
@@ -83,7 +83,7 @@ async def test_writing_stops_five_seconds_before_a_closing_begins(shop: Shop, sh
 
 
 async def test_a_store_that_is_closed_takes_no_writes(shop: Shop, shopkeeper: Closer) -> None:
-    """By its connection, whatever automation writes to it."""
+    """Holds writes to the closed store, whatever automation makes them."""
     run = await shop.waiting(await shop.pricing())
     store = ClosedScope(ClosedScopeKind.STORE, shop.connections["woocommerce"].integration_id)
     await shopkeeper.close("05-01T00:00", "05-02T00:00", stops=Stops.CHANGES, scope=store)
@@ -94,7 +94,7 @@ async def test_a_store_that_is_closed_takes_no_writes(shop: Shop, shopkeeper: Cl
 
 
 async def test_a_message_is_sent_while_changes_are_stopped(shop: Shop, shopkeeper: Closer) -> None:
-    """Messages to people are no changes."""
+    """Sends messages to people during a freeze, because they are no changes."""
     await shopkeeper.freeze()
     run = await shop.run_and_drain(await shop.alerting())
     assert run.status is RunStatus.SUCCEEDED
@@ -102,7 +102,7 @@ async def test_a_message_is_sent_while_changes_are_stopped(shop: Shop, shopkeepe
 
 
 async def test_a_held_run_can_be_cancelled(shop: Shop, shopkeeper: Closer) -> None:
-    """At any time, with nothing written."""
+    """Cancels a held run without writing anything."""
     run = await shop.waiting(await shop.pricing())
     await shopkeeper.freeze()
     await shop.approve(run)
@@ -115,7 +115,10 @@ async def test_a_held_run_can_be_cancelled(shop: Shop, shopkeeper: Closer) -> No
 
 
 async def test_an_undo_is_written_now_although_changes_are_stopped(shop: Shop, shopkeeper: Closer) -> None:
-    """When its approver says so; another run may not, and stays held. Unsaid, an undo waits."""
+    """Writes an undo during a freeze when its approver says so.
+
+    Another run may not be written, and an undo approved without it is held.
+    """
     before = tables(shop)
     run = await approved(shop, await shop.waiting(await shop.pricing()))
     frozen = await shopkeeper.freeze()
@@ -143,7 +146,7 @@ async def test_an_undo_is_written_now_although_changes_are_stopped(shop: Shop, s
 
 
 async def test_a_live_run_by_hand_is_refused_and_a_test_begins(shop: Shop, shopkeeper: Closer) -> None:
-    """The refusal names the period, and the key stays free for a later run."""
+    """Names the period in the refusal and leaves the key free; a test run starts."""
     hiding = await shop.hiding()
     period = await shopkeeper.close("05-01T00:00", "05-02T00:00")
     with pytest.raises(Closed, match="Christmas, until 2026-05-02"):
@@ -155,7 +158,7 @@ async def test_a_live_run_by_hand_is_refused_and_a_test_begins(shop: Shop, shopk
 
 
 async def test_a_run_queued_before_a_period_waits_for_its_end(shop: Shop, shopkeeper: Closer) -> None:
-    """It is active in its queue, asleep, and begins by itself; the queue limit counts from then."""
+    """Starts the queued run after the period, without counting the period against its queue limit."""
     run = await shop.run_now(await shop.hiding())
     await shopkeeper.close("05-01T00:00", "05-03T00:00")
     await shop.drain()
@@ -169,12 +172,12 @@ async def test_a_run_queued_before_a_period_waits_for_its_end(shop: Shop, shopke
 
 
 async def test_a_slots_run_that_has_not_begun_is_refused(shop: Shop, shopkeeper: Closer) -> None:
-    """Run days late it would do what nobody asked for."""
+    """Refuses the run of a slot that has not begun when the period starts."""
     automation = await shop.set_up("hide-out-of-stock-products", {}, DAILY)
     assert automation.next_run_at is not None
     await shop.registered_worker()
     await shop.clock.advance_to(automation.next_run_at)
-    await worker.dispatch_due(await shop.registered_worker())  # alone, so that nothing claims the run yet
+    await worker.dispatch_due(await shop.registered_worker())  # alone: nothing claims the run yet
     await shopkeeper.close("05-01T00:00", "05-03T00:00")
     await shop.drain()
 
@@ -186,7 +189,7 @@ async def test_a_slots_run_that_has_not_begun_is_refused(shop: Shop, shopkeeper:
 
 
 async def test_a_gap_between_two_closings_lets_writes_through(shop: Shop, shopkeeper: Closer) -> None:
-    """A held run looks again when its closing ends, and writes while it is open."""
+    """Writes in the gap between two closings."""
     run = await shop.waiting(await shop.pricing())
     await shopkeeper.close("05-01T06:00", "05-01T07:00", stops=Stops.CHANGES)
     await shopkeeper.close("05-01T07:30", "05-01T09:00", stops=Stops.CHANGES, name="Second")
@@ -203,7 +206,7 @@ async def test_a_gap_between_two_closings_lets_writes_through(shop: Shop, shopke
 async def test_nothing_is_written_while_a_period_cannot_be_read(
     shop: Shop, shopkeeper: Closer, when: str
 ) -> None:
-    """A gate that fails counts as closed: the run tries again each minute."""
+    """Writes nothing while a period cannot be read, and tries again each minute."""
     run = await shop.waiting(await shop.pricing())
     await shopkeeper.freeze()
     broken = f"UPDATE closed_periods SET when_json = '{when}' WHERE org_id = :org"

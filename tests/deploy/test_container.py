@@ -1,4 +1,4 @@
-"""The files of the image and of compose: walled in, and naming only what Steward has."""
+"""Tests the files of the image and of compose: confined, and naming only what Steward has."""
 
 import json
 import re
@@ -17,14 +17,14 @@ from tests.source import ROOT
 CONTAINER = ROOT / "deploy/container"
 COMPOSE = ROOT / "deploy/compose"
 FILES = ("compose.yaml", "compose.sqlite.yaml")
-# What starts a container calls to give up root, which systemd does before its filter stands.
+# A container's start calls these to give up root; systemd does so before its filter is set.
 OF_THE_START = {"capset", "setgroups", "setuid", "setresuid"}
 NAMESPACES = {"mount": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000000, "pid": 0x20000000}
 OF_CHILDREN = {"user": 0x10000000, "net": 0x40000000}
 
 
 def containerfile() -> dict[str, list[str]]:
-    """The instructions of the second stage, each with its values; ARG and FROM of the first left out."""
+    """Returns the instructions of the second stage, each with its values."""
     text = re.sub(r"^#.*\n", "", (CONTAINER / "Containerfile").read_text("utf-8"), flags=re.M)
     last_stage = text.replace("\\\n", " ").rpartition("\nFROM ")[2]
     instructions: dict[str, list[str]] = {}
@@ -35,13 +35,13 @@ def containerfile() -> dict[str, list[str]]:
 
 
 def services(name: str) -> dict[str, dict[str, Any]]:
-    """The services of a compose file, with what they share merged in."""
+    """Returns the services of a compose file, with shared parts merged in."""
     parsed: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load((COMPOSE / name).read_text("utf-8"))
     return parsed["services"]
 
 
 def steward_services() -> list[tuple[str, str, dict[str, Any]]]:
-    """File, name and content of each service of a compose file that runs the image."""
+    """Returns file, name and content of each service that runs the image."""
     return [
         (file, name, service)
         for file in FILES
@@ -58,7 +58,7 @@ def check_call(words: list[str]) -> None:
 
 
 def test_the_second_stage_runs_no_shell_and_starts_what_steward_has() -> None:
-    """User 10001, one volume, and the settings, command and health check of this release."""
+    """Uses user 10001, one volume, and the settings, command and health check of this release."""
     instructions = containerfile()
     assert "RUN" not in instructions
     assert instructions["USER"] == ["10001:10001"]
@@ -75,7 +75,7 @@ def test_the_second_stage_runs_no_shell_and_starts_what_steward_has() -> None:
 
 
 def test_compose_services_have_narrow_walls() -> None:
-    """Read-only, without capabilities, within bounds; one port is published, on loopback."""
+    """Makes services read-only, without capabilities and within limits; publishes one port on loopback."""
     for file in FILES:
         published = [port for service in services(file).values() for port in service.get("ports", ())]
         assert published == ["127.0.0.1:8400:8400"]
@@ -88,7 +88,7 @@ def test_compose_services_have_narrow_walls() -> None:
     whole = yaml.safe_load((COMPOSE / "compose.yaml").read_text("utf-8"))
     assert whole["networks"]["inner"] == {"internal": True}
     assert whole["services"]["postgres"]["networks"] == ["inner"]
-    # podman puts a tmpfs of root's on /run of a read-only container, unless the file does.
+    # podman mounts a tmpfs of root on /run of a read-only container, unless the file does.
     assert "/run:size=1m,mode=1777" in whole["services"]["postgres"]["tmpfs"]
     assert whole["services"]["migrate"]["restart"].startswith("on-failure:")
     for name in ("web", "worker"):
@@ -97,7 +97,7 @@ def test_compose_services_have_narrow_walls() -> None:
 
 
 def test_compose_services_name_what_exists(tmp_path: Path) -> None:
-    """Commands, settings, secrets, volumes and networks of each service."""
+    """Names only commands, settings, secrets, volumes and networks that exist."""
     for name, text in (("database_url", "postgresql://db/steward"), ("master_keys", f"a:{'A' * 43}=")):
         (tmp_path / name).write_text(text)
     for file, name, service in steward_services():
@@ -118,7 +118,7 @@ def test_compose_services_name_what_exists(tmp_path: Path) -> None:
 
 
 def test_the_seccomp_profile_allows_no_more_than_the_units() -> None:
-    """What systemd calls @system-service without @privileged, and of namespaces a user's and a network's."""
+    """Allows @system-service without @privileged, and of namespaces only a user's and a network's."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("SKIPPED LOUDLY: systemd-analyze is not here")
     profile = json.loads((CONTAINER / "seccomp.json").read_text("utf-8"))
@@ -137,7 +137,7 @@ def test_the_seccomp_profile_allows_no_more_than_the_units() -> None:
 
 
 def _system_calls(group: str) -> set[str]:
-    """The system calls of a group of systemd's, those of the groups in it included."""
+    """Returns the system calls of one of systemd's groups, with those of nested groups."""
     listed = subprocess.run(
         ["systemd-analyze", "syscall-filter", group], capture_output=True, text=True, check=True, timeout=60
     ).stdout

@@ -1,4 +1,4 @@
-"""The dashboard: its metrics and labels are those of the service, and every metric is on it or left out."""
+"""Tests that the dashboard uses existing metrics and labels, and shows every metric that is not left out."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from tests.source import ROOT
 
 BOARD = json.loads((ROOT / "deploy/grafana/steward.json").read_text("utf-8"))
 GUIDE = (ROOT / "docs/guides/operators.md").read_text("utf-8")
-# What an operator reads in the log or on a page of the web app rather than on the dashboard.
+# Metrics that an operator reads in the log or in the web app instead.
 LEFT_OUT = {
     "steward_audit_round_seconds",
     "steward_commit_batches_split_total",
@@ -30,24 +30,24 @@ OF_PROMETHEUS = {"instance", "job", "le"}
 
 
 def expressions() -> Iterator[str]:
-    """The queries of all panels."""
+    """Yields the queries of all panels."""
     for panel in BOARD["panels"]:
         yield from (target["expr"] for target in panel.get("targets", ()))
 
 
 def metrics(expression: str) -> set[str]:
-    """The metrics of a query, histograms by their own name."""
+    """Returns the metrics of a query, histograms by their own name."""
     return {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"steward_[a-z_]+", expression)}
 
 
 def labels_of(metric: str) -> set[str]:
-    """The labels that the operators' guide gives a metric."""
+    """Returns the labels that the operators' guide gives a metric."""
     row = re.search(rf"^\| `{metric}`((?: by|,) [^|]*)?", GUIDE, re.M)
     return set(re.findall(r"`([a-z_]+)`", row[1] or "")) if row else set()
 
 
 def test_metrics_and_labels_of_the_dashboard_exist() -> None:
-    """A panel of a metric that was renamed would be empty without a word."""
+    """Fails for a panel of a metric or label that does not exist, which would silently be empty."""
     displayed = set().union(*map(metrics, expressions()))
     assert displayed <= set(DESCRIPTIONS)
     assert set(DESCRIPTIONS) - displayed == LEFT_OUT
@@ -60,7 +60,7 @@ def test_metrics_and_labels_of_the_dashboard_exist() -> None:
 
 
 def test_the_dashboard_has_five_rows_and_one_variable() -> None:
-    """Promises, runs, API, database, processes; panels have ids of their own and lie beside each other."""
+    """Has the rows promises, runs, API, database and processes; panels have different ids and places."""
     assert [panel["title"] for panel in BOARD["panels"] if panel["type"] == "row"] == [
         *("Promises", "Runs", "API", "Database", "Processes")
     ]

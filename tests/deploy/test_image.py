@@ -1,4 +1,4 @@
-"""The container image, started as the compose files start it: read-only, without capabilities, as user 10001.
+"""Starts the container image as the compose files do: read-only, without capabilities, as user 10001.
 
 `make image-test` builds the image on a base of Debian's packages and runs this file.
 """
@@ -28,12 +28,12 @@ PROFILE = ROOT / "deploy/container/seccomp.json"
 WALLS = (
     *("--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp:size=64m", "--cap-drop", "all"),
     *("--security-opt", "no-new-privileges", "--security-opt", f"seccomp={PROFILE}"),
-    # A machine that runs tests may not raise the limits that podman sets by itself.
+    # A machine that runs tests may not raise the limits that podman sets by default.
     *("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=1024:1024", "--no-healthcheck"),
 )
-# Where buildah has put the image, such as `--storage-driver vfs`.
+# Where buildah stored the image, such as `--storage-driver vfs`.
 STORAGE = os.environ.get("IMAGE_FLAGS", "").split()
-# Ways to start a container; a kernel without the unified control groups needs the second.
+# Ways to start a container; a kernel without unified control groups needs the second.
 RUNTIMES = (
     ("podman", *STORAGE),
     ("podman", *STORAGE, "--runtime", "runc", "--cgroup-manager", "cgroupfs"),
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.skipif(not IMAGE, reason="needs an image: make image-te
 
 @cache
 def podman() -> tuple[str, ...]:
-    """The command that starts a container of the image on this machine; skips where none does."""
+    """Returns the command that starts a container here, or skips the test if none does."""
     if shutil.which("podman") is None:
         pytest.skip("SKIPPED LOUDLY: podman is not here")
     problems = ""
@@ -54,7 +54,7 @@ def podman() -> tuple[str, ...]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,  # a storage without layers copies the image for each container
+            timeout=300,  # storage without layers copies the image
         )
         if tried.returncode == 0:
             return command
@@ -63,35 +63,35 @@ def podman() -> tuple[str, ...]:
 
 
 def tried(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """One use of podman, which may fail."""
+    """Runs podman and returns the result, whatever its exit code."""
     command = [*podman(), *words]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=300)
 
 
 def run(*words: str, stdin: str = "") -> str:
-    """One use of podman; returns what it printed."""
+    """Runs podman and returns what it printed; fails unless it exits with 0."""
     done = tried(*words, stdin=stdin)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 class Container:
-    """A container of the image on a volume, without a network unless it has the machine's."""
+    """Holds a container of the image on a volume, without a network unless it has the machine's."""
 
     def __init__(self, volume: str, *options: str) -> None:
         self.name = f"steward-test-{uuid.uuid4().hex[:8]}"
         self._options = (*WALLS, "-v", f"{volume}:/data", *options)
 
     def once(self, *words: str) -> str:
-        """One command in a container of its own; returns what it printed."""
+        """Runs one command in a new container and returns what it printed."""
         return run("run", "--rm", *self._options, IMAGE, *words)
 
     def start(self, *words: str) -> None:
-        """Starts the image's command, or the one given."""
+        """Starts the image's command, or the given one."""
         run("run", "--detach", "--name", self.name, *self._options, IMAGE, *words)
 
     def python(self, program: str) -> Any:
-        """What a program inside the container prints, as JSON."""
+        """Runs a program inside the container and returns the JSON that it prints."""
         return json.loads(run("exec", "-i", self.name, "python", "-", stdin=program))
 
     async def healthy(self) -> None:
@@ -103,7 +103,7 @@ class Container:
         await eventually(look)
 
     def stop(self) -> float:
-        """Stops it by SIGTERM; returns the seconds it took. Its exit code must be 0."""
+        """Stops the container by SIGTERM, checks its exit code 0, and returns the seconds that it took."""
         clock = SystemClock()
         began = clock.monotonic()
         run("stop", "--time", str(MAX_STOP_SECONDS), self.name)
@@ -113,13 +113,13 @@ class Container:
         return seconds
 
     def remove(self) -> None:
-        """Removes it, whatever state it is in."""
+        """Removes the container in any state."""
         run("rm", "--force", "--ignore", self.name)
 
 
 @pytest.fixture
 def volume() -> Iterator[str]:
-    """A volume that is gone afterwards."""
+    """Provides a volume and removes it afterwards."""
     name = f"steward-test-{uuid.uuid4().hex[:8]}"
     run("volume", "create", name)
     yield name
@@ -128,14 +128,14 @@ def volume() -> Iterator[str]:
 
 @pytest.fixture
 def container(volume: str) -> Iterator[Container]:
-    """A container without a network."""
+    """Provides a container without a network."""
     container = Container(volume, "--network", "none")
     yield container
     container.remove()
 
 
 def test_the_image_is_small_and_its_user_owns_nothing_but_data(container: Container) -> None:
-    """User 10001; no path is writable but `/data` and `/tmp`; there is no pip."""
+    """Runs as user 10001; only `/data` and `/tmp` are writable, and pip is not installed."""
     (image,) = json.loads(run("inspect", "--type", "image", IMAGE))
     assert image["Size"] <= MAX_IMAGE_BYTES
     config = image["Config"]
@@ -163,7 +163,7 @@ print(json.dumps([answer.status_code, answer.json()["data"]["session"]["organiza
 
 
 async def test_an_owner_signs_in_to_a_fresh_container(container: Container) -> None:
-    """`init`, the image's own command, the set-up link; the walls of foreign code stand, both of them."""
+    """Signs an owner in by the set-up link, and `doctor` finds the sandbox confined."""
     words = ("--org", "My Shop", "--timezone", "Europe/Berlin", "--email", "owner@example.com")
     done = json.loads(container.once("init", "--yes", *words, "--json"))
     container.start()
@@ -202,7 +202,7 @@ _LOOK = """
 
 
 async def test_no_run_is_lost_when_the_container_stops(container: Container) -> None:
-    """Runs that were ordered just before SIGTERM end well after the next start on the same volume."""
+    """Finishes runs that started just before SIGTERM after the next start on the same volume."""
     container.start("demo")
     await container.healthy()
     ids = container.python(_START + _RUN)
@@ -220,7 +220,7 @@ async def test_no_run_is_lost_when_the_container_stops(container: Container) -> 
 
 
 def keep_secrets(folder: Path, secrets: dict[str, str]) -> None:
-    """Writes each secret into a file that the image's user alone may read."""
+    """Writes each secret into a file that only the image's user may read."""
     folder.chmod(0o755)
     for name, text in secrets.items():
         (folder / name).write_text(text)
@@ -231,11 +231,11 @@ def keep_secrets(folder: Path, secrets: dict[str, str]) -> None:
 async def test_web_and_worker_serve_postgresql_in_containers_of_their_own(
     volume: str, postgresql_url: str, tmp_path: Path
 ) -> None:
-    """The services of compose.yaml by hand: `migrate`, `web`, `worker`, with secrets from files."""
+    """Runs `migrate`, `web` and `worker` of compose.yaml in containers, with secrets from files."""
     key = json.loads(run("run", "--rm", *WALLS, "--network", "none", IMAGE, "keys", "new", "--json"))
     keep_secrets(tmp_path, {"database_url": postgresql_url, "master_keys": key["key"]})
     port = free_port()
-    # The throw-away server of tests promises no durability, which production refuses.
+    # The tests' server promises no durability, which production would refuse.
     options = [
         "--network",
         "host",

@@ -1,4 +1,4 @@
-"""The samples of deploy/patroni: what the guide promises rests on their values."""
+"""Tests the values in deploy/patroni that the guide's promises depend on."""
 
 import configparser
 import re
@@ -13,12 +13,12 @@ GUIDE = (ROOT / "docs/guides/several-machines.md").read_text("utf-8")
 
 
 def sample(name: str) -> Any:
-    """A sample, decoded."""
+    """Returns a sample, decoded."""
     return yaml.safe_load((SAMPLES / name).read_text("utf-8"))
 
 
 def test_what_is_acknowledged_is_on_two_hosts() -> None:
-    """Strict synchronous mode, every commit flushed, and a fence for a host that hangs."""
+    """Requires strict synchronous mode, flushed commits and a watchdog for a host that hangs."""
     patroni = sample("patroni.yml")
     dcs = patroni["bootstrap"]["dcs"]
     parameters = dcs["postgresql"]["parameters"]
@@ -30,7 +30,7 @@ def test_what_is_acknowledged_is_on_two_hosts() -> None:
 
 
 def test_the_leader_keys_times_fit_each_other_and_the_guide() -> None:
-    """Patroni takes no `ttl` under 20 s, nor one under a round and two tries."""
+    """Keeps `ttl` at 20 s or more, and at least one round and two tries, as the guide says."""
     dcs = sample("patroni.yml")["bootstrap"]["dcs"]
     times = [dcs[name] for name in ("ttl", "loop_wait", "retry_timeout")]
     assert times[0] >= 20
@@ -39,14 +39,14 @@ def test_the_leader_keys_times_fit_each_other_and_the_guide() -> None:
 
 
 def test_a_dead_standby_or_reader_does_not_fill_the_primary() -> None:
-    """The log kept for a slot is bounded, and no standby makes the primary keep old rows."""
+    """Limits the log that a slot keeps, and turns standby feedback off."""
     parameters = sample("patroni.yml")["bootstrap"]["dcs"]["postgresql"]["parameters"]
     assert re.fullmatch(r"[0-9]+GB", parameters["max_slot_wal_keep_size"])
     assert parameters["hot_standby_feedback"] == "off"
 
 
 def test_replication_and_etcd_are_encrypted_with_client_certificates() -> None:
-    """No password of a role that replicates, and no plain connection."""
+    """Allows no plain connection, and no password of a replicating role."""
     patroni, etcd = sample("patroni.yml"), sample("etcd.yml")
     for role in patroni["postgresql"]["authentication"].values():
         assert role["sslmode"] == "verify-full"
@@ -62,7 +62,7 @@ def test_replication_and_etcd_are_encrypted_with_client_certificates() -> None:
 
 
 def test_the_backup_is_encrypted_and_the_log_archived_each_minute() -> None:
-    """pgBackRest's sample and Patroni's parameters name the same stanza."""
+    """Names the same stanza in pgBackRest's sample and in Patroni's archive command."""
     config = configparser.ConfigParser()
     config.read(SAMPLES / "pgbackrest.conf")
     assert config["global"]["repo1-cipher-type"].startswith("aes-256")
@@ -75,7 +75,7 @@ def test_the_backup_is_encrypted_and_the_log_archived_each_minute() -> None:
 
 
 def test_the_guide_says_which_patroni_and_why_not_debians() -> None:
-    """An operator who installs Debian's package would lose acknowledged writes."""
+    """Warns of Debian's package, with which acknowledged writes could be lost."""
     assert "4.1 or newer" in GUIDE
     assert "3.0.2" in GUIDE
     assert "3.0.2" in (SAMPLES / "patroni.yml").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""The samples of deploy/proxy before a served process: true addresses, equal answers.
+"""Tests the samples of deploy/proxy before a served process: true addresses and unchanged answers.
 
 `make proxies` unpacks Debian's nginx and Caddy and runs this file.
 """
@@ -27,7 +27,7 @@ NAME = "localhost"
 LOGIN = "/v2/api/automations/login"
 LIMIT = 10
 LARGEST_BODY = 2 << 20
-# What differs from one answer to the next, or names the program that passed it on.
+# Headers that differ between answers, or that name the program that passed them on.
 _OF_ONE_ANSWER = {"date", "server", "via", "x-request-id", "connection", "alt-svc", "transfer-encoding"}
 _NGINX = """
 daemon off;
@@ -48,7 +48,7 @@ http {{
 
 
 def _nginx(folder: Path, port: int, service_port: int) -> list[str]:
-    """Writes nginx.conf with the ports and the certificate of the test; returns the command."""
+    """Writes nginx.conf with the test's ports and certificate, and returns the command."""
     sample = _filled(SAMPLES / "nginx.conf", "listen 443 ", f"listen 127.0.0.1:{port} ", service_port)
     for ending in ("pem", "key"):
         sample = sample.replace(f"/etc/ssl/auto.example.{ending}", f"{folder}/{NAME}.{ending}")
@@ -58,7 +58,7 @@ def _nginx(folder: Path, port: int, service_port: int) -> list[str]:
 
 
 def _caddy(folder: Path, port: int, service_port: int) -> list[str]:
-    """Writes the Caddyfile with the ports and the certificate of the test; returns the command."""
+    """Writes the Caddyfile with the test's ports and certificate, and returns the command."""
     sample = _filled(
         SAMPLES / "Caddyfile",
         "auto.example {",
@@ -82,7 +82,7 @@ COMMANDS = {"nginx": _nginx, "caddy": _caddy}
 
 @asynccontextmanager
 async def proxied(name: str, database_url: str, folder: Path) -> AsyncIterator[tuple[str, str]]:
-    """The addresses of a service by itself and behind the proxy."""
+    """Yields the addresses of a service by itself and behind the proxy."""
     certificate(folder, NAME)
     port = free_port()
     env = {
@@ -119,14 +119,14 @@ async def proxied(name: str, database_url: str, folder: Path) -> AsyncIterator[t
 
 
 def client(address: str, folder: Path, peer: str = "127.0.0.1") -> httpx.AsyncClient:
-    """A client of one address of this machine that trusts the certificate of the test."""
+    """Returns a client at one address of this machine that trusts the test's certificate."""
     trust = ssl.create_default_context(cafile=str(folder / f"{NAME}.pem"))
     transport = httpx.AsyncHTTPTransport(local_address=peer, verify=trust)
     return httpx.AsyncClient(base_url=address, transport=transport, timeout=30)
 
 
 async def _answers(address: str, folder: Path) -> list[tuple[int, dict[str, str], bytes]]:
-    """What calls of every kind answer, without what is of one answer."""
+    """Returns the answers to calls of every kind, without headers that differ each time."""
     calls = (
         ("GET", "/healthz", b""),
         ("GET", "/readyz", b""),
@@ -153,7 +153,7 @@ async def _answers(address: str, folder: Path) -> list[tuple[int, dict[str, str]
 async def test_a_proxy_tells_true_addresses_and_changes_no_answer(
     name: str, sqlite_url: str, tmp_path: Path
 ) -> None:
-    """What a client claims about its address does not count; `/metrics` is not passed on."""
+    """Ignores the address that a client claims, hides `/metrics`, and passes answers on unchanged."""
     if not PROGRAMS[name].exists():
         pytest.skip(f"SKIPPED LOUDLY: {name} is not there; `make proxies` unpacks it on Debian.")
     async with proxied(name, sqlite_url, tmp_path) as (service, proxy):

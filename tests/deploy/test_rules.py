@@ -1,4 +1,4 @@
-"""The alert rules: sound, firing when they must and only then, by the metrics that the service has."""
+"""Tests the alert rules: they are valid, fire only when they must, and use existing metrics."""
 
 import re
 import shutil
@@ -21,20 +21,20 @@ promtool_is_here = pytest.mark.skipif(
 
 
 def rules() -> list[dict[str, object]]:
-    """Every rule of the file."""
+    """Returns every rule of the file."""
     return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 
 
 @promtool_is_here
 def test_rules_fire_when_they_must_and_only_then() -> None:
-    """`promtool check` and `promtool test rules`: each alert by itself, one past its limit and at it."""
+    """Runs `promtool check` and `promtool test rules` on the rules and their tests."""
     for words in (("check", "rules", RULES), ("test", "rules", RULE_TESTS)):
         result = subprocess.run([PROMTOOL, *words], capture_output=True, text=True, check=False, timeout=60)
         assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_each_alert_has_a_test_that_fires_and_one_that_is_silent() -> None:
-    """The tests look at all alerts at once, so a silent one asserts that no other fires either."""
+    """Has two tests for each alert: one in which it alone fires, and one in which no alert fires."""
     cases = {case["name"]: case for case in yaml.safe_load(RULE_TESTS.read_text())["tests"]}
     alerts = [rule["alert"] for rule in rules()]
     assert set(cases) == {f"{alert} {way}" for alert in alerts for way in ("fires", "is silent")}
@@ -47,7 +47,7 @@ def test_each_alert_has_a_test_that_fires_and_one_that_is_silent() -> None:
 
 
 def test_rules_ask_for_metrics_that_exist_and_lead_to_the_guide() -> None:
-    """Every name is a metric of the service, and every runbook an anchor of the operators' guide."""
+    """Uses only metrics of the service, and links to anchors of the operators' guide."""
     for rule in rules():
         names = set(re.findall(r"steward_[a-z_]+", str(rule["expr"])))
         assert names <= set(DESCRIPTIONS), rule["alert"]

@@ -1,4 +1,4 @@
-"""The systemd units: sound, walled in, and naming only what the command line and the settings have."""
+"""Tests the systemd units: valid, confined, and naming only commands and settings that exist."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ from steward.config import read
 UNITS = Path(__file__).resolve().parents[2] / "deploy/systemd"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
 PROGRAM = "/opt/steward/bin/steward"
-MAX_EXPOSURE = 20  # tenths, of 100
+MAX_EXPOSURE = 20  # in tenths
 
 pytestmark = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="SKIPPED LOUDLY: systemd-analyze is not here"
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.skipif(
 
 
 def analyze(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """One use of systemd-analyze in a folder."""
+    """Runs systemd-analyze in a folder."""
     return subprocess.run(
         ["systemd-analyze", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=60
     )
 
 
 def test_there_are_units_for_every_way_to_run() -> None:
-    """SQLite, and web and workers on PostgreSQL; copies of SQLite."""
+    """Has units for SQLite, its backups, and web and workers on PostgreSQL."""
     assert SERVICES == [
         "steward-backup.service",
         "steward-web.service",
@@ -39,10 +39,10 @@ def test_there_are_units_for_every_way_to_run() -> None:
 
 
 def test_units_are_sound(tmp_path: Path) -> None:
-    """`systemd-analyze verify` has nothing to say, of an instance of the template too."""
+    """Passes `systemd-analyze verify` without a message, also for an instance of the template."""
     for path in UNITS.glob("steward*.*"):
         name = path.name.replace("@.", "@1.")
-        # The program is not installed where tests run; verify asks for one that exists.
+        # The program is not installed where tests run, and verify requires one that exists.
         (tmp_path / name).write_text(path.read_text().replace(PROGRAM, "/bin/true"))
     names = [path.name for path in tmp_path.glob("*.service")] + ["steward-backup.timer"]
     verified = analyze("verify", *(f"./{name}" for name in names), folder=tmp_path)
@@ -51,7 +51,7 @@ def test_units_are_sound(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unit", SERVICES)
 def test_units_are_walled_in(unit: str) -> None:
-    """Exposure as systemd reckons it is 2.0 of 10 at most."""
+    """Has an exposure of at most 2.0 of 10, as systemd computes it."""
     judged = analyze(
         "security", "--offline=true", f"--threshold={MAX_EXPOSURE}", "--no-pager", f"./{unit}", folder=UNITS
     )
@@ -60,7 +60,7 @@ def test_units_are_walled_in(unit: str) -> None:
 
 @pytest.mark.parametrize("unit", SERVICES)
 def test_units_call_commands_that_exist(unit: str) -> None:
-    """Each command and option of a unit is one of the command line's."""
+    """Calls only commands and options of the command line."""
     calls = re.findall(rf"{PROGRAM} ([a-z]+)((?: --[a-z-]+)*)", (UNITS / unit).read_text())
     assert calls
     for word, options in calls:
@@ -70,7 +70,7 @@ def test_units_call_commands_that_exist(unit: str) -> None:
 
 
 def test_units_and_the_sample_name_settings_that_exist(tmp_path: Path) -> None:
-    """The environment of the units, with the sample file, is one that Steward starts with."""
+    """Gives settings that Steward starts with, together with the sample file."""
     sample = read_env_file(UNITS / "steward.env.example")
     key = tmp_path / "master.keys"
     key.write_text("local:" + "A" * 43 + "=\n")

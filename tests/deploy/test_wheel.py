@@ -1,4 +1,4 @@
-"""The wheel: built twice to the same bytes, complete, and started from an empty environment without Node."""
+"""Tests the wheel: reproducible, complete, and started from an empty environment without Node."""
 
 import json
 import re
@@ -30,7 +30,7 @@ SOURCES = (
     *("requirements-holidays.txt", "requirements-traces.txt", "deploy"),
 )
 WHEEL = "steward_automations-0.1.0-py3-none-any.whl"
-# The package of each import of a value from node_modules.
+# Matches the package of each import of a value from node_modules.
 IMPORT = re.compile(r'^\s*import (?!type)[^;]*?from "((?:@[^/"]+/)?[^./"][^/"]*)', re.MULTILINE)
 MAX_WHEEL_BYTES = 2_500_000
 MAX_INSTALLED_BYTES = 150_000_000
@@ -50,7 +50,7 @@ def build(folder: Path, output: Path, *targets: str) -> None:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel and the source distribution, built from a copy of the checkout."""
+    """Provides a folder with the wheel and the source distribution, built from a copy of the checkout."""
     if not (ROOT / "steward/static/index.html").is_file():
         pytest.skip("SKIPPED LOUDLY: the web app is not built; run make built")
     source = tmp_path_factory.mktemp("source")
@@ -65,7 +65,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_two_builds_in_two_folders_are_equal_bytes(dist: Path, tmp_path: Path) -> None:
-    """The wheel built from the source distribution, in another folder, equals the checkout's."""
+    """Builds the same bytes from the source distribution in another folder, and refuses altered files."""
     with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
         archive.extractall(tmp_path, filter="data")
     unpacked = next(tmp_path.iterdir())
@@ -79,7 +79,7 @@ def test_two_builds_in_two_folders_are_equal_bytes(dist: Path, tmp_path: Path) -
 
 
 def test_licences_of_bundled_javascript_are_in_the_wheel(dist: Path) -> None:
-    """Each package that the sources import has its licence, at the version of the lock file."""
+    """Contains the licence of each package that the sources import, in the version of the lock file."""
     with zipfile.ZipFile(dist / WHEEL) as wheel:
         licenses = {Path(name).name for name in wheel.namelist() if ".dist-info/licenses/" in name}
         described = wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))).decode()
@@ -101,7 +101,7 @@ def test_licences_of_bundled_javascript_are_in_the_wheel(dist: Path) -> None:
 
 
 def test_an_installation_is_small(dist: Path) -> None:
-    """The wheel unpacked, with the packages of requirements.txt as they are installed here."""
+    """Is under 150 MB together with the installed packages of requirements.txt."""
     with zipfile.ZipFile(dist / WHEEL) as wheel:
         installed_bytes = sum(entry.file_size for entry in wheel.infolist())
     for name in PINNED.findall((ROOT / "requirements.txt").read_text("utf-8")):
@@ -112,9 +112,9 @@ def test_an_installation_is_small(dist: Path) -> None:
 
 
 def install(wheel: Path, environment: Path) -> Path:
-    """Makes an environment that holds the wheel; the folder of its packages.
+    """Makes an environment with the wheel and returns the folder of its packages.
 
-    The dependencies are read from this environment: the wheel is tested, not they.
+    Dependencies are read from this environment, since only the wheel is tested.
     """
     venv.create(environment, symlinks=True)
     command = (sys.executable, "-m", "pip", "--python", str(environment / "bin/python"), "install", "--quiet")
@@ -126,7 +126,7 @@ def install(wheel: Path, environment: Path) -> Path:
 
 
 async def test_an_installed_wheel_runs_the_demo_without_node(dist: Path, tmp_path: Path) -> None:
-    """Installed into an empty environment, which alone is on the PATH, it serves the sign-in page."""
+    """Serves the demo's sign-in page and its script from an environment that alone is on the PATH."""
     environment = tmp_path / "env"
     packages = install(dist / WHEEL, environment)
     assert not differences(packages / "steward")

@@ -1,4 +1,4 @@
-"""A pretend world of seed 1 at a standing time, and clients into it without a socket."""
+"""Provides pretend platforms of seed 1 at a fixed time, and clients of them without a socket."""
 
 from collections.abc import AsyncIterator
 
@@ -15,19 +15,19 @@ URL = "https://shop.example"
 
 @pytest.fixture
 def receiver() -> Receiver:
-    """Where the pretend shop's webhooks go."""
+    """Provides the receiver of the pretend shop's webhooks."""
     return Receiver()
 
 
 @pytest.fixture
 def pretend(clock: FakeClock, receiver: Receiver) -> FakePlatforms:
-    """A fresh pretend world."""
+    """Provides new pretend platforms."""
     return world.create(1, URL, clock.now, deliver=receiver.transport())
 
 
 @pytest.fixture
 async def shop(pretend: FakePlatforms) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the shop with the key that may read and write."""
+    """Provides a client of the shop with the key that may read and write."""
     pair = (pretend.state.keys.consumer_key, pretend.state.keys.consumer_secret)
     base = f"{URL}/wp-json/wc/v3/"
     async with httpx.AsyncClient(transport=pretend.transport(), base_url=base, auth=pair) as client:
@@ -36,6 +36,6 @@ async def shop(pretend: FakePlatforms) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def outside(pretend: FakePlatforms) -> AsyncIterator[httpx.AsyncClient]:
-    """A client without any key."""
+    """Provides a client without any key."""
     async with httpx.AsyncClient(transport=pretend.transport(), base_url=URL) as client:
         yield client

@@ -1,7 +1,6 @@
-"""What the connector makes of recorded answers, held to rules written down here anew from.
+"""Compares what the connector makes of recorded answers with rules that are written here anew.
 
-Nothing of the connector's own reading is used to say what is right.
-
+Nothing of the connector's own reading decides what is right.
 See docs/design/connectors.md#errors and docs/design/connectors.md#operations.
 """
 
@@ -46,7 +45,7 @@ _NOW = datetime(2026, 11, 21, tzinfo=UTC)
 _SHOP = IntegrationId(1)
 _RUN = RunId("01KAH1B0M4N7P9Q2R5S8T1V3W6")
 _KEYS = [effect_key(_RUN, "s", "-", position=n, part=1, version=1) for n in range(200)]
-# What the connector asks for and needs: an answer cut to less is not read as a record.
+# The fields that the connector asks for and needs: an answer cut to fewer is not read as a record.
 _PRODUCT = {"id", "name", "type", "status", "tags", "manage_stock", "images", "catalog_visibility"}
 _ORDER = {"line_items", "refunds", "billing", "shipping", "coupon_lines", "meta_data", "date_paid_gmt"}
 _CUSTOMER = {"email", "meta_data", "first_name", "username"}
@@ -59,7 +58,7 @@ _OPERATIONS = {
 
 
 async def view_differences(exchange: Row) -> list[str]:
-    """Where the connector's error, records or outcomes of a recorded answer are not what they should be."""
+    """Returns where the connector's error, records or outcomes of a recorded answer are wrong."""
     response = exchange["response"]
     if exchange["request"]["method"] in ("HEAD", "OPTIONS"):
         return []
@@ -88,7 +87,7 @@ def _error(exchange: Row) -> Iterator[str]:
     response, write = exchange["response"], exchange["request"]["method"] != "GET"
     headers = {name.lower(): value for name, value in (response.get("headers") or {}).items()}
     if response["status"] == 429:
-        return  # held by the client before a connector sees it
+        return  # handled by the client before a connector sees it
     error = error_of(PlatformResponse(response["status"], headers, _raw(response)), write=write)
     right = _right_errors(exchange)
     if type(error).__name__ not in right:
@@ -106,7 +105,10 @@ def _error(exchange: Row) -> Iterator[str]:
 
 
 def _right_errors(exchange: Row) -> set[str]:
-    """WooCommerce, row by row. See docs/design/connectors.md#errors."""
+    """Returns the right errors for an answer, row by row of the table for WooCommerce.
+
+    See docs/design/connectors.md#errors.
+    """
     response, write = exchange["response"], exchange["request"]["method"] != "GET"
     status, body = response["status"], response.get("body")
     code = body.get("code") if isinstance(body, dict) else None
@@ -121,7 +123,7 @@ def _right_errors(exchange: Row) -> set[str]:
             else {"PlatformUnavailable"}
         )
     if not isinstance(code, str) and "<html" in str(response.get("body_text", "")).lower():
-        return {"WrongResponder"}  # a web page in the place of data
+        return {"WrongResponder"}  # a web page instead of data
     if status < 400:
         return {"WrongAddress"}
     if not isinstance(code, str):
@@ -129,7 +131,7 @@ def _right_errors(exchange: Row) -> set[str]:
     if status == 401:
         if code != "woocommerce_rest_authentication_error":
             return {"Unauthorized"}
-        # One code for a wrong secret and a missing right: who called says which it was.
+        # One code stands for a wrong secret and for a missing right; the caller's key tells which it is.
         by_auth = {
             "read_only": {"MissingRight"} if write else {"Unauthorized"},
             "bad_secret": {"Unauthorized"},
@@ -243,7 +245,7 @@ def _compare(right: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]
 
 
 async def _outcome(exchange: Row) -> list[str]:
-    """The outcomes the writer gives when the shop answers so, where it sends calls of this form at all."""
+    """Returns where the writer's outcomes are wrong, if the connector sends calls of this form at all."""
     parts = parts_of(exchange)
     if not parts:
         return []
@@ -264,7 +266,7 @@ async def _outcome(exchange: Row) -> list[str]:
 
 
 def parts_of(exchange: Row) -> list[Part]:
-    """The parts that would be sent as the recorded request was; none when the connector never sends it so."""
+    """Returns the parts that the connector would send as the recorded request, or none."""
     body, addressed = exchange["request"].get("body"), target(exchange["request"]["path"])
     if addressed is None or not isinstance(body, dict):
         return []
@@ -272,7 +274,7 @@ def parts_of(exchange: Row) -> list[Part]:
 
 
 def _whole_outcome(exchange: Row) -> WriteState:
-    """A 4xx that refuses, an object that is gone, 429 does nothing, a 5xx may have done all.
+    """Returns the right outcome of a refused request: 429 did nothing, a 5xx may have done everything.
 
     See docs/design/connectors.md#errors.
     """
@@ -285,7 +287,7 @@ def _whole_outcome(exchange: Row) -> WriteState:
 
 
 def right_outcomes(parts: list[Part], rows: Any) -> list[WriteState]:
-    """Items stand alone, when there are as many as were sent, in their order."""
+    """Judges each item by itself if the answer has all items in their order; otherwise all are unknown."""
     fits = isinstance(rows, list) and len(rows) == len(parts)
     if fits:
         ids = [str(row.get("id")) if isinstance(row, dict) else "" for row in rows]
@@ -302,7 +304,7 @@ def _item(above: str, item: Row) -> Part | None:
         return None
     if values.keys() == {"stock_quantity"}:
         return Part("inventory.set", _SHOP, target_id, values, None, values)
-    # The connector always writes both prices: one left out is taken as emptied, what else was sent as none.
+    # The connector always writes both prices: one that is left out counts as removed.
     texts = {name: value for name, value in values.items() if name in _PRICES and isinstance(value, str)}
     whole = {"regular_price": "", "sale_price": "", **texts}
     return Part("variant.set_price", _SHOP, target_id, whole, None, whole)
@@ -330,7 +332,7 @@ def _parts(addressed: Target, body: Row) -> Iterator[Part]:
 
 
 def _right_outcome(part: Part, row: Row) -> WriteState:
-    """Applied only when the answer's value is the one sent, field by field.
+    """Returns applied only if each field of the answer has the value that was sent.
 
     See docs/design/connectors.md#change-operations and docs/design/connectors.md#operations.
     """
@@ -364,7 +366,7 @@ class _Answers(httpx.AsyncBaseTransport):
         self._response = response
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The recorded answer, whatever is asked."""
+        """Returns the recorded answer to any request."""
         raw = httpx.ByteStream(_raw(self._response))
         return httpx.Response(
             self._response["status"], headers=self._response.get("headers") or {}, stream=raw
@@ -372,7 +374,7 @@ class _Answers(httpx.AsyncBaseTransport):
 
 
 async def _written(parts: list[Part], response: Row) -> list[WriteState]:
-    """What the connector's writer says, over the real client."""
+    """Returns the outcomes that the connector's writer gives over the real client."""
     clock, register = FakeClock(_NOW), Register()
     wire = HttpTransport(
         clock, register, Log(lambda line: None, clock, register), transport=_Answers(response)
@@ -397,7 +399,7 @@ async def _written(parts: list[Part], response: Row) -> list[WriteState]:
 
 
 def delivery_differences(delivery: Row, secret: str, hooks: Mapping[str, str]) -> Iterator[str]:
-    """Where the connector's judgement of a recorded delivery is not right: signature, ping, object."""
+    """Yields where the connector judges a recorded delivery wrongly: its signature, ping or object."""
     request = delivery["request"]
     parts = request.get("body_parts", [request.get("body") or ""])
     body = "".join(p["repeat"] * p["times"] if isinstance(p, dict) else p for p in parts).encode()

@@ -1,4 +1,4 @@
-"""Takes the pretend shop's webhooks in place of Steward, and answers as told."""
+"""Takes the pretend shop's webhooks in place of Steward."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import httpx
 
 
 class Receiver:
-    """What arrived, in order; `status` is answered, `act` may do more."""
+    """Records requests in their order and answers with `status`; `act` may raise or do more."""
 
     def __init__(self) -> None:
         self.arrived: list[httpx.Request] = []
@@ -14,7 +14,7 @@ class Receiver:
         self.act: Callable[[httpx.Request], None] | None = None
 
     def transport(self) -> httpx.MockTransport:
-        """Leads an httpx client here."""
+        """Returns a transport that leads an httpx client here."""
         return httpx.MockTransport(self._take)
 
     def _take(self, request: httpx.Request) -> httpx.Response:
@@ -25,14 +25,14 @@ class Receiver:
 
     @property
     def pings(self) -> list[httpx.Request]:
-        """Those that only name the webhook."""
+        """Returns the requests that only name the webhook."""
         return [request for request in self.arrived if "x-wc-webhook-topic" not in request.headers]
 
     @property
     def deliveries(self) -> list[httpx.Request]:
-        """Those that tell of an object."""
+        """Returns the requests that carry an object."""
         return [request for request in self.arrived if "x-wc-webhook-topic" in request.headers]
 
     def topics(self) -> list[str]:
-        """The topics of the deliveries, in order."""
+        """Returns the topics of the deliveries, in order."""
         return [delivery.headers["x-wc-webhook-topic"] for delivery in self.deliveries]

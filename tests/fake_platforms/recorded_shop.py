@@ -1,4 +1,4 @@
-"""Loads into a pretend shop the state a recording shows, from nothing but the recorded answers."""
+"""Loads the state that a recording shows into a pretend shop, from the recorded answers alone."""
 
 import itertools
 import json
@@ -42,7 +42,7 @@ _NOT_STORED = ("_links", "permalink_template", "generated_slug", "order_id")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path means: a kind of object, its own number, its parent's."""
+    """Describes what a path leads to: a kind of object, its number and its parent's."""
 
     kind: str
     id: int | None
@@ -51,7 +51,7 @@ class Target:
 
 
 def target(path: str) -> Target | None:
-    """The kind of object a path of the shop leads to; None for anything else."""
+    """Returns the kind of object that a path of the shop leads to; None for anything else."""
     inner = path.removeprefix("/wp-json/wc/v3/").strip("/")
     for kind, pattern in _KINDS:
         match = re.fullmatch(pattern, inner)
@@ -66,7 +66,7 @@ def target(path: str) -> Target | None:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One object as one answer showed it."""
+    """Holds one object as one answer showed it."""
 
     kind: str
     id: int
@@ -76,7 +76,7 @@ class View:
 
 
 def views(exchange: Row) -> Iterator[View]:
-    """Every object an answer shows."""
+    """Yields every object that an answer shows."""
     request, response = exchange["request"], exchange["response"]
     addressed, body = target(request["path"]), response.get("body")
     if addressed is None or response["status"] >= 300 or body is None:
@@ -100,7 +100,7 @@ def views(exchange: Row) -> Iterator[View]:
             yield View(kind, int(row["id"]), {**parent, **row}, method, is_new)
 
 
-# Refusals because another account has an e-mail address or a username, and the field they are about.
+# Refusals because another account has an e-mail address or a username, with the field they are about.
 _CUSTOMER_FIELDS = {
     "registration-error-email-exists": "email",
     "woocommerce_rest_customer_invalid_email": "email",
@@ -110,7 +110,7 @@ _CUSTOMER_FIELDS = {
 
 @dataclass(slots=True)
 class ObjectHistory:
-    """What the answers of a folder tell of one object."""
+    """Holds what the answers of a folder show of one object."""
 
     fullest: Row = field(default_factory=dict)
     made_in: set[str] = field(default_factory=set)
@@ -118,7 +118,7 @@ class ObjectHistory:
 
 
 class Recording:
-    """A folder of exchange files (data/woocommerce/README.md), and what it tells of the shop behind it."""
+    """Reads a folder of exchange files (data/woocommerce/README.md) and what they show of the shop."""
 
     def __init__(self, folder: Path) -> None:
         self.files: dict[str, Row] = {}
@@ -127,7 +127,7 @@ class Recording:
             if isinstance(content, dict) and "exchanges" in content:
                 self.files[path.name] = content
         self._histories: dict[tuple[str, int], ObjectHistory] = {}
-        self._unseen = itertools.count(1_000_000)  # numbers for those whose own number no answer shows
+        self._unseen = itertools.count(1_000_000)  # numbers for objects whose own number no answer shows
         for name, content in self.files.items():
             for exchange in content["exchanges"]:
                 for view in views(exchange):
@@ -169,7 +169,7 @@ class Recording:
         complete(shop)
 
     def _mentioned(self, name: str) -> Iterator[tuple[str, Row]]:
-        """Who holds a SKU, a term's name, an e-mail address or a username already, as refusals tell."""
+        """Yields the objects that have a SKU, name, e-mail address or username already, as refusals tell."""
         for exchange in self.files[name]["exchanges"]:
             addressed, body = target(exchange["request"]["path"]), exchange["response"].get("body")
             body_sent = exchange["request"].get("body")
@@ -189,7 +189,7 @@ class Recording:
                     )
 
     def _shows_customer(self, name: str, field: str, value: str) -> bool:
-        """Whether an answer of the file shows a customer with this e-mail address or username."""
+        """Returns whether an answer of the file shows a customer with this e-mail address or username."""
         rows = (view.row for exchange in self.files[name]["exchanges"] for view in views(exchange))
         return any(str(row.get(field, "")).casefold() == value.casefold() for row in rows)
 
@@ -206,13 +206,13 @@ def _refusals(body: Any) -> Iterator[tuple[str, Row]]:
 
 
 def is_held(shop: FakeShop, kind: str, number: int) -> bool:
-    """Whether the shop knows the product, variation or term already."""
+    """Returns whether the shop has the product, variation or term already."""
     terms = shop.terms["tags"] if kind == "tag" else shop.terms["categories"]
     return number in (terms if kind in ("tag", "category") else {**shop.products, **shop.variations})
 
 
 def put(shop: FakeShop, kind: str, row: Row) -> None:
-    """Stores one object as an answer showed it, completed where the answer was a part."""
+    """Stores an object as an answer showed it, with defaults for the fields that the answer lacks."""
     stored = {key: value for key, value in row.items() if key not in _NOT_STORED}
     number = int(row["id"])
     match kind:
@@ -241,7 +241,7 @@ def put(shop: FakeShop, kind: str, row: Row) -> None:
 
 
 def complete(shop: FakeShop) -> None:
-    """Adds what objects only mention: terms of products, variations of their parents; and numbers to come."""
+    """Adds what objects only mention, such as terms and variations, and sets the next numbers."""
     for product in shop.products.values():
         for kind in ("tags", "categories"):
             for term in product[kind]:
@@ -269,9 +269,9 @@ def complete(shop: FakeShop) -> None:
 
 
 def catch_up(shop: FakeShop, exchange: Row) -> None:
-    """Brings the shop to what was changed between the recorded exchanges without being recorded.
+    """Changes the shop as it was changed between the recorded exchanges.
 
-    A read tells the whole of it. An answered write tells of the price and the quantity it did not write.
+    A read shows the whole object; an answered write shows price and quantity that it did not write.
     """
     request = exchange["request"]
     written = request.get("body") if isinstance(request.get("body"), dict) else {}
@@ -283,7 +283,7 @@ def catch_up(shop: FakeShop, exchange: Row) -> None:
             continue
         if view.method == "GET":
             held.update({key: value for key, value in view.row.items() if key in held})
-            # A product names variations that no answer showed: the shop does not have those.
+            # A product names variations that no answer showed; the shop does not have those.
             if "variations" in held:
                 held["variations"] = [
                     variation_id for variation_id in held["variations"] if variation_id in shop.variations

@@ -1,4 +1,4 @@
-"""Replays recorded exchanges of a real shop against the pretend one and tells where they differ."""
+"""Replays recorded exchanges of a real shop against the pretend one and reports where they differ."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ _OFFERED = re.compile(
     r"|orders(/\d+(/(notes|refunds)(/\d+)?)?|/batch)?|customers(/(\d+|batch))?|variations|webhooks(/(\d+|batch))?"
     r"|system_status|settings/\w+(/\w+)?|data/currencies/current)/?$"
 )
-# What a recording nobody thought of may lead to: told as a difference, and gone on with the next one.
+# Errors that a new kind of recording may raise: each is reported, and the next exchange follows.
 _ODD = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError),
     *(httpx.HTTPError, CallError),
@@ -34,7 +34,7 @@ _FREE_MAPS = ("options", "params", "details")
 
 
 def out_of_scope(exchange: Row) -> str | None:
-    """Why an exchange is not compared, or None. Kept short; every line has its reason."""
+    """Returns why an exchange is not compared, or None. Every line has its reason."""
     request, response = exchange["request"], exchange["response"]
     body = response.get("body")
     code = body.get("code") if isinstance(body, dict) else None
@@ -54,7 +54,7 @@ def _kind(value: Any) -> str:
 
 
 def shape_differences(theirs: Any, ours: Any, where: str = "") -> Iterator[str]:
-    """Where two answers differ in keys or in types of values; lists are compared item by item."""
+    """Yields where two answers differ in keys or types of values; lists are compared item by item."""
     if _kind(theirs) != _kind(ours):
         yield f"{where or 'body'}: {_kind(theirs)} in the recording, {_kind(ours)} here"
     elif isinstance(theirs, dict):
@@ -70,7 +70,7 @@ def shape_differences(theirs: Any, ours: Any, where: str = "") -> Iterator[str]:
 
 
 def _projected(value: Any, requested: Any) -> Any:
-    """The part of an answered value that the request wrote."""
+    """Returns the part of an answered value that the request wrote."""
     if isinstance(requested, dict) and isinstance(value, dict):
         return {key: _projected(value[key], requested[key]) for key in requested if key in value}
     if (
@@ -85,7 +85,7 @@ def _projected(value: Any, requested: Any) -> Any:
 
 
 def value_differences(requested: Any, theirs: Any, ours: Any) -> Iterator[str]:
-    """Where the fields a request wrote came back otherwise than in the recording."""
+    """Yields the fields of a request that came back with another value than in the recording."""
     if not isinstance(requested, dict) or not isinstance(theirs, dict) or not isinstance(ours, dict):
         return
     for name in requested.keys() & theirs.keys():
@@ -108,13 +108,13 @@ def _written_differences(exchange: Row, ours: Any) -> Iterator[str]:
                 if codes[0] != codes[1]:
                     yield f"{name}[{index}]: {codes[0]} in the recording, {codes[1]} here"
                 continue
-            # The shop answers a status it does not know with one it does: both must choose the same.
+            # The shop replaces an unknown status by a known one: both must choose the same.
             for difference in value_differences(item, recorded, current):
                 yield f"{name}[{index}].{difference}"
 
 
 def _steer_numbers(shop: FakeShop, exchange: Row) -> None:
-    """Lets what is created here get the number it got there."""
+    """Gives objects that are created here the numbers of the recording."""
     new = [view for view in views(exchange) if view.is_new]
     if new:
         shop.set_next_id(NUMBERS[new[0].kind], min(view.id for view in new))
@@ -148,7 +148,7 @@ def _differences(exchange: Row, answer: httpx.Response) -> list[str]:
 
 
 class _Replay:
-    """One exchange file against one fresh pretend shop."""
+    """Replays one exchange file against one new pretend shop."""
 
     def __init__(self, recording: Recording, name: str) -> None:
         self.content = recording.files[name]
@@ -187,7 +187,7 @@ class _Replay:
         return httpx.Request(recorded["method"], url, params=query, headers=headers, **body)
 
     async def run(self) -> list[Row]:
-        """One row an exchange: its id, whether the pretend shop was asked, and what differs."""
+        """Returns one row for each exchange: its id, why it was left out, and what differs."""
         rows: list[Row] = []
         async with httpx.AsyncClient(transport=self.world.transport()) as client:
             for exchange in self.content["exchanges"]:
@@ -219,7 +219,7 @@ async def _viewed(exchange: Row) -> list[str]:
 
 
 def _deliveries(folder: Path) -> Iterator[Row]:
-    """Recorded webhook deliveries: judged by the connector, signed alike by the pretend shop."""
+    """Yields recorded webhook deliveries with what the connector judges wrongly."""
     for path in sorted(folder.glob("*.json")):
         content = json.loads(path.read_text("utf-8"))
         held = content.get("deliveries") if isinstance(content, dict) else None
@@ -250,17 +250,17 @@ async def _replayed(folder: Path) -> list[Row]:
 
 
 def replay(folder: Path) -> list[Row]:
-    """Replays every exchange and delivery of a folder: file, id, why the pretend shop was not asked, and what
-    differs: none when the pretend shop's answer and the connector's view both agree with the recording.
+    """Replays every exchange and delivery of a folder and returns a row for each.
 
-    Compared with the shop's: status, error code, keys and types of values, and the values of the fields a
-    request wrote. Compared with the connector's: error, record, outcomes (connector_view.py).
+    A row holds file, id, why the pretend shop was not asked, and the differences from the shop's and the
+    connector's side. The shop's side compares status, error code, keys and types, and the values of
+    written fields; the connector's side compares error, record and outcomes (connector_view.py).
     """
     return asyncio.run(_replayed(folder))
 
 
 def main() -> None:
-    """`python -m tests.fake_platforms.replay FOLDER`: a line for each file, each difference, and the sum."""
+    """Prints a line for each file and difference: `python -m tests.fake_platforms.replay FOLDER`."""
     folder = Path(sys.argv[1])
     if not folder.is_dir():
         sys.exit(f"There is no folder {folder}.")

@@ -1,4 +1,4 @@
-"""The control surface: what it tells, the ledger, reset, seeds, the seeded data, the page.
+"""Tests the control surface: description, ledger, reset, seeds, seeded data and the page.
 
 See docs/design/fake-platforms.md#process.
 """
@@ -23,7 +23,10 @@ async def _state(outside: httpx.AsyncClient) -> dict[str, Any]:
 async def test_the_world_tells_all_a_connection_needs(
     outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """GET /sandbox. See docs/design/fake-platforms.md#control."""
+    """Returns address, seed and the credentials of every service.
+
+    See docs/design/fake-platforms.md#control.
+    """
     described = (await outside.get("/sandbox")).json()
     assert described == pretend.described()
     assert list(described) == [
@@ -49,7 +52,7 @@ async def test_the_world_tells_all_a_connection_needs(
 
 
 async def test_the_seeded_shop_is_as_large_as_promised(outside: httpx.AsyncClient) -> None:
-    """50 products, 10 of them variable with 3 variations each, 40 orders, 20 customers.
+    """Seeds 50 products, 10 of them with 3 variations each, 40 orders and 20 customers.
 
     See docs/design/fake-platforms.md#services.
     """
@@ -66,7 +69,7 @@ async def test_the_seeded_shop_is_as_large_as_promised(outside: httpx.AsyncClien
 
 @pytest.mark.parametrize("seed", range(1, 21))
 async def test_the_price_sheet_has_the_promised_rows_for_every_seed(seed: int, clock: FakeClock) -> None:
-    """10 other prices, at most 20 % apart, 8 equal, one unknown SKU, one empty price.
+    """Has 10 other prices within 20 %, 8 equal ones, one unknown SKU and one empty price, for every seed.
 
     See docs/design/fake-platforms.md#services.
     """
@@ -92,7 +95,10 @@ async def test_the_price_sheet_has_the_promised_rows_for_every_seed(seed: int, c
 
 
 async def test_equal_seeds_give_equal_worlds_and_others_do_not(clock: FakeClock) -> None:
-    """Equal seeds give equal data, keys included. See docs/design/fake-platforms.md#process."""
+    """Gives the same data and keys for the same seed, and others for another seed.
+
+    See docs/design/fake-platforms.md#process.
+    """
 
     async def whole(seed: int) -> tuple[Any, Any]:
         pretend = world.create(seed, "https://shop.example", clock.now)
@@ -109,7 +115,10 @@ async def test_equal_seeds_give_equal_worlds_and_others_do_not(clock: FakeClock)
 async def test_a_reset_brings_back_the_start_with_the_keys_of_the_seed(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
-    """Data, ledger, faults, inbox and webhooks as at the start. See docs/design/fake-platforms.md#control."""
+    """Restores data, ledger, faults, inboxes and webhooks, or starts with another seed.
+
+    A wrong seed is 400. See docs/design/fake-platforms.md#control.
+    """
     before, described = await _state(outside), pretend.described()
     await shop.post("products", json={"name": "New"})
     await shop.post("webhooks", json={"topic": "order.created", "delivery_url": "https://x.example/"})
@@ -130,7 +139,10 @@ async def test_a_reset_brings_back_the_start_with_the_keys_of_the_seed(
 async def test_a_write_is_entered_with_what_it_changed(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, clock: FakeClock
 ) -> None:
-    """See docs/design/fake-platforms.md#control."""
+    """Records a write with its key, marks, and the changed fields before and after.
+
+    See docs/design/fake-platforms.md#control.
+    """
     body = b'{"regular_price": "9.99", "meta_data": [{"key": "_steward_op", "value": "m-1"}]}'
     old = (await shop.get("products/1")).json()["regular_price"]
     headers = {"Idempotency-Key": "k-1", "Content-Type": "application/json"}
@@ -168,7 +180,10 @@ async def test_a_write_is_entered_with_what_it_changed(
 async def test_stock_taken_by_an_order_stands_beside_it_in_the_entry(
     shop: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """Objects are all that the write changed. See docs/design/fake-platforms.md#control."""
+    """Records the product whose stock an order takes beside the order.
+
+    See docs/design/fake-platforms.md#control.
+    """
     product = (await shop.get("products", params={"stock_status": "instock", "type": "simple"})).json()[0]
     line = {"product_id": product["id"], "quantity": 1}
     response = await shop.post("orders", json={"status": "processing", "line_items": [line]})
@@ -181,7 +196,10 @@ async def test_stock_taken_by_an_order_stands_beside_it_in_the_entry(
 async def test_refused_writes_are_entered_and_token_requests_are_not(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient
 ) -> None:
-    """Also when refused; not token requests. See docs/design/fake-platforms.md#control."""
+    """Records refused writes as not applied, and no token requests.
+
+    See docs/design/fake-platforms.md#control.
+    """
     await shop.put("products/999999", json={"regular_price": "1.00"})
     await shop.post("products/batch", json={})
     await outside.post("/google/token", data={"grant_type": "nothing"})
@@ -193,7 +211,10 @@ async def test_refused_writes_are_entered_and_token_requests_are_not(
 async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """After, service, reads, limit; totals count everything. See docs/design/fake-platforms.md#control."""
+    """Filters by number, service, reads and limit; the totals count every request.
+
+    See docs/design/fake-platforms.md#control.
+    """
     await shop.get("products/1")
     await shop.put("products/1", json={"regular_price": "1.00"})
     await outside.post(pretend.described()["teams"]["webhook_url"], json={"type": "message", "text": "x"})
@@ -212,7 +233,7 @@ async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
 
 
 async def test_what_the_control_surface_does_not_know_is_404_in_words(outside: httpx.AsyncClient) -> None:
-    """{"error": words}. See docs/design/fake-platforms.md#control."""
+    """Answers unknown paths and methods with 404 and a message. See docs/design/fake-platforms.md#control."""
     for method, path in (("GET", "/sandbox/other"), ("DELETE", "/sandbox/faults/f9"), ("PUT", "/sandbox")):
         answer = await outside.request(method, path)
         assert (answer.status_code, list(answer.json())) == (404, ["error"])
@@ -221,7 +242,10 @@ async def test_what_the_control_surface_does_not_know_is_404_in_words(outside: h
 async def test_the_page_shows_everything_and_runs_nothing(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """A page for people; text from the services is escaped. See docs/design/fake-platforms.md#control."""
+    """Shows data, messages and faults on the page, with markup of the services escaped.
+
+    See docs/design/fake-platforms.md#control.
+    """
     await shop.put("products/1", json={"name": "<script>alert(1)</script>"})
     message = {"type": "message", "text": "<img src=x onerror=alert(1)>"}
     await outside.post(pretend.described()["teams"]["webhook_url"], json=message)

@@ -1,4 +1,4 @@
-"""Faults of every kind over a real socket, and in one process. See docs/design/fake-platforms.md#control."""
+"""Tests faults of every kind over a socket and in one process. See docs/design/fake-platforms.md#control."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ PRODUCT = "/wp-json/wc/v3/products/1"
 
 
 class Served:
-    """A pretend world on a loopback port, in a thread of its own."""
+    """Serves pretend platforms on a loopback port, in a thread."""
 
     def __init__(self) -> None:
         self._socket = serve.listening("127.0.0.1", 0)
@@ -66,7 +66,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def started() -> Iterator[Served]:
-    """One server for all tests of this file."""
+    """Provides one server for all tests of this file."""
     served = Served()
     yield served
     served.stop()
@@ -74,13 +74,16 @@ def started() -> Iterator[Served]:
 
 @pytest.fixture
 def served(started: Served) -> Served:
-    """The server, its world as at the start."""
+    """Provides the server, reset to its start."""
     assert started.client.post("/sandbox/reset").status_code == 200
     return started
 
 
 def test_a_status_is_answered_and_nothing_is_applied(served: Served) -> None:
-    """Its own status and body. See docs/design/fake-platforms.md#control."""
+    """Answers with the fault's status and body and applies nothing.
+
+    See docs/design/fake-platforms.md#control.
+    """
     old = served.price()
     fault = served.fault(method="PUT", path=PRODUCT, kind="status", status=503, body={"code": "wp_die"})
     answer = served.change()
@@ -90,7 +93,10 @@ def test_a_status_is_answered_and_nothing_is_applied(served: Served) -> None:
 
 
 def test_a_status_after_is_answered_though_all_was_applied(served: Served) -> None:
-    """Kind status_after; a body of text goes out as HTML. See docs/design/fake-platforms.md#control."""
+    """Applies the write, and answers with the fault's status and its text as HTML.
+
+    See docs/design/fake-platforms.md#control.
+    """
     fault = served.fault(method="PUT", path="**", kind="status_after", status=502, body="<h1>Bad</h1>")
     answer = served.change()
     assert (answer.status_code, answer.text) == (502, "<h1>Bad</h1>")
@@ -100,7 +106,10 @@ def test_a_status_after_is_answered_though_all_was_applied(served: Served) -> No
 
 
 def test_a_delay_waits_and_goes_on_as_usual(served: Served) -> None:
-    """See docs/design/fake-platforms.md#control."""
+    """Waits for the delay and then applies and answers as usual.
+
+    See docs/design/fake-platforms.md#control.
+    """
     fault = served.fault(method="PUT", kind="delay", delay_ms=60)
     began = time.monotonic()
     assert served.change().status_code == 200
@@ -109,7 +118,7 @@ def test_a_delay_waits_and_goes_on_as_usual(served: Served) -> None:
 
 
 def test_a_throttle_names_the_seconds_to_wait(served: Served) -> None:
-    """429 with Retry-After. See docs/design/fake-platforms.md#control."""
+    """Answers 429 with Retry-After and the fault's body. See docs/design/fake-platforms.md#control."""
     served.fault(path="/wp-json/**", kind="throttle", retry_after=7, body={"slow": "down"})
     answer = served.change()
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
@@ -118,7 +127,10 @@ def test_a_throttle_names_the_seconds_to_wait(served: Served) -> None:
 
 @pytest.mark.parametrize(("kind", "applied"), [("drop_before", False), ("drop_after", True)])
 def test_a_drop_closes_the_connection_without_a_byte(served: Served, kind: str, applied: bool) -> None:
-    """Kinds drop_before and drop_after; answered is null. See docs/design/fake-platforms.md#control."""
+    """Closes the connection without an answer, before or after the write is applied.
+
+    See docs/design/fake-platforms.md#control.
+    """
     fault = served.fault(method="PUT", kind=kind)
     with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
         served.change("3.33")
@@ -127,7 +139,10 @@ def test_a_drop_closes_the_connection_without_a_byte(served: Served, kind: str, 
 
 
 def test_not_one_byte_leaves_a_dropped_connection(served: Served) -> None:
-    """Seen on the socket itself; the server lives on. See docs/design/fake-platforms.md#control."""
+    """Sends no byte over the socket of a dropped connection, and serves the next one.
+
+    See docs/design/fake-platforms.md#control.
+    """
     served.fault(method="GET", path="/wp-json/", kind="drop_after", count=1)
     host, _, port = served.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=60) as raw:
@@ -141,7 +156,10 @@ def test_not_one_byte_leaves_a_dropped_connection(served: Served) -> None:
 
 
 def test_a_dropped_write_without_an_application_leaves_the_object_as_it_was(served: Served) -> None:
-    """The same write once more is one applied entry. See docs/design/fake-platforms.md#control."""
+    """Leaves the object as it was when dropped before; the repeated write is the only applied one.
+
+    See docs/design/fake-platforms.md#control.
+    """
     served.fault(method="PUT", kind="drop_before", count=1)
     with pytest.raises(httpx.TransportError):
         served.change("4.44")
@@ -151,7 +169,7 @@ def test_a_dropped_write_without_an_application_leaves_the_object_as_it_was(serv
 
 
 def test_skip_lets_some_through_and_count_ends_it(served: Served) -> None:
-    """The first skip matching requests pass, the next count are hit.
+    """Lets the first `skip` requests pass and hits the next `count`.
 
     See docs/design/fake-platforms.md#control.
     """
@@ -161,7 +179,7 @@ def test_skip_lets_some_through_and_count_ends_it(served: Served) -> None:
 
 
 def test_the_earliest_fault_goes_first_and_one_request_meets_one(served: Served) -> None:
-    """Earliest-made fault first, one per request; count -1 hits all.
+    """Applies the earliest fault, one for each request; a count of -1 hits all of them.
 
     See docs/design/fake-platforms.md#control.
     """
@@ -173,7 +191,10 @@ def test_the_earliest_fault_goes_first_and_one_request_meets_one(served: Served)
 
 
 def test_faults_never_reach_the_control_surface_nor_the_page(served: Served) -> None:
-    """Faults never apply to /sandbox. See docs/design/fake-platforms.md#control."""
+    """Leaves /sandbox and the page alone, even with a fault on every path.
+
+    See docs/design/fake-platforms.md#control.
+    """
     served.fault(method="*", path="**", kind="drop_before", count=-1)
     assert served.client.get("/sandbox").status_code == 200
     assert served.client.get("/").status_code == 200
@@ -182,7 +203,10 @@ def test_faults_never_reach_the_control_surface_nor_the_page(served: Served) -> 
 
 
 def test_faults_reach_every_service_and_the_tokens(served: Served) -> None:
-    """Matched against the whole request path without the query. See docs/design/fake-platforms.md#control."""
+    """Matches the path without its query, on every service and on tokens.
+
+    See docs/design/fake-platforms.md#control.
+    """
     for path in ("/sheets/v4/spreadsheets/x", "/teams/workflows/ops", "/s3/supplier/a", "/google/token"):
         served.fault(method="POST", path=path, kind="status", status=500)
         assert served.client.post(f"{path}?sig=1").status_code == 500
@@ -202,7 +226,10 @@ def test_faults_reach_every_service_and_the_tokens(served: Served) -> None:
     ],
 )
 def test_a_star_stays_within_a_segment_and_two_cross_them(pattern: str, path: str, matches: bool) -> None:
-    """Glob. See docs/design/fake-platforms.md#control."""
+    """One star matches within a path segment, two match across segments.
+
+    See docs/design/fake-platforms.md#control.
+    """
     assert (glob(pattern).fullmatch(path) is not None) is matches
 
 
@@ -221,13 +248,13 @@ def test_a_star_stays_within_a_segment_and_two_cross_them(pattern: str, path: st
     ],
 )
 def test_a_fault_that_cannot_be_is_refused_in_words(served: Served, fault: Any) -> None:
-    """{"error": words} with 400. See docs/design/fake-platforms.md#control."""
+    """Answers 400 with a message to a fault that is not valid. See docs/design/fake-platforms.md#control."""
     answer = served.client.post("/sandbox/faults", json=fault)
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
 def test_webhooks_leave_over_the_network(served: Served) -> None:
-    """The shop sends by itself; here to an address of its own that knows nothing of it.
+    """Delivers webhooks over the network, here to an address that answers 404.
 
     See docs/design/fake-platforms.md#services.
     """
@@ -242,7 +269,7 @@ def test_webhooks_leave_over_the_network(served: Served) -> None:
 
 @pytest.mark.anyio
 async def test_in_one_process_a_drop_is_an_error_of_its_own() -> None:
-    """A world's transport turns it into httpx's; a plain ASGI transport shows Dropped."""
+    """Raises httpx.ReadError through the platforms' transport, and ConnectionDropped through plain ASGI."""
     pretend: FakePlatforms = world.create(1, "http://x.example")
     pretend.state.faults.make({"kind": "drop_before", "count": -1})
     for transport, error in (
@@ -271,7 +298,7 @@ run("127.0.0.1", 0, 3, ready=lambda told: print(json.dumps(told), flush=True))
 
 
 def test_it_serves_as_a_program_of_its_own_until_told_to_end() -> None:
-    """Ready once with the addresses, that of the mail server too; prints nothing of its own.
+    """Prints its addresses once, including the mail server's, serves until SIGTERM and prints nothing else.
 
     See docs/design/fake-platforms.md#process.
     """

@@ -1,4 +1,4 @@
-"""Google's own client drives the pretend spreadsheets, as a second opinion on what the connector meets."""
+"""Tests the pretend spreadsheets with Google's own client, as a second opinion beside the connector."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ SCOPE = "https://www.googleapis.com/auth/spreadsheets"
 
 @pytest.fixture
 async def served() -> AsyncIterator[FakePlatforms]:
-    """A pretend world on a socket."""
+    """Provides pretend platforms on a socket."""
     bound = serve.listening("127.0.0.1", 0)
     world = create(1, serve.address(bound), SystemClock().now)
     ready = asyncio.Event()
@@ -32,7 +32,7 @@ async def served() -> AsyncIterator[FakePlatforms]:
 
 
 def drive(spreadsheet: dict[str, Any]) -> dict[str, Any]:
-    """Everything through the official client, in a thread of its own."""
+    """Reads and writes through the official client in a thread, and returns what it got."""
     signed = Credentials.from_service_account_info(spreadsheet["service_account"], scopes=[SCOPE])
     options = {"api_endpoint": spreadsheet["sheets_url"]}
     api = build("sheets", "v4", credentials=signed, client_options=options, cache_discovery=False)
@@ -78,7 +78,7 @@ def drive(spreadsheet: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_the_official_client_finds_what_the_connector_relies_on(served: FakePlatforms) -> None:
-    """A second client of the sandbox; formula text stays text, a lost tab is 400.
+    """Gives the official client what the connector relies on: formulas stay text, a missing tab is 400.
 
     See docs/design/connectors.md#tests.
     """

@@ -1,4 +1,4 @@
-"""The fakes that take messages: Slack's webhook, a receiver of signed webhooks, and a mail server."""
+"""Tests the fakes that take messages: Slack's webhook, signed webhooks and a mail server."""
 
 from contextlib import asynccontextmanager
 from email.message import EmailMessage
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 async def test_slack_takes_messages_at_its_one_address(
     outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """The texts of blocks are shown; another path is refused as Slack does it."""
+    """Takes messages and shows their blocks; refuses other paths and bodies with Slack's texts."""
     url = pretend.described()["slack"]["webhook_url"]
     blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": "<One> & two"}}]
     good = await outside.post(url, json={"text": "short", "blocks": blocks})
@@ -34,7 +34,7 @@ async def test_slack_takes_messages_at_its_one_address(
 async def test_the_receiver_stores_headers_and_body(
     outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """A person who tries the demo can verify the signature."""
+    """Keeps headers and body for a person to verify the signature, and refuses more than 64 KiB."""
     url = pretend.described()["webhook"]["url"]
     headers = {"webhook-id": "msg_1", "webhook-timestamp": "1", "webhook-signature": "v1,x"}
     assert (await outside.post(url, content=b'{"type":"run.failed"}', headers=headers)).status_code == 204
@@ -46,7 +46,7 @@ async def test_the_receiver_stores_headers_and_body(
 
 @asynccontextmanager
 async def connected(pretend: FakePlatforms) -> Any:
-    """A client of the fake mail server."""
+    """Provides a client of the fake mail server."""
     with listening("127.0.0.1", 0) as bound:
         async with mail_beside(pretend, bound) as described:
             parts = urlsplit(described["mail"]["smtp_url"])
@@ -55,7 +55,7 @@ async def connected(pretend: FakePlatforms) -> Any:
 
 
 async def test_mail_is_taken_and_shown(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
-    """Two messages over one connection, with a line that begins with a point."""
+    """Takes two messages over one connection, with a line that begins with a dot."""
     message = EmailMessage()
     message["Subject"], message["From"], message["To"] = "Grüße", "a@example.com", "b@example.com"
     message.set_content("First line\n.second line\n")
@@ -71,7 +71,7 @@ async def test_mail_is_taken_and_shown(outside: httpx.AsyncClient, pretend: Fake
 
 
 async def test_what_is_no_mail_is_refused_and_the_next_one_taken(pretend: FakePlatforms) -> None:
-    """Commands out of order, unknown ones, and a message over 1 MiB."""
+    """Refuses commands out of order, unknown commands and messages over 1 MiB, and takes the next message."""
     async with connected(pretend) as client:
         with pytest.raises(aiosmtplib.SMTPResponseException):
             await client.data(b"too early")

@@ -1,6 +1,6 @@
-"""What WooCommerce answers to what it does not know: unknown objects and parents, null, wrong addresses.
+"""Tests answers to unknown objects and parents, null values and wrong addresses.
 
-The codes and states are those of its own controllers (WooCommerce 11).
+The codes and statuses are those of WooCommerce 11's own controllers.
 """
 
 from typing import Any
@@ -49,13 +49,13 @@ async def _first_product(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any
 async def test_what_lies_under_an_unknown_parent(
     shop: httpx.AsyncClient, method: str, path: str, body: Any, expected: tuple[int, Any]
 ) -> None:
-    """Lists take the parent for a filter; refunds give their status as a bare number, which makes it 500."""
+    """Takes the parent for a filter in lists, and answers other requests with WooCommerce's error codes."""
     answer = await shop.request(method, path.format(_UNKNOWN), json=body)
     assert await _status_and_code(answer) == expected
 
 
 async def test_a_note_and_a_refund_of_another_order(shop: httpx.AsyncClient) -> None:
-    """An unknown note is 404 by a code without a kind; a refund is 500 where the order does not fit."""
+    """Answers 404 to an unknown note, and 500 to a refund of another order or a negative amount."""
     lines = [{"product_id": (await _first_product(shop))["id"], "quantity": 1}]
     first, other = [(await shop.post("orders", json={"line_items": lines})).json()["id"] for _ in range(2)]
     unknown = await shop.get(f"orders/{first}/notes/{_UNKNOWN}")
@@ -83,7 +83,7 @@ async def test_a_note_and_a_refund_of_another_order(shop: httpx.AsyncClient) -> 
 async def test_null_is_cast_and_not_refused(
     shop: httpx.AsyncClient, fields: dict[str, Any], stored: dict[str, Any]
 ) -> None:
-    """WordPress validates no null and casts it to the argument's type; a batch takes it as left out."""
+    """Casts null to the argument's type in a single write, and ignores it in a batch."""
     number = (await _first_product(shop, type="simple"))["id"]
     await shop.put(f"products/{number}", json={"manage_stock": True, "stock_quantity": 4})
     before = (await shop.get(f"products/{number}")).json()
@@ -99,7 +99,7 @@ async def test_null_is_cast_and_not_refused(
 async def test_null_of_a_sale_date_is_left_out_and_an_empty_text_takes_it_away(
     shop: httpx.AsyncClient,
 ) -> None:
-    """The type of these fields has null in it, and what is null is not taken over."""
+    """Ignores null for a sale date; an empty text removes the date."""
     number = (await _first_product(shop, type="simple"))["id"]
     await shop.put(f"products/{number}", json={"date_on_sale_to": "2030-01-02T00:00:00"})
     unchanged = await shop.put(f"products/{number}", json={"date_on_sale_to": None})
@@ -121,7 +121,7 @@ async def test_null_of_a_sale_date_is_left_out_and_an_empty_text_takes_it_away(
 async def test_an_account_that_cannot_be_made(
     shop: httpx.AsyncClient, fields: dict[str, Any], code: str
 ) -> None:
-    """The account is refused where it is made: by the codes of the registration, alone and in a batch."""
+    """Refuses the account with the registration's code, alone and in a batch."""
     response = await shop.post("customers", json={"email": "taken@example.com", "username": "taken"})
     assert response.status_code == 201
     assert await _status_and_code(await shop.post("customers", json=fields)) == (400, code)
@@ -131,7 +131,7 @@ async def test_an_account_that_cannot_be_made(
 
 
 async def test_usernames_are_made_unlike_each_other_and_are_not_changed(shop: httpx.AsyncClient) -> None:
-    """From the address before the @; from its domain where many shops have the same."""
+    """Derives unique usernames from the address, or its domain for common names, and refuses changes."""
     addresses = ("ann@a.example", "ann@b.example", "info@shop.example")
     customers = [(await shop.post("customers", json={"email": address})).json() for address in addresses]
     names = [customer["username"] for customer in customers]
@@ -145,7 +145,7 @@ async def test_usernames_are_made_unlike_each_other_and_are_not_changed(shop: ht
 async def test_a_line_for_an_unknown_product_is_made_empty(
     shop: httpx.AsyncClient, product: dict[str, Any]
 ) -> None:
-    """The shop does not refuse it; a line that names nothing it does."""
+    """Makes a line for an unknown product with an empty name, and refuses a line that names no product."""
     answer = await shop.post("orders", json={"line_items": [{**product, "quantity": 2}]})
     assert answer.status_code == 201
     [line] = answer.json()["line_items"]
@@ -158,7 +158,10 @@ async def test_a_line_for_an_unknown_product_is_made_empty(
 async def test_a_cancelled_order_that_is_taken_up_again_takes_its_stock_again(
     shop: httpx.AsyncClient,
 ) -> None:
-    """It is paid when something is to be shipped; without anything to ship only completing it counts."""
+    """Takes the stock again when a cancelled order is reopened.
+
+    An order without items is paid only once completed.
+    """
     product = await _first_product(shop, stock_status="instock", type="simple")
     lines = [{"product_id": product["id"], "quantity": 1}]
     order = (await shop.post("orders", json={"status": "processing", "line_items": lines})).json()
@@ -177,7 +180,7 @@ async def test_a_cancelled_order_that_is_taken_up_again_takes_its_stock_again(
 async def test_a_trashed_order_is_read_changed_and_taken_back_but_not_trashed_twice(
     shop: httpx.AsyncClient,
 ) -> None:
-    """The trash is a state like another, which a single write cannot ask for, and a batch can."""
+    """Reads, changes and restores a trashed order. Only a batch may set the status `trash`."""
     number = (await shop.post("orders", json={"status": "processing"})).json()["id"]
     assert (await shop.delete(f"orders/{number}")).json()["status"] == "processing"
     again = await shop.delete(f"orders/{number}")
@@ -192,7 +195,7 @@ async def test_a_trashed_order_is_read_changed_and_taken_back_but_not_trashed_tw
 
 
 async def test_a_trashed_product_takes_its_variations_along(shop: httpx.AsyncClient) -> None:
-    """They are in no list of it, nor in that of all variations."""
+    """Removes the variations of a trashed product from its list and from the list of all variations."""
     parent = await _first_product(shop, type="variable")
     await shop.delete(f"products/{parent['id']}")
     assert (await shop.get(f"products/{parent['id']}/variations")).json() == []
@@ -201,7 +204,7 @@ async def test_a_trashed_product_takes_its_variations_along(shop: httpx.AsyncCli
 
 
 async def test_a_webhook_is_made_active_and_paused_only_later(shop: httpx.AsyncClient) -> None:
-    """Making one does not look at the status; a change refuses one it does not know, in a batch as well."""
+    """Ignores the status of a new webhook, and refuses an unknown status in a later change."""
     webhook = {"topic": "order.updated", "delivery_url": "https://steward.example/x", "status": "paused"}
     new_webhook = (await shop.post("webhooks", json=webhook)).json()
     assert new_webhook["status"] == "active"
@@ -218,14 +221,17 @@ async def test_a_webhook_is_made_active_and_paused_only_later(shop: httpx.AsyncC
 
 @pytest.mark.parametrize("path", ["/shop/wp-json/wc/v3/products", "/wc/v3/products", "/nothing"])
 async def test_a_wrong_base_path_is_answered_by_a_page(outside: httpx.AsyncClient, path: str) -> None:
-    """No route of the site leads there: WordPress answers with its page, not in JSON."""
+    """Answers a path that no route of the site has with an HTML page."""
     answer = await outside.get(path)
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("text/html")
 
 
 async def test_the_address_forms_of_a_site(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
-    """Below index.php the same; in the query without a key; with plain permalinks in the query alone."""
+    """Serves the paths below index.php too.
+
+    With plain permalinks only the query selects a route, without a key.
+    """
     keys = pretend.state.keys
     pair = (keys.consumer_key, keys.consumer_secret)
     assert (await outside.get("/index.php/wp-json/wc/v3/products", auth=pair)).status_code == 200
@@ -240,7 +246,7 @@ async def test_the_address_forms_of_a_site(outside: httpx.AsyncClient, pretend: 
 
 
 async def test_an_unknown_object_is_unknown_to_everybody(outside: httpx.AsyncClient) -> None:
-    """The object is looked for before the right to it; a list is refused."""
+    """Answers 404 to an unknown object before it checks the key; a list is refused."""
     path = "/wp-json/wc/v3/products"
     unknown = await outside.get(f"{path}/{_UNKNOWN}")
     assert await _status_and_code(unknown) == (404, "woocommerce_rest_product_invalid_id")
@@ -265,7 +271,7 @@ async def test_an_unknown_object_is_unknown_to_everybody(outside: httpx.AsyncCli
 async def test_a_terms_name_is_kept_as_wordpress_keeps_it(
     shop: httpx.AsyncClient, sent: str, stored: str
 ) -> None:
-    """Markup and escaped bytes are taken out, blanks drawn together, entities stored."""
+    """Removes markup, joins blanks and stores entities in a term's name, and refuses its duplicate."""
     response = await shop.post("products/tags", json={"name": sent})
     assert response.json()["name"] == stored
     again = await shop.post("products/tags", json={"name": sent})
@@ -278,7 +284,7 @@ async def test_a_terms_name_is_kept_as_wordpress_keeps_it(
 async def test_a_term_of_nothing_is_refused_and_four_bytes_may_be_left_out(
     shop: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """What remains of the name counts."""
+    """Refuses a name that is empty after cleaning, and drops four-byte characters where the shop has none."""
     assert await _status_and_code(await shop.post("products/tags", json={"name": "<b></b>"})) == (
         400,
         "empty_term_name",

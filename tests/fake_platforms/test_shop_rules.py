@@ -1,4 +1,4 @@
-"""Keys, rights, limits and oddities of the pretend shop. See docs/design/fake-platforms.md#services."""
+"""Tests keys, rights, limits and oddities of the pretend shop. See docs/design/fake-platforms.md#services."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,10 @@ async def _first(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
 async def test_a_wrong_secret_is_told_and_an_unknown_key_sees_nothing(
     pretend: FakePlatforms, outside: httpx.AsyncClient
 ) -> None:
-    """The codes are those of the auth recording. See docs/design/fake-platforms.md#services."""
+    """Answers a wrong secret and an unknown key with the codes of the recording.
+
+    See docs/design/fake-platforms.md#services.
+    """
     path, key = "/wp-json/wc/v3/products", pretend.state.keys.consumer_key
     wrong = await outside.get(path, auth=(key, "cs_wrong"))
     unknown = await outside.get(path, auth=("ck_wrong", "cs_wrong"))
@@ -32,7 +35,7 @@ async def test_a_wrong_secret_is_told_and_an_unknown_key_sees_nothing(
 async def test_a_read_only_key_reads_but_does_not_write(
     pretend: FakePlatforms, outside: httpx.AsyncClient
 ) -> None:
-    """Writing with a read-only key is 401, the harmless empty batch too.
+    """Refuses every write with a read-only key as 401, also an empty batch.
 
     See docs/design/fake-platforms.md#services.
     """
@@ -49,7 +52,10 @@ async def test_a_read_only_key_reads_but_does_not_write(
 async def test_the_shop_takes_basic_authentication_over_plain_http(
     pretend: FakePlatforms, outside: httpx.AsyncClient
 ) -> None:
-    """Unlike a real shop also over http. See docs/design/fake-platforms.md#services."""
+    """Accepts basic authentication over http, unlike a real shop.
+
+    See docs/design/fake-platforms.md#services.
+    """
     pair = (pretend.state.keys.consumer_key, pretend.state.keys.consumer_secret)
     answer = await outside.get("http://shop.example/wp-json/wc/v3/products", auth=pair)
     assert answer.status_code == 200
@@ -57,7 +63,10 @@ async def test_the_shop_takes_basic_authentication_over_plain_http(
 
 @pytest.mark.parametrize(("size", "status"), [(1, 200), (100, 200), (101, 400), (0, 400)])
 async def test_a_page_holds_one_to_a_hundred(shop: httpx.AsyncClient, size: int, status: int) -> None:
-    """101 is rest_invalid_param. See docs/design/fake-platforms.md#services."""
+    """Accepts 1 to 100 items a page and answers `rest_invalid_param` to others.
+
+    See docs/design/fake-platforms.md#services.
+    """
     answer = await shop.get("products", params={"per_page": size})
     assert answer.status_code == status
     if status == 400:
@@ -71,7 +80,7 @@ async def test_a_page_holds_one_to_a_hundred(shop: httpx.AsyncClient, size: int,
 async def test_a_batch_of_a_hundred_is_done_and_one_more_does_nothing(
     shop: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """Over 100 items 413, and nothing is written. See docs/design/fake-platforms.md#services."""
+    """Answers 413 to a batch of 101 items and writes nothing. See docs/design/fake-platforms.md#services."""
     item = {"id": (await _first(shop))["id"], "regular_price": "3.00"}
     over = await shop.post("products/batch", json={"update": [item] * 101})
     assert over.status_code == 413
@@ -83,7 +92,10 @@ async def test_a_batch_of_a_hundred_is_done_and_one_more_does_nothing(
 
 
 async def test_a_failing_item_of_a_batch_fails_alone_and_in_its_place(shop: httpx.AsyncClient) -> None:
-    """200 with an error per item; the order is kept. See docs/design/fake-platforms.md#services."""
+    """Answers 200 with an error in the place of the failing item, and writes the others.
+
+    See docs/design/fake-platforms.md#services.
+    """
     product = await _first(shop)
     items = [{"id": 999_999, "regular_price": "1.00"}, {"id": product["id"], "regular_price": "1.25"}]
     answer = (await shop.post("products/batch", json={"update": items})).json()["update"]
@@ -92,7 +104,7 @@ async def test_a_failing_item_of_a_batch_fails_alone_and_in_its_place(shop: http
 
 
 async def test_fields_on_a_batch_empty_the_answer_though_all_is_written(shop: httpx.AsyncClient) -> None:
-    """products_batch recording."""
+    """Answers an empty list to a batch with `_fields`, as recorded, and writes the prices."""
     product = await _first(shop)
     body = {"update": [{"id": product["id"], "regular_price": "1.75"}]}
     assert (await shop.post("products/batch", params={"_fields": "id"}, json=body)).json() == []
@@ -103,14 +115,14 @@ async def test_fields_on_a_batch_empty_the_answer_though_all_is_written(shop: ht
 async def test_a_price_is_stored_with_200_whatever_it_is(
     shop: httpx.AsyncClient, sent: str, stored: str
 ) -> None:
-    """A price that is not a number is stored as an empty text. See docs/design/fake-platforms.md#services."""
+    """Stores a price that is not a number as an empty text. See docs/design/fake-platforms.md#services."""
     product = await _first(shop)
     answer = await shop.put(f"products/{product['id']}", json={"regular_price": sent})
     assert (answer.status_code, answer.json()["regular_price"]) == (200, stored)
 
 
 async def test_a_price_sent_as_a_number_is_refused(shop: httpx.AsyncClient) -> None:
-    """products_write recording: rest_invalid_param with data.params."""
+    """Refuses a price that is a JSON number with `rest_invalid_param` and its field, as recorded."""
     product = await _first(shop)
     answer = await shop.put(f"products/{product['id']}", json={"regular_price": 7.1})
     assert (answer.status_code, answer.json()["code"]) == (400, "rest_invalid_param")
@@ -119,7 +131,10 @@ async def test_a_price_sent_as_a_number_is_refused(shop: httpx.AsyncClient) -> N
 
 @pytest.mark.parametrize("sent", ["1.2.3", "-", ".", "1-2", "--4"])
 async def test_a_price_is_stored_as_a_number_or_as_nothing(shop: httpx.AsyncClient, sent: str) -> None:
-    """The lists that are sorted by price still work. See docs/design/fake-platforms.md#services."""
+    """Stores odd prices as a number or as nothing, so that sorting by price works.
+
+    See docs/design/fake-platforms.md#services.
+    """
     product = await _first(shop)
     stored = (await shop.put(f"products/{product['id']}", json={"regular_price": sent})).json()[
         "regular_price"
@@ -141,7 +156,10 @@ async def test_a_price_is_stored_as_a_number_or_as_nothing(shop: httpx.AsyncClie
 async def test_a_wrong_part_of_an_object_refuses_the_whole_write(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, path: str, body: dict[str, Any]
 ) -> None:
-    """rest_invalid_param; nothing is half done. See docs/design/fake-platforms.md#services."""
+    """Refuses the whole write with `rest_invalid_param` and changes nothing.
+
+    See docs/design/fake-platforms.md#services.
+    """
     before = (await outside.get("/sandbox/state")).json()
     answer = await shop.post(path, json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "rest_invalid_param")
@@ -151,7 +169,7 @@ async def test_a_wrong_part_of_an_object_refuses_the_whole_write(
 async def test_a_sale_price_not_below_the_regular_one_is_dropped_without_a_word(
     shop: httpx.AsyncClient,
 ) -> None:
-    """products_write recording: also one that is equal."""
+    """Drops a sale price that is not below the regular one, as recorded."""
     product = await _first(shop)
     await shop.put(f"products/{product['id']}", json={"regular_price": "10.00", "sale_price": "9.99"})
     assert (await _first(shop))["price"] == "9.99"
@@ -160,7 +178,10 @@ async def test_a_sale_price_not_below_the_regular_one_is_dropped_without_a_word(
 
 
 async def test_a_taken_sku_and_a_taken_tag_are_refused_naming_the_holder(shop: httpx.AsyncClient) -> None:
-    """See docs/design/fake-platforms.md#services."""
+    """Names the product or tag that has the SKU or name already.
+
+    See docs/design/fake-platforms.md#services.
+    """
     product = await _first(shop)
     sku = await shop.post("products", json={"name": "Another", "sku": product["sku"]})
     assert (sku.status_code, sku.json()["code"]) == (400, "product_invalid_sku")
@@ -172,7 +193,10 @@ async def test_a_taken_sku_and_a_taken_tag_are_refused_naming_the_holder(shop: h
 
 
 async def test_idempotency_keys_mean_nothing_to_the_shop(shop: httpx.AsyncClient) -> None:
-    """Two orders under one key are two orders. See docs/design/fake-platforms.md#services."""
+    """Creates two orders for two requests with the same idempotency key.
+
+    See docs/design/fake-platforms.md#services.
+    """
     ids = set()
     for _ in range(2):
         response = await shop.post("orders", json={}, headers={"Idempotency-Key": "one"})
@@ -183,7 +207,10 @@ async def test_idempotency_keys_mean_nothing_to_the_shop(shop: httpx.AsyncClient
 async def test_a_write_that_changes_nothing_moves_the_modified_time_of_products(
     shop: httpx.AsyncClient, clock: FakeClock
 ) -> None:
-    """See docs/design/connectors.md#woocommerce."""
+    """Changes the modified time of a product even when the written price is the same.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     product = await _first(shop)
     await clock.advance(5)
     answer = await shop.put(f"products/{product['id']}", json={"regular_price": product["regular_price"]})
@@ -194,7 +221,10 @@ async def test_a_write_that_changes_nothing_moves_the_modified_time_of_products(
 async def test_metadata_alone_moves_an_orders_modified_time_only_in_tables_of_its_own(
     shop: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock, own_tables: bool
 ) -> None:
-    """See docs/design/connectors.md#woocommerce."""
+    """Changes an order's modified time for metadata alone only when orders have their own tables.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     pretend.state.shop.orders_in_own_tables = own_tables
     order = (await shop.get("orders")).json()[0]
     await clock.advance(5)
@@ -206,7 +236,7 @@ async def test_metadata_alone_moves_an_orders_modified_time_only_in_tables_of_it
 async def test_modified_after_is_local_time_unless_said_otherwise(
     shop: httpx.AsyncClient, clock: FakeClock
 ) -> None:
-    """Filters; the shop lies in Europe/Berlin, two hours ahead in May.
+    """Reads `modified_after` as the shop's local time, unless `dates_are_gmt` is set.
 
     See docs/design/connectors.md#woocommerce.
     """
@@ -226,7 +256,10 @@ async def test_modified_after_is_local_time_unless_said_otherwise(
 
 
 async def test_stock_taken_by_an_order_is_given_back_once(shop: httpx.AsyncClient) -> None:
-    """See docs/design/connectors.md#woocommerce."""
+    """Returns the stock of a cancelled order once, also when it is cancelled again.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     product = await _first(shop, stock_status="instock", type="simple")
     number, stock = product["id"], product["stock_quantity"]
     body = {"status": "processing", "line_items": [{"product_id": number, "quantity": 1}]}
@@ -242,7 +275,7 @@ async def test_stock_taken_by_an_order_is_given_back_once(shop: httpx.AsyncClien
 
 
 async def test_stock_of_a_variation_managed_by_its_parent_says_so(shop: httpx.AsyncClient) -> None:
-    """`manage_stock` is the text parent, and the number is the parent's.
+    """Answers `parent` in `manage_stock`, and the parent's number.
 
     See docs/design/connectors.md#common-records.
     """
@@ -268,7 +301,10 @@ async def test_stock_of_a_variation_managed_by_its_parent_says_so(shop: httpx.As
 async def test_filters_leave_what_matches(
     shop: httpx.AsyncClient, query: dict[str, str], expected: int | str
 ) -> None:
-    """A SKU finds variations too. See docs/design/fake-platforms.md#services."""
+    """Filters by status, stock, SKU of products and variations, ids and type.
+
+    See docs/design/fake-platforms.md#services.
+    """
     rows = (await shop.get("products", params={"per_page": 100, **query})).json()
     if isinstance(expected, int):
         assert len(rows) == expected
@@ -278,7 +314,10 @@ async def test_filters_leave_what_matches(
 
 
 async def test_tags_and_categories_filter_products_and_count_them(shop: httpx.AsyncClient) -> None:
-    """Filters tag and category. See docs/design/fake-platforms.md#services."""
+    """Counts the products of each tag and category as the filters list them.
+
+    See docs/design/fake-platforms.md#services.
+    """
     for kind, name in (("tags", "tag"), ("categories", "category")):
         for term in (await shop.get(f"products/{kind}", params={"per_page": 100})).json():
             products = await shop.get("products", params={name: term["id"]})
@@ -288,7 +327,10 @@ async def test_tags_and_categories_filter_products_and_count_them(shop: httpx.As
 async def test_a_page_past_the_end_is_empty_and_links_lead_to_the_neighbours(
     shop: httpx.AsyncClient,
 ) -> None:
-    """See docs/design/connectors.md#woocommerce."""
+    """Links to the neighbouring pages, and answers an empty list past the end.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     middle = await shop.get("products", params={"per_page": 20, "page": 2, "_fields": "id"})
     assert 'rel="prev"' in middle.headers["link"]
     assert 'rel="next"' in middle.headers["link"]
@@ -300,7 +342,7 @@ async def test_a_page_past_the_end_is_empty_and_links_lead_to_the_neighbours(
 async def test_five_thousand_products_can_be_loaded_and_paged(
     shop: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """Every product once over all pages."""
+    """Lists each of 5,000 products once over all pages."""
     pretend.load_products(5000)
     seen: list[int] = []
     for page in range(1, 51):

@@ -1,4 +1,4 @@
-"""The pretend shop's slowness: set at the start or on the control surface, and felt by every caller."""
+"""Tests the pretend shop's slowness, set at the start or on the control surface, for every caller."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -15,20 +15,20 @@ NOW = datetime(2026, 5, 1, 6, 0, tzinfo=UTC)
 
 
 class Waited:
-    """Notes how long was to be waited, and does not wait."""
+    """Records the waits instead of waiting."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
     async def __call__(self, seconds: float) -> None:
-        """No time passes."""
+        """Records the seconds; no time passes."""
         self.seconds.append(seconds)
 
 
 def served(
     waited: Callable[[float], Awaitable[None]], slow: Slowness | None = None
 ) -> tuple[FakePlatforms, Any]:
-    """A world and a client of its shop."""
+    """Returns pretend platforms and a client of their shop."""
     world = create(1, URL, lambda: NOW, slow=slow, sleep=waited)
     keys = world.described()["woocommerce"]
     auth = (keys["consumer_key"], keys["consumer_secret"])
@@ -44,7 +44,7 @@ async def test_a_page_takes_as_long_as_it_is_and_an_object_the_least() -> None:
     assert waited.seconds == [20, 11, 3.8, 2, 2, 2]
     await client.get("/sandbox/ledger")
     await client.get("/s3/supplier/stock.csv")
-    assert len(waited.seconds) == 6  # the shop alone is slow
+    assert len(waited.seconds) == 6  # only the shop is slow
 
 
 async def test_it_is_set_shown_and_taken_away_on_the_control_surface() -> None:
@@ -75,7 +75,7 @@ async def test_what_is_no_slowness_is_refused(ask: Any) -> None:
 
 
 async def test_a_caller_that_does_not_wait_gets_no_answer_but_its_write_is_made() -> None:
-    """As over a socket: the shop goes on with what it was asked."""
+    """The client times out, and the shop still makes the write, as over a socket."""
     waited = Waited()
     world, client = served(waited, Slowness(90, 90))
     with pytest.raises(httpx.ReadTimeout):

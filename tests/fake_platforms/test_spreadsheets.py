@@ -1,4 +1,4 @@
-"""Pretend spreadsheets and the tokens that open them. See docs/design/fake-platforms.md#services."""
+"""Tests pretend spreadsheets and the tokens for them. See docs/design/fake-platforms.md#services."""
 
 import base64
 import hashlib
@@ -39,7 +39,7 @@ async def _token(outside: httpx.AsyncClient, assertion: str) -> httpx.Response:
 async def sheets(
     outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with the service account's token."""
+    """Provides a client with the service account's token."""
     granted = (await _token(outside, _assertion(pretend, clock))).json()
     headers = {"Authorization": f"Bearer {granted['access_token']}"}
     base = "https://shop.example"
@@ -50,7 +50,10 @@ async def sheets(
 async def test_a_signed_assertion_is_worth_a_token_for_an_hour(
     sheets: httpx.AsyncClient, clock: FakeClock
 ) -> None:
-    """JWT bearer. See docs/design/fake-platforms.md#services."""
+    """Gives a token for a signed JWT; the token ends after an hour.
+
+    See docs/design/fake-platforms.md#services.
+    """
     assert (await sheets.get(LOG)).status_code == 200
     await clock.advance(3600)
     ended = await sheets.get(LOG)
@@ -69,7 +72,10 @@ async def test_a_signed_assertion_is_worth_a_token_for_an_hour(
 async def test_an_assertion_that_does_not_fit_is_refused(
     outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock, claims: dict[str, Any], error: str
 ) -> None:
-    """See docs/design/fake-platforms.md#services."""
+    """Refuses another issuer, audience or scope, and an assertion that has expired.
+
+    See docs/design/fake-platforms.md#services.
+    """
     answer = await _token(outside, _assertion(pretend, clock, **claims))
     assert (answer.status_code, answer.json()["error"]) == (400, error)
 
@@ -77,7 +83,10 @@ async def test_an_assertion_that_does_not_fit_is_refused(
 async def test_an_assertion_signed_with_another_key_or_longer_than_an_hour_is_refused(
     outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
-    """RS256 by the seeded service account; an hour at most. See docs/design/fake-platforms.md#services."""
+    """Refuses another key, a lifetime over an hour, and a text that is not a JWT.
+
+    See docs/design/fake-platforms.md#services.
+    """
     other = await _token(outside, _assertion(pretend, clock, key=private_key(2)))
     assert (other.status_code, other.json()["error_description"]) == (400, "Invalid JWT Signature.")
     now = int(clock.now().timestamp())
@@ -106,7 +115,10 @@ def _form(pretend: FakePlatforms, code: str) -> dict[str, str]:
 async def test_a_sign_in_redirects_at_once_with_a_code_good_for_one_token(
     outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """Code with PKCE, refresh. See docs/design/fake-platforms.md#services."""
+    """Redirects with a code that is good for one token; the refresh token works until it is revoked.
+
+    See docs/design/fake-platforms.md#services.
+    """
     answer = await _code(outside, pretend)
     assert answer.status_code == 302
     query = parse_qs(urlsplit(answer.headers["location"]).query)
@@ -138,7 +150,10 @@ async def test_a_sign_in_redirects_at_once_with_a_code_good_for_one_token(
 async def test_a_code_is_worth_nothing_with_another_verifier_address_or_secret(
     outside: httpx.AsyncClient, pretend: FakePlatforms, change: dict[str, str], status: int
 ) -> None:
-    """See docs/design/fake-platforms.md#services."""
+    """Refuses a code with another verifier, address or secret, and an unknown code.
+
+    See docs/design/fake-platforms.md#services.
+    """
     query = parse_qs(urlsplit((await _code(outside, pretend)).headers["location"]).query)
     form = _form(pretend, query["code"][0]) | change
     assert (await outside.post("/google/token", data=form)).status_code == status
@@ -147,7 +162,10 @@ async def test_a_code_is_worth_nothing_with_another_verifier_address_or_secret(
 async def test_a_sign_in_without_pkce_comes_back_with_an_error(
     outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """Code with PKCE. See docs/design/fake-platforms.md#services."""
+    """Redirects with `invalid_request` without a code challenge; an unknown client is 401.
+
+    See docs/design/fake-platforms.md#services.
+    """
     answer = await _code(outside, pretend, code_challenge="")
     query = parse_qs(urlsplit(answer.headers["location"]).query)
     assert query["error"] == ["invalid_request"]
@@ -157,7 +175,10 @@ async def test_a_sign_in_without_pkce_comes_back_with_an_error(
 async def test_a_service_account_sees_only_what_is_shared_with_it(
     sheets: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """See docs/design/fake-platforms.md#services."""
+    """Answers 401 without a token, 404 for an unknown spreadsheet and 403 for one that is not shared.
+
+    See docs/design/fake-platforms.md#services.
+    """
     assert (await outside.get(LOG)).status_code == 401
     assert (await sheets.get("/sheets/v4/spreadsheets/unknown")).status_code == 404
     pretend.state.google.books["sheet-log"].shared_with.clear()
@@ -168,7 +189,10 @@ async def test_a_service_account_sees_only_what_is_shared_with_it(
 async def test_written_values_come_back_with_their_types_and_formulas_as_text(
     sheets: httpx.AsyncClient,
 ) -> None:
-    """RAW keeps text that begins with an equals sign. See docs/design/connectors.md#google-sheets."""
+    """Returns values with their types, and RAW texts that begin with an equals sign as text.
+
+    See docs/design/connectors.md#google-sheets.
+    """
     rows = [["SKU", "Price", "Ok"], ["=1+1", 12.5, True], ["007", 3, False]]
     query = {"valueInputOption": "RAW"}
     put = await sheets.put(f"{LOG}/values/Log!A1:C3", params=query, json={"values": rows})
@@ -190,7 +214,10 @@ async def test_written_values_come_back_with_their_types_and_formulas_as_text(
 async def test_each_append_adds_rows_below_the_last(
     sheets: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """An append is not repeatable. See docs/design/connectors.md#google-sheets."""
+    """Appends below the last row, so that a repeated append adds rows again.
+
+    See docs/design/connectors.md#google-sheets.
+    """
     query = {"valueInputOption": "RAW", "insertDataOption": "INSERT_ROWS"}
     first = await sheets.post(f"{LOG}/values/Log!A1:append", params=query, json={"values": [["a", 1]]})
     second = await sheets.post(f"{LOG}/values/Log:append", params=query, json={"values": [["a", 1]]})
@@ -205,7 +232,10 @@ async def test_each_append_adds_rows_below_the_last(
 async def test_a_batch_of_values_is_written_whole_or_not_at_all(
     sheets: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """Atomic batch. See docs/design/connectors.md#tests."""
+    """Writes nothing of a batch with one bad range, and all of a good one.
+
+    See docs/design/connectors.md#tests.
+    """
     good = {"range": "Log!A1:B1", "values": [["x", "y"]]}
     bad = {"range": "Log!A1", "values": [["too", "wide"]]}
     body = {"valueInputOption": "RAW", "data": [good, bad]}
@@ -220,7 +250,7 @@ async def test_a_batch_of_values_is_written_whole_or_not_at_all(
 
 
 async def test_clearing_empties_the_range_alone(sheets: httpx.AsyncClient, pretend: FakePlatforms) -> None:
-    """Clear. See docs/design/fake-platforms.md#services."""
+    """Empties the cells of the range, and no others. See docs/design/fake-platforms.md#services."""
     cleared = await sheets.post(f"{PRICES}/values/Prices!B2:B:clear", json={})
     assert cleared.json()["clearedRange"] == "Prices!B2:B1000"
     rows = pretend.state.google.books["sheet-prices"].tab("Prices").values()
@@ -230,7 +260,10 @@ async def test_clearing_empties_the_range_alone(sheets: httpx.AsyncClient, prete
 
 @pytest.mark.parametrize("text", ["Gone!A1", "Gone", "Prices!A0", "Prices!", "Prices!B2:A1"])
 async def test_a_range_that_cannot_be_read_is_refused(sheets: httpx.AsyncClient, text: str) -> None:
-    """A tab gone or renamed is 400 from the range. See docs/design/connectors.md#google-sheets."""
+    """Answers 400 with the range to one that is malformed or names a missing tab.
+
+    See docs/design/connectors.md#google-sheets.
+    """
     answer = await sheets.get(f"{PRICES}/values/{text}")
     assert answer.status_code == 400
     assert answer.json()["error"]["message"] == f"Unable to parse range: {text}"
@@ -239,7 +272,10 @@ async def test_a_range_that_cannot_be_read_is_refused(sheets: httpx.AsyncClient,
 async def test_tabs_and_marks_are_added_by_a_batch_that_is_whole_or_nothing(
     sheets: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """Add sheet, developer metadata; 9.2: marks. See docs/design/fake-platforms.md#services."""
+    """Adds a tab and metadata in one batch, or nothing if one request fails.
+
+    See docs/design/fake-platforms.md#services.
+    """
     add = {"addSheet": {"properties": {"title": "Runs"}}}
     mark = {"metadataKey": "_steward_op", "metadataValue": "m1", "visibility": "DOCUMENT"}
     noted = {"createDeveloperMetadata": {"developerMetadata": {**mark, "location": {"spreadsheet": True}}}}

@@ -1,4 +1,4 @@
-"""The pretend Teams workflow and the pretend bucket. See docs/design/fake-platforms.md#services."""
+"""Tests the pretend Teams workflow and the pretend bucket. See docs/design/fake-platforms.md#services."""
 
 import hashlib
 import re
@@ -31,7 +31,7 @@ def _message(card: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_card_is_taken_and_kept(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
-    """202; the card, its text, its mark.
+    """Answers 202, and keeps the card, its text and its mark.
 
     See docs/design/fake-platforms.md#services and docs/design/fake-platforms.md#control.
     """
@@ -47,7 +47,10 @@ async def test_a_card_is_taken_and_kept(outside: httpx.AsyncClient, pretend: Fak
 async def test_a_wrong_signature_and_an_unknown_workflow_are_refused(
     outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """A wrong sig is 401. See docs/design/fake-platforms.md#services."""
+    """Answers 401 to a wrong signature, 404 to an unknown workflow, and keeps no message.
+
+    See docs/design/fake-platforms.md#services.
+    """
     address = pretend.described()["teams"]["webhook_url"]
     assert (await outside.post(address + "x", json=_message(CARD))).status_code == 401
     assert (await outside.post("/teams/workflows/other?sig=x", json={})).status_code == 404
@@ -60,7 +63,10 @@ async def test_a_wrong_signature_and_an_unknown_workflow_are_refused(
 async def test_a_message_may_have_28_kilobytes(
     outside: httpx.AsyncClient, pretend: FakePlatforms, over: int, status: int
 ) -> None:
-    """A body over 28 KB is 413. See docs/design/fake-platforms.md#services."""
+    """Accepts a body of 28 KiB and answers 413 to one byte more.
+
+    See docs/design/fake-platforms.md#services.
+    """
     start = b'{"type": "message", "text": "'
     body = start + b"x" * (28 * 1024 + over - len(start) - 2) + b'"}'
     answer = await outside.post(pretend.described()["teams"]["webhook_url"], content=body)
@@ -68,7 +74,7 @@ async def test_a_message_may_have_28_kilobytes(
 
 
 class _Signer:
-    """Signs as a client of the bucket does; the canonical request is built apart from the server's."""
+    """Signs requests as a client of the bucket does, independently of the server's code."""
 
     def __init__(self, pretend: FakePlatforms, clock: FakeClock) -> None:
         self.bucket = pretend.described()["cloud_s3"]
@@ -95,7 +101,7 @@ class _Signer:
 
 
 def test_the_signature_is_that_of_the_published_example() -> None:
-    """The example "GET Object" of the signature version 4 documentation, with its published result."""
+    """Gives the signature that the documentation of signature version 4 publishes for “GET Object”."""
     empty = hashlib.sha256(b"").hexdigest()
     lines = f"host:examplebucket.s3.amazonaws.com\nrange:bytes=0-9\nx-amz-content-sha256:{empty}\n"
     names = "host;range;x-amz-content-sha256;x-amz-date"
@@ -108,7 +114,7 @@ def test_the_signature_is_that_of_the_published_example() -> None:
 async def test_the_suppliers_file_is_read_with_its_tag_and_time(
     outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
-    """GET, HEAD, ETag, Last-Modified; 40 rows, 2 of them not in the shop.
+    """Returns 40 rows, two of them not in the shop, with the same ETag and Last-Modified for GET and HEAD.
 
     See docs/design/fake-platforms.md#services.
     """
@@ -141,7 +147,10 @@ async def test_a_request_signed_otherwise_is_refused(
     status: int,
     code: str,
 ) -> None:
-    """Signature version 4. See docs/design/fake-platforms.md#services."""
+    """Refuses a wrong secret, an unknown key and another region with the code of S3.
+
+    See docs/design/fake-platforms.md#services.
+    """
     answer = await outside.send(_Signer(pretend, clock).request("GET", "/s3/supplier/stock.csv", **change))
     assert answer.status_code == status
     assert f"<Code>{code}</Code>" in answer.text
@@ -150,7 +159,10 @@ async def test_a_request_signed_otherwise_is_refused(
 async def test_an_unsigned_a_stale_and_a_changed_request_are_refused(
     outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
-    """The signature covers time and address. See docs/design/fake-platforms.md#services."""
+    """Refuses a request without a signature, for another path, or older than 15 minutes.
+
+    See docs/design/fake-platforms.md#services.
+    """
     assert (await outside.get("/s3/supplier/stock.csv")).status_code == 403
     signed = _Signer(pretend, clock).request("GET", "/s3/supplier/stock.csv")
     moved = httpx.Request("GET", "https://shop.example/s3/supplier/other.csv", headers=signed.headers)
@@ -162,7 +174,7 @@ async def test_an_unsigned_a_stale_and_a_changed_request_are_refused(
 async def test_a_list_is_given_in_pages_and_by_prefix(
     outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
-    """?list-type=2; a name that needs escaping is signed and shown as it is.
+    """Lists names in pages and by prefix, also names that need escaping.
 
     See docs/design/fake-platforms.md#services.
     """
@@ -188,7 +200,7 @@ async def test_a_list_is_given_in_pages_and_by_prefix(
 async def test_a_replaced_file_is_noticed_by_its_tag(
     outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
-    """GET with If-Match. See docs/design/connectors.md#s3."""
+    """Answers 412 to If-Match after the file was replaced. See docs/design/connectors.md#s3."""
     signer = _Signer(pretend, clock)
     tag = (await outside.send(signer.request("HEAD", "/s3/supplier/stock.csv"))).headers["etag"]
     again = signer.request("GET", "/s3/supplier/stock.csv")
@@ -201,7 +213,10 @@ async def test_a_replaced_file_is_noticed_by_its_tag(
 async def test_nothing_can_be_written_to_the_bucket(
     outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
-    """Writes are 403. See docs/design/fake-platforms.md#services."""
+    """Answers 403 to every write, and records it as not applied.
+
+    See docs/design/fake-platforms.md#services.
+    """
     signer = _Signer(pretend, clock)
     for method in ("PUT", "DELETE", "POST"):
         assert (await outside.send(signer.request(method, "/s3/supplier/stock.csv"))).status_code == 403

@@ -1,4 +1,4 @@
-"""Webhooks of the pretend shop: pings, deliveries, signatures, failures, events on request.
+"""Tests webhooks of the pretend shop: pings, deliveries, signatures, failures and events on request.
 
 See docs/design/fake-platforms.md#process.
 """
@@ -44,7 +44,10 @@ def _signed(body: bytes) -> str:
 async def test_making_a_webhook_sends_an_unsigned_ping_first(
     shop: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """The recorded shop pings before it answers. See docs/design/fake-platforms.md#services."""
+    """Sends an unsigned ping before it answers the request that makes the webhook, as recorded.
+
+    See docs/design/fake-platforms.md#services.
+    """
     number = await _listen(shop, "product.updated")
     assert [request.content for request in receiver.arrived] == [f"webhook_id={number}".encode()]
     assert receiver.arrived[0].headers["content-type"] == "application/x-www-form-urlencoded"
@@ -54,7 +57,10 @@ async def test_making_a_webhook_sends_an_unsigned_ping_first(
 async def test_a_new_address_and_enabling_send_a_ping_and_a_new_name_does_not(
     shop: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """See docs/design/connectors.md#woocommerce."""
+    """Pings after a new address and after enabling, but not after a new name or a pause.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     number = await _listen(shop, "product.updated")
     changes = [{"name": "x"}, {"delivery_url": ADDRESS + "d"}, {"status": "paused"}, {"status": "active"}]
     counts = []
@@ -65,7 +71,7 @@ async def test_a_new_address_and_enabling_send_a_ping_and_a_new_name_does_not(
 
 
 async def test_the_secret_is_never_given_back(shop: httpx.AsyncClient) -> None:
-    """webhooks_manage recording."""
+    """Leaves the secret out of the answer, as recorded."""
     number = await _listen(shop, "product.updated")
     assert SECRET not in (await shop.get(f"webhooks/{number}")).text
 
@@ -73,7 +79,10 @@ async def test_the_secret_is_never_given_back(shop: httpx.AsyncClient) -> None:
 async def test_a_delivery_is_signed_over_its_exact_bytes(
     shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
-    """The headers of a delivery. See docs/design/fake-platforms.md#services."""
+    """Signs the exact bytes and names topic, resource, event, webhook and source in headers.
+
+    See docs/design/fake-platforms.md#services.
+    """
     number = await _listen(shop, "product.updated")
     product = (await shop.get("products")).json()[0]
     await shop.put(f"products/{product['id']}", json={"regular_price": "8.00"})
@@ -91,7 +100,10 @@ async def test_a_delivery_is_signed_over_its_exact_bytes(
 async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
     shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver, clock: FakeClock
 ) -> None:
-    """Equal for deliveries of one webhook in one second. See docs/design/fake-platforms.md#services."""
+    """Gives deliveries of one webhook in one second the same delivery id.
+
+    See docs/design/fake-platforms.md#services.
+    """
     await _listen(shop, "product.updated")
     first, second = [row["id"] for row in (await shop.get("products")).json()][:2]
     for number, wait in ((first, 0), (second, 0), (first, 1)):
@@ -105,7 +117,7 @@ async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
 async def test_an_order_that_takes_stock_also_tells_of_the_product(
     shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
-    """Order.created and order.updated with the same body.
+    """Delivers order.created and order.updated with the same body, and product.updated for the stock.
 
     See docs/design/fake-platforms.md#services and docs/design/connectors.md#woocommerce.
     """
@@ -122,8 +134,9 @@ async def test_an_order_that_takes_stock_also_tells_of_the_product(
 async def test_trashing_tells_the_number_alone_and_removing_for_good_tells_nothing(
     shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
-    """Trash, permanent deletion, and the false deletion where orders are posts.
+    """Delivers the id alone when an object is trashed.
 
+    Deleting an order for good also sends product.deleted, where orders are posts.
     See docs/design/connectors.md#woocommerce.
     """
     for topic in ("product.deleted", "order.deleted"):
@@ -145,7 +158,10 @@ async def test_trashing_tells_the_number_alone_and_removing_for_good_tells_nothi
 async def test_a_variation_is_told_as_an_update_of_a_product(
     shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
-    """The body is the variation, with its parent's number. See docs/design/connectors.md#woocommerce."""
+    """Delivers the variation with its parent's number as product.updated.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     await _listen(shop, "product.updated")
     parent = (await shop.get("products", params={"type": "variable"})).json()[0]
     variation_id = parent["variations"][0]
@@ -158,7 +174,7 @@ async def test_a_variation_is_told_as_an_update_of_a_product(
 async def test_the_sixth_failure_in_a_row_disables_and_a_success_starts_the_count_anew(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """More than 5 failures in a row set the status to disabled.
+    """Disables a webhook after the sixth failure in a row; a success in between starts the count anew.
 
     See docs/design/fake-platforms.md#services.
     """
@@ -182,7 +198,10 @@ async def test_the_sixth_failure_in_a_row_disables_and_a_success_starts_the_coun
 async def test_a_failed_delivery_is_not_repeated_but_followed_by_a_ping(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """Not retried; the ping is recorded. See docs/design/fake-platforms.md#services."""
+    """Sends a ping after a failed delivery, and does not repeat the delivery.
+
+    See docs/design/fake-platforms.md#services.
+    """
     await _listen(shop, "product.updated")
     receiver.status = 500
     (delivery,) = await _event(outside, topic="product.updated", resource={"id": 1})
@@ -193,7 +212,10 @@ async def test_a_failed_delivery_is_not_repeated_but_followed_by_a_ping(
 async def test_an_unreachable_receiver_is_a_delivery_without_a_status(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """See docs/design/fake-platforms.md#control."""
+    """Records a delivery without a status when the receiver cannot be reached.
+
+    See docs/design/fake-platforms.md#control.
+    """
     await _listen(shop, "product.updated")
 
     def refuse(request: httpx.Request) -> None:
@@ -205,7 +227,7 @@ async def test_an_unreachable_receiver_is_a_delivery_without_a_status(
 
 
 class _Silent(httpx.AsyncBaseTransport):
-    """A receiver that takes everything and never answers."""
+    """Takes every request and never answers."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await asyncio.Event().wait()
@@ -218,7 +240,7 @@ async def test_a_receiver_that_does_not_answer_in_time_has_failed(
     pretend: FakePlatforms,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Deliveries time out after 5 s; the time is shortened here.
+    """Records a delivery without a status after the timeout of 5 s, which is shortened here.
 
     See docs/design/fake-platforms.md#services.
     """
@@ -233,7 +255,10 @@ async def test_a_receiver_that_does_not_answer_in_time_has_failed(
 async def test_an_event_repeats_with_ids_of_its_own_or_all_with_one(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """See docs/design/fake-platforms.md#control."""
+    """Gives repeated events different delivery ids, or all the same with `same_delivery_id`.
+
+    See docs/design/fake-platforms.md#control.
+    """
     await _listen(shop, "order.created")
     order = (await shop.get("orders")).json()[0]["id"]
     apart = await _event(outside, topic="order.created", resource_id=order, repeat=3)
@@ -249,7 +274,10 @@ async def test_an_event_repeats_with_ids_of_its_own_or_all_with_one(
 async def test_an_event_can_carry_a_bad_signature_and_exactly_so_many_bytes_more(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """bad_signature, pad_bytes. See docs/design/fake-platforms.md#control."""
+    """Adds exactly `pad_bytes` bytes to the body, or signs it wrongly with `bad_signature`.
+
+    See docs/design/fake-platforms.md#control.
+    """
     await _listen(shop, "order.created")
     order = (await shop.get("orders")).json()[0]["id"]
     (plain,) = await _event(outside, topic="order.created", resource_id=order)
@@ -264,7 +292,10 @@ async def test_an_event_can_carry_a_bad_signature_and_exactly_so_many_bytes_more
 async def test_order_created_without_an_object_makes_a_new_order_and_leaves_the_stock(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """See docs/design/fake-platforms.md#control."""
+    """Creates a new order without taking stock when the event names no object.
+
+    See docs/design/fake-platforms.md#control.
+    """
     await _listen(shop, "order.created")
     before = (await outside.get("/sandbox/state")).json()
     await _event(outside, topic="order.created")
@@ -288,7 +319,7 @@ async def test_order_created_without_an_object_makes_a_new_order_and_leaves_the_
 async def test_a_bad_event_is_refused_in_words(
     outside: httpx.AsyncClient, event: dict[str, Any], status: int
 ) -> None:
-    """{"error": words} with 400 or 404. See docs/design/fake-platforms.md#control."""
+    """Answers 400 or 404 with a message. See docs/design/fake-platforms.md#control."""
     answer = await outside.post("/sandbox/events", json=event)
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]

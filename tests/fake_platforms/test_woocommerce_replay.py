@@ -1,4 +1,4 @@
-"""The pretend shop answers as the recorded real one did. See docs/design/connectors.md#tests."""
+"""Tests that the pretend shop answers as the recorded real one did. See docs/design/connectors.md#tests."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.fake_platforms import connector_view, replay
 
 
 def test_every_recorded_exchange_and_delivery_agrees() -> None:
-    """The pretend shop's answer, and the connector's errors, records and outcomes.
+    """Every recorded answer agrees with the pretend shop and with the connector's view of it.
 
     See docs/design/connectors.md#tests.
     """
@@ -25,7 +25,7 @@ def test_every_recorded_exchange_and_delivery_agrees() -> None:
 def test_a_replay_tells_of_what_differs_and_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A replay that cannot fail would prove nothing; a recording of another kind does not end it."""
+    """Reports each altered exchange and delivery, and goes on after a recording that it cannot read."""
     content = json.loads((case_data("woocommerce") / "products_write.json").read_text("utf-8"))
     by_id = {exchange["id"]: exchange for exchange in content["exchanges"]}
     by_id["price.negative"]["response"]["status"] = 400
@@ -47,7 +47,7 @@ def test_a_replay_tells_of_what_differs_and_goes_on(
 
 
 def test_an_outcome_that_is_not_what_the_answer_says_is_told() -> None:
-    """The rules of connector_view.py are not the connector's own: a wrong connector would be caught."""
+    """Judges altered outcomes by the rules of connector_view.py, which are not the connector's own."""
     content = json.loads((case_data("woocommerce") / "products_batch.json").read_text("utf-8"))
     mixed = next(exchange for exchange in content["exchanges"] if exchange["id"] == "batch.mixed")
     mixed["response"]["body"]["update"][0]["regular_price"] = "1.00"
@@ -70,19 +70,22 @@ def _recorded_deliveries() -> list[tuple[dict[str, str], bytes]]:
 
 
 def test_recorded_deliveries_carry_the_signature_made_here() -> None:
-    """Base64 HMAC-SHA256 of the raw body. See docs/design/connectors.md#woocommerce."""
+    """Computes the recorded signature: base64 HMAC-SHA256 of the raw body.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     for headers, body in _recorded_deliveries():
         assert signature("recorded-test-secret-1", body) == headers["X-WC-Webhook-Signature"]
 
 
 def test_recorded_bodies_are_written_here_byte_for_byte() -> None:
-    """Slashes and all but ASCII are escaped as the shop's PHP does."""
+    """Writes each recorded body byte for byte, with slashes and other characters escaped as PHP does."""
     for _, body in _recorded_deliveries():
         assert php_json(json.loads(body)) == body
 
 
 def test_what_only_a_refusal_tells_of_is_in_the_shop_that_is_replayed(tmp_path: Path) -> None:
-    """An account that is in no list, such as the owner's; a page instead of JSON is compared as a page."""
+    """Adds accounts that only a refusal mentions, and compares an HTML page as a page."""
     content = json.loads((case_data("woocommerce") / "customers.json").read_text("utf-8"))
     by_id = {exchange["id"]: exchange for exchange in content["exchanges"]}
     create = by_id["customer.create"]

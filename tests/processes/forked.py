@@ -1,6 +1,6 @@
-"""The service in processes forked from one that has imported it: each starts in a tenth of the CPU time.
+"""Forks service processes from one that has imported the service, in a tenth of the CPU time.
 
-What is killed is a process of its own with all its connections and files, as `steward serve` is.
+A killed process has its own connections and files, like one that `steward serve` starts.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _FORKING.set_forkserver_preload(["tests.processes.preloaded"])
 
 @dataclass(frozen=True, slots=True)
 class DeathAt:
-    """A failpoint at which the process kills itself, once it has been there `passes` times."""
+    """Names a failpoint at which the process kills itself, once it has passed it `passes` times."""
 
     failpoint: str
     passes: int
@@ -31,24 +31,24 @@ class DeathAt:
 
 @dataclass
 class ForkedService:
-    """A forked process that serves."""
+    """Holds a forked process that serves."""
 
     process: ForkServerProcess
 
     async def kill(self) -> None:
-        """Ends it without any warning."""
+        """Kills the process by SIGKILL."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.process.pid or 0, signal.SIGKILL)
         await self.ended()
 
     async def ended(self) -> None:
-        """Waits until it is dead, by a signal that leaves no time."""
+        """Waits until the process is dead, and checks that SIGKILL ended it."""
         await asyncio.to_thread(self.process.join, LONGEST)
         assert self.process.exitcode == -signal.SIGKILL, self.process.exitcode
 
 
 async def fork_service(env: Mapping[str, str], death: DeathAt | None = None) -> ForkedService:
-    """Starts `steward serve` and waits until it is ready."""
+    """Forks a process that runs `steward serve` and waits until it is ready."""
     reader, writer = _FORKING.Pipe(duplex=False)
     process = _FORKING.Process(target=_serve, args=(environ(env), writer, death), daemon=True)
     process.start()
@@ -78,7 +78,7 @@ class _Killer:
     passed: int = 0
 
     def reached(self, name: str) -> None:
-        """Kills the process when it reaches its failpoint once more than it passes it."""
+        """Kills the process when it reaches its failpoint once more than `passes` times."""
         if name == self.death.failpoint:
             if self.passed == self.death.passes:
                 os.kill(os.getpid(), signal.SIGKILL)

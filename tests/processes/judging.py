@@ -1,4 +1,4 @@
-"""A run with thirty approved changes, and the pretend world's ledger as its judge."""
+"""Provides a run with thirty approved changes, and judges it by the ledger of the pretend platforms."""
 
 from collections import Counter
 from typing import Any
@@ -12,13 +12,13 @@ WANTED = 30
 
 
 async def slow_writes(site: Site, delay_ms: int = 150) -> None:
-    """Every write to the shop takes a while, so that a kill falls between or into them."""
+    """Delays every write to the shop, so that a kill happens between or within writes."""
     for method in ("PUT", "POST"):
         await site.fault(method=method, path="/wp-json/**", kind="delay", delay_ms=delay_ms, count=-1)
 
 
 async def more_products(site: Site, count: int) -> None:
-    """Puts `count` more products that can be bought into the shop."""
+    """Adds `count` products to the shop."""
     shop = site.sandbox.facts["woocommerce"]
     keys = httpx.BasicAuth(shop["consumer_key"], shop["consumer_secret"])
     for first in range(0, count, 100):
@@ -32,13 +32,16 @@ async def more_products(site: Site, count: int) -> None:
 
 
 async def written_parts(site: Site, before: int) -> int:
-    """How many values of products were written since."""
+    """Returns how many values of products were written since."""
     entries = [entry for entry in await site.ledger(before) if entry["applied"]]
     return sum(item["type"] == "product" for entry in entries for item in entry["objects"])
 
 
 async def hiding(site: Site, expected: int = WANTED) -> tuple[str, list[dict[str, Any]], int]:
-    """A run that waits with `wanted` changes approved is let go; its id, changes, the ledger's end before."""
+    """Starts a run and approves `expected` of its changes.
+
+    Returns its id, the approved changes and the ledger's number before.
+    """
     before = max((entry["seq"] for entry in await site.ledger()), default=0)
     automation = await site.call(
         "POST",
@@ -66,9 +69,9 @@ async def hiding(site: Site, expected: int = WANTED) -> tuple[str, list[dict[str
 async def assert_written_once(
     site: Site, run: str, approved: list[dict[str, Any]], before: int, *, honest: bool = False
 ) -> None:
-    """Each approved change applied once, no other; the run ended by itself and says so.
+    """Checks that the run ended by itself and applied each approved change once, and no other.
 
-    `honest`: some may have failed, as long as those did not arrive and those told as applied did.
+    With `honest` some may have failed, as long as exactly those reported as applied arrived.
     """
     ended = await site.reaches(run, "succeeded", "failed", "cancelled", "expired", "refused")
     changes = await site.changes(run)

@@ -1,4 +1,4 @@
-"""Ports for servers of tests whose address is settled before they start."""
+"""Finds ports for servers whose address is set before they start."""
 
 import fcntl
 import itertools
@@ -13,24 +13,25 @@ _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def _last() -> int:
-    """The end of the ports below those that the system hands out by itself.
+    """Returns the end of the ports below those that the system assigns by itself.
 
-    What a connection or another test's server is given between the asking and the start is then never one
-    of these, nor while a server is down to be started again.
+    A port that a connection or another test's server gets between choice and start is then never one of
+    these, nor while a server is down between two starts.
     """
     lowest = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32_000
     return lowest if FIRST + 4_000 < lowest < 32_000 else 32_000
 
 
 LAST = _last()
-# Test processes at work at once begin apart from each other.
+# Concurrent test processes begin at different numbers.
 _NUMBERS = itertools.count(os.getpid() * 64)
 
 
 def free_port(successive: int = 1) -> int:
-    """Returns the first of so many successive loopback ports that nobody listens on.
+    """Returns the first of this many successive loopback ports that nobody listens on.
 
-    No other test process is given one of them while this one lives, whether a server listens there or not.
+    No other test process gets one of them while this process lives, whether a server listens there or
+    not.
     """
     while True:
         port = FIRST + next(_NUMBERS) % (LAST - FIRST)
@@ -43,13 +44,13 @@ def free_port(successive: int = 1) -> int:
 
 @cache
 def _reservations() -> int:
-    """The file whose byte number N is locked by the process that port N was given to."""
+    """Returns the file in which a process locks byte N while it holds port N."""
     path = Path(tempfile.gettempdir()) / f"steward-test-ports-{os.getuid()}"
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _is_reserved(port: int) -> bool:
-    """Locks the byte of a port for this process, which lasts to its end; False: another process has it."""
+    """Locks the byte of a port until the process ends; returns False if another process has it."""
     try:
         fcntl.lockf(_reservations(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except OSError:

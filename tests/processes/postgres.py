@@ -1,4 +1,4 @@
-"""PostgreSQL servers that tests kill, start again and fail over to a streaming standby."""
+"""Starts PostgreSQL servers that tests kill, restart and fail over to a streaming standby."""
 
 import asyncio
 import contextlib
@@ -20,14 +20,15 @@ from tests.postgres_server import (
 from tests.processes.running import CLOCK
 
 USER = "steward"
-# As the servers of other tests, but with a log to follow; what the system holds survives a killed process.
+# As the servers of other tests, but with a log to stream. Without fsync the system still holds what a killed
+# process wrote.
 OPTIONS = (
     "-c fsync=off -c max_connections=100 -c shared_buffers=32MB -c log_min_messages=warning "
     "-c wal_level=replica -c max_wal_senders=5 -c hot_standby=on -c listen_addresses=127.0.0.1 "
     "-c unix_socket_directories= -c wal_receiver_timeout=5s -c wal_retrieve_retry_interval=200ms"
 )
 SYNCHRONOUS = " -c synchronous_standby_names=*"
-# Each commit waits for 100 ms before it is brought to the disk.
+# Each commit waits for 100 ms before it is flushed to disk.
 SLOW = " -c fsync=on -c commit_delay=100000 -c commit_siblings=0"
 LONGEST = 30.0
 
@@ -40,17 +41,17 @@ def _programs() -> Path:
 
 
 def start_primary(*, options: str = "") -> Server:
-    """A server that can be followed."""
+    """Starts a server that a standby can stream from."""
     return start(starter=os.getpid(), options=OPTIONS + options)
 
 
 def follow(primary: Server) -> Server:
-    """A standby that streams from `primary`."""
+    """Starts a standby that streams from `primary`."""
     return _come_up(back_up(primary, "-R"), primary)
 
 
 def back_up(primary: Server, *more: str) -> Path:
-    """A base backup of `primary`; its folder holds it as `cluster`."""
+    """Makes a base backup of `primary` and returns its folder, which holds it as `cluster`."""
     folder = make_place(os.getpid(), primary.password)
     source = primary.url("postgres")
     copy: list[str | Path] = [_programs() / "pg_basebackup", "-D", folder / "cluster", "-d", source]
@@ -59,7 +60,7 @@ def back_up(primary: Server, *more: str) -> Path:
 
 
 def restore(backup: Path, primary: Server, *, to: str) -> Server:
-    """Stops `primary` and starts the backup with the primary's log up to the restore point `to`."""
+    """Stops `primary` and starts the backup, which replays the primary's log up to the restore point `to`."""
     programs, log = _programs(), Path(primary.folder) / "cluster/pg_wal"
     stopping: list[str | Path] = [programs / "pg_ctl", "stop", "-w", "-m", "fast", "-D", log.parent]
     run_program(stopping, folder=Path(primary.folder))
@@ -74,22 +75,22 @@ def _come_up(folder: Path, primary: Server, options: str = "") -> Server:
 
 
 def freeze(server: Server) -> None:
-    """Stops every process of the server, as a paused virtual machine; its kernel still answers."""
+    """Stops every process of the server like a paused virtual machine, whose kernel still answers."""
     postmaster = pid_of(Path(server.folder) / "cluster")
-    _stop(postmaster)  # first, so that it makes no more children
+    _stop(postmaster)  # first, so that it starts no more children
     _stop(*_children(postmaster))
 
 
 def thaw(server: Server) -> None:
-    """Wakes the server's processes."""
+    """Continues the server's processes."""
     postmaster = pid_of(Path(server.folder) / "cluster")
     _signal(signal.SIGCONT, postmaster, *_children(postmaster))
 
 
 def kill(server: Server) -> None:
-    """Ends every process of the server at once and without warning, as a machine that loses its power.
+    """Kills every process of the server at once, like a machine that loses its power.
 
-    A child that outlives the postmaster may still answer a query, so all of them go.
+    A child that outlives the postmaster may still answer a query, so all of them are killed.
     """
     freeze(server)
     postmaster = pid_of(Path(server.folder) / "cluster")
@@ -97,7 +98,10 @@ def kill(server: Server) -> None:
 
 
 def _stop(*pids: int) -> None:
-    """Stops processes, and returns once the system says that they are: the signal alone may come later."""
+    """Stops processes, and returns once the system says that they are stopped.
+
+    That may be after the signal.
+    """
     _signal(signal.SIGSTOP, *pids)
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -116,17 +120,17 @@ def _children(postmaster: int) -> list[int]:
 def _signal(number: signal.Signals, *pids: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            if pid:  # 0 would name the tests' own process group
+            if pid:  # 0 would mean the tests' own process group
                 os.kill(pid, number)
 
 
 async def start_again(server: Server, *, synchronous: bool = False) -> None:
-    """The killed server comes up at its port, after recovering what it had confirmed."""
+    """Starts the killed server at its port and waits until it has recovered."""
     options = f"{OPTIONS}{SYNCHRONOUS if synchronous else ''} -p {server.port}"
     folder = Path(server.folder)
     command: list[str | Path] = [_programs() / "pg_ctl", "start", "-w", "-t", "60", "-D", folder / "cluster"]
     until = CLOCK.monotonic() + LONGEST
-    while True:  # the killed one's children may hold its memory for a moment
+    while True:  # the killed server's children may still hold its memory
         try:
             await asyncio.to_thread(run_program, [*command, "-o", options], folder=folder)
         except NoPostgres:
@@ -138,12 +142,12 @@ async def start_again(server: Server, *, synchronous: bool = False) -> None:
 
 
 def promote(standby: Server) -> None:
-    """The standby takes writes from now on."""
+    """Promotes the standby, which then accepts writes."""
     folder = Path(standby.folder)
     run_program([_programs() / "pg_ctl", "promote", "-w", "-D", folder / "cluster"], folder=folder)
 
 
 def remove(*servers: Server) -> None:
-    """Ends them and removes their folders."""
+    """Stops the servers and removes their folders."""
     for server in servers:
         stop(Path(server.folder))

@@ -1,4 +1,4 @@
-"""What a forked process begins with: the service imported, its objects kept out of every later collection."""
+"""Imports the service for forked processes and keeps its objects out of every later collection."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""A TCP proxy for tests: passes bytes on, until a test cuts, silences or slows the line or moves its end."""
+"""Provides a TCP proxy that a test can cut, silence, slow down or lead to another port."""
 
 import asyncio
 import contextlib
@@ -13,31 +13,31 @@ CHUNK = 1 << 16
 
 @dataclass
 class Proxy:
-    """A line from a loopback port to `host`:`port`; what a test sets holds for open connections too."""
+    """Connects a loopback port with `host`:`port`; what a test sets also holds for open connections."""
 
     host: str
     port: int
-    refuses: bool = False  # new connections are closed at once
+    refuses: bool = False  # closes new connections at once
     cut_after: int | None = None  # bytes of answers until a connection is reset
-    delay_s: float = 0.0  # before each piece is passed on
+    delay_s: float = 0.0  # waits before each piece is passed on
     listen_port: int = 0
     passed: int = 0
-    # Pieces that came from callers: for one who waits for each answer, the round trips.
+    # Pieces from callers. For one that waits for each answer, these are its round trips.
     request_pieces: int = 0
     _passes: asyncio.Event = field(default_factory=asyncio.Event)
     _lines: set[asyncio.Task[None]] = field(default_factory=set)
 
     def heal(self) -> None:
-        """The line is as good as new; what was silenced is delivered."""
+        """Removes every fault, and delivers what was held back."""
         self.refuses, self.cut_after, self.delay_s = False, None, 0.0
         self._passes.set()
 
     def silence(self) -> None:
-        """Nothing arrives any more and nobody is told: a network that swallows packets."""
+        """Holds back all bytes without closing a connection, like a network that drops packets."""
         self._passes.clear()
 
     def heal_new(self) -> None:
-        """New connections pass; those that are silent stay so."""
+        """Passes the bytes of new connections; silent ones stay silent."""
         self._passes = asyncio.Event()
         self._passes.set()
 
@@ -47,14 +47,14 @@ class Proxy:
         await self.reset()
 
     async def reset(self) -> None:
-        """Resets every connection; new ones are welcome."""
+        """Resets every connection and accepts new ones."""
         lines = list(self._lines)
         for line in lines:
             line.cancel()
         await asyncio.gather(*lines, return_exceptions=True)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, to its end."""
+        """Serves one connection to its end."""
         task = asyncio.current_task()
         assert task is not None
         self._lines.add(task)
@@ -74,7 +74,7 @@ class Proxy:
                     direction.cancel()
                 await asyncio.gather(*ways, return_exceptions=True)
         except OSError:
-            pass  # nobody listens behind: the caller sees its connection closed
+            pass  # nobody listens behind: the caller's connection is closed
         except asyncio.CancelledError:
             pass  # reset by the test
         finally:
@@ -110,7 +110,7 @@ class Proxy:
 
 @contextlib.asynccontextmanager
 async def line_to(host: str, port: int) -> AsyncIterator[Proxy]:
-    """A proxy on a loopback port of its own."""
+    """Opens a proxy on a loopback port."""
     proxy = Proxy(host, port)
     proxy.heal()
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)

@@ -1,4 +1,4 @@
-"""Real processes for tests: the service and the pretend world on loopback, killed and started again."""
+"""Starts, kills and restarts real processes: the service and the pretend platforms on loopback."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ LONGEST = 90.0 if int(os.environ.get("KILLED_CHANGES", "0")) < 1_000 else 600.0
 
 
 async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONGEST) -> Any:
-    """What `look` gives once it is true; fails when it is not within so many seconds."""
+    """Returns what `look` gives once it is true; fails if it is not within this many seconds."""
     until = CLOCK.monotonic() + within
     while not (outcome := await look()):
         assert CLOCK.monotonic() < until, f"not within {within} s"
@@ -43,7 +43,10 @@ async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONG
 async def steward(
     *words: str, env: Mapping[str, str], stdin: str = "", before: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """One operator's command and what it answered; fails unless it exits 0. `before`: what starts it."""
+    """Runs an operator's command and returns its answer; fails unless it exits with 0.
+
+    `before` is a command that starts it.
+    """
     process = await asyncio.create_subprocess_exec(
         *(*before, sys.executable, "-m", "steward"),
         *words,
@@ -65,19 +68,19 @@ def environ(env: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass
 class Running:
-    """A process that said it is ready."""
+    """Holds a process that is ready, and the facts that it printed."""
 
     child: asyncio.subprocess.Process
     facts: dict[str, Any]
 
     async def kill(self) -> None:
-        """Ends it without any warning."""
+        """Kills the process by SIGKILL."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.child.pid, signal.SIGKILL)
         await self.child.wait()
 
     async def stop(self) -> int:
-        """Asks it to end; its exit code."""
+        """Terminates the process and returns its exit code."""
         with contextlib.suppress(ProcessLookupError):
             self.child.terminate()
         return await self.child.wait()
@@ -93,7 +96,7 @@ async def start(
     program: Sequence[str] = _STEWARD,
     folder: Path | None = None,
 ) -> Running:
-    """Starts `program` in `folder`, by way of the command `before`, and waits until it is ready."""
+    """Starts `program` in `folder`, through the command `before`, and waits until it is ready."""
     child = await asyncio.create_subprocess_exec(
         *(*before, *program),
         *words,
@@ -111,7 +114,7 @@ async def start(
 
 @dataclass
 class Site:
-    """An organisation with a connected shop, served by real processes."""
+    """Holds an organisation with a connected shop, served by real processes."""
 
     env: dict[str, str]
     sandbox: Running
@@ -123,11 +126,11 @@ class Site:
     csrf: dict[str, str] = field(default_factory=dict)
 
     async def serve_again(self) -> None:
-        """Starts the service at the same address."""
+        """Starts the service again at the same address."""
         self.service = await start("serve", env=self.env)
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """A call of the signed-in owner; its data. Fails unless it is answered with success."""
+        """Makes a call as the signed-in owner and returns its data; fails unless it succeeds."""
         headers = self.csrf if method != "GET" else {}
         answer = await self.web.request(method, path, json=body, headers=headers)
         assert answer.status_code in (200, 201), answer.text
@@ -135,12 +138,12 @@ class Site:
         return data
 
     async def run(self, run: str) -> dict[str, Any]:
-        """A run as it now is."""
+        """Returns a run as it is now."""
         record: dict[str, Any] = (await self.call("GET", f"/v1/automations/runs/{run}"))["run"]
         return record
 
     async def reaches(self, run: str, *statuses: str) -> dict[str, Any]:
-        """The run once it has one of these statuses."""
+        """Waits until the run has one of these statuses, and returns it."""
 
         async def look() -> dict[str, Any] | None:
             record = await self.run(run)
@@ -150,7 +153,7 @@ class Site:
         return result
 
     async def changes(self, run: str) -> list[dict[str, Any]]:
-        """Every change of a run."""
+        """Returns every change of a run."""
         all_changes: list[dict[str, Any]] = []
         cursor = ""
         while True:
@@ -161,18 +164,18 @@ class Site:
             cursor = f"&cursor={page['next_cursor']}"
 
     async def ledger(self, after: int = 0) -> list[dict[str, Any]]:
-        """The writes the pretend world saw."""
+        """Returns the writes that the pretend platforms saw."""
         answer = await self.world.get("/sandbox/ledger", params={"after": after, "limit": 10_000})
         entries: list[dict[str, Any]] = answer.json()["entries"]
         return entries
 
     async def fault(self, **fault: Any) -> None:
-        """Makes the pretend world misbehave."""
+        """Adds a fault to the pretend platforms."""
         answer = await self.world.post("/sandbox/faults", json=fault)
         assert answer.status_code == 201, answer.text
 
     async def approve_all(self, run: str) -> None:
-        """The owner approves what a run asks."""
+        """Approves everything that a run asks for, as the owner."""
         waiting = await self.reaches(run, "waiting_approval")
         path = f"/v1/automations/approvals/{waiting['approval_id']}"
         approval = (await self.call("GET", path))["approval"]
@@ -184,7 +187,7 @@ class Site:
 async def open_site(
     database_url: str, folder: Path, *, private_hosts: Sequence[str] = (), **settings: str
 ) -> AsyncIterator[Site]:
-    """Sandbox, database, accounts, service and a connected shop; all ended afterwards."""
+    """Starts pretend platforms, database, service and a connected shop, and ends all of them afterwards."""
     _, sandbox = await asyncio.gather(
         migrate(database_url, CLOCK.now()), start("sandbox", "--port", "0", env={})
     )
@@ -241,9 +244,9 @@ async def _served(env: dict[str, str], sandbox: Running, line: Proxy) -> AsyncIt
 
 
 async def add_organization(env: Mapping[str, str], name: str, owner: str) -> None:
-    """An organization and its owner in a migrated database, as the operator's commands make them.
+    """Creates an organization and its owner in a migrated database, as the operator's commands do.
 
-    The commands have tests of their own; a process for each would cost more than most tests that need one.
+    The commands have their own tests; a process for each would cost more than most tests that need one.
     """
     settings = read(dict(env))
     engine = await open_engine(settings, CLOCK, serve=False)

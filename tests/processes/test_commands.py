@@ -1,4 +1,4 @@
-"""Serve, worker, demo and sandbox as the processes an operator starts.
+"""Tests serve, worker, demo and sandbox as processes that an operator starts.
 
 See docs/design/command-line.md#commands.
 """
@@ -21,7 +21,7 @@ from tests.processes.running import LONGEST, PASSWORD, environ, eventually, open
 
 
 async def refused(*words: str, env: Mapping[str, str]) -> tuple[int | None, str]:
-    """A command that does not start: its exit code and the code of its refusal."""
+    """Returns the exit code and the refusal's code of a command that does not start."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "steward", *words, "--json"),
         env=environ(env),
@@ -32,7 +32,7 @@ async def refused(*words: str, env: Mapping[str, str]) -> tuple[int | None, str]
 
 
 async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: Path) -> None:
-    """A second serve, --no-worker and worker exit 1 on SQLite; figures have their own address.
+    """Refuses a second serve, --no-worker and a worker on SQLite; metrics have their own address.
 
     See docs/design/command-line.md#commands.
     """
@@ -57,7 +57,7 @@ async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: 
             assert (await client.get(f"http://{figures}/healthz")).status_code == 404
             assert (await client.get(f"http://{serving.facts['listen']}/metrics")).status_code == 404
         assert (await steward("doctor", "--quick", env={"STEWARD_LISTEN": serving.facts["listen"]}))["ok"]
-        # A worker answers by its figures alone.
+        # A worker answers only at its metrics address.
         as_worker = {"STEWARD_LISTEN": f"127.0.0.1:{free_port()}", "STEWARD_METRICS_LISTEN": figures}
         assert (await steward("doctor", "--quick", env=as_worker))["ok"]
     finally:
@@ -65,7 +65,7 @@ async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: 
 
 
 async def test_pending_migrations_and_a_taken_port_are_told(tmp_path: Path, sqlite_url: str) -> None:
-    """Serve refuses to start when migrations are pending, or when the database is too new for it.
+    """Refuses to start with pending migrations, a used port, or a database that is too new.
 
     See docs/design/command-line.md#commands.
     """
@@ -91,7 +91,10 @@ async def test_pending_migrations_and_a_taken_port_are_told(tmp_path: Path, sqli
 
 
 async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tmp_path: Path) -> None:
-    """Any number of serve and worker processes on one PostgreSQL. See docs/design/runs.md#scale-out."""
+    """Runs two API processes and two workers on one PostgreSQL, and a worker executes the run.
+
+    See docs/design/runs.md#scale-out.
+    """
     async with open_site(postgresql_url, tmp_path) as site:
         await site.service.stop()
         site.service = await start("serve", "--no-worker", "--processes", "2", env=site.env)
@@ -108,7 +111,7 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
         assert run["status"] == "queued"
         figures = f"127.0.0.1:{free_port()}"
         env = {**site.env, "STEWARD_METRICS_LISTEN": figures}
-        # The second finds its address taken: it works without figures.
+        # The second worker finds the address in use and works without metrics.
         workers = [await start("worker", "--concurrency", "3", env=env) for _ in range(2)]
         try:
             async with httpx.AsyncClient() as scraper:
@@ -123,9 +126,9 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
 
 
 async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) -> None:
-    """It tells people, Slack and a webhook, and its credential logs in; --reset begins anew.
+    """Has one approval, and sends mail, Slack and webhook notices.
 
-    See docs/design/command-line.md#commands.
+    A restart keeps the data and --reset begins anew. See docs/design/command-line.md#commands.
     """
     words = ("demo", "--dir", str(tmp_path / "demo"), "--port", str(free_port(2)))
     first = await start(*words, env={})
@@ -179,7 +182,7 @@ async def _logged_in(client: httpx.AsyncClient, facts: Mapping[str, Any]) -> dic
 
 
 async def test_the_three_lines_the_demo_prints_work_as_they_are(tmp_path: Path) -> None:
-    """Log in, run now, follow the run: pasted into a shell"""
+    """Runs the three printed lines in a shell: they log in, start a run and read it."""
     port = str(free_port(2))
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "steward", "demo", "--dir", str(tmp_path / "demo"), "--port", port),
@@ -207,17 +210,14 @@ async def test_the_three_lines_the_demo_prints_work_as_they_are(tmp_path: Path) 
 
 
 async def test_equal_seeds_give_equal_keys(tmp_path: Path) -> None:
-    """Keys are derived from the seed; nobody's settings stop the sandbox.
-
-    See docs/design/fake-platforms.md#process.
-    """
+    """Gives two sandboxes with the same seed the same keys. See docs/design/fake-platforms.md#process."""
     process, other = [await start("sandbox", "--port", "0", "--seed", "7", env={}) for _ in range(2)]
     assert process.facts["woocommerce"]["consumer_key"] == other.facts["woocommerce"]["consumer_key"]
     assert [await process.stop(), await other.stop()] == [0, 0]
 
 
 async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> None:
-    """`init`, `serve` with the file it wrote, and the link: an owner, and the link is used.
+    """Runs `init` and `serve`; the set-up link makes an owner once.
 
     See docs/guides/operators.md#first-run.
     """
@@ -244,7 +244,7 @@ async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> No
 
 
 async def test_the_service_manager_is_told(sqlite_url: str, tmp_path: Path) -> None:
-    """By systemd's protocol: ready once requests are taken, signs of life, and stopping at SIGTERM."""
+    """Tells systemd when it is ready, that it lives, and when it stops after SIGTERM."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.setblocking(False)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL killed, started again, silenced and failed over under load (db_down).
+"""Kills, restarts, silences and fails over a real PostgreSQL under load.
 
 See docs/guides/contributors.md#tests.
 """
@@ -20,7 +20,7 @@ from tests.processes.judging import assert_written_once, hiding, slow_writes
 from tests.processes.proxy import Proxy, line_to
 from tests.processes.running import CLOCK, Site, eventually, open_site
 
-# How often the server is killed, silenced and started again; `make soak` sets more.
+# How often the server is killed, silenced and restarted; `make soak` sets more.
 ROUNDS = int(os.environ.get("DATABASE_KILLS", "1"))
 BACK_WITHIN = 15.0
 PACE = 0.15
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def primary(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server of its own, which these tests may kill."""
-    request.getfixturevalue("clones")  # says loudly when there is no PostgreSQL, or fails where it must be
+    """Provides a server that these tests may kill."""
+    request.getfixturevalue("clones")  # skips loudly without PostgreSQL, or fails where it is required
     server = postgres.start_primary()
     yield server
     postgres.remove(server)
@@ -40,7 +40,7 @@ def primary(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @dataclass
 class Load:
-    """A person who makes automations all the time, and what she was told."""
+    """Creates automations all the time as one person, and records the answers."""
 
     site: Site
     made: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Load:
     last_at: float = 0.0
 
     async def go_on(self) -> None:
-        """One automation after the other; only 201 and 503 with Retry-After are right answers."""
+        """Creates one automation after the other; only 201 and 503 with Retry-After are right answers."""
         number = 0
         while True:
             number += 1
@@ -73,7 +73,7 @@ class Load:
             await CLOCK.sleep(PACE)
 
     async def comes_back(self) -> float:
-        """Seconds until something is acknowledged again."""
+        """Returns the seconds until a creation is acknowledged again."""
         since = CLOCK.monotonic()
 
         async def look() -> bool:
@@ -83,7 +83,7 @@ class Load:
         return self.last_at - since
 
     async def assert_nothing_lost(self) -> None:
-        """Whatever was acknowledged is there, as it was made."""
+        """Checks that every acknowledged automation is there as it was created."""
         assert self.wrong == []
         assert self.made
         for automation, name in self.made.items():
@@ -93,7 +93,7 @@ class Load:
 
 @dataclass
 class Scene:
-    """A served shop whose way to the database is a line that tests can cut."""
+    """Holds a served shop whose line to the database tests can cut."""
 
     site: Site
     line: Proxy
@@ -101,7 +101,7 @@ class Scene:
 
 @contextlib.asynccontextmanager
 async def serving(primary: Server, folder: Path) -> AsyncIterator[Scene]:
-    """Real processes whose way to the database leads through a proxy."""
+    """Starts real processes whose line to the database goes through a proxy."""
     maintenance = await asyncpg.connect(primary.url("postgres"))
     await maintenance.execute("CREATE DATABASE steward")
     await maintenance.close()
@@ -113,14 +113,14 @@ async def serving(primary: Server, folder: Path) -> AsyncIterator[Scene]:
 
 @pytest.fixture(scope="module")
 async def scene(primary: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
-    """What every test but the fail-over shares: after that one there is no server to come back to."""
+    """Provides the scene for every test but the fail-over, which leaves no server to come back to."""
     async with serving(primary, tmp_path_factory.mktemp("data")) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
 async def loaded(site: Site) -> AsyncIterator[Load]:
-    """While in force, somebody makes automations; afterwards all that was acknowledged is there."""
+    """Creates automations meanwhile, and checks afterwards that every acknowledged one is there."""
     load = Load(site)
     task = asyncio.create_task(load.go_on())
     try:
@@ -133,7 +133,7 @@ async def loaded(site: Site) -> AsyncIterator[Load]:
 
 
 async def applying(site: Site) -> tuple[str, list[dict[str, Any]], int]:
-    """A run in the midst of its changes."""
+    """Starts a run and returns while it applies its changes."""
     await site.world.post("/sandbox/reset", json={})
     await slow_writes(site)
     run, approved, before = await hiding(site)
@@ -148,7 +148,7 @@ async def applying(site: Site) -> tuple[str, list[dict[str, Any]], int]:
 async def test_a_killed_database_loses_nothing_and_the_service_comes_back(
     primary: Server, scene: Scene
 ) -> None:
-    """503 with Retry-After, never 500; acknowledged lost 0; back in 15 s.
+    """Answers 503 with Retry-After and never 500, loses nothing acknowledged, and is back within 15 s.
 
     See docs/guides/contributors.md#tests.
     """
@@ -164,7 +164,7 @@ async def test_a_killed_database_loses_nothing_and_the_service_comes_back(
 
 
 async def test_a_silent_network_to_the_database_loses_nothing(scene: Scene) -> None:
-    """Longer than the lease nothing is begun; then the run goes on as before.
+    """Begins no write while the line is silent for longer than the lease, and then finishes the run.
 
     See docs/design/runs.md#workers-and-leases.
     """
@@ -181,9 +181,9 @@ async def test_a_silent_network_to_the_database_loses_nothing(scene: Scene) -> N
             await assert_written_once(scene.site, run, approved, before)
 
 
-@pytest.mark.usefixtures("clones")  # says loudly when there is no PostgreSQL, or fails where it must be
+@pytest.mark.usefixtures("clones")  # skips loudly without PostgreSQL, or fails where it is required
 async def test_a_fail_over_to_a_synchronous_standby_loses_nothing(tmp_path: Path) -> None:
-    """issue, bars: 0 acknowledged writes lost, service back in 15 s after the database"""
+    """Loses no acknowledged write, and serves again within 15 s of the promotion."""
     primary = await asyncio.to_thread(postgres.start_primary)
     standby = await asyncio.to_thread(postgres.follow, primary)
     try:

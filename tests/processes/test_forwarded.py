@@ -1,4 +1,4 @@
-"""Whose address counts behind proxies, by limits and records of a served process."""
+"""Tests which client address counts behind proxies, by the limits and records of a served process."""
 
 import asyncio
 import sqlite3
@@ -18,7 +18,7 @@ EMAIL = "owner@shop.example"
 
 @asynccontextmanager
 async def served(database_url: str, folder: Path) -> AsyncIterator[str]:
-    """A service that trusts two proxies, with one person; its address."""
+    """Serves a service that trusts two proxies and has one person; yields its address."""
     env = {
         "STEWARD_ENV": "test",
         "STEWARD_DATABASE_URL": database_url,
@@ -37,14 +37,14 @@ async def served(database_url: str, folder: Path) -> AsyncIterator[str]:
 
 
 class From:
-    """Calls from one address of this machine."""
+    """Makes calls from one address of this machine."""
 
     def __init__(self, url: str, peer: str) -> None:
         transport = httpx.AsyncHTTPTransport(local_address=peer)
         self._client = httpx.AsyncClient(base_url=url, transport=transport, timeout=30)
 
     async def tries(self, count: int, **headers: str) -> list[int]:
-        """The statuses of so many logins; `{}` in a header is the number of the try."""
+        """Returns the statuses of this many logins; `{}` in a header is the number of the attempt."""
         statuses = []
         async with self._client as client:
             for number in range(count):
@@ -59,7 +59,7 @@ class From:
         return statuses
 
     async def signs_in(self, **headers: str) -> int:
-        """The status of a sign-in to the web app."""
+        """Returns the status of a sign-in to the web app."""
         header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
         async with self._client as client:
             answer = await client.post(
@@ -71,15 +71,15 @@ class From:
 async def test_limits_and_sessions_know_the_client_behind_trusted_proxies(
     sqlite_url: str, tmp_path: Path
 ) -> None:
-    """The rightmost address that is no trusted proxy counts; what a client claims itself does not."""
+    """Counts the rightmost address that is not a trusted proxy, and not what a client claims itself."""
     spent = [422] * LIMIT + [429]
     async with served(sqlite_url, tmp_path) as url:
-        # Each client behind the proxy has its own limit, whatever it claims to have come by.
+        # Each client behind the proxy has its own limit, whatever addresses it claims.
         assert await From(url, PROXY).tries(LIMIT + 1, X_Forwarded_For="9.9.9.{}, 198.51.100.1") == spent
         assert await From(url, PROXY).tries(1, X_Forwarded_For="198.51.100.1") == [429]
         assert await From(url, SECOND_PROXY).tries(1, X_Forwarded_For="198.51.100.1, 127.0.0.2") == [429]
         assert await From(url, PROXY).tries(1, X_Forwarded_For="198.51.100.2") == [422]
-        # A peer that is no trusted proxy counts itself, whatever it sends.
+        # A peer that is not a trusted proxy counts by its own address, whatever it sends.
         assert await From(url, STRANGER).tries(LIMIT + 1, X_Forwarded_For="198.51.101.{}") == spent
         assert await From(url, STRANGER).tries(1, X_Forwarded_For="127.0.0.2") == [429]
         # No other header is read, not even from a proxy.
@@ -89,7 +89,7 @@ async def test_limits_and_sessions_know_the_client_behind_trusted_proxies(
             "Client_IP": "1.1.1.{}",
         }
         assert await From(url, PROXY).tries(LIMIT + 1, **others) == spent
-        # One network of IPv6 is one client.
+        # One network of IPv6 counts as one client.
         address = "2001:db8:1:2:{}::1"
         assert await From(url, PROXY).tries(LIMIT + 1, X_Forwarded_For=address) == spent
         assert await From(url, PROXY).tries(1, X_Forwarded_For="2001:db8:1:3::1") == [422]

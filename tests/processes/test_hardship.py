@@ -1,4 +1,4 @@
-"""Real processes on a slow disk and without memory: slower, or refused, and nothing lost.
+"""Tests real processes on a slow disk and without memory: slower or refused, and nothing is lost.
 
 See docs/guides/contributors.md#tests.
 """
@@ -21,7 +21,7 @@ from tests.processes import postgres
 from tests.processes.judging import assert_written_once, hiding, slow_writes
 from tests.processes.running import CLOCK, Site, eventually, open_site
 
-# How many runs each goes through; `make soak` sets it.
+# How many runs each test makes; `make soak` sets it.
 ROUNDS = int(os.environ.get("HARDSHIPS", "1"))
 pytestmark = pytest.mark.skipif(
     "HARDSHIPS" not in os.environ, reason="in `make soak`: processes of its own, kept short of something"
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 SYNC_S = 0.1
 ROOM = 8 * 1024 * 1024
 PAGE = resource.getpagesize()
-# As a disk that takes its time: anyone who asks that bytes be on it waits.
+# Replaces the sync functions of the C library by slow ones.
 SLOW_C = f"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -45,7 +45,7 @@ int fdatasync(int file) {{ return slow("fdatasync", file); }}
 
 
 def _slow_syncs(folder: Path) -> str:
-    """A library that makes every sync of a process slow."""
+    """Compiles a library that makes every sync of a process slow, and returns its path."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("SKIPPED LOUDLY: without a C compiler no disk can be made slow here.")
@@ -57,11 +57,11 @@ def _slow_syncs(folder: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def slow_url(request: pytest.FixtureRequest, session_folder: Path, tmp_path: Path) -> Iterator[str]:
-    """A database that is to be served from a slow disk; PostgreSQL's is one already."""
+    """Provides a database for a slow disk; PostgreSQL's server is slow itself."""
     if request.param == "sqlite":
         yield copy_migrated_sqlite(session_folder, tmp_path / "steward.db")
         return
-    request.getfixturevalue("clones")  # says loudly when there is no PostgreSQL, or fails where it must be
+    request.getfixturevalue("clones")  # skips loudly without PostgreSQL, or fails where it is required
     server = postgres.start_primary(options=postgres.SLOW)
     yield server.url("postgres")
     postgres.remove(server)
@@ -69,7 +69,7 @@ def slow_url(request: pytest.FixtureRequest, session_folder: Path, tmp_path: Pat
 
 @pytest.fixture
 async def slow_site(slow_url: str, tmp_path: Path) -> AsyncIterator[Site]:
-    """A site whose database needs 100 ms to bring a commit to the disk."""
+    """Provides a site whose database needs 100 ms to flush a commit."""
     slowness = {"LD_PRELOAD": _slow_syncs(tmp_path)} if is_sqlite(slow_url) else {}
     async with open_site(slow_url, tmp_path, **slowness) as site:
         yield site
@@ -77,13 +77,16 @@ async def slow_site(slow_url: str, tmp_path: Path) -> AsyncIterator[Site]:
 
 @pytest.fixture
 async def site(database_url: str, tmp_path: Path) -> AsyncIterator[Site]:
-    """A site on each engine."""
+    """Provides a site on each engine."""
     async with open_site(database_url, tmp_path) as opened:
         yield opened
 
 
 async def test_a_slow_disk_makes_runs_slow_and_nothing_else(slow_site: Site) -> None:
-    """30 changes once each, by the worker that began. See docs/guides/contributors.md#tests."""
+    """Applies 30 changes once each in the first attempt, only slower.
+
+    See docs/guides/contributors.md#tests.
+    """
     for _ in range(ROUNDS):
         began = CLOCK.monotonic()
         run, approved, before = await hiding(slow_site)
@@ -94,14 +97,14 @@ async def test_a_slow_disk_makes_runs_slow_and_nothing_else(slow_site: Site) -> 
 
 
 def _limit_memory(process: int, room: int | None) -> None:
-    """Lets a running process take so many bytes more than it has; None: as many as it likes."""
+    """Limits a running process to `room` bytes more than it uses; None removes the limit."""
     _, limit = resource.prlimit(process, resource.RLIMIT_AS)
     used = int(Path(f"/proc/{process}/statm").read_text().split()[0]) * PAGE
     resource.prlimit(process, resource.RLIMIT_AS, (limit if room is None else used + room, limit))
 
 
 async def _ask_for_much(site: Site, answered: Counter[int]) -> None:
-    """Documents that take many times their size once they are read."""
+    """Sends documents that need many times their size in memory, and counts the statuses."""
     content = json.dumps({"nodes": [{"name": f"n{number}", "x": "y" * 200} for number in range(8_000)]})
     body = {"source": "n8n", "content": content}
     while True:
@@ -112,7 +115,7 @@ async def _ask_for_much(site: Site, answered: Counter[int]) -> None:
 
 
 async def test_a_process_without_memory_says_so_and_loses_nothing(site: Site) -> None:
-    """503 and never another 5xx; the run ends by itself, each change once at most.
+    """Answers 503 and no other 5xx, and the run ends by itself with each change made at most once.
 
     See docs/guides/contributors.md#tests.
     """
@@ -140,7 +143,7 @@ async def test_a_process_without_memory_says_so_and_loses_nothing(site: Site) ->
             await asyncio.gather(*asking, return_exceptions=True)
         if site.service.child.returncode is None:
             _limit_memory(site.service.child.pid, None)
-        else:  # the system may end it: as after any kill, another goes on
+        else:  # the system may have ended it, so the service is started again
             await site.serve_again()
         assert {code for code in answered if code >= 500} <= {503}, answered
         await assert_written_once(site, run, approved, before, honest=True)

@@ -1,4 +1,4 @@
-"""Real processes: kill -9 in the middle of applying, answers lost, a webhook on its way to a run."""
+"""Kills real processes while they apply changes, loses answers, and delivers a webhook."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -17,7 +17,7 @@ from tests.processes.running import CLOCK, Running, Site, eventually, open_site,
 # `make soak` sets more, and another seed for each round.
 KILLS = int(os.environ.get("KILLS", "2"))
 MOST_LOST = 2  # a third lost attempt would end the run
-# The large form of one approval is 4900 changes killed three times: with the shop's own no more than 5000.
+# The large form approves 4900 changes and kills three times; with the shop's own that is under 5000.
 CHANGES = int(os.environ.get("KILLED_CHANGES", "200"))
 APPROVAL_KILLS = 1 if CHANGES < 1_000 else 3
 KILL_SEED = os.environ.get("KILL_SEED", "1")
@@ -29,7 +29,7 @@ SLACK = 1.0  # docs/guides/contributors.md#tests, kill
 def site_url(
     request: pytest.FixtureRequest, session_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A fresh migrated database for all tests of this file, on each engine."""
+    """Provides a migrated database for all tests of this file, on each engine."""
     if request.param == "sqlite":
         yield copy_migrated_sqlite(session_folder, tmp_path_factory.mktemp("site") / "steward.db")
         return
@@ -41,20 +41,20 @@ def site_url(
 
 @pytest.fixture(scope="module")
 async def served(site_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """One organisation with a connected shop, served by real processes."""
+    """Provides an organisation with a connected shop, served by real processes."""
     async with open_site(site_url, tmp_path_factory.mktemp("data")) as site:
         yield site
 
 
 @pytest.fixture
 async def site(served: Site) -> Site:
-    """The site with the pretend world as at its start."""
+    """Provides the site with the pretend platforms reset to their start."""
     await served.world.post("/sandbox/reset", json={})
     return served
 
 
 async def test_a_killed_service_applies_each_approved_change_once(site: Site) -> None:
-    """Kill -9 in the middle of one approval of many changes, then a start.
+    """Kills the service in the middle of one approval of many changes, and starts it again.
 
     See docs/design/security.md#promises.
     """
@@ -75,7 +75,7 @@ async def test_a_killed_service_applies_each_approved_change_once(site: Site) ->
 
 
 async def _one_has(url: str, run: str) -> int:
-    """The process that has the run in hand, as the database knows it; 0: nobody."""
+    """Returns the process id that holds the run's lease, as the database says; 0 without one."""
     database: Any = await asyncpg.connect(url)
     try:
         name = await database.fetchval(
@@ -89,7 +89,10 @@ async def _one_has(url: str, run: str) -> int:
 
 
 async def _kill_who_has(site: Site, url: str, spare: list[Running], run: str) -> float | None:
-    """Kills the process that has the run; how long until it no longer has it. None: nobody had it."""
+    """Kills the process that has the run, and returns the seconds until its lease is over.
+
+    Returns None if no process had it.
+    """
     holder = await _one_has(url, run)
     processes = [site.service, *spare]
     found_runnings = [process for process in processes if process.child.pid == holder]
@@ -111,7 +114,7 @@ async def _kill_who_has(site: Site, url: str, spare: list[Running], run: str) ->
 
 
 async def test_random_kills_under_load_lose_and_double_nothing(site: Site, site_url: str) -> None:
-    """issue, bars: 0 lost, 0 doubled, 0 stuck; takeover at most 1.2 times the lease by another process"""
+    """Loses, repeats and blocks no change. Another process takes the run over within 1.2 times the lease."""
     chance, kills = Random(KILL_SEED), 0
     is_shared = site_url.startswith("postgresql")
     spare = [await start("worker", env=site.env)] if is_shared else []
@@ -135,13 +138,13 @@ async def test_random_kills_under_load_lose_and_double_nothing(site: Site, site_
     finally:
         for process in spare:
             await process.stop()
-    # A machine at other work makes one late and never all; in `make soak` none may be.
+    # A busy machine delays one takeover, never all; in `make soak` none may be late.
     slowest = max if "KILLS" in os.environ else min
     assert slowest(takeovers, default=0.0) <= 1.2 * LEASE + SLACK, takeovers
 
 
 async def test_a_bad_line_to_the_store_loses_and_doubles_nothing(site: Site) -> None:
-    """Cut within answers at bytes of chance, then silent for longer than a call may last.
+    """Cuts answers at random bytes and then silences the line for longer than a call may take.
 
     See docs/guides/contributors.md#tests.
     """
@@ -163,7 +166,7 @@ async def test_a_bad_line_to_the_store_loses_and_doubles_nothing(site: Site) -> 
 
 
 async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
-    """A write whose answer was lost is read back, never sent again blindly.
+    """Reads a write back whose answer was lost, instead of sending it again.
 
     See docs/design/writes.md#reconciliation.
     """
@@ -174,7 +177,7 @@ async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
 
 
 async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
-    """Exit 0, and the run is continued by the next start. See docs/design/runs.md#graceful-stop."""
+    """Exits with 0, and the next start continues the run. See docs/design/runs.md#graceful-stop."""
     await slow_writes(site)
     run, approved, before = await hiding(site)
 
@@ -189,7 +192,7 @@ async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
 
 
 async def test_a_delivery_of_the_shop_starts_a_run(site: Site) -> None:
-    """The shop's own webhook, over sockets, to a run that has read.
+    """Receives the shop's webhook over sockets and starts a run that proposes the change.
 
     See docs/design/api/automations.md#trigger and docs/design/api/events.md#from-event-to-run.
     """

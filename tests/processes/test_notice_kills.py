@@ -1,9 +1,9 @@
-"""Real processes: kill -9 while facts are made. Each fact that committed is told, none else, and a mail
-comes again only when its process died before it stored the answer.
+"""Kills real processes while they make facts: each committed fact is told, and no other.
 
-Every second kill comes at a random moment, the others at the failpoints in turn. `NOTICE_KILLS=1000` kills so
-often on each engine, or until `NOTICE_SECONDS` have passed; `KILL_SEED` chooses when. Everything is judged,
-and the counts are printed, after every few kills. Without them SQLite is killed twice.
+A mail comes again only when its process died before it stored the answer. Every second kill is at a
+random moment, the others at the failpoints in turn. `NOTICE_KILLS=1000` kills that often on each engine,
+or until `NOTICE_SECONDS` have passed; `KILL_SEED` is the seed. Every few kills everything is judged and
+the counts are printed. By default SQLite is killed twice.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ KILL_SEED = os.environ.get("KILL_SEED", "1")
 FAILPOINTS = ("after_fan_out", "after_message_lease", "after_message_sent")
 MOST_PASSES = 8
 LONGEST_LIFE_S = 1.0
-# At most so many processes in a row are killed before one may tell what they left.
+# At most this many processes in a row are killed before one may send what they left.
 MOST_IN_A_ROW = 25
 
 ENGINES = ["sqlite", "postgresql"] if "NOTICE_KILLS" in os.environ else ["sqlite"]
@@ -46,7 +46,7 @@ ENGINES = ["sqlite", "postgresql"] if "NOTICE_KILLS" in os.environ else ["sqlite
 
 @pytest.fixture(params=ENGINES)
 def site_url(request: pytest.FixtureRequest, session_folder: Path, tmp_path: Path) -> Iterator[str]:
-    """A fresh migrated database on each engine."""
+    """Provides a migrated database on each engine."""
     if request.param == "sqlite":
         yield copy_migrated_sqlite(session_folder, tmp_path / "steward.db")
         return
@@ -58,7 +58,7 @@ def site_url(request: pytest.FixtureRequest, session_folder: Path, tmp_path: Pat
 
 @dataclass
 class Mailed:
-    """A served organisation of two owners, what it was told to do, and what their mail server got."""
+    """Holds a served organisation of two owners, the acknowledged facts, and what their mail server got."""
 
     env: Mapping[str, str]
     web: httpx.AsyncClient
@@ -68,12 +68,12 @@ class Mailed:
     csrf: dict[str, str] = field(default_factory=dict)
     answered_facts: set[str] = field(default_factory=set)
     content: dict[str, bytes] = field(default_factory=dict)  # of each message's first mail
-    mails: Counter[str] = field(default_factory=Counter)  # by message
+    mails: Counter[str] = field(default_factory=Counter)  # number of mails by message
     unanswered: set[str] = field(default_factory=set)  # messages whose answer a kill may have lost
     kills: Counter[str] = field(default_factory=Counter)
 
     async def in_database(self, sql: str) -> list[dict[str, Any]]:
-        """Runs a statement in the organisation, as time or a reader would."""
+        """Runs a statement in the organisation and returns its rows."""
 
         async def act(tx: Tx) -> list[dict[str, Any]]:
             return [dict(row) for row in await tx.all(sql)]
@@ -81,7 +81,7 @@ class Mailed:
         return await self.engine.write(CLOCK.now(), act, org=OrgId(1))
 
     async def call(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A call of the signed-in owner; its data. Fails unless it is answered with success."""
+        """Makes a call as the signed-in owner and returns its data; fails unless it succeeds."""
         answer = await self.web.post(path, json=body, headers=self.csrf)
         assert answer.status_code in (200, 201), answer.text
         data: dict[str, Any] = answer.json()["data"]
@@ -90,7 +90,7 @@ class Mailed:
 
 @pytest.fixture
 async def mailed(site_url: str, tmp_path: Path) -> AsyncIterator[Mailed]:
-    """The service with a mail server and no window, so that every fact becomes a mail at once."""
+    """Provides the service with a mail server and no window, so that every fact becomes a mail at once."""
     script = MailScript()
     async with mail_server(script) as port:
         env = _environ(site_url, tmp_path, mail_server_address=f"127.0.0.1:{port}")
@@ -140,7 +140,7 @@ async def _add_owner(tx: Tx) -> None:
 
 
 async def test_kills_lose_no_fact_and_no_mail(mailed: Mailed) -> None:
-    """One notice a fact and person; every mail accepted, repeated after a kill alone and with its bytes."""
+    """Tells each person each fact once; a mail is repeated only after a kill, with the same bytes."""
     chance, until = Random(KILL_SEED), CLOCK.monotonic() + SECONDS
     while mailed.kills.total() < KILLS and (CLOCK.monotonic() < until or not mailed.kills):
         for _ in range(min(chance.randint(1, MOST_IN_A_ROW), KILLS - mailed.kills.total())):
@@ -154,7 +154,7 @@ async def test_kills_lose_no_fact_and_no_mail(mailed: Mailed) -> None:
 
 
 async def _live_and_die(mailed: Mailed, chance: Random) -> None:
-    """Serves and makes facts until the process is killed, at a random moment or at a failpoint."""
+    """Serves and makes facts until the process is killed at a random moment or at a failpoint."""
     number = mailed.kills.total()
     failpoint = FAILPOINTS[number // 2 % len(FAILPOINTS)] if number % 2 else None
     death = DeathAt(failpoint, chance.randrange(MOST_PASSES)) if failpoint else None
@@ -169,12 +169,12 @@ async def _live_and_die(mailed: Mailed, chance: Random) -> None:
     await _tally(mailed)
     sending = await mailed.in_database("SELECT id FROM messages WHERE state = 'sending'")
     mailed.unanswered |= {row["id"] for row in sending}
-    # As once the leases of the killed deliveries have passed.
+    # Expires the leases of the killed deliveries.
     await mailed.in_database("UPDATE messages SET lease_until = 1, next_try_at = 1 WHERE state = 'sending'")
 
 
 async def _make_facts(mailed: Mailed) -> None:
-    """Stops all changes and lets them go on, again and again, until the service dies: each is a fact."""
+    """Stops and resumes changes again and again until the service dies; each of them is a fact."""
     with contextlib.suppress(httpx.TransportError):
         while True:
             await _make_two_facts(mailed)
@@ -189,7 +189,7 @@ async def _make_two_facts(mailed: Mailed) -> None:
 
 
 async def _tally(mailed: Mailed) -> None:
-    """Counts what arrived in the life of a process, now that all of its connections have ended."""
+    """Counts the mails that a process sent, once all of its connections have ended."""
 
     async def is_cut_off() -> bool:
         return mailed.script.open_now == 0
@@ -207,7 +207,7 @@ async def _tally(mailed: Mailed) -> None:
 
 
 async def _recover(mailed: Mailed) -> None:
-    """Waits until everybody is told, also of two facts more."""
+    """Makes two more facts and waits until everybody has been told."""
     await _make_two_facts(mailed)
 
     async def is_over() -> bool:
@@ -221,7 +221,7 @@ async def _recover(mailed: Mailed) -> None:
 
 
 async def _judge(mailed: Mailed) -> str:
-    """Compares all facts with what is stored and mailed; returns the counts."""
+    """Compares all facts with what is stored and mailed, and returns the counts."""
     await mailed.service.kill()
     await _tally(mailed)
     audited = await mailed.in_database(

@@ -1,4 +1,4 @@
-"""Two API processes over one PostgreSQL: what one of them ends, both refuse with the next call."""
+"""Tests two API processes over one PostgreSQL: both refuse at once what one of them has ended."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +17,7 @@ STATUS, SESSION = "/v1/automations/status", "/app/session"
 async def two(
     postgresql_url: str, tmp_path: Path
 ) -> AsyncIterator[tuple[Site, httpx.AsyncClient, httpx.AsyncClient]]:
-    """A served site, and clients without cookies: of its process, and of a second one over its database."""
+    """Provides a served site and clients without cookies, of its process and of a second one."""
     async with open_site(postgresql_url, tmp_path, STEWARD_LIMIT_LOGIN="10000") as site:
         listen = f"127.0.0.1:{free_port()}"
         second = await start("serve", env={**site.env, "STEWARD_LISTEN": listen})
@@ -32,7 +32,7 @@ async def two(
 
 
 async def token_of(client: httpx.AsyncClient, credential: dict[str, str], secret: str) -> dict[str, str]:
-    """The headers of a caller that has just signed in with a credential."""
+    """Signs in with a credential and returns the headers of a call."""
     body = {
         "username": "The Owner",
         "email": EMAIL,
@@ -48,7 +48,7 @@ async def token_of(client: httpx.AsyncClient, credential: dict[str, str], secret
 async def test_what_is_ended_is_refused_by_every_process_with_the_next_call(
     two: tuple[Site, httpx.AsyncClient, httpx.AsyncClient],
 ) -> None:
-    """Credentials rotated and disabled, sessions ended, people switched off: no process remembers them."""
+    """Refuses rotated and disabled credentials, ended sessions and deactivated people in both processes."""
     site, current, there = two
     issued = await steward("credential", "issue", "--org", "Test Shop", env=site.env)
     credential, secret = issued["credential"], issued["client_secret"]

@@ -1,4 +1,4 @@
-"""The service under a user without rights, with few descriptors, and under a flood of connections."""
+"""Tests the service as a user without rights, with few descriptors, and under a flood of connections."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ def _environ(folder: Path) -> dict[str, str]:
 
 
 def _told_of(running: Running, file: str) -> str:
-    """What the system tells of a process."""
+    """Returns a file of /proc about the process."""
     return Path(f"/proc/{running.facts['pid']}/{file}").read_text()
 
 
@@ -55,7 +55,7 @@ async def _signed_in(web: httpx.AsyncClient) -> dict[str, str]:
 
 
 async def _run_script(web: httpx.AsyncClient) -> None:
-    """An imported workflow with a script and an expression runs to its end."""
+    """Imports a workflow with a script and runs it to its end."""
     headers = await _signed_in(web)
 
     async def post(path: str, body: Mapping[str, object]) -> dict[str, object]:
@@ -89,7 +89,7 @@ async def _run_script(web: httpx.AsyncClient) -> None:
     sys.platform != "linux" or os.getuid() != 0, reason="without root the other tests run as such a user"
 )
 async def test_the_service_and_its_scripts_work_as_a_user_without_rights() -> None:
-    """Commands, service and confined children in a folder of that user alone; `doctor` finds their walls"""
+    """Runs commands, service and scripts as that user, and `doctor` finds the sandbox confined."""
     with tempfile.TemporaryDirectory() as folder_name:
         folder = Path(folder_name)
         os.chown(folder, NOBODY, NOBODY)
@@ -112,7 +112,7 @@ async def test_the_service_and_its_scripts_work_as_a_user_without_rights() -> No
 
 
 def test_connections_leave_the_service_the_descriptors_it_needs() -> None:
-    """Whatever the limit; from a usual one on, connections have their full number"""
+    """Leaves reserved descriptors free; a usual limit allows the full number of connections."""
     for limit in (20, RESERVED, RESERVED + 1, 64, 100, 256, 1024, 1500, 4096, 1 << 20):
         descriptors = share(limit)
         assert 1 <= descriptors.queue <= LONGEST_QUEUE
@@ -125,7 +125,10 @@ def test_connections_leave_the_service_the_descriptors_it_needs() -> None:
 
 
 async def _flood(port: int, stop: asyncio.Event, limit: int) -> int:
-    """Connects as fast as it can and holds what it gets; how often it tried once somebody listened."""
+    """Connects as fast as it can and holds the connections.
+
+    Returns the number of attempts while somebody listened.
+    """
     held: list[asyncio.StreamWriter] = []
     count = 0
     while not stop.is_set():
@@ -150,7 +153,7 @@ async def _flood(port: int, stop: asyncio.Event, limit: int) -> int:
 async def test_a_flood_while_starting_with_few_descriptors_leaves_the_service_running(
     limit: int, tmp_path: Path
 ) -> None:
-    """It starts, goes on, and answers again once the flood is over"""
+    """Starts and keeps running during the flood, and answers again after it."""
     env = _environ(tmp_path)
     await steward("migrate", env=env)
     port, stop = int(env["STEWARD_LISTEN"].rpartition(":")[2]), asyncio.Event()
@@ -163,7 +166,7 @@ async def test_a_flood_while_starting_with_few_descriptors_leaves_the_service_ru
         waiting = asyncio.create_task(running.child.wait())
         done, _ = await asyncio.wait(
             {waiting}, timeout=2
-        )  # the flood goes on over the first passes of the ticks
+        )  # the flood lasts for the first passes of the ticks
         assert not done, "the service ended"
         stop.set()
         assert sum(await asyncio.gather(*flood)) > limit
@@ -189,7 +192,7 @@ async def _own_files_open(pid: object, limit: int) -> None:
 
 
 async def test_a_low_soft_limit_is_raised_to_what_is_allowed(tmp_path: Path) -> None:
-    """`ulimit -n` of a shell is a soft limit; the service may raise it itself"""
+    """Raises its own soft limit of descriptors to the hard limit."""
     env = _environ(tmp_path)
     await steward("migrate", env=env)
     low = ("/bin/sh", "-c", 'ulimit -S -n 64; ulimit -H -n 2048; exec "$@"', "sh")

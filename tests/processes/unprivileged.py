@@ -1,7 +1,7 @@
 """Runs a command as a user with no rights, as a service is installed: `python unprivileged.py command…`.
 
-Root uses it. An interpreter in a folder that is closed to others (root's home) is shown at its
-place, in a mount namespace.
+Root uses it. An interpreter in a folder that others cannot enter, such as root's home, is mounted at the
+same path in a mount namespace.
 """
 
 import ctypes
@@ -22,12 +22,12 @@ def _mount(libc: ctypes.CDLL, source: str, target: str, kind: str | None, flags:
 
 
 def _closed(path: Path) -> Path | None:
-    """The uppermost folder on the way that others may not enter."""
+    """Returns the uppermost folder of the path that others may not enter."""
     return next((folder for folder in reversed(path.parents) if not folder.stat().st_mode & 0o001), None)
 
 
 def show_interpreter() -> None:
-    """Makes the interpreter's folder reachable for everybody, for this process and those it starts."""
+    """Makes the interpreter's folder reachable for every user, in this process and those it starts."""
     path = Path(sys.base_prefix)
     closed = _closed(path)
     if closed is None:

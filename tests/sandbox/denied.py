@@ -1,6 +1,6 @@
-"""Runs a command where neither a filter of system calls nor a namespace can be had, as in some containers.
+"""Runs a command without seccomp filters and namespaces, as in some containers.
 
-Used as `python denied.py command…`: it denies both by a filter of its own, which the command inherits.
+Used as `python denied.py command…`: it denies both by its own filter, which the command inherits.
 """
 
 import ctypes
@@ -8,7 +8,7 @@ import os
 import struct
 import sys
 
-# prctl, seccomp, unshare and clone3 by architecture.
+# The numbers of prctl, seccomp and unshare by architecture.
 CALLS = {"x86_64": (157, 317, 272), "aarch64": (167, 277, 97)}
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, DENY = 0x7FFF0000, 0x00050001  # DENY answers EPERM
@@ -20,7 +20,7 @@ def _step(code: int, yes: int, no: int, value: int) -> bytes:
 
 
 def deny() -> None:
-    """Denies seccomp and namespaces to this process and all it starts."""
+    """Denies seccomp and namespaces to this process and all that it starts."""
     prctl, seccomp, unshare = CALLS[os.uname().machine]
     steps = [
         _step(LOAD, 0, 0, 0),

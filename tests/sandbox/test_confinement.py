@@ -1,4 +1,4 @@
-"""The walls around a child hold against what is not JavaScript: calls of the system.
+"""Tests that the limits around a child hold against system calls.
 
 See docs/design/sandbox.md#sandbox-for-foreign-code.
 """
@@ -28,7 +28,7 @@ linux = pytest.mark.skipif(
 
 
 def _inside(act: str, door: bool) -> subprocess.CompletedProcess[bytes]:
-    """What becomes of a process that does something behind the limits."""
+    """Runs an act behind the limits, with `door` also behind the filter, and returns the ended process."""
     folders = [str(ROOT), sysconfig.get_path("platlib")]
     text = HEAD.format(folders=folders) + "limits.set_resource_limits()\n"
     text += "assert limits.filter_system_calls()\n" if door else ""
@@ -56,7 +56,10 @@ FORBIDDEN = {
 @linux
 @pytest.mark.parametrize("act", list(FORBIDDEN))
 def test_a_call_of_the_system_that_is_not_listed_kills(act: str) -> None:
-    """After loading, a filter; all else kills it. See docs/design/sandbox.md#sandbox-for-foreign-code."""
+    """Kills a process by SIGSYS when it makes a system call that is not listed.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     ended = _inside(FORBIDDEN[act], door=True)
     assert ended.returncode == -signal.SIGSYS, ended
     assert ended.stdout == b""
@@ -64,7 +67,10 @@ def test_a_call_of_the_system_that_is_not_listed_kills(act: str) -> None:
 
 @linux
 def test_what_the_engines_need_passes() -> None:
-    """Read, write, memory, clocks. See docs/design/sandbox.md#sandbox-for-foreign-code."""
+    """Lets reads, writes, memory, clocks and random numbers pass.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     ended = _inside("x = bytearray(50_000_000); time.process_time(); os.getpid(); os.urandom(8)", door=True)
     assert (ended.returncode, ended.stdout) == (0, b"done")
 
@@ -79,14 +85,17 @@ def test_what_the_engines_need_passes() -> None:
     ],
 )
 def test_the_limits_hold_without_the_filter_too(act: str, error: bytes) -> None:
-    """RLIMIT_AS 1 GiB, NOFILE 16, FSIZE 0, CORE 0. See docs/design/sandbox.md#sandbox-for-foreign-code."""
+    """Limits memory to 1 GiB, descriptors to 16, and files and core dumps to 0 bytes without the filter.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     ended = _inside(act, door=False)
     assert ended.returncode != 0
     assert error in ended.stderr or ended.returncode == -signal.SIGXFSZ
 
 
 async def test_a_child_says_which_walls_stand_and_holds_nothing_of_ours() -> None:
-    """Empty environment, empty read-only directory, only descriptors 0 to 2.
+    """Gives a child an empty environment, an empty read-only folder and three descriptors.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """

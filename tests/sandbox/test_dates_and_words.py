@@ -1,4 +1,4 @@
-"""Zones, dates, numbers and hashes as scripts see them, held to Python's own.
+"""Compares zones, dates, numbers and hashes as scripts see them with Python's own.
 
 See docs/design/imports-n8n.md#where-expressions-run.
 """
@@ -23,7 +23,7 @@ from tests.expressions.cases import NOW
 
 @pytest.fixture
 async def evaluator() -> AsyncIterator[Evaluator]:
-    """One run's evaluator; its children end with the test."""
+    """Provides one run's evaluator and ends its children after the test."""
     children = SandboxPool(1)
     try:
         yield Evaluator(children, "org", "run")
@@ -43,7 +43,7 @@ def _packaged(name: str) -> ZoneInfo:
 
 
 async def test_offsets_are_those_of_the_service_own_zones(evaluator: Evaluator) -> None:
-    """Zone data is a table made from the service's own zone database.
+    """Gives the same offsets as the service's zone data for random instants from 1950 to 2099.
 
     See docs/design/imports-n8n.md#where-expressions-run.
     """
@@ -70,7 +70,7 @@ async def test_offsets_are_those_of_the_service_own_zones(evaluator: Evaluator) 
 
 
 async def test_common_texts_of_dates_are_read_as_the_library_reads_them(evaluator: Evaluator) -> None:
-    """A text with an offset is converted to the workflow's zone, an impossible one is invalid.
+    """Converts a text with an offset to the workflow's zone, and gives null for an impossible date.
 
     See docs/design/imports-n8n.md#names.
     """
@@ -135,7 +135,7 @@ WRITTEN = {
 
 
 async def test_numbers_and_dates_are_written_as_their_places_write_them(evaluator: Evaluator) -> None:
-    """Intl is English; of seven places around the commonest is known too.
+    """Formats numbers and dates in English, and in the common ways of seven other locales.
 
     See docs/design/imports-n8n.md#where-expressions-run.
     """
@@ -144,7 +144,10 @@ async def test_numbers_and_dates_are_written_as_their_places_write_them(evaluato
 
 
 async def test_hashes_and_base64_are_those_of_the_standards(evaluator: Evaluator) -> None:
-    """Extensions hash, base64Encode, base64Decode. See docs/design/imports-n8n.md#names."""
+    """Gives the digests and base64 texts that Python gives, for texts of many lengths.
+
+    See docs/design/imports-n8n.md#names.
+    """
     dice = random.Random(5)
     items = [
         {"t": "".join(dice.choice("aZ09é€😀\n") for _ in range(length))}

@@ -1,4 +1,4 @@
-"""Foreign code where the machine has neither a filter of system calls nor namespaces; its user and rights."""
+"""Tests foreign code on a machine without seccomp and namespaces, and the child's user and rights."""
 
 import json
 import os
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     reason="what is denied here are calls of Linux",
 )
 
-# Builds the service as its settings say, and tells what becomes of foreign code of both kinds.
+# Builds the service by its settings, and prints what happens to foreign code of both kinds.
 ASKING = """
 import asyncio, json, os, sys
 from steward import app
@@ -63,7 +63,7 @@ def _environ(folder: Path, **more: str) -> dict[str, str]:
 
 
 def _denied(*words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """A command of this interpreter where both walls are denied."""
+    """Runs this interpreter without seccomp and namespaces."""
     command = [sys.executable, DENIED, sys.executable, *words]
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=90, check=False)
 
@@ -79,7 +79,7 @@ def _denied(*words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str
 def test_foreign_code_is_refused_in_production_without_walls(
     more: dict[str, str], runs: bool, tmp_path: Path
 ) -> None:
-    """Unless a setting names the risk; JavaScript and Liquid alike, in words a merchant understands"""
+    """Refuses JavaScript and Liquid in production with a plain message, unless a setting accepts the risk."""
     env = _environ(tmp_path, **more)
     subprocess.run([sys.executable, "-m", "steward", "migrate"], cwd=ROOT, env=env, check=True, timeout=60)
     ended = _denied("-c", ASKING, json.dumps(MESSAGES), env=env)
@@ -94,7 +94,7 @@ def test_foreign_code_is_refused_in_production_without_walls(
 
 
 def test_operators_are_told_by_doctor_and_at_the_start(tmp_path: Path) -> None:
-    """`doctor` fails its check and says what to do; a production service writes a warning as it starts"""
+    """Fails the check of `doctor` and says what to do; a production service logs a warning as it starts."""
     env = _environ(tmp_path)
     assert _denied("-m", "steward", "migrate", env=env).returncode == 0
     completed = _denied("-m", "steward", "doctor", "--json", env=env)
@@ -118,7 +118,7 @@ def test_operators_are_told_by_doctor_and_at_the_start(tmp_path: Path) -> None:
 
 
 async def test_a_service_starts_where_no_child_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container without a folder for temporary files: a warning, and everything else goes on"""
+    """Logs a warning without a folder for temporary files, and the service starts."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     written: list[str] = []
     log = Log(written.append, SystemClock(), Register())
@@ -137,7 +137,7 @@ def _status(pid: int) -> dict[str, str]:
 
 
 async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
-    """As root it gives its user and group up; anyone who runs it, no capability stays"""
+    """Has no capability, and as root a user and group that no other child has."""
     children = SandboxPool(2)
     users = []
     try:
@@ -148,7 +148,7 @@ async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
             status = _status(child.process.pid)
             assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
             assert status["NoNewPrivs"] == "1"
-            assert status["Threads"] == "1"  # a filter of system calls is that of its thread
+            assert status["Threads"] == "1"  # a seccomp filter holds for its thread alone
             assert "0" not in status["Uid"].split() + status["Gid"].split()
             if os.getuid() == 0:
                 assert status["Groups"] == ""
@@ -160,7 +160,7 @@ async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
         assert len(set(users)) == len(users)
 
 
-# As root without CAP_SYS_ADMIN, which may then make a user namespace but none of the network alone.
+# As root without CAP_SYS_ADMIN, which may then make a user namespace but no network namespace alone.
 WITHOUT_SYS_ADMIN = """
 import asyncio, ctypes, json, sys
 from pathlib import Path
@@ -178,7 +178,7 @@ asyncio.run(main())
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has a user to give up")
 def test_root_gives_up_its_user_before_it_makes_a_user_namespace() -> None:
-    """Within one the process would still be root to every file outside"""
+    """Gives up its user first, because within a user namespace it would still be root to files outside."""
     command = [sys.executable, "-c", WITHOUT_SYS_ADMIN]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     gave_up_root, status = json.loads(ended.stdout)

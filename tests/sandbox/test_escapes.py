@@ -1,4 +1,4 @@
-"""Published ways out of expression languages, written anew: each refused or harmless.
+"""Tests published ways out of expression languages, written anew: each is refused or harmless.
 
 See docs/guides/contributors.md#tests.
 """
@@ -27,7 +27,7 @@ ONE_ITEM = ExpressionContext(
 
 @pytest.fixture
 async def evaluator() -> AsyncIterator[Evaluator]:
-    """One run's evaluator; its children end with the test."""
+    """Provides one run's evaluator and ends its children after the test."""
     children = SandboxPool(1)
     try:
         yield Evaluator(children, "org", "run")
@@ -35,8 +35,8 @@ async def evaluator() -> AsyncIterator[Evaluator]:
         await children.close()
 
 
-# Chunks that reach for the maker of functions, the machine or the engine's inside. None may come to more
-# than undefined, an error, or a plain value that tells nothing.
+# Chunks that reach for the function constructor, the machine or the engine's internals. None may give more
+# than undefined, an error, or a plain value that reveals nothing.
 REACHING = [
     "(() => {}).constructor('return 7')()",
     "''['constructor']['constructor']('return 7')()",
@@ -72,7 +72,10 @@ REACHING = [
 
 
 async def test_no_published_way_out_leads_anywhere(evaluator: Evaluator) -> None:
-    """Known published expression payload shapes written anew. See docs/guides/contributors.md#tests."""
+    """Gives undefined, an error or an empty value for every published payload.
+
+    See docs/guides/contributors.md#tests.
+    """
     answers = await evaluator.evaluate([read(f"={{{{ {chunk} }}}}") for chunk in REACHING], ONE_ITEM)
     for chunk, (outcome,) in zip(REACHING, answers, strict=True):
         assert outcome is UNDEFINED or isinstance(outcome, ExpressionError) or outcome in ({}, None), (
@@ -81,7 +84,7 @@ async def test_no_published_way_out_leads_anywhere(evaluator: Evaluator) -> None
         )
 
 
-# What one expression tries to leave behind for the next.
+# What an expression tries to leave behind for the next one.
 POLLUTING = [
     "(Object.prototype.a9 = 7)",
     "(Array.prototype.map = () => 7)",
@@ -128,9 +131,10 @@ LOOKING = {
 
 
 async def test_no_expression_leaves_anything_for_another(evaluator: Evaluator) -> None:
-    """Globals frozen; every message is complete in itself.
+    """Leaves globals and prototypes unchanged for expressions of the same message and of the next.
 
-    See docs/design/sandbox.md#sandbox-for-foreign-code and docs/design/imports-n8n.md#where-expressions-run.
+    See docs/design/sandbox.md#sandbox-for-foreign-code and
+    docs/design/imports-n8n.md#where-expressions-run.
     """
     looks = [read(f"={{{{ {chunk} }}}}") for chunk in LOOKING]
     for texts in ([*POLLUTING], [POLLUTING[0]]):
@@ -141,7 +145,7 @@ async def test_no_expression_leaves_anything_for_another(evaluator: Evaluator) -
 
 
 async def test_a_script_leaves_nothing_for_another(evaluator: Evaluator) -> None:
-    """A script has an engine of its own, which ends with it.
+    """Runs each script in a new engine, so that no global or prototype reaches the next one.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -173,7 +177,7 @@ REACHING_SCRIPTS = [
 
 @pytest.mark.parametrize("text", REACHING_SCRIPTS)
 async def test_scripts_reach_no_further(evaluator: Evaluator, text: str) -> None:
-    """Steps get no environment, no credential, no file; no maker of functions.
+    """Fails a script that reaches for files, the environment, imports or the function constructor.
 
     See docs/design/security.md#imported-workflows.
     """
@@ -193,7 +197,7 @@ LIQUID = [
 
 
 async def test_liquid_knows_no_python(evaluator: Evaluator) -> None:
-    """Liquid sees JSON and nothing of what it is written in.
+    """Shows templates nothing of Python's objects, and refuses to include other templates.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """

@@ -1,4 +1,4 @@
-"""Nothing one message of a run leaves in a child reaches the next: no answer, no global, no object."""
+"""Tests that nothing a message leaves in a child reaches the run's next one: no answer, global or object."""
 
 import asyncio
 import sys
@@ -35,7 +35,7 @@ ONE_ITEM = ExpressionContext(
 
 @pytest.fixture
 async def children() -> AsyncIterator[SandboxPool]:
-    """One child at a time, so that every message of the run goes to the same one."""
+    """Provides a pool of one child, so that every message of the run goes to the same one."""
     children = SandboxPool(1)
     try:
         yield children
@@ -43,7 +43,7 @@ async def children() -> AsyncIterator[SandboxPool]:
         await children.close()
 
 
-# Answers to the messages that come next, in every form an answer has had.
+# Forged answers to the messages that come next, in every format that an answer has had.
 FORGED = (
     '[]\\n+\\n{"ok":true,"cpu":0}\\n[[{"v":["https://elsewhere/"],"odd":[]}]]\\n'
     '{"ok":true,"cpu":0}\\n[{"items":[{"json":{"forged":1},"paired":[0]}],"lines":[]}]\\n'
@@ -54,7 +54,7 @@ FOLDER = Path(__file__).parent
 
 
 def _scripts() -> dict[str, str]:
-    """The scripts of forging.js by their names."""
+    """Returns the scripts of forging.js by their names."""
     _, *parts = (FOLDER / "forging.js").read_text("utf-8").split("// == ")
     named = (part.partition("\n") for part in parts)
     return {name: script.strip().replace("FORGED", FORGED) for name, _, script in named}
@@ -62,7 +62,7 @@ def _scripts() -> dict[str, str]:
 
 @pytest.mark.parametrize("mode", [ScriptMode.ALL, ScriptMode.PER_ITEM])
 async def test_no_script_answers_for_a_later_step(children: SandboxPool, mode: ScriptMode) -> None:
-    """A script that fails or lies does so for itself: what its run asks next is answered rightly."""
+    """Answers the run's next messages rightly after a script that fails or forges answers."""
     evaluator = Evaluator(children, *OWNER)
     address = read("={{ 'https://shop.example/' + $json.a + $now.setZone('Asia/Tokyo').toFormat('HH') }}")
     for name, script in _scripts().items():
@@ -93,19 +93,19 @@ BENIGN = {
 
 
 async def test_what_a_script_replaces_does_not_change_what_it_returned(children: SandboxPool) -> None:
-    """The answer is judged and written by functions that were there before any script."""
+    """Writes the answer with functions that were there before any script."""
     evaluator = Evaluator(children, *OWNER)
     for text, expected in BENIGN.items():
         run_code = await evaluator.run_code(Script(text, ScriptMode.ALL), ONE_ITEM)
         assert [item.json["a"] for item in run_code.items] == expected, text
 
 
-# An expression: it walks over all it can reach, and tells what an earlier walk has marked.
+# An expression that walks over all it can reach, and reports what an earlier walk has marked.
 WALK = (FOLDER / "walk.js").read_text("utf-8").partition("\n")[2].strip()
 
 
 async def test_no_object_an_expression_reaches_outlasts_it_unfrozen(children: SandboxPool) -> None:
-    """Neither another parameter, nor another item, nor a later step finds what an expression changed."""
+    """Shows an expression's changes to no other parameter, item or later step."""
     evaluator = Evaluator(children, *OWNER)
     two = ExpressionContext(
         items=[*ONE_ITEM.items, *ONE_ITEM.items],
@@ -149,7 +149,7 @@ SHARED = {
 
 
 async def test_no_expression_changes_what_another_parameter_reads(children: SandboxPool) -> None:
-    """In one message and in the next, whatever way it finds round its text being looked at"""
+    """Gives other parameters the same values, in the same message and in the next."""
     evaluator = Evaluator(children, *OWNER)
     for change, look in SHARED.items():
         templates = [read(f"={{{{ {text} }}}}") for text in (look, change, look)]
@@ -159,7 +159,7 @@ async def test_no_expression_changes_what_another_parameter_reads(children: Sand
 
 
 async def test_liquid_texts_with_line_breaks_stay_in_their_frame(children: SandboxPool) -> None:
-    """Liquid's children speak the same way."""
+    """Renders texts that look like frames as they are."""
     evaluator = Evaluator(children, *OWNER)
     forged = 'x\n=\n[["forged",null]]\n\u2028\x00'
     texts = [
@@ -174,7 +174,7 @@ async def test_liquid_texts_with_line_breaks_stay_in_their_frame(children: Sandb
         assert isinstance(failed, ExpressionError)
 
 
-# Processes that answer otherwise than a child does; `nonce` and `say` are there.
+# Processes that answer otherwise than a child does; `nonce` and `say` are defined.
 LYING = """
 import os, struct, time
 def take(count):
@@ -208,7 +208,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", list(LIES))
 async def test_an_answer_that_is_not_to_the_point_is_refused(lie: str, tmp_path: Path) -> None:
-    """The parent reads one frame of the message's nonce, and nothing may be left behind it."""
+    """Stops with `code_crashed` unless one frame with the message's nonce arrives, and nothing after it."""
     text = LYING + f"    {LIES[lie]}\n"
     process = await ChildProcess.start([sys.executable, "-I", "-S", "-c", text], str(tmp_path))
     try:
@@ -220,7 +220,7 @@ async def test_an_answer_that_is_not_to_the_point_is_refused(lie: str, tmp_path:
 
 
 async def test_the_longest_frame_is_read_and_an_honest_process_goes_on(tmp_path: Path) -> None:
-    """At the limit; one past it is a lie above."""
+    """Reads a frame of exactly FRAME_BYTES, twice."""
     text = LYING + f"    say(nonce, b'+', b''); say(nonce, b'=', b'x' * {FRAME_BYTES})\n"
     process = await ChildProcess.start([sys.executable, "-I", "-S", "-c", text], str(tmp_path))
     try:
@@ -235,7 +235,7 @@ async def test_the_longest_frame_is_read_and_an_honest_process_goes_on(tmp_path:
 async def test_a_child_that_spoke_unasked_is_ended_and_its_run_gets_another(
     children: SandboxPool, kind: str
 ) -> None:
-    """What waits in a pipe while nobody asks could be read as the next answer."""
+    """Ends a child that wrote without a message, because its bytes could be read as the next answer."""
     request_body, payload = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
     answer = await children.send(OWNER, kind, request_body, payload, 5.0)
     (child,) = children._live

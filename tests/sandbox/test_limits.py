@@ -1,4 +1,4 @@
-"""Foreign code that runs away is stopped, and the next message works (sandbox_escape).
+"""Tests that foreign code over its limits is stopped, and that the next message works.
 
 See docs/design/sandbox.md#sandbox-for-foreign-code and docs/guides/contributors.md#tests.
 """
@@ -35,7 +35,7 @@ ONE_ITEM = ExpressionContext(items=[{"a": 1}], variables=SCOPE)
 
 @pytest.fixture
 async def children() -> AsyncIterator[SandboxPool]:
-    """Places for two."""
+    """Provides a pool of two children."""
     children = SandboxPool(2)
     try:
         yield children
@@ -44,7 +44,10 @@ async def children() -> AsyncIterator[SandboxPool]:
 
 
 async def _come_to(children: SandboxPool, code: str, world: ExpressionContext = ONE_ITEM) -> Outcome:
-    """What a chunk comes to, or the code it was stopped with; and that the next message works."""
+    """Returns what a chunk gives, or the code that it was stopped with.
+
+    Checks that the next message works.
+    """
     evaluator = Evaluator(children, "org", "run")
     outcome: Outcome
     try:
@@ -69,7 +72,7 @@ RUNAWAYS = {
 
 
 async def test_what_runs_away_is_stopped_in_its_limit_and_a_second(children: SandboxPool) -> None:
-    """1 s CPU an expression, 128 MiB; stopped in its limit; the next message works.
+    """Stops chunks over 1 s of CPU or 128 MiB within their limit and a short time, with the right code.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code and docs/guides/contributors.md#tests.
     """
@@ -92,7 +95,7 @@ REFUSED_BY_THE_ENGINE = [
 
 
 async def test_what_javascript_itself_refuses_is_undefined(children: SandboxPool) -> None:
-    """Any JavaScript error inside becomes undefined, the end of the stack too.
+    """Gives undefined for every JavaScript error, also for a stack overflow.
 
     See docs/design/imports-n8n.md#chunks.
     """
@@ -101,13 +104,16 @@ async def test_what_javascript_itself_refuses_is_undefined(children: SandboxPool
 
 
 async def test_what_is_too_deep_to_be_written_is_an_expression_error(children: SandboxPool) -> None:
-    """A death is a failed step, never more. See docs/design/sandbox.md#sandbox-for-foreign-code."""
+    """Gives an expression error for a value that is nested too deep to be written.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     deep = "(() => { let o = {}; for (let i = 0; i < 200000; i++) o = { o }; return o })()"
     assert isinstance(await _come_to(children, deep), ExpressionError)
 
 
 async def test_a_message_may_hold_so_much_and_no_more(children: SandboxPool) -> None:
-    """Above 8 MiB of data for one message the step fails code_memory.
+    """Accepts messages and answers up to 8 MiB and stops larger ones with `code_memory`.
 
     See docs/design/imports-n8n.md#where-expressions-run.
     """
@@ -128,7 +134,7 @@ async def test_a_message_may_hold_so_much_and_no_more(children: SandboxPool) -> 
 
 
 async def test_a_script_may_take_longer_and_is_stopped_too(children: SandboxPool) -> None:
-    """10 s CPU a code step, 15 s of wall time; the timer of an expression does not hold for it.
+    """Lets a script run longer than an expression; stops one that waits forever or takes too much memory.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -150,7 +156,7 @@ async def test_a_script_may_take_longer_and_is_stopped_too(children: SandboxPool
 async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_much(
     children: SandboxPool,
 ) -> None:
-    """One that gets no core is not stopped for it at once; an endless one slows nobody."""
+    """Does not stop a message that gets no CPU for a while, and lowers the priority of an endless one."""
     evaluator, owner = Evaluator(children, "org", "run"), ("org", "run")
     request_body: dict[str, object] = {"op": "match"}
     await children.send(owner, JAVASCRIPT, request_body, b"[]", 2)
@@ -176,7 +182,7 @@ def _pid(children: SandboxPool, owner: Owner) -> int:
 
 
 async def test_two_items_past_one_expression_begin_the_clock_anew(children: SandboxPool) -> None:
-    """The limit is an expression's, however many items a step has.
+    """Limits each expression by itself, however many items a step has.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -200,7 +206,7 @@ LIQUID = {
 
 
 async def test_liquid_has_its_own_limits(children: SandboxPool) -> None:
-    """Loop iterations 100,000, output 1 MiB, depth 30, ranges 10,000.
+    """Allows 100,000 iterations, 1 MiB of output, a depth of 30 and ranges of 10,000, and refuses more.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -212,7 +218,7 @@ async def test_liquid_has_its_own_limits(children: SandboxPool) -> None:
 
 
 async def test_other_runs_go_on_while_one_runs_away(children: SandboxPool) -> None:
-    """The service unharmed, other runs not slowed."""
+    """Answers other runs while one of them loops forever."""
     other = Evaluator(children, "other", "run")
     parameter_templates = [read("={{ $json.a + 1 }}")]
     await other.evaluate(parameter_templates, ONE_ITEM)

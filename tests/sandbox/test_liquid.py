@@ -1,4 +1,4 @@
-"""Texts of the store's product: lists by their members, our filters, scalars alone.
+"""Tests Shopify's Liquid texts: lists by their members, its filters, and scalars as the only output.
 
 See docs/design/imports-shopify-flow.md#liquid.
 """
@@ -67,7 +67,7 @@ REFUSED = [
 
 @pytest.fixture
 async def evaluator() -> AsyncIterator[Evaluator]:
-    """One run's evaluator; its children end with the test."""
+    """Provides one run's evaluator and ends its children after the test."""
     children = SandboxPool(1)
     try:
         yield Evaluator(children, "org", "run")
@@ -76,7 +76,7 @@ async def evaluator() -> AsyncIterator[Evaluator]:
 
 
 async def test_texts_are_made_from_the_environment(evaluator: Evaluator) -> None:
-    """Our filters; paths of lists are lists of their members.
+    """Renders filters and paths of lists, and gives an error with a message for objects and wrong filters.
 
     See docs/design/imports-shopify-flow.md#liquid.
     """
@@ -90,7 +90,7 @@ async def test_texts_are_made_from_the_environment(evaluator: Evaluator) -> None
 
 
 def test_blake3_of_more_than_one_chunk_is_that_of_its_tree() -> None:
-    """Blake3; vectors of the specification (bytes 0 to 250 over and over).
+    """Gives the digests of the specification for inputs of more than one chunk.
 
     See docs/design/imports-shopify-flow.md#liquid.
     """

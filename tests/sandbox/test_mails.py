@@ -1,4 +1,4 @@
-"""Messages read in the sandbox: parts, encodings, and messages that mean harm."""
+"""Tests mail messages read in the sandbox: parts, encodings and hostile messages."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from steward.steps.workflow.expressions.views import FileFailed
 
 @pytest.fixture
 async def evaluator() -> AsyncIterator[Evaluator]:
-    """One run's evaluator; its children end with the test."""
+    """Provides one run's evaluator and ends its children after the test."""
     children = SandboxPool(1)
     try:
         yield Evaluator(children, "org", "run")
@@ -23,12 +23,12 @@ async def evaluator() -> AsyncIterator[Evaluator]:
 
 
 async def read(evaluator: Evaluator, content: bytes) -> Any:
-    """Returns what a message holds, read in a child."""
+    """Returns what a child reads of a message."""
     return await evaluator.read_file("mail", content, {})
 
 
 async def test_parts_become_text_html_and_files(evaluator: Evaluator) -> None:
-    """A text is made of HTML where there is none; a part with a name is a file."""
+    """Makes text of HTML where a message has no text, and a file of each part with a name."""
     content = (
         b'Subject: =?iso-8859-1?q?Gr=FC=DFe?=\r\nFrom: "Doe,\r\n Jane" <jane@a.example>\r\n'
         b"References: <1@a> <2@a>\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
@@ -58,12 +58,12 @@ async def test_parts_become_text_html_and_files(evaluator: Evaluator) -> None:
     ],
 )
 async def test_a_damaged_message_is_read_as_far_as_it_can_be(evaluator: Evaluator, content: bytes) -> None:
-    """Neither an unknown encoding nor a wrong date ends the process that reads it."""
+    """Reads a message with unknown encodings or wrong dates as far as possible, without ending the child."""
     assert set(await read(evaluator, content)) == {"fields", "files"}
 
 
 async def test_a_message_of_too_many_parts_is_refused(evaluator: Evaluator) -> None:
-    """The whole message and its parts count; one more than the limit is an error in words."""
+    """Reads 1000 parts including the message itself, and refuses one more with a plain message."""
     part = b"--b\r\nContent-Type: a/b; name=x\r\n\r\nx\r\n"
     head = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n"
     answer = await read(evaluator, head + part * (MAX_PARTS - 1) + b"--b--\r\n")

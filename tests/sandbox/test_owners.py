@@ -1,4 +1,4 @@
-"""Whose a child is: one organisation and one run, a turn for everybody.
+"""Tests which run a child belongs to, and that every organisation gets its turn.
 
 See docs/design/sandbox.md#sandbox-for-foreign-code.
 """
@@ -17,7 +17,7 @@ KEEP = b'[["a","","abc"]]'
 
 
 async def _ask(children: SandboxPool, owner: Owner) -> set[int]:
-    """One message; which processes there were right after it."""
+    """Sends one message and returns the processes that serve the owner after it."""
     await children.send(owner, JAVASCRIPT, {"op": "match"}, MATCH, 5.0)
     return _served(children, owner)
 
@@ -27,7 +27,7 @@ def _served(children: SandboxPool, owner: Owner) -> set[int]:
 
 
 async def test_a_child_serves_one_run_of_one_organization_in_its_life() -> None:
-    """Never two organisations in one child's life; it may serve further messages of the same run.
+    """Serves further messages of the same run with the same child, and every other run with a new one.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -46,7 +46,7 @@ async def test_a_child_serves_one_run_of_one_organization_in_its_life() -> None:
 
 
 async def test_more_messages_than_places_wait_their_turn() -> None:
-    """A message waits its turn. See docs/design/sandbox.md#sandbox-for-foreign-code."""
+    """Lets messages wait when all places are taken. See docs/design/sandbox.md#sandbox-for-foreign-code."""
     children = SandboxPool(2)
     owners = [(f"org{number % 5}", str(number)) for number in range(12)]
     await asyncio.gather(*(_ask(children, owner) for owner in owners))
@@ -55,7 +55,7 @@ async def test_more_messages_than_places_wait_their_turn() -> None:
 
 
 async def test_no_second_child_while_another_organization_waits_for_its_first() -> None:
-    """An organisation gets no second one while another waits for its first.
+    """Gives an organisation no second child while another one waits for its first.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -75,7 +75,7 @@ async def test_no_second_child_while_another_organization_waits_for_its_first() 
 
 
 async def test_a_child_that_lies_or_dies_is_a_failed_step_alone() -> None:
-    """The answer is read with a cap and parsed as untrusted.
+    """Stops the message with `code_crashed` when its child dies, and serves the next one.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -94,7 +94,7 @@ async def test_a_child_that_lies_or_dies_is_a_failed_step_alone() -> None:
 
 
 async def test_a_message_given_up_takes_its_child_with_it() -> None:
-    """Lent for one message; what was cancelled halfway answers nobody else.
+    """Ends the child of a cancelled message and serves the next one with another.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -111,7 +111,7 @@ async def test_a_message_given_up_takes_its_child_with_it() -> None:
 
 
 async def test_an_engine_that_does_not_start_is_told_to_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed start frees its place, so nobody waits for ever.
+    """Stops every waiting message when the engine does not start, and frees its place.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
@@ -126,7 +126,7 @@ async def test_an_engine_that_does_not_start_is_told_to_everybody(monkeypatch: p
 
 
 async def test_waiting_for_a_child_is_not_counted_as_its_time() -> None:
-    """A run has 120 s of children in all, however long others made it wait.
+    """Counts only the time that a child works for the run, not the time that it waits for one.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """

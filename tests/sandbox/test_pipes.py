@@ -1,4 +1,4 @@
-"""The pipes of a sandbox process: each descriptor is closed once, and no file of another thread is."""
+"""Tests that each descriptor of a sandbox process's pipes is closed once, and no other thread's file."""
 
 import asyncio
 import os
@@ -13,13 +13,13 @@ import uvloop
 
 from steward.sandbox.child_process import PipeEnd
 
-# With the file itself in place of its PipeEnd, each third try of 1,500 aborted the process.
+# With the file itself instead of its PipeEnd, each third try of 1,500 aborted the process.
 CLOSED = 4000
 
 
 @contextmanager
 def readers(file: Path, wrong: list[OSError]) -> Iterator[None]:
-    """Threads that open, read and close a file all the time."""
+    """Runs threads that open, read and close a file all the time."""
     ended = threading.Event()
 
     def read() -> None:
@@ -60,7 +60,7 @@ async def _close_pipes(number: int) -> None:
 def test_closing_a_pipe_closes_no_file_of_another_thread(
     loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
 ) -> None:
-    """libuv closes descriptors by itself: the file must not be closed a second time, nor left open."""
+    """Closes each descriptor once, since libuv closes it too, and leaves none open."""
     (tmp_path / "file").write_text("x")
     wrong: list[OSError] = []
     before = len(os.listdir("/proc/self/fd"))

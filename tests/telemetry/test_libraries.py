@@ -1,4 +1,4 @@
-"""What libraries log in a served process: our form, on one sink, without secrets."""
+"""Tests what libraries log in a served process: in the service's format, to one stream, without secrets."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from tests.processes.running import environ, eventually
 
 LIVE = "live-planted-secret-4711"
 UNKNOWN = "unknownPlanted0815"
-# Run inside the served process once the test opens a FIFO: libraries log there as when something goes wrong.
+# Runs inside the served process once the test opens a FIFO: libraries log there as they do on errors.
 PLANTED = f"""
 import asyncio, logging, pathlib, sys, threading, warnings
 
@@ -55,7 +55,7 @@ if "serve" in sys.orig_argv:
 
 
 async def _spoken(env: dict[str, str], trigger: Path, sink: Path) -> None:
-    """Serves until the planted thread has spoken; what the process wrote is in `sink`."""
+    """Serves until the planted thread has logged; the process writes to `sink`."""
 
     async def thread_has_ended() -> bool:
         return await asyncio.to_thread(lambda: b"LookupError" in sink.read_bytes())
@@ -78,7 +78,7 @@ async def _spoken(env: dict[str, str], trigger: Path, sink: Path) -> None:
 
 
 async def test_what_libraries_say_in_a_served_process_is_ours(sqlite_url: str, tmp_path: Path) -> None:
-    """Each line has our form; neither a live secret nor one the service does not know is in any of them."""
+    """Writes each line in the service's format, without registered secrets and others that it recognises."""
     trigger, sink = tmp_path / "speak", tmp_path / "stderr"
     os.mkfifo(trigger)
     (tmp_path / "planted").mkdir()
@@ -131,7 +131,7 @@ raise ConnectionError("postgresql://steward:{UNKNOWN}@db/steward refused {LIVE}"
 
 
 async def test_an_error_that_ends_the_process_is_a_line_too() -> None:
-    """The last words of a process have the form of every line, and no secret in them."""
+    """Writes the last error of a process in the format of every line, without secrets."""
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", ENDS, stderr=asyncio.subprocess.PIPE)
     _, err = await child.communicate()
     [line] = [json.loads(item) for item in err.splitlines()]
@@ -160,7 +160,7 @@ async def test_an_error_that_ends_the_process_is_a_line_too() -> None:
     ],
 )
 def test_credentials_go_by_their_form(text: str, redacted: str) -> None:
-    """A library's text may hold what no register knows."""
+    """Removes credentials by their form, since a library's text may hold some that are not registered."""
     assert without_credentials(text) == redacted
 
 
@@ -168,7 +168,7 @@ def test_credentials_go_by_their_form(text: str, redacted: str) -> None:
     "secret", ["ck_1234,5678;9012&3456)7890", "pass@word/with?signs=1", "Bearer abcdefgh,ijkl"]
 )
 def test_a_live_secret_goes_whole_whatever_form_a_part_of_it_has(secret: str) -> None:
-    """A secret may hold the signs that end a value, or a part that looks like a credential itself."""
+    """Removes a registered secret whole, even if it contains delimiters or looks like a credential."""
     written: list[str] = []
     register = Register()
     register.add(secret)

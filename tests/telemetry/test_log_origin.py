@@ -1,4 +1,4 @@
-"""Each line of the log names the process that writes it, and the trace where traces are sent."""
+"""Tests that each line of the log names its process, and its trace where traces are sent."""
 
 import json
 import os
@@ -15,7 +15,7 @@ COLLECTOR = "http://127.0.0.1:4318/v1/traces"
 
 
 def line_of(clock: FakeClock, environ: dict[str, str], **fields: object) -> dict[str, Any]:
-    """What a worker process with these settings writes."""
+    """Returns a line that a worker process with these settings writes."""
     lines: list[str] = []
     settings = read({"STEWARD_ENV": "test", **environ})
     app.make_log(settings, clock, lines.append, process="worker").info("run_ended", **fields)
@@ -24,14 +24,14 @@ def line_of(clock: FakeClock, environ: dict[str, str], **fields: object) -> dict
 
 
 def test_a_line_names_release_process_and_pid(clock: FakeClock) -> None:
-    """Beside its own fields; without a collector there is no trace to name."""
+    """Writes release, process and pid; without a collector it names no trace."""
     line = line_of(clock, {}, run=RUN, org=7)
     assert list(line) == ["time", "level", "action", "release", "process", "pid", "run", "org"]
     assert (line["release"], line["process"], line["pid"]) == (__version__, "worker", os.getpid())
 
 
 def test_a_line_names_the_trace_of_its_run_or_request(clock: FakeClock) -> None:
-    """That of the run it is about, else of the run or the request that the task works on."""
+    """Names the trace of the run in the line, or else of the run or request that the task works on."""
     traced = {"STEWARD_TRACES_URL": COLLECTOR}
     other = "01JD3Z0QH8N2Y5V7W9X1C4B6A9"
     assert "trace" not in line_of(clock, traced)

@@ -1,4 +1,4 @@
-"""docs/guides/operators.md names every metric and every warning, and says what to do about each."""
+"""Tests that docs/guides/operators.md describes every metric and every warning."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ TELLING = {"count", "set", "observe", "add_counter", "recorder"}
 
 @cache
 def named_calls() -> tuple[tuple[str, str, ast.Call], ...]:
-    """Each call of a method in the service whose first argument is a text: method, text and call."""
+    """Returns method, text and node of each call in the service whose first argument is a text."""
     return tuple(
         (node.func.attr, node.args[0].value, node)
         for path in python_files("steward")
@@ -26,12 +26,12 @@ def named_calls() -> tuple[tuple[str, str, ast.Call], ...]:
 
 
 def called(*methods: str) -> Iterator[tuple[str, str]]:
-    """Each call of these methods in the service with a name as first argument: the method and the name."""
+    """Yields method and name of each call of these methods in the service."""
     return ((method, name) for method, name, _ in named_calls() if method in methods)
 
 
 def rows(heading: str) -> dict[str, list[str]]:
-    """The first table below a heading: each word in code of its first column, and the other columns."""
+    """Returns the first table below a heading: the other columns by each name in its first column."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     cells_by_name = {}
     for line in section.splitlines():
@@ -43,7 +43,7 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 
 def test_every_metric_is_known_and_told_with_what_to_do() -> None:
-    """Issue: metrics for everything an operator must see; the page says what each means and what to do."""
+    """Documents every metric that the service records, with its meaning and what to do, and no other."""
     documented = {name for method, name in called(*TELLING) if name.startswith("steward_")}
     assert documented == set(DESCRIPTIONS)
     page = rows("Metrics")
@@ -52,7 +52,7 @@ def test_every_metric_is_known_and_told_with_what_to_do() -> None:
 
 
 def test_the_labels_of_every_metric_are_told() -> None:
-    """What is asked of a metric is asked by its label: the page names each, and none that is not there."""
+    """Documents exactly the labels that the service gives each metric."""
     results: dict[str, set[str]] = {name: set() for name in DESCRIPTIONS}
     for _, name, call in named_calls():
         if name in results:
@@ -63,7 +63,7 @@ def test_the_labels_of_every_metric_are_told() -> None:
 
 
 def test_every_warning_and_error_is_told_with_what_to_do() -> None:
-    """A fixed word an event; somebody has to know what it asks for."""
+    """Documents every warning and error, and no action that the service never logs."""
     logged = {name for method, name in called("warning", "error") if re.fullmatch(r"[a-z_]+", name)}
     assert set(rows("The log")) >= logged
     every = {name for _, name in called("warning", "error", "info", "debug")}
@@ -71,7 +71,7 @@ def test_every_warning_and_error_is_told_with_what_to_do() -> None:
 
 
 def test_what_is_told_has_its_help_and_one_line_a_series() -> None:
-    """What is documented has its help and one line a series."""
+    """Writes help and type once, and one line for each series."""
     metrics = Metrics()
     metrics.add_counter("steward_requests_total", {(200, "runs.get"): 7}, status=0, operation=1)
     record = metrics.recorder("steward_request_seconds", (0.1, 1.0))

@@ -1,4 +1,4 @@
-"""Secrets stay out of text, and lines and numbers have their form."""
+"""Tests that secrets stay out of text, and the format of log lines and metrics."""
 
 import base64
 import copy
@@ -18,7 +18,7 @@ VALUE = 'cs_ä/+"canary\\&9'
 
 
 def test_a_secret_shows_itself_nowhere() -> None:
-    """A secret shows itself nowhere."""
+    """Shows `***` in every conversion to text; only `reveal` and a copy return the value."""
     secret = Secret(VALUE)
     displayed = [
         str(secret), repr(secret), f"{secret}", f"{secret!r}", json.dumps({"a": secret}), secret + "",
@@ -31,7 +31,7 @@ def test_a_secret_shows_itself_nowhere() -> None:
 
 
 def test_secrets_are_equal_by_value_and_never_to_text() -> None:
-    """Secrets are equal by value and never to text."""
+    """Compares and hashes secrets by their value; no secret equals a text."""
     assert Secret("a") == Secret("a")
     assert Secret("a") != Secret("b")
     assert Secret("***") != "***"
@@ -40,7 +40,7 @@ def test_secrets_are_equal_by_value_and_never_to_text() -> None:
 
 @pytest.mark.parametrize("before", ["", "k:", "ab", "user:"])
 def test_every_form_of_a_live_secret_is_taken_out(before: str) -> None:
-    """Every form of a live secret is taken out."""
+    """Removes a secret as it is, URL-encoded, in JSON and within base64 at any offset."""
     register = Register()
     register.add(Secret(VALUE))
     inside = base64.b64encode(f"{before}{VALUE}:more".encode()).decode()
@@ -55,7 +55,7 @@ def test_every_form_of_a_live_secret_is_taken_out(before: str) -> None:
 
 
 def test_short_values_are_left_and_several_found() -> None:
-    """Short values are left and several found."""
+    """Leaves values under eight characters, and removes the longest of several that match."""
     register = Register()
     register.add("seven77", "eight888", "eight888-and-more")
     assert register.clean("seven77 eight888 eight888-and-more") == "seven77 [redacted] [redacted]"
@@ -65,7 +65,7 @@ def test_short_values_are_left_and_several_found() -> None:
 
 
 def test_the_oldest_secret_is_forgotten_beyond_the_bound() -> None:
-    """The oldest secret is forgotten beyond the bound."""
+    """Removes no secret that 20,000 later ones have displaced."""
     register = Register()
     register.add("first-secret-of-all")
     register.add(*(f"another-secret-{number:06}" for number in range(20_000)))
@@ -74,14 +74,14 @@ def test_the_oldest_secret_is_forgotten_beyond_the_bound() -> None:
 
 
 def lines_of(clock: FakeClock, **options: object) -> tuple[Log, list[str], Register]:
-    """A log into a list."""
+    """Returns a log, the list that it writes to, and its register."""
     lines: list[str] = []
     register = Register()
     return Log(lines.append, clock, register, **options), lines, register  # type: ignore[arg-type]
 
 
 def test_a_line_is_one_line_with_its_time_and_without_secrets(clock: FakeClock) -> None:
-    """A line is one line with its time and without secrets."""
+    """Writes one line of JSON with the time, and redacts secrets and fields with secret names."""
     log, lines, register = lines_of(clock)
     register.add(VALUE)
     log.info(
@@ -96,7 +96,7 @@ def test_a_line_is_one_line_with_its_time_and_without_secrets(clock: FakeClock) 
 
 
 def test_lines_under_the_level_are_not_written_and_text_has_its_form(clock: FakeClock) -> None:
-    """Lines under the level are not written and text has its form."""
+    """Leaves out lines below the level, and writes the text format with escaped line breaks."""
     log, lines, _ = lines_of(clock, level=LogLevel.WARNING, form="text")
     log.debug("a")
     log.info("b")
@@ -105,7 +105,7 @@ def test_lines_under_the_level_are_not_written_and_text_has_its_form(clock: Fake
 
 
 def test_a_traceback_and_a_librarys_line_are_cleaned_too(clock: FakeClock) -> None:
-    """A traceback and a librarys line are cleaned too."""
+    """Redacts tracebacks and lines of libraries."""
     log, lines, register = lines_of(clock)
     register.add(VALUE)
     try:
@@ -123,7 +123,7 @@ def test_a_traceback_and_a_librarys_line_are_cleaned_too(clock: FakeClock) -> No
 
 
 def test_a_long_traceback_keeps_its_end(clock: FakeClock) -> None:
-    """Docs/guides/operators.md: the line tells what went wrong."""
+    """Cuts a traceback at its beginning to 2000 characters."""
     log, lines, _ = lines_of(clock)
 
     try:
@@ -138,7 +138,7 @@ def test_a_long_traceback_keeps_its_end(clock: FakeClock) -> None:
 
 
 def test_numbers_are_kept_by_name_and_told_as_text() -> None:
-    """Numbers are kept by name and told as text."""
+    """Counts by name and label, and writes the text format of Prometheus."""
     metrics = Metrics()
     metrics.count("calls_total", connector="woocommerce")
     metrics.count("calls_total", 2, connector="woocommerce")
@@ -156,7 +156,7 @@ def test_numbers_are_kept_by_name_and_told_as_text() -> None:
 
 
 def test_labels_take_no_input() -> None:
-    """Labels take no input."""
+    """Refuses names and label values of other characters or too long, and more than 1000 series."""
     metrics = Metrics()
     for wrong in ('a"b', "x" * 61, "ä", "a\nb"):
         with pytest.raises(ValueError):

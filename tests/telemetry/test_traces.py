@@ -1,4 +1,4 @@
-"""Traces: real processes send them by OTLP over HTTP to a collector of the test, which decodes them."""
+"""Tests traces that real processes send by OTLP over HTTP to a collector, which decodes them."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ ATTRIBUTES = {
 
 
 class Collector:
-    """A collector on loopback: what it was sent, as bytes and as spans."""
+    """Serves a collector on loopback and records what it gets."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -65,14 +65,14 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:
-                """Says nothing."""
+                """Writes nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever)
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1/traces"
 
     def spans(self) -> list[Any]:
-        """Every span that came, in order."""
+        """Returns every span that arrived, in order."""
         requests = [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
         return [
             span
@@ -94,20 +94,20 @@ class Collector:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    """A collector that takes everything."""
+    """Provides a collector that accepts everything."""
     with Collector() as running:
         yield running
 
 
 def attributes(span: Any) -> dict[str, str | int]:
-    """The attributes of a span."""
+    """Returns the attributes of a span."""
     return {item.key: item.value.string_value or int(item.value.int_value) for item in span.attributes}
 
 
 async def test_a_run_that_was_taken_over_is_one_trace(
     sqlite_url: str, tmp_path: Path, collector: Collector
 ) -> None:
-    """Approval, kill -9 in the middle of the writes, takeover: no gap, no doubled id, no contents."""
+    """Sends one trace of a run that was killed and taken over, without gaps, equal ids or contents."""
     settings = {"STEWARD_TRACES_URL": collector.url, "STEWARD_TRACES_HEADERS": f"x-key={HEADER}"}
     async with open_site(sqlite_url, tmp_path, **settings) as site:
         await slow_writes(site)
@@ -141,7 +141,7 @@ async def test_a_run_that_was_taken_over_is_one_trace(
     assert [attributes(span)["steward.seq"] for span in in_trace if span.name == "step"] == [
         step["seq"] for step in steps
     ]
-    # The takeover sleeps as well where a write was under way when the process was killed.
+    # The takeover also waits if a write was under way when the process was killed.
     waits = [attributes(span) for span in in_trace if span.name == "wait"]
     approvals = [wait for wait in waits if wait["steward.kind"] == "approval"]
     assert [approval["steward.status"] for approval in approvals] == ["partly_approved"]
@@ -162,7 +162,7 @@ async def test_a_run_that_was_taken_over_is_one_trace(
 async def test_a_run_that_ends_without_a_worker_has_its_trace(
     database_url: str, clock: FakeClock, tmp_path: Path, collector: Collector
 ) -> None:
-    """Cancelled in the queue, rejected, expired, ended by archiving: one root each, sent after the commit."""
+    """Sends one root span after the commit for runs cancelled, rejected, expired or archived."""
     shop = await open_shop(database_url, clock, tmp_path, STEWARD_TRACES_URL=collector.url)
     await connect_all(shop)
     cancelled = await shop.run_now(await shop.hiding())
@@ -201,7 +201,7 @@ async def test_a_run_that_ends_without_a_worker_has_its_trace(
 async def test_a_sleep_is_a_span_until_the_run_wakes(
     database_url: str, clock: FakeClock, tmp_path: Path, collector: Collector
 ) -> None:
-    """A shop that asks to wait for an hour: the span ends with the pause, within the run's own trace."""
+    """Ends the span of a pause of an hour when the run wakes, within the run's own trace."""
     shop = await open_shop(database_url, clock, tmp_path, STEWARD_TRACES_URL=collector.url)
     await connect_all(shop)
     run = await shop.waiting(await shop.pricing())
@@ -221,7 +221,7 @@ async def test_a_sleep_is_a_span_until_the_run_wakes(
 
 
 async def test_a_collector_that_is_away_costs_spans_alone() -> None:
-    """What finds no room or nobody is dropped and counted, and closing does not wait for long."""
+    """Drops and counts the spans that cannot be sent, and closes within 10 s."""
     dropped: list[int] = []
     url = f"http://127.0.0.1:{free_port()}/v1/traces"
     traces = OtlpTraces(url, headers={}, ratio=0.5, on_drop=dropped.append)
@@ -237,7 +237,7 @@ async def test_a_collector_that_is_away_costs_spans_alone() -> None:
 
 
 async def test_a_collector_that_answers_without_end_is_cut_off() -> None:
-    """At most MAX_ANSWER_BYTES of an answer are read, and the request counts as taken."""
+    """Reads at most MAX_ANSWER_BYTES of an answer, and counts the request as accepted."""
     sent = 0
 
     class Endless(BaseHTTPRequestHandler):
@@ -251,7 +251,7 @@ async def test_a_collector_that_answers_without_end_is_cut_off() -> None:
                     sent += self.wfile.write(bytes(MAX_ANSWER_BYTES))
 
         def log_message(self, format: str, *args: object) -> None:
-            """Says nothing."""
+            """Writes nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Endless)
     thread = threading.Thread(target=server.handle_request)
@@ -266,7 +266,7 @@ async def test_a_collector_that_answers_without_end_is_cut_off() -> None:
 
 
 async def test_traces_without_the_extra_stop_the_start(sqlite_url: str, tmp_path: Path) -> None:
-    """Exit 2, in words that name the extra."""
+    """Exits with 2 and names the missing extra."""
     (tmp_path / "opentelemetry.py").write_text("raise ImportError('not installed')")
     env = {
         "STEWARD_ENV": "test",
@@ -286,7 +286,7 @@ async def test_traces_without_the_extra_stop_the_start(sqlite_url: str, tmp_path
 
 
 def test_traces_go_without_encryption_to_named_hosts_alone() -> None:
-    """Loopback, and what the operator lists; the headers are a secret that may come from a file."""
+    """Allows http for loopback and listed hosts alone, and keeps the headers out of the settings' repr."""
     for address, allowed in (
         ("http://127.0.0.1:4318/v1/traces", ""),
         ("http://collector:4318/v1/traces", "collector:4318"),
