@@ -1,4 +1,4 @@
-"""Reads the audit log of an organisation, which no endpoint answers."""
+"""Reads the audit log of an organisation straight from its table."""
 
 from steward.database.engine.base import Tx
 from steward.model.ids import OrgId
@@ -6,7 +6,7 @@ from tests.service import Service
 
 
 async def actions(service: Service, org: OrgId) -> list[tuple[str, str | None, str | None]]:
-    """What people did, in order: the action, who, and to which object; sign-ins left out."""
+    """Returns action, actor and object id of every entry by a person in order, without sign-ins."""
 
     async def act(tx: Tx) -> list[tuple[str, str | None, str | None]]:
         rows = await tx.all(

@@ -20,7 +20,7 @@ _LOWER = ("minimum", "minLength", "minItems")
 
 
 def without_examples(value: Any) -> Any:
-    """The document without its examples, which differ from one recording to the next."""
+    """Returns the document without its examples, which differ from one recording to the next."""
     if isinstance(value, dict):
         return {
             name: without_examples(part)
@@ -31,7 +31,7 @@ def without_examples(value: Any) -> Any:
 
 
 def breaks(old: Json, new: Json) -> list[str]:
-    """Each removal or narrowing, by where it is: calls that were right are refused, fields are gone."""
+    """Lists each removal or narrowing by location: a call that becomes refused, a field that disappears."""
     return list(dict.fromkeys(_Comparison(old, new).operations()))
 
 
@@ -93,7 +93,7 @@ class _Comparison:
             yield from self._answered(schemas[0], schemas[1], f"{where} {status}")
 
     def _sent(self, before: Json, after: Json, where: str) -> Iterator[str]:
-        """What may be sent must still be taken."""
+        """Yields what callers may send by the old schema and the new one refuses."""
         old, new = self._pair(before, after, is_sent=True)
         if old is None or new is None:
             return
@@ -116,7 +116,7 @@ class _Comparison:
         yield from self._parts(old, new, where, self._sent)
 
     def _answered(self, before: Json, after: Json, where: str) -> Iterator[str]:
-        """What was answered is still answered, and of no other type."""
+        """Yields the answered fields that the new schema drops, makes optional or gives another type."""
         old, new = self._pair(before, after, is_sent=False)
         if old is None or new is None:
             return
@@ -142,7 +142,7 @@ class _Comparison:
                 yield from compare(before, after, where)
 
     def _pair(self, before: Json, after: Json, *, is_sent: bool) -> tuple[Json | None, Json | None]:
-        """The two schemas behind their references; None for a pair that was compared before."""
+        """Returns both schemas behind their references, or (None, None) for a pair compared before."""
         names = (before.get("$ref", ""), after.get("$ref", ""))
         if names[0] and names[1]:
             if (*names, is_sent) in self._seen:
@@ -163,7 +163,7 @@ def _types(schema: Json) -> set[str]:
 
 
 def lines(value: Json, depth: int = 2) -> str:
-    """An object as JSON with a line an entry down to `depth`, so that differences can be read."""
+    """Returns an object as JSON with one entry a line down to `depth`, so that a diff is readable."""
     if not depth or not isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     entries = [f"{json.dumps(name)}: {lines(part, depth - 1)}" for name, part in value.items()]

@@ -1,4 +1,4 @@
-"""The service with the operations of tests/api/probes.py beside its own."""
+"""Provides the service with the operations of tests/api/probes.py beside its own."""
 
 import pytest
 
@@ -8,6 +8,6 @@ from tests.service import Service
 
 @pytest.fixture
 async def probed(service: Service) -> Service:
-    """The service with the probes."""
+    """Returns the service with the probe operations added."""
     service.restart(extra=PROBES)
     return service

@@ -1,4 +1,4 @@
-"""Operations of the tests' own, so that the gate's rules are tried apart from any endpoint."""
+"""Operations that exist only in tests and exercise the gate's rules apart from any endpoint."""
 
 from typing import Annotated, Any
 
@@ -42,20 +42,20 @@ READ, WRITE, APPROVE = Scope.READ, Scope.WRITE, Scope.APPROVE
 
 
 class Echo(msgspec.Struct):
-    """What came in."""
+    """Returns to the caller what the operation received."""
 
     echo: Any
 
 
 class Inner(RequestBody):
-    """A typed object inside a body."""
+    """Is a typed object inside a body."""
 
     kind: Text
     count: Int64 | None = None
 
 
 class EchoBody(RequestBody):
-    """One field of every kind."""
+    """Has one field of every type that bodies use."""
 
     whole: Int64 | None = None
     number: Number | None = None
@@ -73,7 +73,7 @@ class EchoBody(RequestBody):
 
 
 class EchoQuery(PageQuery):
-    """One parameter of every kind."""
+    """Has one parameter of every type that queries use."""
 
     number: QueryInt | None = None
     flag: QueryFlag | None = None
@@ -82,13 +82,13 @@ class EchoQuery(PageQuery):
 
 
 async def read(tx: Tx, call: ApiCall) -> Echo:
-    """Answers its query and where the page starts."""
+    """Answers the query, the ids of the path, the position the page starts after and a next cursor."""
     query = call.query.model_dump(mode="json", exclude_none=True)
     return Echo({"query": query, "after": after(call), "next": next_cursor(call, ["ä", 5]), "ids": call.ids})
 
 
 async def write(tx: Tx, call: ApiCall) -> Echo:
-    """Answers its body."""
+    """Answers the body of the request."""
     body = call.body.model_dump(exclude_none=True)
     if "at" in body:
         body["at"] = wire_time(body["at"])
@@ -96,43 +96,43 @@ async def write(tx: Tx, call: ApiCall) -> Echo:
 
 
 async def replay(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
-    """Answers as to a repeated request."""
+    """Answers an empty object with the header of a replayed request."""
     return replayed(EmptyAnswer())
 
 
 async def stale(tx: Tx, call: ApiCall) -> EmptyAnswer:
-    """Refuses with what is current."""
+    """Raises StaleVersion with data for the operation's `current` to convert."""
     raise StaleVersion(data={"occurrence": None, "automation": tx.now})
 
 
 async def break_down(tx: Tx, call: ApiCall) -> EmptyAnswer:
-    """Is a bug."""
+    """Raises an unexpected error, as a bug would."""
     raise ZeroDivisionError("the secret of the bug")
 
 
 async def refuse(tx: Tx, call: ApiCall) -> EmptyAnswer:
-    """Says no."""
+    """Raises WrongState."""
     raise WrongState
 
 
 async def prepare(call: ApiCall) -> int:
-    """Works something out before the transaction."""
+    """Computes a value before the transaction."""
     call.context.wake("prepared")
     return 42
 
 
 async def prepared(tx: Tx, call: ApiCall) -> Echo:
-    """Answers what was prepared."""
+    """Answers the value that `prepare` computed."""
     return Echo(call.prepared)
 
 
 async def outdated(tx: Tx, call: ApiCall) -> Echo:
-    """Finds what was prepared out of date."""
+    """Raises PreparedIsStale each time it is called."""
     raise PreparedIsStale
 
 
 async def linger(call: ApiCall) -> None:
-    """Waits longer than the operation may take."""
+    """Sleeps for an hour, which is longer than the operation may take."""
     await call.context.clock.sleep(3600)
 
 

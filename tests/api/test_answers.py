@@ -1,4 +1,4 @@
-"""Envelope, headers, request ids, CORS and bugs."""
+"""The answer's envelope, headers and request ids, CORS, and what a bug answers."""
 
 import json
 
@@ -13,12 +13,14 @@ STATUS = "/v1/automations/status"
 
 @pytest.fixture
 async def caller(probed: Service) -> Caller:
-    """The member, on the service with the probes."""
+    """Returns the member's token caller on the service with the probes."""
     return await probed.token("member")
 
 
 async def test_a_success_and_its_headers(caller: Caller) -> None:
-    """See docs/design/api/conventions.md#envelope.
+    """Answers 201 with the envelope, JSON content type, no-store, nosniff and a new request id.
+
+    See docs/design/api/conventions.md#envelope.
 
     Interface statements: 2.1 success; 9 contract_version.
     """
@@ -34,14 +36,16 @@ async def test_a_success_and_its_headers(caller: Caller) -> None:
 
 
 async def test_nothing_to_say_is_an_empty_object(caller: Caller) -> None:
-    """Nothing to say is an empty object."""
+    """Answers an empty object as `data` when an operation returns nothing, with the replay header."""
     heard = await caller.post(f"{PROBE}/empty")
     assert (heard.status, heard.data) == (200, {})
     assert heard.headers["idempotent-replayed"] == "true"
 
 
 async def test_a_refusal_carries_words_and_code(caller: Caller) -> None:
-    """Errors only on a 422. See docs/design/api/conventions.md#envelope.
+    """Answers a refusal with a code and a message of at most 500 characters, and no `errors`.
+
+    See docs/design/api/conventions.md#envelope.
 
     Interface statements: 2.1 refusal, message, code, errors.
     """
@@ -53,7 +57,9 @@ async def test_a_refusal_carries_words_and_code(caller: Caller) -> None:
 
 
 async def test_a_stale_refusal_holds_what_is_current(probed: Service, caller: Caller) -> None:
-    """StaleOccurrence, in the wire form its operation gives. See docs/design/api/conventions.md#envelope.
+    """Answers 409 with the current record in the wire form that the operation converts it to.
+
+    See docs/design/api/conventions.md#envelope.
 
     Interface statements: 2.1 StaleOccurrence.
     """
@@ -64,7 +70,7 @@ async def test_a_stale_refusal_holds_what_is_current(probed: Service, caller: Ca
 
 @pytest.mark.parametrize("sent_id", ["a", "A.b_c-9", "x" * 64])
 async def test_a_good_request_id_is_kept_also_on_refusals(caller: Caller, sent_id: str) -> None:
-    """A good request id is kept also on refusals."""
+    """Echoes the caller's X-Request-Id in successes and refusals."""
     for path in (STATUS, "/v1/automations/no-such"):
         heard = await caller.call("GET", path, headers={"X-Request-Id": sent_id})
         assert heard.headers["x-request-id"] == sent_id
@@ -72,7 +78,7 @@ async def test_a_good_request_id_is_kept_also_on_refusals(caller: Caller, sent_i
 
 @pytest.mark.parametrize("sent_id", ["", "x" * 65, "a b", "a/b", "ä"])
 async def test_another_request_id_is_replaced(caller: Caller, sent_id: str) -> None:
-    """Another request id is replaced."""
+    """Replaces an empty, too long or ill-formed X-Request-Id by a new one of 26 characters."""
     answer = await caller.client.get(
         STATUS, headers={**caller.headers, "X-Request-Id": sent_id.encode("latin-1")}
     )
@@ -83,7 +89,7 @@ async def test_another_request_id_is_replaced(caller: Caller, sent_id: str) -> N
 async def test_a_bug_answers_its_request_id_and_nothing_else(
     probed: Service, caller: Caller, method: str
 ) -> None:
-    """`internal` : the traceback goes to the log."""
+    """Answers 500 `internal` with the request id alone, and logs the traceback under that id."""
     heard = await caller.call(method, f"{PROBE}/bug", body={} if method == "POST" else None)
     request_id = heard.headers["x-request-id"]
     assert (heard.status, heard.code) == (500, "internal")
@@ -96,12 +102,12 @@ async def test_a_bug_answers_its_request_id_and_nothing_else(
 
 
 async def test_what_was_prepared_reaches_the_endpoint(caller: Caller) -> None:
-    """What was prepared reaches the endpoint."""
+    """Hands the value that `prepare` returned to the operation's function."""
     assert (await caller.post(f"{PROBE}/prepared")).data == {"echo": 42}
 
 
 async def test_what_stays_out_of_date_is_unavailable(probed: Service, caller: Caller) -> None:
-    """What stays out of date is unavailable."""
+    """Retries once when the prepared value is stale, then answers 503 with Retry-After."""
     heard = await caller.post(f"{PROBE}/outdated")
     assert (heard.status, heard.code) == (503, "unavailable")
     assert int(heard.headers["retry-after"]) >= 1
@@ -109,7 +115,7 @@ async def test_what_stays_out_of_date_is_unavailable(probed: Service, caller: Ca
 
 
 async def test_an_operation_over_its_time_is_unavailable(caller: Caller) -> None:
-    """See docs/design/security.md#limits-of-input.
+    """Answers 503 when an operation exceeds its time limit. See docs/design/security.md#limits-of-input.
 
     Interface statements: 7 unavailable.
     """
@@ -118,7 +124,7 @@ async def test_an_operation_over_its_time_is_unavailable(caller: Caller) -> None
 
 
 async def test_the_worker_is_told_after_a_commit_alone(probed: Service, caller: Caller) -> None:
-    """The worker is told after a commit alone."""
+    """Wakes the worker after a commit and not after a refusal."""
     await caller.post(f"{PROBE}/refuse")
     assert probed.told == []
     await caller.post(f"{PROBE}/wake")
@@ -126,7 +132,9 @@ async def test_the_worker_is_told_after_a_commit_alone(probed: Service, caller: 
 
 
 async def test_no_cors_header_is_sent_on_one_shared_origin(caller: Caller) -> None:
-    """See docs/design/api/conventions.md#browsers.
+    """Sends no CORS header when the API and the web app share one origin.
+
+    See docs/design/api/conventions.md#browsers.
 
     Interface statements: 5.4 browsers.
     """
@@ -135,7 +143,9 @@ async def test_no_cors_header_is_sent_on_one_shared_origin(caller: Caller) -> No
 
 
 async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service, member: Caller) -> None:
-    """See docs/design/api/conventions.md#browsers.
+    """Allows cross-origin calls with credentials from the web app's origin and refuses others with 403.
+
+    See docs/design/api/conventions.md#browsers.
 
     Interface statements: 5.4 browsers.
     """
@@ -164,14 +174,14 @@ async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service,
 
 
 async def test_health_is_outside_the_envelope(nobody: Caller) -> None:
-    """Health is outside the envelope."""
+    """Answers /healthz and /readyz as bare JSON objects without the envelope."""
     assert (await nobody.get("/healthz")).body == {"status": "ok"}
     checks = {"database": "ok", "migrations": "ok", "keys": "ok"}
     assert (await nobody.get("/readyz")).body == {"status": "ready", "checks": checks}
 
 
 async def test_a_service_without_its_keys_is_not_ready(service: Service, nobody: Caller) -> None:
-    """The failing check in plain words; nothing can log in."""
+    """Reports 503 on /readyz and refuses logins with `not_configured` while the keys are not unwrapped."""
     service.context.keys.held.unwrapped = None
     heard = await nobody.get("/readyz")
     assert (heard.status, heard.body["status"]) == (503, "not_ready")
@@ -180,7 +190,7 @@ async def test_a_service_without_its_keys_is_not_ready(service: Service, nobody:
 
 
 async def test_the_status_tells_the_organisations_counts(member: Caller) -> None:
-    """The status tells the organisations counts."""
+    """Answers versions, the organisation's counts and limits, and the state of the scheduler."""
     data = (await member.get(STATUS)).data
     tzdata = data.pop("tzdata_version")
     assert tzdata[:2] == "20"

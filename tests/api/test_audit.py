@@ -19,14 +19,17 @@ PREFIX = "/v1/automations"
 
 
 async def invited(owner: Caller, count: int) -> None:
-    """Writes entries: invitations of members."""
+    """Writes audit entries by inviting this many members."""
     for number in range(count):
         body = {"email": f"new{number}@example.com", "role": "member", "first_name": f"=Nina{number}"}
         assert (await owner.post("/app/people", body)).status == 201
 
 
 async def test_owners_read_who_did_what(service: Service) -> None:
-    """Newest first, with present names; each entry is behind the one before it; filters narrow the list."""
+    """Answers entries newest first with people's current names, each chained to the one before.
+
+    Filters narrow the list, and only owners read it.
+    """
     owner = await service.web("owner")
     await invited(owner, 3)
     await owner.patch("/app/organization", {"timezone": "Europe/Paris"})
@@ -59,7 +62,7 @@ async def test_owners_read_who_did_what(service: Service) -> None:
 
 
 async def test_an_export_is_written_into_the_log_and_can_be_verified(service: Service) -> None:
-    """Two files of at most the limit; together they are the chain, and no cell of CSV is calculated."""
+    """Exports the log in pages that form one verified chain, escapes CSV formulas and logs the export."""
     owner = await service.web("owner")
     await invited(owner, 5)
     everything = (await owner.get(EXPORT)).data
@@ -86,7 +89,7 @@ async def test_an_export_is_written_into_the_log_and_can_be_verified(service: Se
 
 
 async def test_the_page_tells_what_the_worker_found(whole: Whole) -> None:
-    """The worker's check writes the head to the log, and the page says up to where the log is sound."""
+    """Shows the sequence number up to which the worker verified the chain, which is the head of the log."""
     owner = await whole.service.web("owner")
     ctx = whole.shop.service.worker_context
     assert await tasks.check_audit_logs(ctx, ctx.worker_rules.audit_anchor) is False
@@ -97,7 +100,7 @@ async def test_the_page_tells_what_the_worker_found(whole: Whole) -> None:
 
 
 async def test_acts_on_runs_and_connections_are_told(whole: Whole) -> None:
-    """Connecting, approving, rejecting, undoing and disconnecting, with the names of what they are about."""
+    """Describes connecting, approving, rejecting, undoing and disconnecting in sentences."""
     owner = await whole.service.web("owner")
     store = whole.number("woocommerce")
     hide: dict[str, Any] = {"template_id": "hide-out-of-stock-products", "name": "Hide", "inputs": {}}

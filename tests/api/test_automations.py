@@ -1,4 +1,4 @@
-"""Automations over HTTP: fields, faults, replays, lists and their cursors."""
+"""Automations over HTTP: fields, validation errors, replays, lists and cursors."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 @dataclass
 class Desk:
-    """The service with a store in each organisation, and the member and the stranger by token."""
+    """Holds the service, a member's and a stranger's callers, and connected stores of both organisations."""
 
     service: Service
     member: Caller
@@ -33,7 +33,7 @@ class Desk:
     foreign_store: IntegrationId
 
     async def connect(self, org: OrgId, name: str, zone: str | None = None) -> IntegrationId:
-        """A connected store."""
+        """Inserts a connected store and returns its id."""
 
         async def act(tx: Tx) -> IntegrationId:
             integration_id = await connections.new_integration_id(tx, org)
@@ -45,7 +45,7 @@ class Desk:
         return integration
 
     def body(self, **fields: Any) -> dict[str, Any]:
-        """A sound body to create."""
+        """Returns a valid body for a create request with some fields changed; `...` removes a field."""
         sound = {
             "template_id": "stock-watch",
             "name": "Stock watch",
@@ -56,7 +56,7 @@ class Desk:
         return {name: value for name, value in {**sound, **fields}.items() if value is not ...}
 
     async def create(self, **fields: Any) -> dict[str, Any]:
-        """A new automation, a second after the one before."""
+        """Creates an automation one second after the previous one and returns it."""
         self.service.clock.tick(1)
         heard = await self.member.post(PATH, self.body(**fields))
         assert heard.status == 201, heard.body
@@ -64,7 +64,7 @@ class Desk:
         return new_automation
 
     async def names(self, **query: Any) -> list[str]:
-        """The names a list answers, all of its pages."""
+        """Returns the names that a list answers on all of its pages."""
         all_names: list[str] = []
         cursor: dict[str, Any] = {}
         while True:
@@ -78,7 +78,7 @@ class Desk:
 
 @pytest.fixture
 async def desk(engine: Engine, clock: FakeClock) -> AsyncIterator[Desk]:
-    """The service with the templates of these tests."""
+    """Yields a desk on a service with the templates of these tests."""
     service = await make_service(engine, clock, automation_rules=RULES)
     in_table = {(row.method, row.path) for row in OPERATIONS}
     service.restart(extra=[row for row in AUTOMATION_OPERATIONS if (row.method, row.path) not in in_table])
@@ -92,7 +92,10 @@ async def desk(engine: Engine, clock: FakeClock) -> AsyncIterator[Desk]:
 
 
 async def test_a_created_automation_has_every_field(desk: Desk) -> None:
-    """Of a template's automation. See docs/design/api/automations.md#record."""
+    """Answers every field of an automation made from a template, on create and on read.
+
+    See docs/design/api/automations.md#record.
+    """
     automation = await desk.create(inputs={"threshold": 3.0})
     spread = automation["spread_minutes"]
     member = desk.service.members["member"]
@@ -139,7 +142,10 @@ async def test_a_created_automation_has_every_field(desk: Desk) -> None:
 
 
 async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> None:
-    """All seven; off while it is not active. See docs/design/api/automations.md#trigger."""
+    """Answers an event trigger with all of its seven fields; it is `off` until the automation is active.
+
+    See docs/design/api/automations.md#trigger.
+    """
     trigger = {"kind": "event", "topics": ["orders/create"]}
     automation = await desk.create(schedule={"cadence": "manual"}, trigger=trigger)
     assert automation["state"] == "draft"
@@ -157,7 +163,10 @@ async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> Non
 
 
 async def test_the_web_app_creates_as_a_person(desk: Desk) -> None:
-    """Interface statements: 2.3 created_via."""
+    """Records that a person in the web app created the automation, and no API client.
+
+    Interface statements: 2.3 created_via.
+    """
     web = await desk.service.web("owner")
     heard = await web.post(PATH, desk.body())
     new_automation = heard.data["automation"]
@@ -202,7 +211,7 @@ FAULTS: list[tuple[dict[str, Any], list[str]]] = [
 
 
 async def test_every_fault_is_on_its_path(desk: Desk) -> None:
-    """Name, inputs and schedule when absent.
+    """Reports every invalid or missing field of a create request under its own path.
 
     See docs/design/api/conventions.md#envelope and docs/design/api/conventions.md#operations.
 
@@ -215,7 +224,9 @@ async def test_every_fault_is_on_its_path(desk: Desk) -> None:
 
 
 async def test_names_are_trimmed_and_normalised(desk: Desk) -> None:
-    """Name-like strings; length counted afterwards. See docs/design/api/conventions.md#requests.
+    """Trims names, normalises them to NFC and counts their length after that.
+
+    See docs/design/api/conventions.md#requests.
 
     Interface statements: 2.3 name.
     """
@@ -224,7 +235,7 @@ async def test_names_are_trimmed_and_normalised(desk: Desk) -> None:
 
 
 async def test_a_repeated_create_is_a_replay(desk: Desk) -> None:
-    """A repeated create is a replay."""
+    """Answers the first result for the same key and body, and `key_reused` for the key with another body."""
     body = desk.body(idempotency_key="a-key")
     first = await desk.member.post(PATH, body)
     second = await desk.member.post(PATH, body)
@@ -236,7 +247,9 @@ async def test_a_repeated_create_is_a_replay(desk: Desk) -> None:
 
 
 async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
-    """not_connected. See docs/design/api/conventions.md#codes.
+    """Refuses an automation on a store that needs reconnecting with `not_connected`.
+
+    See docs/design/api/conventions.md#codes.
 
     Interface statements: 7 unconnected.
     """
@@ -254,7 +267,7 @@ async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
 
 
 async def test_an_update_replaces_given_fields(desk: Desk) -> None:
-    """Each given field replaces the whole field; absent means unchanged."""
+    """Replaces each field that an update names as a whole and leaves the others unchanged."""
     automation = await desk.create(inputs={"note": "x"})
     desk.service.clock.tick(1)
     heard = await desk.member.patch(f"{PATH}/{automation['id']}", {"version": 1, "inputs": {"threshold": 9}})
@@ -281,7 +294,7 @@ UPDATE_FAULTS: list[tuple[dict[str, Any], list[str]]] = [
 
 
 async def test_faults_of_an_update(desk: Desk) -> None:
-    """Update; null only where the interface shows it."""
+    """Refuses an update without a version, with null in a required field or with a fixed field."""
     for body, paths in UPDATE_FAULTS:
         automation = await desk.create()
         heard = await desk.member.patch(f"{PATH}/{automation['id']}", body)
@@ -289,7 +302,9 @@ async def test_faults_of_an_update(desk: Desk) -> None:
 
 
 async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
-    """Occurrence null and the automation. See docs/design/api/conventions.md#envelope.
+    """Answers 409 with the current automation when an update names an outdated version.
+
+    See docs/design/api/conventions.md#envelope.
 
     Interface statements: 4.3 update; 7 stale_version; 9 stale.
     """
@@ -301,7 +316,7 @@ async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
 
 
 async def test_a_life_over_http(desk: Desk) -> None:
-    """A life over HTTP."""
+    """Pauses, resumes, archives and restores an automation; refuses a wrong state and an outdated version."""
     automation = await desk.create()
     path = f"{PATH}/{automation['id']}"
     seen = []
@@ -343,7 +358,7 @@ STATE_FAULTS: list[tuple[str, dict[str, Any], list[str]]] = [
 
 
 async def test_faults_of_a_change_of_state(desk: Desk) -> None:
-    """Faults of a change of state."""
+    """Refuses invalid fields in the bodies of pause, resume and archive under their names."""
     for verb, body, paths in STATE_FAULTS:
         automation = await desk.create()
         heard = await desk.member.post(f"{PATH}/{automation['id']}/{verb}", body)
@@ -351,7 +366,7 @@ async def test_faults_of_a_change_of_state(desk: Desk) -> None:
 
 
 async def test_a_stranger_finds_nothing(desk: Desk) -> None:
-    """Everything another organisation owns answers 404, as what is not there.
+    """Answers 404 for another organisation's automation, byte for byte as for one that does not exist.
 
     See docs/design/api/conventions.md#scope.
 
@@ -380,7 +395,7 @@ async def test_a_stranger_finds_nothing(desk: Desk) -> None:
 
 
 async def test_lists_are_sorted_and_paged(desk: Desk) -> None:
-    """Lists are sorted and paged."""
+    """Sorts lists by each key in both directions and pages through them with any limit."""
     later = {"cadence": "daily", "run_at": "23:00"}
     for name, schedule in (("beta", later), ("Alpha", DAILY), ("gamma", {"cadence": "manual"})):
         await desk.create(name=name, schedule=schedule)
@@ -388,7 +403,7 @@ async def test_lists_are_sorted_and_paged(desk: Desk) -> None:
         "created_at": ["beta", "Alpha", "gamma"],
         "-created_at": ["gamma", "Alpha", "beta"],
         "name": ["Alpha", "beta", "gamma"],
-        "next_run_at": ["beta", "Alpha", "gamma"],  # 23:00 in Berlin is today, 08:00 tomorrow
+        "next_run_at": ["beta", "Alpha", "gamma"],  # 23:00 in Berlin is today, 08:00 is tomorrow
     }
     for sort, names in expected.items():
         for limit in (1, 2, 200):
@@ -397,7 +412,7 @@ async def test_lists_are_sorted_and_paged(desk: Desk) -> None:
 
 
 async def test_equal_keys_are_told_apart_by_id(desk: Desk) -> None:
-    """Ties by id; 1.3: no row twice or left out."""
+    """Orders rows with equal sort keys by id, so that no row repeats or is missing across pages."""
     for number in range(5):
         await desk.create(name="same", schedule={"cadence": "manual"}, inputs={"threshold": number})
     for sort in ("created_at", "-created_at", "name", "next_run_at"):
@@ -405,7 +420,9 @@ async def test_equal_keys_are_told_apart_by_id(desk: Desk) -> None:
 
 
 async def test_lists_are_filtered(desk: Desk) -> None:
-    """Every filter. See docs/design/api/automations.md#requests.
+    """Narrows the list by each filter and by their combinations.
+
+    See docs/design/api/automations.md#requests.
 
     Interface statements: 7 filter.
     """
@@ -457,14 +474,14 @@ LIST_FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_faults_of_a_list(desk: Desk) -> None:
-    """Faults of a list."""
+    """Refuses each invalid query parameter of a list under its name."""
     for query, field in LIST_FAULTS:
         heard = await desk.member.get(PATH, **query)
         assert (heard.status, list(heard.errors)) == (422, [field]), query
 
 
 async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
-    """Used with others refused; limit may change."""
+    """Refuses a cursor with other filters or from another organisation and takes it with another limit."""
     for _ in range(3):
         await desk.create()
     cursor = (await desk.member.get(PATH, limit=1)).data["next_cursor"]
@@ -476,7 +493,7 @@ async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
 
 
 async def test_the_web_app_shows_the_history(desk: Desk) -> None:
-    """The web app shows the history."""
+    """Answers the history of an automation newest first with who changed what; an unknown id is 404."""
     automation = await desk.create()
     desk.service.clock.tick(1)
     await desk.member.patch(f"{PATH}/{automation['id']}", {"version": 1, "name": "Renamed"})

@@ -1,4 +1,4 @@
-"""The calendar over HTTP: every parameter, the envelope, pages and refusals."""
+"""The calendar over HTTP: parameters, envelope, pages and refusals."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ FIELDS = {
 
 
 async def rows(desk: Desk, **query: Any) -> list[dict[str, Any]]:
-    """The rows of one page."""
+    """Returns the rows of one page."""
     heard = await desk.member.get(PATH, **query)
     assert heard.status == 200, heard.body
     occurrences: list[dict[str, Any]] = heard.data["occurrences"]
@@ -23,14 +23,14 @@ async def rows(desk: Desk, **query: Any) -> list[dict[str, Any]]:
 
 
 async def refused(desk: Desk, **query: Any) -> list[str]:
-    """Which parameters a 422 names."""
+    """Returns the names of the parameters that a 422 refuses."""
     heard: Heard = await desk.member.get(PATH, **query)
     assert (heard.status, heard.code) == (422, "validation_failed"), heard.body
     return sorted(heard.errors)
 
 
 async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
-    """All fields are required; timestamps as.
+    """Answers each occurrence with all thirteen fields and timestamps in milliseconds.
 
     See docs/design/api/calendar.md#occurrence and docs/design/api/conventions.md#requests.
 
@@ -50,7 +50,7 @@ async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
 
 
 async def test_the_range_and_the_filters_are_taken(desk: Desk) -> None:
-    """From, to, automation_id, integration_id, state, limit."""
+    """Narrows the calendar by from, to, automation_id, integration_id, state and limit."""
     record = await desk.create()
     two = await desk.create(integration_id=desk.other_store)
     day = {"from": "2026-05-03T00:00:00Z", "to": "2026-05-04T02:00:00+02:00"}
@@ -83,13 +83,13 @@ WRONG: list[tuple[dict[str, str], list[str]]] = [
 
 
 async def test_wrong_parameters_are_refused_by_name(desk: Desk) -> None:
-    """Wrong parameters are refused by name."""
+    """Refuses each invalid parameter under its name."""
     for query, wrong in WRONG:
         assert [name.split(".")[0] for name in await refused(desk, **query)] == wrong, query
 
 
 async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None:
-    """As a filter on the calendar, another organisation's record gives 422.
+    """Answers 422 for another organisation's automation or store as a filter.
 
     See docs/design/api/conventions.md#codes.
 
@@ -103,7 +103,7 @@ async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None
 
 
 async def test_a_limit_above_the_most_is_lowered(desk: Desk) -> None:
-    """A limit above the most is lowered."""
+    """Lowers a limit above 500 to 500; the default is 200."""
     await desk.create(schedule={"cadence": "hourly"})
     ask = {"to": "2026-06-30T00:00:00Z"}
     assert len(await rows(desk, **ask)) == 200
@@ -112,7 +112,7 @@ async def test_a_limit_above_the_most_is_lowered(desk: Desk) -> None:
 
 
 async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None:
-    """The cursor goes on in the range of the first page, however long that took."""
+    """Continues in the range of the first page even when time passes between pages."""
     for number in range(3):
         await desk.create(name=f"Watch {number}", timezone="UTC")
     whole = await rows(desk)
@@ -130,7 +130,7 @@ async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None
 
 
 async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> None:
-    """Signed with the organisation, the path and every filter."""
+    """Refuses a cursor that was altered, has another filter or comes from another organisation."""
     await desk.create()
     cursor = (await desk.member.get(PATH, limit=2)).data["next_cursor"]
     assert await refused(desk, cursor=cursor, state="pending") == ["cursor"]
@@ -141,14 +141,17 @@ async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> Non
 
 
 async def test_the_calendar_needs_the_read_scope_and_a_token(desk: Desk) -> None:
-    """See docs/design/api/sign-in.md#scopes and docs/design/api/conventions.md#codes."""
+    """Answers 401 with WWW-Authenticate without a token.
+
+    See docs/design/api/sign-in.md#scopes and docs/design/api/conventions.md#codes.
+    """
     heard = await desk.service.nobody().get(PATH)
     assert heard.status == 401
     assert heard.headers["www-authenticate"].startswith("Bearer")
 
 
 async def test_a_web_caller_reads_the_same_calendar(desk: Desk) -> None:
-    """A web caller reads the same calendar."""
+    """Answers a signed-in web session with the same rows as a token."""
     await desk.create()
     web = await desk.service.web("member")
     assert (await web.get(PATH)).data == (await desk.member.get(PATH)).data

@@ -1,4 +1,4 @@
-"""Where a step can write, read live from the account."""
+"""Destinations that a step can write to, read live from the account."""
 
 import asyncio
 from dataclasses import replace
@@ -20,18 +20,18 @@ PATH = "/v1/automations/destinations"
 
 @pytest.fixture
 async def token(whole: Whole) -> Caller:
-    """A member by token."""
+    """Returns the member's token caller."""
     return await whole.service.token("member")
 
 
 def reads(whole: Whole) -> int:
-    """How many requests the outside world has seen."""
+    """Returns how many read requests the fake platforms have received."""
     total: int = whole.shop.world.state.ledger.reads_total
     return total
 
 
 class Many:
-    """A connector whose destinations a test chooses; everything else is the real one's."""
+    """A connector whose destinations the test chooses and that delegates everything else to the real one."""
 
     def __init__(self, real: Any, names: list[str]) -> None:
         self._real, self.names, self.waits = real, names, 0
@@ -40,12 +40,12 @@ class Many:
         return getattr(self._real, name)
 
     async def destinations(self, http: Any, secrets: Any, parent: str | None) -> list[Destination]:
-        """One tab for each name, under the parent."""
+        """Returns one tab for each name under the parent."""
         return [Destination(f"id {name}", "tab", name, parent) for name in self.names]
 
 
 def offering(whole: Whole, names: list[str]) -> Many:
-    """Puts such a connector in the place of the spreadsheet's."""
+    """Replaces the spreadsheet connector of the service by one with these destinations."""
     connectors = dict(whole.service.context.vault.connectors)
     many = Many(connectors["spreadsheet"], names)
     vault = replace(whole.service.context.vault, connectors={**connectors, "spreadsheet": many})
@@ -55,7 +55,7 @@ def offering(whole: Whole, names: list[str]) -> Many:
 
 
 async def test_a_spreadsheet_and_its_tabs_can_be_named(whole: Whole, token: Caller) -> None:
-    """Destination; StepTarget.
+    """Lists a spreadsheet with the target that names it, and its tabs under it.
 
     See docs/design/api/connections.md#records and docs/design/api/automations.md#bindings-and-readiness.
     """
@@ -88,7 +88,7 @@ async def test_a_spreadsheet_and_its_tabs_can_be_named(whole: Whole, token: Call
 
 
 async def test_a_channel_has_no_target_and_a_shop_no_destination(whole: Whole, token: Caller) -> None:
-    """A kind without destinations gives an empty list; null for teams.
+    """Lists a Teams channel without a target, and nothing for a shop.
 
     See docs/design/api/connections.md#lists and docs/design/api/automations.md#bindings-and-readiness.
     """
@@ -99,7 +99,7 @@ async def test_a_channel_has_no_target_and_a_shop_no_destination(whole: Whole, t
 
 
 async def test_a_foreign_or_unknown_connection_matches_nothing(whole: Whole, token: Caller) -> None:
-    """As a filter, it matches nothing.
+    """Answers an empty list for a foreign or unknown connection without calling any account.
 
     See docs/design/api/connections.md#lists and docs/design/api/conventions.md#codes.
 
@@ -117,7 +117,7 @@ async def test_a_foreign_or_unknown_connection_matches_nothing(whole: Whole, tok
 
 
 async def test_what_was_read_is_kept_for_five_minutes(whole: Whole, token: Caller) -> None:
-    """What was read is kept for five minutes."""
+    """Answers from its cache for 299 seconds and reads the account again after 300."""
     sheet = whole.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
     seen = reads(whole)
@@ -130,7 +130,7 @@ async def test_what_was_read_is_kept_for_five_minutes(whole: Whole, token: Calle
 
 
 async def test_a_connection_that_changed_is_read_anew(whole: Whole, token: Caller) -> None:
-    """Kept answers do not outlive the connection they came by."""
+    """Drops the cached destinations when the connection changes, and refuses one that needs reconnecting."""
     sheet = whole.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
     await whole.shop.set_connection_state("spreadsheet", ConnectionState.NEEDS_RECONNECTING)
@@ -155,7 +155,7 @@ async def test_a_connection_that_changed_is_read_anew(whole: Whole, token: Calle
 async def test_what_the_account_says_is_told(
     whole: Whole, token: Caller, fault: dict[str, Any], status: int, code: str
 ) -> None:
-    """An account that does not answer → 503; one that says no → 422 not_connected."""
+    """Answers 503 when the account fails or throttles and 422 `not_connected` when it refuses access."""
     whole.shop.fault(method="GET", path="/sheets/**", count=-1, **fault)
     task = asyncio.create_task(token.get(PATH, integration_id=whole.number("spreadsheet")))
     while not task.done():
@@ -174,7 +174,7 @@ async def test_what_the_account_says_is_told(
 
 
 async def test_a_silent_account_is_not_waited_for(whole: Whole, token: Caller) -> None:
-    """Silent for 10 s → 503; here a hundredth of a second."""
+    """Answers 503 after `silent_s`, 10 s by default, when the account does not answer."""
     assert [row.seconds for row in OPERATIONS if row.path == PATH] == [15.0]
     destination_cache = whole.service.context.destinations
     assert destination_cache.silent_s == 10.0
@@ -192,7 +192,7 @@ async def test_a_silent_account_is_not_waited_for(whole: Whole, token: Caller) -
 
 
 async def test_the_operation_itself_is_bounded(whole: Whole, token: Caller) -> None:
-    """The operation itself is bounded."""
+    """Answers 503 when the operation exceeds its own limit, even within `silent_s`."""
     rows = [replace(row, seconds=0.01) if row.path == PATH else row for row in OPERATIONS]
     many = offering(whole, [])
 
@@ -207,7 +207,7 @@ async def test_the_operation_itself_is_bounded(whole: Whole, token: Caller) -> N
 
 
 async def test_destinations_are_searched_and_paged_by_name(whole: Whole, token: Caller) -> None:
-    """Q, limit, cursor; no row twice, none left out, names of any length."""
+    """Searches without regard to case and pages by name without repeating or losing long names."""
     names = [*(f"Straße {number:03}" for number in range(7)), "x" * 200, "\U0001f375" * 150]
     offering(whole, names)
     sheet = whole.number("spreadsheet")
@@ -239,7 +239,7 @@ WRONG: list[tuple[dict[str, Any], set[str]]] = [
 
 
 async def test_a_wrong_query_is_named_before_the_account_is_asked(whole: Whole, token: Caller) -> None:
-    """A wrong query is named before the account is asked."""
+    """Refuses invalid parameters before it calls the account."""
     for query, wrong in WRONG:
         seen = reads(whole)
         heard = await token.get(PATH, **query)

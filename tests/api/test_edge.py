@@ -1,4 +1,4 @@
-"""Connections at the service's edge: how many, whose, and how long a request's head may take."""
+"""Limits on incoming connections: their number, in all and by address, and the time of a request's head."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ Opened = Callable[[], "asyncio.Future[Streams]"]
 
 @asynccontextmanager
 async def listening(service: Service, edge: ConnectionLimits) -> AsyncIterator[int]:
-    """The service on a loopback port within the bounds of an edge."""
+    """Runs the service on a loopback port within these connection limits and yields the port."""
     bound = serve.listen("127.0.0.1", 0)
     server = serve.bounded(service.gate, edge)
     task = asyncio.create_task(server.serve(sockets=[bound]))
@@ -46,7 +46,7 @@ async def _is_slow(edge: ConnectionLimits, count: int) -> bool:
 
 
 async def answered(streams: Streams) -> int:
-    """The status of a health check on a connection that stays open."""
+    """Returns the status of a health check on a connection that stays open."""
     reader, writer = streams
     writer.write(HEALTH_REQUEST)
     head = await reader.readuntil(b"\r\n\r\n")
@@ -56,7 +56,7 @@ async def answered(streams: Streams) -> int:
 
 
 async def turned_away(port: int) -> None:
-    """A connection that is one too many hears so and is closed."""
+    """Checks that a connection over the limit gets 503 with Retry-After and is closed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 ")
@@ -66,7 +66,7 @@ async def turned_away(port: int) -> None:
 
 
 async def test_connections_are_counted_in_all_and_by_address(service: Service) -> None:
-    """At the limit served, one past it 503; who leaves makes room; proxies count together only."""
+    """Serves connections up to each limit and answers 503 to one more; trusted proxies count only in all."""
     edge = ConnectionLimits(max_connections=4, max_per_address=2)
     async with listening(service, edge) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
@@ -88,7 +88,7 @@ async def test_connections_are_counted_in_all_and_by_address(service: Service) -
 
 
 async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -> None:
-    """Headers within 10 s, also of the next request on a kept connection, and never without end."""
+    """Closes a connection whose request head is late, also on a kept connection, or too long."""
     assert ConnectionLimits().head_seconds == 10.0
     assert (ConnectionLimits().max_connections, ConnectionLimits().max_per_address) == (1_000, 100)
     edge = ConnectionLimits(head_seconds=0.15)
@@ -98,7 +98,7 @@ async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -
             writer.write(begun)
             assert await reader.read() == b""
             writer.close()
-        edge.head_seconds = 60.0  # for the request that comes whole
+        edge.head_seconds = 60.0  # gives the complete request time to be answered
         streams = await asyncio.open_connection("127.0.0.1", port)
         assert await answered(streams) == 200
         edge.head_seconds = 0.15
@@ -114,7 +114,7 @@ async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -
 
 
 async def test_who_does_not_read_is_not_waited_for(service: Service) -> None:
-    """Answers that nobody takes end their connection, whatever else is asked on it."""
+    """Closes a connection whose client does not read the answers, and honours `Connection: close`."""
     assert ConnectionLimits().unread_seconds == 15.0
     edge = ConnectionLimits(unread_seconds=0.1)
     request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 60
@@ -132,7 +132,7 @@ async def test_who_does_not_read_is_not_waited_for(service: Service) -> None:
 
 
 async def read_answers(port: int, sent: bytes) -> tuple[list[int], dict[str, object]]:
-    """The statuses of what a connection answers to some bytes until it ends, and the last body."""
+    """Returns the statuses that a connection answers to these bytes until it closes, and the last body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
     heard = await reader.read()
@@ -142,7 +142,7 @@ async def read_answers(port: int, sent: bytes) -> tuple[list[int], dict[str, obj
 
 
 async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
-    """RFC 9112, section 3.2: 400 without one, with two, or with one that is none; HTTP/1.0 may go without."""
+    """Refuses HTTP/1.1 requests with no Host, two or an invalid one (RFC 9112 section 3.2)."""
     good = [
         b"HTTP/1.1\r\nHost: localhost",
         b"HTTP/1.1\r\nhOST:localhost:8400",
@@ -174,7 +174,7 @@ async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
                 statuses, body = await read_answers(port, b"GET " + path + b" " + head + b"\r\n\r\n")
                 assert (statuses, body["code"], body["success"]) == ([400], "malformed", False), head
                 assert "Host" in str(body["message"])
-        # On a connection that was kept, nothing is answered after it.
+        # On a kept connection, requests pipelined after the refused one are not answered.
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert await answered((reader, writer)) == 200
         writer.write(b"GET /healthz HTTP/1.1\r\n\r\n" + HEALTH_REQUEST)
@@ -185,7 +185,7 @@ async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
 
 
 async def test_a_word_that_is_no_id_is_no_path(service: Service, member: Caller) -> None:
-    """An unknown path is 404 whatever the method; an id's place answers 405."""
+    """Answers 404 for an unknown path with any method, and 405 for a path whose last part is an id."""
     for path in ("/v1/automations/nothing", "/v1/automations/no-such", "/v1/automations/nothing/pause"):
         for method in ("GET", "POST", "PATCH", "DELETE"):
             heard = await member.call(method, path)

@@ -1,4 +1,4 @@
-"""What holds for every row of the table, also for one without a test of its own."""
+"""Rules that hold for every row of the operations table, also for rows without tests of their own."""
 
 import re
 from typing import Any
@@ -25,13 +25,15 @@ API_ROWS = [row for row in OPERATIONS if row.access is Access.API]
 
 
 def path_of(row: Operation) -> str:
-    """The row's path with values that name nothing."""
+    """Returns the row's path with values that name nothing."""
     path = re.sub(r"\{(integration_id|user_id)\}", "999999", row.path)
     return re.sub(r"\{[a-z_]+\}", ID, path.replace("{template_id}", "no-such-template"))
 
 
 async def test_without_a_token_every_operation_is_refused(nobody: Caller) -> None:
-    """See docs/design/api/conventions.md#order-of-refusals.
+    """Answers 401 to every API operation without a token, before it reads the body.
+
+    See docs/design/api/conventions.md#order-of-refusals.
 
     Interface statements: 4 bearer.
     """
@@ -41,7 +43,9 @@ async def test_without_a_token_every_operation_is_refused(nobody: Caller) -> Non
 
 
 async def test_a_token_without_its_scope_is_refused(member: Caller) -> None:
-    """What a credential's token never holds. See docs/design/api/conventions.md#order-of-refusals.
+    """Answers 403 exactly where the operation's scope is one that tokens never hold.
+
+    See docs/design/api/conventions.md#order-of-refusals.
 
     Interface statements: 4 scope; 5.3 missing; 7 scope.
     """
@@ -53,7 +57,7 @@ async def test_a_token_without_its_scope_is_refused(member: Caller) -> None:
 
 
 async def test_what_is_not_there_is_not_found(service: Service) -> None:
-    """Whatever the shape; absent and malformed ids are the same answer.
+    """Answers the same 404 for absent and malformed ids, whatever else is wrong in the request.
 
     See docs/design/api/conventions.md#order-of-refusals.
 
@@ -70,7 +74,9 @@ async def test_what_is_not_there_is_not_found(service: Service) -> None:
 
 @pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: f"{row.method} {row.path}")
 def test_a_row_is_whole(row: Operation) -> None:
-    """See docs/design/api/conventions.md#operations and docs/design/api/sign-in.md#login-checks.
+    """Checks that each row's path, access, scope, role, method and status agree with each other.
+
+    See docs/design/api/conventions.md#operations and docs/design/api/sign-in.md#login-checks.
 
     Interface statements: 9 prefix.
     """
@@ -80,20 +86,20 @@ def test_a_row_is_whole(row: Operation) -> None:
     assert row.path.startswith(("/v1/automations", "/app/"))
     assert (row.role is not None) == (row.access is Access.APP)
     assert row.method in ("GET", "POST", "PATCH", "DELETE")
-    # The way back from a sign-in is a link; its state takes the place of the CSRF header.
+    # The sign-in callback is reached by a link; its state parameter replaces the CSRF header.
     assert not (row.method == "GET" and row.writes) or row.path.endswith("/sign-in/callback")
     assert row.scope is not Scope.READ or not row.writes
     assert row.status in (200, 303) or (row.status, row.method) == (201, "POST")
 
 
 def test_every_refusal_has_its_status() -> None:
-    """Every refusal has its status."""
+    """Gives every refusal class an HTTP status, and no status to anything else."""
     codes = {refusal.code for refusal in refusals.Refusal.__subclasses__()}
     assert codes | {"internal"} == set(STATUS)
 
 
 async def test_the_document_is_openapi_and_names_every_operation(service: Service) -> None:
-    """The document is OpenAPI and names every operation."""
+    """Validates the OpenAPI document and finds every /v1/ operation in it once with its refusals."""
     heard = await service.nobody().get("/openapi.json")
     openapi_spec_validator.validate(heard.body)
     rows = {(row.method.lower(), row.path) for row in OPERATIONS if row.path.startswith("/v1/")}
@@ -111,7 +117,7 @@ async def test_the_document_is_openapi_and_names_every_operation(service: Servic
 
 
 def test_every_example_of_the_document_is_real_and_of_its_schema() -> None:
-    """Point 6: recorded calls, each valid by what the document says of it."""
+    """Validates every recorded example against the schema that the document gives for it."""
     document = openapi.document(OPERATIONS, "http://127.0.0.1:8400", version="0")
     whole = Registry().with_resource("urn:document", DRAFT202012.create_resource(document))
     displayed = 0
@@ -136,7 +142,7 @@ def test_every_example_of_the_document_is_real_and_of_its_schema() -> None:
 
 
 def _within(schema: Any) -> Any:
-    """The schema with what it refers to found in the document."""
+    """Returns the schema with its references pointed at the registered document."""
     if isinstance(schema, dict):
         return {
             name: f"urn:document{value}" if name == "$ref" else _within(value)
@@ -146,7 +152,7 @@ def _within(schema: Any) -> Any:
 
 
 async def test_the_answer_of_the_status_is_as_documented(service: Service, member: Caller) -> None:
-    """The answer of the status is as documented."""
+    """Answers the status with exactly the fields that the document describes."""
     document = openapi.document(OPERATIONS, "http://127.0.0.1:8400", version="0")
     described = document["components"]["schemas"]["StatusAnswer"]["properties"]
     answer: httpx.Response = await member.client.get("/v1/automations/status", headers=member.headers)

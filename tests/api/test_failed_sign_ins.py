@@ -1,4 +1,4 @@
-"""Failed sign-ins: one entry for an account and ten minutes, without a name or an address."""
+"""Failed sign-ins: one audit entry for an account and ten minutes, without a name or an address."""
 
 import asyncio
 from functools import partial
@@ -24,26 +24,26 @@ TEN_MINUTES = 600
 async def sign_in_wrongly(
     service: Service, email: str, times: int = 1, *, source: str = "203.0.113.7"
 ) -> None:
-    """Signs in with another password."""
+    """Signs in this many times with a wrong password."""
     for _ in range(times):
         heard = await service.nobody(source).post(SESSION, {"email": email, "password": "not this one"})
         assert heard.code == "invalid_credentials"
 
 
 async def record(service: Service) -> bool:
-    """The worker's task."""
+    """Runs the worker's task that records ended windows; returns whether more remain."""
     return await failed_sign_ins.record_ended(service.context.engine, service.clock.now())
 
 
 async def failures(service: Service, org: OrgId) -> list[ChainedEntry]:
-    """Entries of refused sign-ins and logins."""
+    """Returns the audit entries of refused sign-ins and logins."""
     engine, now = service.context.engine, service.clock.now()
     entries = await engine.read(now, partial(audit.after, org=org, seq=0, limit=1000), org=org)
     return [entry for entry in entries if entry.action in ("sign_in_failed", "login_failed")]
 
 
 async def counted(service: Service) -> int:
-    """How many rows wait to be recorded."""
+    """Returns how many counted windows wait to be recorded."""
 
     async def act(tx: Tx) -> int:
         row = await tx.first("SELECT count(*) AS n FROM failed_sign_ins")
@@ -53,7 +53,7 @@ async def counted(service: Service) -> int:
 
 
 async def test_failures_of_ten_minutes_are_one_entry_in_every_organization(service: Service) -> None:
-    """Written once, ten minutes after the first, with the account's id and no name or address."""
+    """Writes one entry in each of the person's organisations, ten minutes after the first failure."""
     person = service.members["member"].person
     orgs = (service.own.organization.id, service.other.organization.id)
     await service.write(lambda tx: people.add_to_organization(tx, person, orgs[1], Role.MEMBER))
@@ -77,7 +77,7 @@ async def test_failures_of_ten_minutes_are_one_entry_in_every_organization(servi
 
 
 async def test_owners_see_failures_as_worth_a_look(service: Service) -> None:
-    """The sentence names the person as they are called now, and the level tells them from other entries."""
+    """Names the person in the sentence and marks the entry with the level `attention`."""
     owner = await service.web("owner")
     await owner.patch("/app/organization", {"timezone": "Europe/Paris"})
     await sign_in_wrongly(service, "approver@example.com", 2)
@@ -91,7 +91,7 @@ async def test_owners_see_failures_as_worth_a_look(service: Service) -> None:
 
 
 async def test_a_refused_login_is_told_of_its_credential(service: Service) -> None:
-    """Whichever value is wrong; an unknown client id is told nowhere."""
+    """Counts a refused login for its credential whichever value is wrong; unknown ids count nowhere."""
     client = service.own.issued.credential.client_id
     for changes in ({"client_secret": "wrong"}, {"username": "somebody"}, {"client_id": "st_unknown"}):
         assert (await service.log_in("member", **changes)).code == "invalid_credentials"
@@ -106,7 +106,7 @@ async def test_a_refused_login_is_told_of_its_credential(service: Service) -> No
 
 
 async def test_a_flood_makes_one_entry_in_ten_minutes(service: Service) -> None:
-    """As many as the limits let through, from many sources, for one account and for unknown ones."""
+    """Writes one entry with the total for an account, however many sources and unknown addresses try."""
     for minute in range(10):
         await sign_in_wrongly(service, "owner@example.com", 10, source=f"198.51.100.{minute}")
         await sign_in_wrongly(service, f"nobody{minute}@example.com", source=f"198.51.101.{minute}")
@@ -118,7 +118,7 @@ async def test_a_flood_makes_one_entry_in_ten_minutes(service: Service) -> None:
 
 
 class _Recorded:
-    """A transaction that notes its statements."""
+    """Wraps a transaction and records its statements."""
 
     def __init__(self, tx: Tx, statements: list[str]) -> None:
         self._tx = tx
@@ -137,23 +137,23 @@ class _Recorded:
 
 
 class _Engine:
-    """An engine whose transactions note their statements."""
+    """Wraps an engine whose transactions record their statements."""
 
     def __init__(self, service: Service) -> None:
         self._engine = service.context.engine
         self.statements: list[str] = []
 
     async def read(self, now: Any, act: Any, **options: Any) -> Any:
-        """One read."""
+        """Runs one read and records its statements."""
         return await self._engine.read(now, lambda tx: act(_Recorded(tx, self.statements)), **options)
 
     async def write(self, now: Any, act: Any, **options: Any) -> Any:
-        """One write."""
+        """Runs one write and records its statements."""
         return await self._engine.write(now, lambda tx: act(_Recorded(tx, self.statements)), **options)
 
 
 async def test_an_unknown_address_runs_the_same_statements(service: Service) -> None:
-    """One look-up and one count, so that the time does not tell whether there is an account."""
+    """Runs the same two statements for a known and an unknown address, so that timing reveals no account."""
     statements = []
     for email in ("owner@example.com", "nobody@example.com"):
         engine: Any = _Engine(service)
@@ -169,14 +169,14 @@ async def test_an_unknown_address_runs_the_same_statements(service: Service) -> 
 
 
 async def test_a_right_password_counts_no_failure(service: Service) -> None:
-    """A sign-in that succeeds leaves nothing to record, and ends no count."""
+    """Counts nothing for a sign-in that succeeds."""
     body = {"email": "owner@example.com", "password": PASSWORD}
     assert (await service.nobody().post(SESSION, body)).status == 200
     assert await counted(service) == 0
 
 
 async def test_more_than_a_batch_is_taken_in_turns(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass that was full asks for another one at once; the last one does not."""
+    """Records at most one batch in a pass, and returns True while a full batch suggests more."""
     for name in ("owner", "approver", "member"):
         await sign_in_wrongly(service, f"{name}@example.com")
     service.clock.tick(rows.WINDOW_MS / 1000)

@@ -1,4 +1,4 @@
-"""A forgotten password: a mailed link that works once, and nothing that tells whether there is an account."""
+"""Forgotten passwords: a mailed link that works once, and answers that reveal no account."""
 
 from typing import Any
 
@@ -18,21 +18,21 @@ NEW = "plum orbit canvas nine"
 
 @pytest.fixture
 async def mailing(service: Service) -> Service:
-    """The service where a mail server is set."""
+    """Returns the service with a mail server configured."""
     service.restart(mail=True)
     return service
 
 
 async def link_for(service: Service, name: str = "member") -> str:
-    """The token of a new link, as it is mailed."""
-    service.clock.tick(1)  # the mails of one instant have no order
+    """Requests a link for one of the cast and returns the mailed token."""
+    service.clock.tick(1)  # mails of the same instant have no defined order
     heard = await service.nobody().post(FORGOT, {"email": f"{name}@example.com"})
     assert (heard.status, heard.data) == (200, {})
     return token_of((await account_mails(service))[-1])
 
 
 async def test_a_link_is_mailed_to_the_accounts_own_address(mailing: Service) -> None:
-    """The token stands in the fragment, which no server is sent, and the worker is woken."""
+    """Mails the link to the stored address, its token in the fragment; wakes delivery, logs no token."""
     heard = await mailing.nobody().post(FORGOT, {"email": "MEMBER@example.com "})
     assert (heard.status, heard.data) == (200, {})
     [mail] = await account_mails(mailing)
@@ -43,7 +43,7 @@ async def test_a_link_is_mailed_to_the_accounts_own_address(mailing: Service) ->
 
 
 async def test_a_new_password_ends_every_session_and_signs_nobody_in(mailing: Service) -> None:
-    """The old password and the sessions count no more; a mail and the record tell of it."""
+    """Ends the old password and every session, signs nobody in, mails a notice and writes an audit entry."""
     web = await mailing.web("member")
     token = await link_for(mailing)
     mailing.clock.tick(1)
@@ -54,14 +54,14 @@ async def test_a_new_password_ends_every_session_and_signs_nobody_in(mailing: Se
     old = await mailing.nobody().post("/app/session", {"email": "member@example.com", "password": PASSWORD})
     assert old.code == "invalid_credentials"
     assert (await mailing.web("member", NEW)).csrf
-    [mail] = await account_mails(mailing)  # the one with the used link is sent no more
+    [mail] = await account_mails(mailing)  # the mail with the used link is withdrawn
     assert (mail.to, "changed" in mail.subject) == ("member@example.com", True)
     who = str(mailing.members["member"].person.id)
     assert await actions(mailing, mailing.own.organization.id) == [("password_reset", who, who)]
 
 
 async def test_a_link_works_once_and_ends_the_others(mailing: Service) -> None:
-    """Of two links the one that is used ends both."""
+    """Refuses every link of the account once one of them was used, as it refuses an unknown token."""
     first, second = await link_for(mailing), await link_for(mailing)
     assert (await mailing.nobody().post(RESET, {"token": second, "new_password": NEW})).status == 200
     for token in (first, second, "x" * 43):
@@ -71,7 +71,7 @@ async def test_a_link_works_once_and_ends_the_others(mailing: Service) -> None:
 
 @pytest.mark.parametrize(("seconds", "status"), [(3599, 200), (3600, 422)])
 async def test_a_link_lives_for_an_hour(mailing: Service, seconds: int, status: int) -> None:
-    """A second before its end it still works."""
+    """Accepts a link one second before the hour ends and refuses it when the hour is over."""
     token = await link_for(mailing)
     mailing.clock.tick(seconds)
     heard = await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})
@@ -79,7 +79,7 @@ async def test_a_link_lives_for_an_hour(mailing: Service, seconds: int, status: 
 
 
 async def test_a_weak_password_is_refused_and_the_link_goes_on(mailing: Service) -> None:
-    """The rules of every new password hold; a person may try again with the same link."""
+    """Refuses a weak password and leaves the link valid for another attempt."""
     token = await link_for(mailing)
     for weak in ("short", "password1234", "member member member"):
         heard = await mailing.nobody().post(RESET, {"token": token, "new_password": weak})
@@ -88,7 +88,7 @@ async def test_a_weak_password_is_refused_and_the_link_goes_on(mailing: Service)
 
 
 async def test_only_active_accounts_get_a_link_and_the_answer_never_tells(mailing: Service) -> None:
-    """Unknown, invited and switched-off addresses are answered alike, and nothing is mailed."""
+    """Answers alike for unknown, invited, deactivated and active addresses, and mails only the active one."""
     web = await mailing.web("owner")
     mailing.restart(mail=False)
     await web.post("/app/people", {"email": "invited@example.com", "role": "member"})
@@ -105,7 +105,7 @@ async def test_only_active_accounts_get_a_link_and_the_answer_never_tells(mailin
 
 
 class _Recorded:
-    """A transaction that notes the statements it runs."""
+    """Wraps a transaction and counts its statements."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -118,7 +118,7 @@ class _Recorded:
 
 
 async def test_an_unknown_address_runs_as_many_statements(mailing: Service) -> None:
-    """So the time of the answer does not tell whether there is an account."""
+    """Runs as many statements for an unknown address, so that timing does not reveal accounts."""
 
     async def statements(tx: Tx, email: str) -> int:
         recorded: Any = _Recorded(tx)
@@ -128,7 +128,7 @@ async def test_an_unknown_address_runs_as_many_statements(mailing: Service) -> N
         count: int = recorded.statements
         return count
 
-    await link_for(mailing)  # the organization's first sealed value makes its key
+    await link_for(mailing)  # the first sealed value of the organisation creates its key
     counts = [
         await mailing.write(lambda tx, name=name: statements(tx, f"{name}@example.com"))
         for name in ("owner", "nobody")
@@ -139,7 +139,7 @@ async def test_an_unknown_address_runs_as_many_statements(mailing: Service) -> N
 async def test_three_requests_an_hour_count_for_an_address_whether_or_not_it_is_anybodys(
     mailing: Service,
 ) -> None:
-    """The fourth is refused, from whatever source; another address and a later hour are free."""
+    """Refuses the fourth request of an hour for one address, known or not, from any source."""
     for name in ("member", "nobody"):
         body = {"email": f"{name}@example.com"}
         for number in range(3):
@@ -152,7 +152,7 @@ async def test_three_requests_an_hour_count_for_an_address_whether_or_not_it_is_
 
 
 async def test_ten_requests_a_minute_count_for_a_source(mailing: Service) -> None:
-    """The eleventh is refused before anything is looked up."""
+    """Refuses the eleventh request of a minute from one source and accepts it a minute later."""
     source = mailing.nobody("198.51.100.4")
     for number in range(10):
         assert (await source.post(FORGOT, {"email": f"p{number}@example.com"})).status == 200
@@ -162,14 +162,14 @@ async def test_ten_requests_a_minute_count_for_a_source(mailing: Service) -> Non
 
 
 async def test_without_a_mail_server_nothing_is_offered(service: Service) -> None:
-    """503 with words, and no link is made."""
+    """Answers 503 `not_configured` without a mail server and creates no link."""
     heard = await service.nobody().post(FORGOT, {"email": "member@example.com"})
     assert (heard.status, heard.code) == (503, "not_configured")
     assert await account_mails(service) == []
 
 
 async def test_an_account_switched_off_meanwhile_gets_no_new_password(mailing: Service) -> None:
-    """A link made before does not outlive the account."""
+    """Refuses a link that was mailed before the account was deactivated."""
     token = await link_for(mailing)
     who = mailing.members["member"].person.id
 

@@ -23,7 +23,7 @@ WEB = ("/v1/", "/app/")
 
 
 def described(folder: Path, under: tuple[str, ...]) -> Path:
-    """The document with the operations under these prefixes, as a file."""
+    """Writes the document with the operations under these prefixes to a file and returns its path."""
     file = folder / "openapi.json"
     file.write_text(
         json.dumps(openapi.document(OPERATIONS, "https://auto.example", version="1.0.0", under=under)),
@@ -33,7 +33,7 @@ def described(folder: Path, under: tuple[str, ...]) -> Path:
 
 
 def output_of(*command: object, folder: Path) -> str:
-    """What the command says; it must end well."""
+    """Returns the output of the command, which must exit with 0."""
     run = subprocess.run(
         [str(word) for word in command], cwd=folder, text=True, capture_output=True, check=False, timeout=120
     )
@@ -43,7 +43,7 @@ def output_of(*command: object, folder: Path) -> str:
 
 @pytest.mark.skipif(not PYTHON_CLIENT.exists(), reason="`make generators` installs it")
 def test_openapi_python_client_reads_every_operation(tmp_path: Path) -> None:
-    """Every operation of both documents, with its body and its refusals."""
+    """Generates a Python client without a warning that has a module for every operation."""
     file = described(tmp_path, (*PUBLIC, *WEB))
     (tmp_path / "config.yml").write_text("post_hooks: []\n", "utf-8")
     output = output_of(
@@ -62,7 +62,7 @@ def test_openapi_python_client_reads_every_operation(tmp_path: Path) -> None:
 @pytest.mark.skipif(not NIGHTLY, reason="`make generators` runs it")
 @pytest.mark.parametrize("under", [PUBLIC, WEB], ids=["public", "web"])
 def test_generators_of_typescript_read_both_documents(tmp_path: Path, under: tuple[str, ...]) -> None:
-    """Neither warns, and what they write is sound TypeScript."""
+    """Generates TypeScript with two generators without a warning; the result compiles under --strict."""
     file = described(tmp_path, under)
     types = output_of(NODE_TOOLS / "openapi-typescript", file, "-o", "types.ts", folder=tmp_path)
     client = output_of(

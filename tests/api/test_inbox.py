@@ -1,4 +1,4 @@
-"""The list under the bell: one's own notices, what is unread, bounded however long it is."""
+"""The inbox under the bell: a person's own notices, the unread count, and its cost in a long list."""
 
 import json
 from functools import partial
@@ -21,7 +21,7 @@ _INSERT = (
 
 
 async def put(service: Service, name: str, number: int, *, since: int = 0) -> list[str]:
-    """Writes so many unread lines for one of the cast, a millisecond apart; their ids, oldest first."""
+    """Writes this many unread lines for one of the cast a millisecond apart; returns their ids in order."""
     member = service.members[name]
     now = service.clock.now()
     ids = [new_id(now) for _ in range(number)]
@@ -40,7 +40,7 @@ async def put(service: Service, name: str, number: int, *, since: int = 0) -> li
 
 
 async def listed(service: Service, name: str, **query: Any) -> list[str]:
-    """The ids of all pages of somebody's inbox."""
+    """Returns the ids on all pages of a person's inbox."""
     web = await service.web(name)
     ids: list[str] = []
     cursor: str | None = None
@@ -53,7 +53,7 @@ async def listed(service: Service, name: str, **query: Any) -> list[str]:
 
 
 async def test_everybody_has_an_inbox_of_their_own(service: Service) -> None:
-    """Newest first, in words, with its page; nothing of other people or organizations."""
+    """Answers a person's own notices in words with a link, and none of other people or organisations."""
     [automation_id] = await put(service, "member", 1)
     await put(service, "owner", 1)
     await put(service, "stranger", 1)
@@ -83,7 +83,7 @@ async def test_everybody_has_an_inbox_of_their_own(service: Service) -> None:
 
 
 async def test_an_inbox_is_paged_newest_first(service: Service) -> None:
-    """Every line once, also of the unread alone."""
+    """Answers every line once across pages, newest first, also with the unread filter."""
     ids = await put(service, "member", 5)
     assert await listed(service, "member", limit=2) == ids[::-1]
     await (await service.web("member")).post(READ, {"ids": ids[1:2]})
@@ -91,7 +91,7 @@ async def test_an_inbox_is_paged_newest_first(service: Service) -> None:
 
 
 async def test_lines_are_marked_as_read_by_id_or_up_to_a_time(service: Service) -> None:
-    """The answer says what is left; somebody else's ids change nothing."""
+    """Marks lines as read and answers the unread count; another person's ids change nothing."""
     ids = await put(service, "member", 4)
     others = await put(service, "owner", 1)
     web = await service.web("member")
@@ -103,7 +103,7 @@ async def test_lines_are_marked_as_read_by_id_or_up_to_a_time(service: Service) 
 
 
 async def test_what_is_read_is_named_one_way(service: Service) -> None:
-    """Either ids or a time; at most 200 ids."""
+    """Takes either ids or a time, and at most 200 ids."""
     web = await service.web("member")
     ids = [new_id(service.clock.now()) for _ in range(201)]
     assert (await web.post(READ, {"ids": ids[:200]})).status == 200
@@ -114,25 +114,25 @@ async def test_what_is_read_is_named_one_way(service: Service) -> None:
 
 
 class _Recorded:
-    """A transaction that keeps the statements it is given."""
+    """Wraps a transaction and records its statements."""
 
     def __init__(self, tx: Tx) -> None:
         self.tx = tx
         self.statements: list[tuple[Sql, Args]] = []
 
     async def all(self, sql: Sql, args: Args) -> list[Row]:
-        """Keeps and runs a statement of several rows."""
+        """Records and runs a statement of several rows."""
         self.statements.append((sql, args))
         return await self.tx.all(sql, args)
 
     async def first(self, sql: Sql, args: Args) -> Row | None:
-        """Keeps and runs a statement of one row."""
+        """Records and runs a statement of one row."""
         self.statements.append((sql, args))
         return await self.tx.first(sql, args)
 
 
 async def _read_of_10000(tx: Tx, org: OrgId, person: PersonId) -> list[str]:
-    """The plans of what `GET /app/inbox` asks: on SQLite as told, on PostgreSQL as JSON after running it."""
+    """Returns the query plans of what `GET /app/inbox` runs; PostgreSQL's are JSON with measured rows."""
     recorded: Any = _Recorded(tx)
     for unread in (False, True):
         lines = await inbox_pages.find(recorded, org, person, unread=unread, after=None, limit=51)
@@ -148,13 +148,13 @@ async def _read_of_10000(tx: Tx, org: OrgId, person: PersonId) -> list[str]:
 
 
 def _most_rows(plan: dict[str, Any]) -> int:
-    """The most rows that any node of a plan has read or given."""
+    """Returns the most rows that any node of a plan read or returned."""
     automation_id = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
     return max(automation_id, *(_most_rows(inner) for inner in plan.get("Plans", [])), 0)
 
 
 async def test_a_page_of_an_inbox_of_10000_lines_reads_a_page(service: Service) -> None:
-    """Neither the newest, nor the unread, nor their number costs more with every line there is."""
+    """Reads no more rows than a page needs and sorts nothing in an inbox of 10,000 lines."""
     await put(service, "member", 10_000)
     member = service.members["member"]
     engine, now = service.context.engine, service.clock.now()
@@ -170,7 +170,7 @@ async def test_a_page_of_an_inbox_of_10000_lines_reads_a_page(service: Service) 
 
 
 async def test_every_topic_can_stand_in_an_inbox(service: Service) -> None:
-    """Each has its sentence; none fails the list."""
+    """Answers a sentence for every topic."""
     member = service.members["member"]
     now = service.clock.now()
 

@@ -1,4 +1,4 @@
-"""Inviting people and accepting: new accounts, existing ones, links no longer good."""
+"""Invitations: accepting with a new or an existing account, and links that are no longer valid."""
 
 import asyncio
 from typing import Any
@@ -22,18 +22,18 @@ WEEK = 7 * 24 * 3600
 
 
 async def invite(owner: Caller, email: str = "nina@example.com", **body: Any) -> Heard:
-    """An invitation."""
+    """Invites an address and returns the answer."""
     return await owner.post(PEOPLE, {"email": email, "role": "member", **body})
 
 
 def token_of(invited: Heard) -> str:
-    """The token in a link."""
+    """Returns the token in the link of an invitation."""
     url: str = invited.data["invite_url"]
     return url.partition("#token=")[2]
 
 
 def acceptance(invited: Heard, **body: Any) -> dict[str, Any]:
-    """What the invited person sends for a new account."""
+    """Returns the body that accepts an invitation with a new account; `...` removes a field."""
     actual = {
         "token": token_of(invited),
         "password": NEW_PASSWORD,
@@ -45,7 +45,7 @@ def acceptance(invited: Heard, **body: Any) -> dict[str, Any]:
 
 
 async def test_an_invited_person_makes_an_account_and_is_in(service: Service) -> None:
-    """The link is valid 7 days, shown once; the session is the organisation's."""
+    """Makes an active account and a session in the organisation from a link that is valid for seven days."""
     owner = await service.web("owner")
     invited = await invite(owner, " Nina@Example.com ", role="approver", first_name="N.")
     assert invited.status == 201
@@ -83,7 +83,9 @@ async def test_an_invited_person_makes_an_account_and_is_in(service: Service) ->
 
 
 async def test_the_new_person_can_log_in_through_the_api(service: Service) -> None:
-    """Active, and of the named organisation. See docs/design/api/sign-in.md#preconditions.
+    """Accepts an API login for the new person once the invitation is accepted.
+
+    See docs/design/api/sign-in.md#preconditions.
 
     Interface statements: 5.2 rule 3.
     """
@@ -95,7 +97,7 @@ async def test_the_new_person_can_log_in_through_the_api(service: Service) -> No
 
 
 async def test_a_link_works_once_and_for_seven_days(service: Service) -> None:
-    """Unknown, used or expired → 422 errors.token."""
+    """Answers 422 on `token` for a used, unknown or expired link, with the same body for each."""
     owner = await service.web("owner")
     used, late = await invite(owner), await invite(owner, "late@example.com")
     assert (await service.nobody().post(ACCEPT, acceptance(used))).status == 200
@@ -108,7 +110,7 @@ async def test_a_link_works_once_and_for_seven_days(service: Service) -> None:
 
 
 async def test_one_link_used_twice_at_once_lets_one_in(service: Service) -> None:
-    """Of two simultaneous acceptances the later finds the link used."""
+    """Lets one of four simultaneous acceptances in."""
     invited = await invite(await service.web("owner"))
     heard = await asyncio.gather(
         *(service.nobody(f"203.0.113.{number}").post(ACCEPT, acceptance(invited)) for number in range(4))
@@ -118,7 +120,7 @@ async def test_one_link_used_twice_at_once_lets_one_in(service: Service) -> None
 
 
 async def test_a_newer_invitation_ends_the_older_one(service: Service) -> None:
-    """A newer invitation ends the older one."""
+    """Ends the older link of the same address; the newer one decides the role."""
     owner = await service.web("owner")
     older, newer = await invite(owner), await invite(owner, role="approver")
     assert older.data["person"]["id"] == newer.data["person"]["id"]
@@ -143,7 +145,7 @@ async def test_a_newer_invitation_ends_the_older_one(service: Service) -> None:
 async def test_what_a_new_account_needs_is_told_at_once(
     service: Service, changes: dict[str, Any], wrong: set[str]
 ) -> None:
-    """Names needed for a new account, 12-256 characters; the link stays good."""
+    """Reports every invalid field of a new account at once and leaves the link valid."""
     invited = await invite(await service.web("owner"))
     heard = await service.nobody().post(ACCEPT, acceptance(invited, **changes))
     assert (heard.status, set(heard.errors)) == (422, wrong)
@@ -151,7 +153,7 @@ async def test_what_a_new_account_needs_is_told_at_once(
 
 
 async def test_an_existing_account_joins_with_its_password(service: Service) -> None:
-    """An existing one gives its password, and keeps its names."""
+    """Adds an existing account by its own password and keeps its names."""
     owner = await service.web("owner")
     invited = await invite(owner, "STRANGER@example.com", first_name="Somebody")
     person = service.members["stranger"].person
@@ -176,7 +178,7 @@ async def test_an_existing_account_joins_with_its_password(service: Service) -> 
 
 
 async def test_guessing_the_password_of_an_existing_account_is_limited(service: Service) -> None:
-    """As sign-ins with its address, no matter who holds the link."""
+    """Counts wrong passwords on acceptances and on sign-ins of one address together, from any source."""
     invited = await invite(await service.web("owner"), "stranger@example.com")
     heard = [
         await service.nobody(f"198.51.100.{number}").post(ACCEPT, acceptance(invited)) for number in range(11)
@@ -190,13 +192,13 @@ async def test_guessing_the_password_of_an_existing_account_is_limited(service: 
 
 
 async def test_acceptances_of_one_address_are_limited(service: Service) -> None:
-    """Acceptances of one address are limited."""
+    """Refuses the eleventh acceptance of a minute from one source."""
     heard = [await service.nobody().post(ACCEPT, {}) for _ in range(11)]
     assert [answer.status for answer in heard] == [422] * 10 + [429]
 
 
 async def test_an_invitation_gives_nobody_anothers_account(service: Service) -> None:
-    """An account without a password, made by the operator, is not taken over by a link."""
+    """Refuses to set a password by a link on an operator's account that has none."""
     owner = await service.web("owner")
 
     async def act(tx: Any) -> None:
@@ -209,7 +211,7 @@ async def test_an_invitation_gives_nobody_anothers_account(service: Service) -> 
 
 
 async def test_the_first_acceptance_sets_the_password_for_all(service: Service) -> None:
-    """Two organisations invite one person; the second acceptance needs the password."""
+    """Requires the password set by the first acceptance when a second organisation's link is used."""
     first = await invite(await service.web("owner"))
     second = await invite(await service.web("stranger"))
     assert (await service.nobody().post(ACCEPT, acceptance(first))).status == 200
@@ -220,7 +222,7 @@ async def test_the_first_acceptance_sets_the_password_for_all(service: Service) 
 
 
 async def test_a_member_is_not_invited_again(service: Service) -> None:
-    """422 errors.email; also somebody who was removed."""
+    """Refuses with 422 on `email` to invite a member, also one who was deactivated."""
     owner = await service.web("owner")
     heard = await invite(owner, "member@example.com")
     assert (heard.status, set(heard.errors)) == (422, {"email"})
@@ -229,7 +231,7 @@ async def test_a_member_is_not_invited_again(service: Service) -> None:
 
 
 async def test_an_invitation_is_withdrawn_and_given_anew(service: Service) -> None:
-    """Who never joined is invited again, not activated."""
+    """Withdraws an invitation and invites again; a person who never joined cannot be activated."""
     owner = await service.web("owner")
     invited = await invite(owner)
     target = f"{PEOPLE}/{invited.data['person']['id']}"
@@ -245,7 +247,7 @@ async def test_an_invitation_is_withdrawn_and_given_anew(service: Service) -> No
 
 
 async def test_an_account_that_was_switched_off_cannot_accept(service: Service) -> None:
-    """An account that was switched off cannot accept."""
+    """Refuses an acceptance by an account that the operator switched off."""
     invited = await invite(await service.web("owner"), "stranger@example.com")
     person = service.members["stranger"].person
     await service.write(lambda tx: people.set_active(tx, person, False))
@@ -253,8 +255,8 @@ async def test_an_account_that_was_switched_off_cannot_accept(service: Service) 
     assert set(heard.errors) == {"token"}
 
 
-# No account, one of another organisation, one without a password, one that is switched off, and somebody who
-# was invited elsewhere and has not accepted.
+# In order: no account, one of another organisation, one without a password, one that is switched off, and a
+# person who was invited elsewhere and has not accepted.
 ADDRESSES = (
     "none@example.com",
     "stranger@example.com",
@@ -277,7 +279,7 @@ async def _accounts(service: Service) -> None:
 
 
 def _without(actual: Any, *mine: Any) -> Any:
-    """A record without the values that are another in each."""
+    """Returns a record with the values that differ between addresses masked."""
     if isinstance(actual, dict):
         return {name: _without(value, *mine) for name, value in actual.items() if name != "request_id"}
     if isinstance(actual, list):
@@ -286,7 +288,7 @@ def _without(actual: Any, *mine: Any) -> Any:
 
 
 async def test_inviting_does_not_tell_whether_an_address_has_an_account(service: Service) -> None:
-    """Neither the answer, the number of the person, the list, nor the record of what was done."""
+    """Answers and lists alike, with consecutive person ids, whether or not the address has an account."""
     await _accounts(service)
     owner = await service.web("owner")
     actual, numbers = [], []
@@ -319,7 +321,7 @@ REFUSED: list[dict[str, Any]] = [
 
 
 async def test_a_link_does_not_tell_it_before_somebody_proves_who_they_are(service: Service) -> None:
-    """Who made the link may open it: what a new account is refused for, an existing one is refused for."""
+    """Refuses invalid acceptances alike whether or not the address has an account."""
     await _accounts(service)
     service.clock.tick(61)
     owner = await service.web("owner")
@@ -334,7 +336,7 @@ async def test_a_link_does_not_tell_it_before_somebody_proves_who_they_are(servi
 
 
 async def test_tries_are_limited_alike_with_and_without_an_account(service: Service) -> None:
-    """The limit of an address counts its acceptances, no matter who it belongs to."""
+    """Refuses the eleventh acceptance of an address alike whether or not it has an account."""
     await _accounts(service)
     service.clock.tick(61)
     owner = await service.web("owner")
@@ -352,7 +354,7 @@ async def test_tries_are_limited_alike_with_and_without_an_account(service: Serv
 
 
 async def test_an_account_refuses_another_password_in_one_way(service: Service) -> None:
-    """A switched-off account, and one without a password, are refused as a wrong password is."""
+    """Refuses a switched-off account and one without a password as it refuses a wrong password."""
     await _accounts(service)
     owner = await service.web("owner")
     for email in ("no-word@example.com", "off@example.com", "stranger@example.com"):
@@ -361,7 +363,7 @@ async def test_an_account_refuses_another_password_in_one_way(service: Service) 
 
 
 async def test_an_operator_adds_somebody_who_is_invited(service: Service) -> None:
-    """The invitation ends, and the list shows one person."""
+    """Ends the invitation of a person whom an operator adds, and lists the person once."""
     await _accounts(service)
     owner = await service.web("owner")
     invited = [await invite(owner, email) for email in ("stranger@example.com", "later@example.com")]
@@ -390,13 +392,13 @@ WRONG: list[tuple[dict[str, object], set[str]]] = [
 
 
 async def test_an_invitation_names_its_faults(service: Service) -> None:
-    """An invitation names its faults."""
+    """Refuses an invitation with every invalid or unknown field under its name."""
     for body, wrong in WRONG:
         heard = await (await service.web("owner")).post(PEOPLE, body)
         assert (heard.status, set(heard.errors)) == (422, wrong), body
 
 
 async def test_accepting_from_another_page_is_refused(service: Service) -> None:
-    """Accepting from another page is refused."""
+    """Refuses an acceptance that another origin's page sends with 403 `csrf_failed`."""
     heard = await service.nobody().post(ACCEPT, {}, Origin="https://elsewhere.example")
     assert (heard.status, heard.code) == (403, "csrf_failed")

@@ -1,4 +1,4 @@
-"""A shop is connected by the keys that it issues on its own page.
+"""A shop connects by keys that it issues itself after the owner agrees on the shop's page.
 
 See docs/design/api/connections.md#keys-issued-by-the-shop.
 """
@@ -21,38 +21,38 @@ AUTHORIZE_PATH = "/app/connections/woocommerce/authorize"
 
 @pytest.fixture
 async def owner(whole: Whole) -> Caller:
-    """An owner at a public address; the shop's requests reach the service, and nothing else is connected."""
+    """Returns an owner at a public address whose shop can reach the service; only the cast is connected."""
     whole.service.restart(base_url=PUBLIC, web_origin=PUBLIC)
     whole.shop.world.set_webhook_transport(httpx.ASGITransport(app=whole.service.app))
     return await whole.service.web("owner")
 
 
 async def disconnected(whole: Whole, owner: Caller) -> tuple[int, str]:
-    """The shop of the cast, disconnected: its number and address."""
+    """Disconnects the shop of the cast and returns its number and address."""
     number = whole.number("woocommerce")
     assert (await owner.post(f"/app/connections/{number}/disconnect", {})).status == 200
     return number, whole.shop.world.described()["woocommerce"]["url"]
 
 
 async def at_the_shop(whole: Whole, page: str) -> httpx.Response:
-    """The owner allows it on the shop's page."""
+    """Allows the access on the shop's page and returns what the browser ends with."""
     async with httpx.AsyncClient(transport=whole.shop.world.transport()) as browser:
         return await browser.get(page)
 
 
 async def state_of(owner: Caller, number: int) -> str:
-    """The state of a connection."""
+    """Returns the state of a connection."""
     listed = (await owner.get("/app/connections?limit=200")).data["connections"]
     return next(item["state"] for item in listed if item["integration_id"] == number)
 
 
 def begun(number: int, url: str) -> dict[str, Any]:
-    """What asks for the keys of the shop of the cast."""
+    """Returns the body that requests keys of the shop of the cast."""
     return {"url": url, "name": "Northwind Tea", "integration_id": number}
 
 
 async def test_a_shop_is_connected_without_copying_a_key(whole: Whole, owner: Caller) -> None:
-    """The keys are checked against the shop, the browser comes back, and a state serves once."""
+    """Connects the shop with the keys that it sends, returns the browser, and accepts a state once."""
     number, url = await disconnected(whole, owner)
     page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
     query = {name: values[0] for name, values in parse_qs(urlsplit(page).query).items()}
@@ -66,7 +66,7 @@ async def test_a_shop_is_connected_without_copying_a_key(whole: Whole, owner: Ca
 
 
 async def test_keys_that_do_not_open_the_shop_connect_nothing(whole: Whole, owner: Caller) -> None:
-    """A stranger who knows the address can offer keys of that very shop alone; a wrong state is 404."""
+    """Connects nothing with keys that the shop refuses; a wrong or used state is 404 and a long body 413."""
     number, url = await disconnected(whole, owner)
     page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
     [state], [callback] = (parse_qs(urlsplit(page).query)[name] for name in ("user_id", "callback_url"))
@@ -84,7 +84,7 @@ async def test_keys_that_do_not_open_the_shop_connect_nothing(whole: Whole, owne
 
 @pytest.mark.parametrize("what", ["late", "no owner"])
 async def test_the_one_who_began_must_be_in_time_and_an_owner(whole: Whole, owner: Caller, what: str) -> None:
-    """After ten minutes, and for somebody who is no owner any more, the shop deletes its keys again."""
+    """Refuses the keys after ten minutes, or when the person is no longer an owner; the shop deletes them."""
     number, url = await disconnected(whole, owner)
     page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
     person = whole.service.members["owner"]
@@ -105,7 +105,7 @@ async def test_the_one_who_began_must_be_in_time_and_an_owner(whole: Whole, owne
 
 
 async def test_a_private_address_is_told_to_enter_keys(whole: Whole) -> None:
-    """A shop sends keys only to a public https address; the list of kinds says so before anybody tries."""
+    """Tells an owner at a private address to enter keys, on the attempt and in the list of kinds."""
     owner = await whole.service.web("owner")
     refused = await owner.post(AUTHORIZE_PATH, {"url": "https://shop.example", "name": "Shop"})
     assert refused.status == 422

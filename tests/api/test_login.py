@@ -1,4 +1,4 @@
-"""Both forms of the login, its refusals and its answer."""
+"""Both forms of the login, their refusals and the answer."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ FORM = "application/x-www-form-urlencoded"
 async def form(
     service: Service, fields: dict[str, str] | list[tuple[str, str]], *, authorization: str | None = None
 ) -> Heard:
-    """A login in the form variant."""
+    """Logs in by the form variant and returns the answer."""
     headers = {"Content-Type": FORM}
     if authorization is not None:
         headers["Authorization"] = authorization
@@ -26,13 +26,15 @@ async def form(
 
 
 def names(service: Service, **more: str) -> dict[str, str]:
-    """The form's fields without client id and secret."""
+    """Returns the form's fields without client id and secret."""
     body = service.login_body("member", client_id=..., client_secret=...)
     return {"grant_type": "client_credentials", **body, **more}
 
 
 async def test_a_login_answers_a_token_and_whose_it_is(service: Service) -> None:
-    """See docs/design/api/sign-in.md#login-answer.
+    """Answers a bearer token of one hour with the person and organisation, both flat and under `data`.
+
+    See docs/design/api/sign-in.md#login-answer.
 
     Interface statements: 4.1 login; 5.1 json, answer.
     """
@@ -58,7 +60,10 @@ async def test_a_login_answers_a_token_and_whose_it_is(service: Service) -> None
 
 
 async def test_the_token_of_a_login_opens_the_api(service: Service) -> None:
-    """Interface statements: 5 bearer."""
+    """Opens the API with the token of a login.
+
+    Interface statements: 5 bearer.
+    """
     token = (await service.log_in("member")).body["access_token"]
     caller = service.nobody()
     caller.headers["Authorization"] = f"Bearer {token}"
@@ -66,7 +71,7 @@ async def test_the_token_of_a_login_opens_the_api(service: Service) -> None:
 
 
 async def test_the_claims_of_a_token_are_those_of_the_contract(service: Service) -> None:
-    """The claims of a token are those of the contract."""
+    """Issues an ES256 token with exactly the claims of the contract."""
     token = (await service.log_in("member")).body["access_token"]
     header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
     now = int(service.clock.now().timestamp())
@@ -88,13 +93,13 @@ async def test_the_claims_of_a_token_are_those_of_the_contract(service: Service)
 
 
 async def test_grant_type_and_scope_are_accepted_in_json(service: Service) -> None:
-    """Grant type and scope are accepted in JSON."""
+    """Accepts `grant_type` and any `scope` in a JSON login."""
     heard = await service.log_in("member", grant_type="client_credentials", scope="anything")
     assert heard.status == 200
 
 
 async def test_values_are_compared_trimmed_and_folded(service: Service) -> None:
-    """Username, e-mail address and organisation name."""
+    """Compares username, email and organisation name trimmed, width-normalised and without regard to case."""
     heard = await service.log_in(
         "member",
         username="  MIA ｍember ",
@@ -118,7 +123,7 @@ WRONG = [
 
 
 async def test_a_wrong_value_is_never_told(service: Service) -> None:
-    """One message and one body whichever value is wrong. See docs/design/api/sign-in.md#login-checks.
+    """Answers the same body whichever value is wrong. See docs/design/api/sign-in.md#login-checks.
 
     Interface statements: 5.1 failed; 7 credentials.
     """
@@ -133,7 +138,9 @@ async def test_a_wrong_value_is_never_told(service: Service) -> None:
 
 
 async def test_a_secret_of_another_organisation_does_not_log_in(service: Service) -> None:
-    """Values that do not belong together. See docs/design/api/sign-in.md#login-checks.
+    """Refuses the client id and secret of another organisation.
+
+    See docs/design/api/sign-in.md#login-checks.
 
     Interface statements: 5.2 rule 1.
     """
@@ -143,21 +150,21 @@ async def test_a_secret_of_another_organisation_does_not_log_in(service: Service
 
 
 async def test_secrets_are_compared_exactly(service: Service) -> None:
-    """Secrets are compared exactly."""
+    """Compares the secret and the client id exactly, with case and blanks."""
     issued = service.own.issued
     assert (await service.log_in("member", client_secret=issued.secret + " ")).status == 401
     assert (await service.log_in("member", client_id=issued.credential.client_id.upper())).status == 401
 
 
 async def test_a_disabled_credential_does_not_log_in(service: Service) -> None:
-    """A disabled credential does not log in."""
+    """Refuses a login with a disabled credential."""
     client_id = service.own.issued.credential.client_id
     await service.write(lambda tx: credentials.set_enabled(tx, client_id, False))
     assert (await service.log_in("member")).code == "invalid_credentials"
 
 
 async def test_a_rotated_secret_is_the_only_one(service: Service) -> None:
-    """Rotation keeps the client id and changes only the secret.
+    """Refuses the old secret after a rotation and accepts the new one with the same client id.
 
     See docs/design/api/sign-in.md#preconditions.
 
@@ -171,7 +178,10 @@ async def test_a_rotated_secret_is_the_only_one(service: Service) -> None:
 
 
 async def test_a_deactivated_person_does_not_log_in(service: Service) -> None:
-    """Interface statements: 5 active; 5.2 rule 3."""
+    """Refuses a login of a deactivated person and accepts it after reactivation.
+
+    Interface statements: 5 active; 5.2 rule 3.
+    """
     person = service.members["member"].person
     await service.write(lambda tx: people.set_active(tx, person, False))
     assert (await service.log_in("member")).code == "invalid_credentials"
@@ -180,7 +190,7 @@ async def test_a_deactivated_person_does_not_log_in(service: Service) -> None:
 
 
 async def test_a_login_succeeds_while_automations_are_off_and_its_token_is_refused(service: Service) -> None:
-    """A login succeeds while automations are off and its token is refused."""
+    """Issues a token while automations are off for the organisation, and refuses its calls with 403."""
     org = service.own.organization.id
     await service.write(lambda tx: organizations.switch(tx, org, False))
     heard = await service.log_in("member")
@@ -193,7 +203,7 @@ async def test_a_login_succeeds_while_automations_are_off_and_its_token_is_refus
 
 
 async def test_a_field_missing_empty_long_or_not_text_is_named(service: Service) -> None:
-    """A field missing empty long or not text is named."""
+    """Names a field that is missing, null, empty, not text, too long or with a control character."""
     service.restart(limit_login=1000)
     for name in ("username", "email", "organization_name", "client_id", "client_secret"):
         for value in (..., None, "", 5, ["x"], "x" * 321, "a\x00b"):
@@ -203,12 +213,12 @@ async def test_a_field_missing_empty_long_or_not_text_is_named(service: Service)
 
 
 async def test_320_characters_are_not_too_many(service: Service) -> None:
-    """320 characters are not too many."""
+    """Takes a value of 320 characters as valid, so that the login fails with 401 and not 422."""
     assert (await service.log_in("member", username="x" * 320)).status == 401
 
 
 async def test_all_faults_are_told_at_once(service: Service) -> None:
-    """All faults are told at once."""
+    """Names every missing, unknown and invalid field in one answer."""
     heard = await service.nobody().post(LOGIN, {"grant_type": "password", "surplus": 1})
     assert set(heard.errors) == {
         "username",
@@ -222,13 +232,15 @@ async def test_all_faults_are_told_at_once(service: Service) -> None:
 
 
 async def test_a_body_that_is_no_object_is_refused(service: Service) -> None:
-    """A body that is no object is refused."""
+    """Refuses a JSON body that is not an object with an error on `body`."""
     heard = await service.nobody().post(LOGIN, ["x"])
     assert (heard.status, list(heard.errors)) == (422, ["body"])
 
 
 async def test_the_query_string_is_ignored(service: Service) -> None:
-    """A field only there counts as missing. See docs/design/api/sign-in.md#form-login.
+    """Ignores query parameters, so that a secret sent only there counts as missing.
+
+    See docs/design/api/sign-in.md#form-login.
 
     Interface statements: 5.1 query.
     """
@@ -239,13 +251,13 @@ async def test_the_query_string_is_ignored(service: Service) -> None:
 
 
 async def test_a_bearer_header_on_the_login_is_ignored(service: Service) -> None:
-    """A bearer header on the login is ignored."""
+    """Ignores an invalid bearer header on the login."""
     heard = await service.nobody().post(LOGIN, service.login_body("member"), Authorization="Bearer nonsense")
     assert heard.status == 200
 
 
 async def test_the_form_takes_basic(service: Service) -> None:
-    """See docs/design/api/sign-in.md#form-login.
+    """Logs in by the form with HTTP Basic authentication. See docs/design/api/sign-in.md#form-login.
 
     Interface statements: 5.1 form, basic.
     """
@@ -257,7 +269,7 @@ async def test_the_form_takes_basic(service: Service) -> None:
 
 
 async def test_basic_without_padding_and_form_encoded_values_log_in(service: Service) -> None:
-    """Padding optional, id and secret form-urldecoded."""
+    """Accepts Basic without padding and with form-encoded id and secret."""
     issued = service.own.issued
     encoded = basic(quote_plus(issued.credential.client_id), "%" + f"{ord('s'):02X}" + issued.secret[1:])
     heard = await form(service, names(service), authorization=encoded.rstrip("="))
@@ -265,14 +277,14 @@ async def test_basic_without_padding_and_form_encoded_values_log_in(service: Ser
 
 
 async def test_the_form_takes_client_fields_and_ignores_unknown_ones(service: Service) -> None:
-    """The form takes client fields and ignores unknown ones."""
+    """Logs in by the form with client id and secret as fields, and ignores unknown fields."""
     issued = service.own.issued
     client = {"client_id": issued.credential.client_id, "client_secret": issued.secret}
     assert (await form(service, names(service, surplus="x", **client))).status == 200
 
 
 async def test_both_ways_at_once_are_refused(service: Service) -> None:
-    """Both ways at once are refused."""
+    """Refuses client values in the body beside a Basic header with 422 on `client_id`."""
     issued = service.own.issued
     header = basic(issued.credential.client_id, issued.secret)
     both = await form(service, names(service, client_secret=issued.secret), authorization=header)
@@ -282,7 +294,7 @@ async def test_both_ways_at_once_are_refused(service: Service) -> None:
 
 
 async def test_a_form_field_given_twice_is_refused(service: Service) -> None:
-    """A form field given twice is refused."""
+    """Refuses a form field that is sent twice."""
     issued = service.own.issued
     fields = [*names(service).items(), ("email", "member@example.com")]
     heard = await form(service, fields, authorization=basic(issued.credential.client_id, issued.secret))
@@ -290,7 +302,7 @@ async def test_a_form_field_given_twice_is_refused(service: Service) -> None:
 
 
 async def test_the_form_needs_its_grant_type(service: Service) -> None:
-    """The form needs its grant type."""
+    """Refuses a form whose `grant_type` is missing or is not `client_credentials`."""
     issued = service.own.issued
     header = basic(issued.credential.client_id, issued.secret)
     fields = names(service)
@@ -304,13 +316,13 @@ UNREADABLE: list[str] = [
     "Basic !!!",
     "Basic " + base64.b64encode(b"no colon").decode(),
     "Basic ",
-    "Basic",  # how `Basic ` arrives: servers strip what stands around a header's value
+    "Basic",  # how `Basic ` arrives: servers strip the blanks around a header's value
     "basic",
 ]
 
 
 async def test_an_unreadable_basic_value_is_a_failed_login(service: Service) -> None:
-    """An unreadable basic value is a failed login."""
+    """Answers 401 with a Basic challenge to a Basic value that cannot be decoded."""
     for value in UNREADABLE:
         heard = await form(service, names(service), authorization=value)
         assert (heard.status, heard.code) == (401, "invalid_credentials"), value
@@ -318,7 +330,7 @@ async def test_an_unreadable_basic_value_is_a_failed_login(service: Service) -> 
 
 
 async def test_basic_without_a_value_is_a_second_way_all_the_same(service: Service) -> None:
-    """Beside client id and secret in the body it is refused as two ways, whatever stands in it."""
+    """Refuses even an empty or unreadable Basic header beside client id and secret in the body."""
     for value in ("Basic", "Basic !!!"):
         fields = {**names(service), "client_id": "st_x", "client_secret": "stw_x"}
         heard = await form(service, fields, authorization=value)
@@ -326,7 +338,7 @@ async def test_basic_without_a_value_is_a_second_way_all_the_same(service: Servi
 
 
 async def test_a_wrong_basic_secret_asks_for_basic(service: Service) -> None:
-    """A wrong basic secret asks for basic."""
+    """Answers a wrong Basic secret with 401 and a Basic challenge."""
     header = basic(service.own.issued.credential.client_id, "wrong\x00")
     heard = await form(service, names(service), authorization=header)
     assert (heard.status, heard.headers["www-authenticate"]) == (401, 'Basic realm="steward"')
@@ -347,14 +359,16 @@ FIRST_OF_ALL: list[tuple[dict[str, str], bytes, tuple[int, str]]] = [
 
 
 async def test_type_size_and_syntax_come_first(service: Service) -> None:
-    """Type size and syntax come first."""
+    """Refuses a wrong media type with 415, a long body with 413 and bad syntax with 400 first."""
     for headers, content, refused in FIRST_OF_ALL:
         heard = await service.nobody().call("POST", LOGIN, content=content, headers=headers)
         assert (heard.status, heard.code) == refused, headers
 
 
 async def test_access_that_is_off_comes_before_everything(service: Service) -> None:
-    """See docs/design/api/sign-in.md#login-checks.
+    """Answers 503 with Retry-After while API access is off, before it checks the request.
+
+    See docs/design/api/sign-in.md#login-checks.
 
     Interface statements: 7 configured.
     """
@@ -365,13 +379,13 @@ async def test_access_that_is_off_comes_before_everything(service: Service) -> N
 
 
 async def test_only_post_logs_in(service: Service) -> None:
-    """Only post logs in."""
+    """Answers 405 with `Allow: POST` to a GET of the login."""
     heard = await service.nobody().get(LOGIN)
     assert (heard.status, heard.headers["allow"]) == (405, "POST")
 
 
 async def test_the_eleventh_attempt_in_a_minute_waits(service: Service) -> None:
-    """Sliding, failures and successes alike, before any field is checked.
+    """Counts successes and failures in a sliding minute and refuses the eleventh with Retry-After.
 
     See docs/design/api/conventions.md#rate-limits and docs/design/api/conventions.md#limits.
 
@@ -396,7 +410,7 @@ async def test_the_eleventh_attempt_in_a_minute_waits(service: Service) -> None:
 
 
 async def test_attempts_count_by_client_and_apart_from_it_by_address(service: Service) -> None:
-    """Attempts count by client and apart from it by address."""
+    """Counts attempts by client id, over all addresses, and separately by address."""
     body = service.login_body("member")
     for number in range(10):
         caller = service.nobody(f"198.51.100.{number}")
@@ -408,7 +422,7 @@ async def test_attempts_count_by_client_and_apart_from_it_by_address(service: Se
 
 
 async def test_an_ipv6_address_counts_by_its_network(service: Service) -> None:
-    """An ipv6 address counts by its network."""
+    """Counts IPv6 addresses of one /64 network together."""
     for number in range(10):
         await service.nobody(f"2001:db8:9:9::{number:x}").post(LOGIN, {})
     assert (await service.nobody("2001:db8:9:9:ffff::1").post(LOGIN, {})).status == 429
@@ -416,7 +430,7 @@ async def test_an_ipv6_address_counts_by_its_network(service: Service) -> None:
 
 
 async def test_a_failure_is_logged_without_the_values(service: Service) -> None:
-    """A failure is logged without the values."""
+    """Logs a failed login with a hash of the client and without any of the values sent."""
     await service.log_in("member", client_secret="stw_plain-secret-of-the-test")
     line = json.loads(service.lines[-1])
     assert (line["action"], len(line["client"])) == ("login_failed", 64)

@@ -1,4 +1,4 @@
-"""Invitations by mail, the end of digests, and links that change nothing by being opened."""
+"""Invitations by mail, unsubscribing from digests, and links whose opening changes nothing."""
 
 import os
 from dataclasses import replace
@@ -21,7 +21,7 @@ GUEST = {"email": "guest@example.com", "role": "approver", "first_name": "Gus", 
 
 
 async def test_an_invitation_is_mailed_and_its_link_still_shown(service: Service) -> None:
-    """The mail names who invites, where, and as what; its link is the one that is answered."""
+    """Mails who invites, to which organisation and in which role, with the link that is answered too."""
     service.restart(mail=True)
     heard = await (await service.web("owner")).post(PEOPLE, GUEST)
     assert (heard.status, heard.data["mailed"]) == (201, True)
@@ -43,7 +43,7 @@ async def test_an_invitation_is_mailed_and_its_link_still_shown(service: Service
 
 
 async def test_without_a_mail_server_the_link_is_carried_by_hand(service: Service) -> None:
-    """The answer says so, and nothing waits to be sent."""
+    """Answers the link with `mailed` false when there is no mail server, and queues nothing."""
     heard = await (await service.web("owner")).post(PEOPLE, GUEST)
     assert (heard.status, heard.data["mailed"]) == (201, False)
     assert "#token=" in heard.data["invite_url"]
@@ -51,7 +51,10 @@ async def test_without_a_mail_server_the_link_is_carried_by_hand(service: Servic
 
 
 async def test_an_invitation_is_made_again_with_a_new_link(service: Service) -> None:
-    """The former link ends, and so does its mail; who has joined is not invited, nor a stranger's person."""
+    """Replaces the link and its waiting mail, and ends both when the person is deactivated.
+
+    Refuses members, callers who are no owner and people of other organisations.
+    """
     service.restart(mail=True)
     web = await service.web("owner")
     first = (await web.post(PEOPLE, GUEST)).data
@@ -75,7 +78,7 @@ async def test_an_invitation_is_made_again_with_a_new_link(service: Service) -> 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_a_hundred_invitations_a_day_are_mailed(service: Service) -> None:
-    """The hundred and first is made, and its link carried by hand; the next day it is mailed again."""
+    """Mails a hundred invitations a day for an organisation and answers `mailed` false for the next."""
     service.restart(mail=True, limit_web=1_000_000)
     web = await service.web("owner")
     first = (await web.post(PEOPLE, GUEST)).data
@@ -87,7 +90,7 @@ async def test_a_hundred_invitations_a_day_are_mailed(service: Service) -> None:
 
 
 async def preferences(service: Service, person: PersonId) -> Preferences:
-    """What a person prefers."""
+    """Returns a person's preferences."""
     org = service.own.organization.id
     read = partial(own_preferences.get, org=org, person=person)
     outcome: Preferences = await service.context.engine.read(service.clock.now(), read, org=org)
@@ -95,7 +98,7 @@ async def preferences(service: Service, person: PersonId) -> Preferences:
 
 
 async def test_a_digest_is_ended_by_the_form_of_a_mail_program(service: Service) -> None:
-    """Its body is a form and ignored; what comes at once goes on, and a repeat changes nothing."""
+    """Ends the digests of a person by the one-click form, leaves immediate mail on and may be repeated."""
     org, person = service.own.organization.id, service.members["member"].person.id
     email = {**DEFAULT_PREFERENCES.email, NoticeGroup.RUNS: MailChoice.DIGEST}
     chosen = replace(DEFAULT_PREFERENCES, email=email)
@@ -110,7 +113,7 @@ async def test_a_digest_is_ended_by_the_form_of_a_mail_program(service: Service)
 
 
 async def test_a_token_that_was_not_made_here_ends_nothing(service: Service) -> None:
-    """Another person's, another organization's, another key's and a cut one are unknown addresses."""
+    """Answers 404 to a token of another person, organisation or key, and to one that was cut or extended."""
     key, org, person = service.context.keys.cursor, OrgId(1), PersonId(2)
     token = unsubscribe_token(key, org, person)
     assert subscriber_of(key, token) is not None
@@ -129,7 +132,7 @@ async def test_a_token_that_was_not_made_here_ends_nothing(service: Service) -> 
 
 
 async def _everything(tx: Tx) -> dict[str, list[dict[str, object]]]:
-    """Every row of every table, without when a session or a person was seen last."""
+    """Returns every row of every table without the times when a session or person was last seen."""
     unseen = ("seen_at", "last_seen_at")
     tables = await tx.all("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
     content = {}
@@ -142,7 +145,7 @@ async def _everything(tx: Tx) -> dict[str, list[dict[str, object]]]:
 
 
 def _paths_of_notices() -> set[str]:
-    """Every kind of page that a message leads to."""
+    """Returns every kind of page that a notice links to."""
     id_ = "01JD3Z0QH8N2Y5V7W9X1C4B6A8"
     ids = [
         NoticeIds(id_, id_, id_, 7, id_),
@@ -162,9 +165,9 @@ def _paths_of_notices() -> set[str]:
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_opening_a_link_changes_nothing(service: Service) -> None:
-    """GET and HEAD of every kind of link, signed in and not, as scanners of mail and previews do it.
+    """Changes nothing by GET and HEAD of every kind of link, with a session and without.
 
-    `LINK_OPENINGS=10000` opens so many.
+    Mail scanners and link previews do this. `LINK_OPENINGS=10000` sends that many requests.
     """
     service.restart(mail=True)
     web = await service.web("owner")

@@ -14,14 +14,14 @@ DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 
 async def planned(desk: Desk, automation: dict[str, Any], index: int = 0) -> dict[str, Any]:
-    """A coming run as the calendar gives it."""
+    """Returns a coming run of the automation as the calendar answers it."""
     heard = await desk.member.get(f"{PATH}/occurrences", automation_id=automation["id"])
     row: dict[str, Any] = heard.data["occurrences"][index]
     return row
 
 
 def sent(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """The body of an edit of a row as read."""
+    """Returns the body of an edit of this row; `...` removes a field."""
     body = {
         "slot_at": row["slot_at"],
         "occurrence_version": row["version"],
@@ -33,17 +33,17 @@ def sent(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
 async def edit(
     desk: Desk, verb: str, automation: dict[str, Any], body: object, caller: Caller | None = None
 ) -> Heard:
-    """POST of move, skip or unskip."""
+    """Posts move, skip or unskip and returns the answer."""
     return await (caller or desk.member).post(f"{PATH}/{automation['id']}/occurrences/{verb}", body)
 
 
 async def utc_daily(desk: Desk) -> dict[str, Any]:
-    """A daily automation, in UTC; the first run is on 1 May about 08:00."""
+    """Creates a daily automation in UTC whose first run is on 1 May about 08:00."""
     return await desk.create(schedule=DAILY, timezone="UTC")
 
 
 async def test_a_move_answers_the_run_and_the_automation(desk: Desk) -> None:
-    """200 with the coming run after the change and the automation as it now is.
+    """Answers 200 with the moved run and the automation with its new `next_run_at`.
 
     See docs/design/api/calendar.md#move.
 
@@ -61,7 +61,9 @@ async def test_a_move_answers_the_run_and_the_automation(desk: Desk) -> None:
 
 
 async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
-    """The schedule itself changes and every later run follows. See docs/design/api/calendar.md#move.
+    """Changes the schedule by `this_and_later`, so that every later run follows.
+
+    See docs/design/api/calendar.md#move.
 
     Interface statements: 4.2 this_and_later.
     """
@@ -77,7 +79,9 @@ async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
 
 
 async def test_a_far_run_is_moved_with_version_0(desk: Desk) -> None:
-    """A move writes it first. See docs/design/api/calendar.md#occurrence.
+    """Moves a projected run with version 0 and stores it; skipping one that is not stored is refused.
+
+    See docs/design/api/calendar.md#occurrence.
 
     Interface statements: 4.2 projected; 9 projected.
     """
@@ -92,7 +96,7 @@ async def test_a_far_run_is_moved_with_version_0(desk: Desk) -> None:
 
 
 async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: Desk) -> None:
-    """Skip and unskip answer the run and the automation."""
+    """Answers the run and the automation after skip and unskip, and un-skipping restores both."""
     automation = await utc_daily(desk)
     row = await planned(desk, automation)
     heard = await edit(desk, "skip", automation, sent(row))
@@ -105,7 +109,9 @@ async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: Desk) -> 
 
 
 async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
-    """StaleOccurrence; 4.2 rule 1. See docs/design/api/conventions.md#envelope.
+    """Answers 409 with the current run and automation to an outdated version, whatever else is wrong.
+
+    See docs/design/api/conventions.md#envelope.
 
     Interface statements: 2.1 StaleOccurrence; 4.2 rule 1; 9 occurrence.
     """
@@ -123,7 +129,7 @@ async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
 
 
 async def test_refusals_come_in_their_order(desk: Desk) -> None:
-    """422 shape, 409 stale, 422 slot_at, 409 state, 422 scope, 422 run_at."""
+    """Refuses in this order: 422 shape, 409 stale, 422 slot_at, 409 state, 422 scope, 422 run_at."""
     automation = await desk.create(schedule={"cadence": "hourly"}, timezone="UTC")
     row = await planned(desk, automation)
     past = "2020-01-01T00:00:00Z"
@@ -154,7 +160,9 @@ async def test_refusals_come_in_their_order(desk: Desk) -> None:
 
 @pytest.mark.parametrize("verb", ["move", "skip", "unskip"])
 async def test_another_organisations_automation_is_not_found(desk: Desk, verb: str) -> None:
-    """The same answer as for one that does not exist. See docs/design/api/conventions.md#scope.
+    """Answers the same 404 for another organisation's automation as for an unknown one, and changes nothing.
+
+    See docs/design/api/conventions.md#scope.
 
     Interface statements: 4.2 rule 4.
     """
@@ -169,7 +177,7 @@ async def test_another_organisations_automation_is_not_found(desk: Desk, verb: s
 
 
 async def test_paused_automations_refuse_every_edit(desk: Desk) -> None:
-    """Paused automations refuse every edit."""
+    """Refuses move, skip and unskip on a paused automation with 409 `wrong_state`."""
     automation = await utc_daily(desk)
     row = await planned(desk, automation)
     paused = (await desk.member.post(f"{PATH}/{automation['id']}/pause")).data["automation"]

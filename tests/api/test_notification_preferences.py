@@ -1,4 +1,4 @@
-"""What reaches a person, and the alerts of an automation."""
+"""A person's notification preferences and the alert settings of an automation."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ STANDARD = {
 
 
 async def automation(service: Service) -> str:
-    """A new automation of the owner on a store."""
+    """Creates an automation of the owner on a new store and returns its id."""
     org = service.own.organization.id
 
     async def connect(tx: Tx) -> IntegrationId:
@@ -44,7 +44,7 @@ async def automation(service: Service) -> str:
 
 
 async def test_preferences_begin_with_their_defaults(service: Service) -> None:
-    """An owner hears of all automations, others of their own; the zone is the organization's."""
+    """Starts owners with alerts of all automations and others with their own, in the organisation's zone."""
     expected = {"preferences": STANDARD, "mail": False, "mail_test": None}
     assert (await (await service.web("member")).get(PATH)).data == expected
     owner = await service.web("owner")
@@ -64,7 +64,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 async def test_each_field_is_changed_by_itself(service: Service) -> None:
-    """What is not given stays; nobody else's preferences change."""
+    """Changes the given fields alone, and no other person's preferences."""
     web = await service.web("member")
     expected = dict(STANDARD)
     for body, difference in CHANGES:
@@ -99,7 +99,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_a_fault_is_told_at_its_field(service: Service) -> None:
-    """The message stands at the field, and nothing is changed."""
+    """Names the invalid field and changes nothing."""
     web = await service.web("member")
     for body, path in WRONG:
         heard = await web.patch(PATH, body)
@@ -108,7 +108,7 @@ async def test_a_fault_is_told_at_its_field(service: Service) -> None:
 
 
 async def test_an_automation_is_muted_for_oneself(service: Service) -> None:
-    """By its alerts or the list; an automation that the organization does not have is refused."""
+    """Mutes an automation for one person by either endpoint, and refuses unknown automations by id."""
     automation_id = await automation(service)
     alerts = f"/app/automations/{automation_id}/alerts"
     web = await service.web("member")
@@ -123,7 +123,7 @@ async def test_an_automation_is_muted_for_oneself(service: Service) -> None:
 
 
 async def test_at_most_500_automations_are_muted(service: Service) -> None:
-    """The limit is told before anything else about them."""
+    """Looks up 500 muted automations and refuses 501 with a single message."""
     web = await service.web("member")
     ids = [new_id(service.clock.now()) for _ in range(501)]
     at_limit = await web.patch(PATH, {"muted": ids[:500]})
@@ -133,7 +133,7 @@ async def test_at_most_500_automations_are_muted(service: Service) -> None:
 
 
 async def test_the_periods_without_success_are_chosen_for_each_automation(service: Service) -> None:
-    """1 to 50, or null for the service's own number."""
+    """Takes 1 to 50 periods for an automation, or null for the service's default."""
     automation_id = await automation(service)
     path = f"/app/automations/{automation_id}/alerts"
     web = await service.web("member")
@@ -148,7 +148,7 @@ async def test_the_periods_without_success_are_chosen_for_each_automation(servic
 
 
 async def test_anybody_may_ask_what_is_offered(service: Service) -> None:
-    """Whether mail is sent is told without a session."""
+    """Tells without a session whether mail is sent and whether setup is needed."""
     assert (await service.nobody().get("/app/options")).data == {"mail": False, "setup_needed": False}
     service.restart(mail=True)
     assert (await service.nobody().get("/app/options")).data == {"mail": True, "setup_needed": False}

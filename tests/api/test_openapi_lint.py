@@ -1,4 +1,4 @@
-"""The OpenAPI document is one that generators of clients read whole, and takes nothing away."""
+"""The OpenAPI document has a form that client generators read, and removes nothing from the released one."""
 
 import copy
 import json
@@ -23,7 +23,7 @@ PUBLIC_IDS = """
     templates.get imports.list imports.get imports.keep imports.delete imports.preview_content
     imports.preview imports.run_as_automation
 """
-# Bodies in which null is accepted where the field may as well be absent.
+# Bodies in which null and an absent field mean the same.
 ABSENT_OR_NULL = {
     "CreateBody.integration_id",
     "UpdateBody.integration_id",
@@ -46,12 +46,12 @@ DOCUMENTS = {
 
 @pytest.fixture(params=list(DOCUMENTS))
 def document(request: pytest.FixtureRequest) -> Json:
-    """The public document, and the one the web app's types are made from."""
+    """Returns the public document and the one that the web app's types are made from."""
     return DOCUMENTS[request.param]
 
 
 def schemas_of(document: Json) -> Iterator[tuple[str, Json]]:
-    """Every schema of the document with its place, those inside others included."""
+    """Yields every schema of the document with its location, also those inside others."""
 
     def inside(value: Any, location: str) -> Iterator[tuple[str, Json]]:
         if isinstance(value, dict):
@@ -68,12 +68,16 @@ def schemas_of(document: Json) -> Iterator[tuple[str, Json]]:
 
 
 def test_every_reference_resolves_and_no_schema_is_unused(document: Json) -> None:
-    """What is named is there, and what is there is named."""
+    """Defines exactly the components that the document references."""
     assert set(references(document)) == set(document["components"]["schemas"])
 
 
 def test_schemas_are_of_a_form_that_generators_read(document: Json) -> None:
-    """No `allOf`, no object or list as a default, nothing beside a reference, objects by name."""
+    """Uses no form that generators misread.
+
+    No `allOf`, no structured default, nothing beside `$ref`, no inline objects, and unions of objects with a
+    discriminator.
+    """
     for location, schema in schemas_of(document):
         assert "allOf" not in schema, location
         assert not isinstance(schema.get("default"), dict | list) or location.endswith("properties"), location
@@ -87,7 +91,7 @@ def test_schemas_are_of_a_form_that_generators_read(document: Json) -> None:
 
 
 def test_answers_and_bodies_are_named_components(document: Json) -> None:
-    """Every content is a reference, or one of two refusals."""
+    """Describes every content by a reference or by a choice between references."""
     for item in document["paths"].values():
         for operation in item.values():
             contents = [operation.get("requestBody", {}), *operation["responses"].values()]
@@ -97,19 +101,19 @@ def test_answers_and_bodies_are_named_components(document: Json) -> None:
 
 
 def test_a_field_may_be_absent_or_null_and_not_both() -> None:
-    """Bodies that accept null for an absent field are listed; an answer has one such field."""
+    """Accepts null for an absent field only in the listed bodies, and answers only one such field."""
     both = set()
     for name, schema in DOCUMENTS["public"]["components"]["schemas"].items():
         for field, shape in schema.get("properties", {}).items():
             is_null = "null" in shape.get("type", []) or {"type": "null"} in shape.get("anyOf", [])
             if is_null and field not in schema.get("required", []):
                 both.add(f"{name}.{field}")
-    is_schedule = {location for location in both if location.startswith("ScheduleBody.")}  # interface 2.4
+    is_schedule = {location for location in both if location.startswith("ScheduleBody.")}  # both forms valid
     assert both - is_schedule - {"RunRecord.undo"} == ABSENT_OR_NULL
 
 
 def test_operations_are_named_tagged_and_say_how_they_are_called(document: Json) -> None:
-    """Ids, tags with words, scope, whether a call may be sent again, pages, and the headers of answers."""
+    """Gives every operation an id, known tags, scope, idempotence, paging and the headers of its answers."""
     tags = {tag["name"] for tag in document["tags"]}
     named = {}
     for item in document["paths"].values():
@@ -136,19 +140,19 @@ def test_operations_are_named_tagged_and_say_how_they_are_called(document: Json)
 
 
 def test_an_update_names_no_default() -> None:
-    """A client that fills a default in would change what it was not asked to change."""
+    """Gives no default to a field of an update: a client that filled it in would change that field."""
     fields = DOCUMENTS["public"]["components"]["schemas"]["UpdateBody"]["properties"]
     assert [name for name, shape in fields.items() if "default" in shape] == []
 
 
 def test_the_document_takes_nothing_away_from_that_of_the_release() -> None:
-    """While the contract's version is 1, callers of the released document can go on."""
+    """Keeps callers of the released document working while the contract's version is 1."""
     assert CONTRACT_VERSION == 1
     assert breaks(json.loads(RELEASED.read_bytes()), DOCUMENTS["public"]) == []
 
 
 def test_a_removal_or_a_narrowing_is_noticed() -> None:
-    """Each of these changes would break somebody's calls."""
+    """Reports each removal and narrowing that would break callers, and nothing for an equal document."""
     old = without_examples(DOCUMENTS["public"])
     new = copy.deepcopy(old)
     schemas, paths = new["components"]["schemas"], new["paths"]

@@ -1,4 +1,4 @@
-"""Who is let in and what is answered first."""
+"""Authentication of calls and the order in which refusals are checked."""
 
 import base64
 import json
@@ -20,14 +20,16 @@ ID = "01JD3Z0QH8N2Y5V7W9X1C4B6A8"
 
 
 async def bearing(service: Service, token: str) -> Caller:
-    """A caller with this token."""
+    """Returns a caller with this token."""
     caller = service.nobody()
     caller.headers["Authorization"] = f"Bearer {token}"
     return caller
 
 
 async def test_a_call_without_token_is_refused_with_a_challenge(nobody: Caller) -> None:
-    """No error word when none was sent. See docs/design/api/conventions.md#codes.
+    """Answers 401 with a Bearer challenge that has no `error`, since no token was sent.
+
+    See docs/design/api/conventions.md#codes.
 
     Interface statements: 5.4 challenge; 7 token.
     """
@@ -37,13 +39,13 @@ async def test_a_call_without_token_is_refused_with_a_challenge(nobody: Caller) 
 
 
 async def test_the_path_does_not_matter_without_a_token(nobody: Caller) -> None:
-    """The path does not matter without a token."""
+    """Answers 401 without a token also for unknown paths and methods."""
     assert (await nobody.get("/v1/automations/no/such/path")).status == 401
     assert (await nobody.call("PUT", STATUS, body={})).status == 401
 
 
 async def test_other_kinds_of_authorization_are_no_token(service: Service, nobody: Caller) -> None:
-    """Other kinds of authorization are no token."""
+    """Accepts a token neither in the query, nor as Basic, nor without the word Bearer."""
     token = (await service.token("member")).headers["Authorization"].partition(" ")[2]
     assert (await nobody.get(STATUS, access_token=token)).status == 401
     assert (await nobody.call("GET", STATUS, headers={"Authorization": f"Basic {token}"})).status == 401
@@ -79,7 +81,9 @@ FORGED: list[Callable[[str], str]] = [
 
 
 async def test_a_changed_token_is_refused(service: Service) -> None:
-    """Any change invalidates it. See docs/design/api/sign-in.md#tokens.
+    """Refuses a token with any change in its header, claims or signature as `invalid_token`.
+
+    See docs/design/api/sign-in.md#tokens.
 
     Interface statements: 5.4 changed.
     """
@@ -93,7 +97,7 @@ async def test_a_changed_token_is_refused(service: Service) -> None:
 
 
 async def test_a_token_signed_by_a_foreign_key_is_refused(service: Service) -> None:
-    """A token signed by a foreign key is refused."""
+    """Refuses a token that another key signed under the id of a known one."""
     foreign = SigningKey(service.context.keys.kid, generate_private_key(SECP256R1()))
     signer = Signer(foreign, issuer=BASE_URL, audience=BASE_URL)
     member = service.members["member"]
@@ -111,7 +115,9 @@ async def test_a_token_signed_by_a_foreign_key_is_refused(service: Service) -> N
 
 
 async def test_a_token_ends_after_exactly_an_hour(service: Service, member: Caller) -> None:
-    """Exp is exact. See docs/design/api/sign-in.md#tokens.
+    """Accepts a token for 3,599 seconds and refuses it from 3,600 on.
+
+    See docs/design/api/sign-in.md#tokens.
 
     Interface statements: 5.4 lifetime; 8 token.
     """
@@ -125,7 +131,9 @@ async def test_a_token_ends_after_exactly_an_hour(service: Service, member: Call
 async def test_disabling_and_enabling_end_tokens_on_the_next_call(
     service: Service, member: Caller, enabled: bool
 ) -> None:
-    """The epoch is raised by both. See docs/design/api/sign-in.md#tokens.
+    """Refuses tokens issued before their credential was disabled or enabled again.
+
+    See docs/design/api/sign-in.md#tokens.
 
     Interface statements: 5.4 disabled.
     """
@@ -140,7 +148,9 @@ async def test_disabling_and_enabling_end_tokens_on_the_next_call(
 
 
 async def test_rotating_ends_tokens_on_the_next_call(service: Service, member: Caller) -> None:
-    """See docs/design/api/sign-in.md#tokens.
+    """Refuses tokens issued before their credential's secret was rotated.
+
+    See docs/design/api/sign-in.md#tokens.
 
     Interface statements: 5.4 rotated.
     """
@@ -152,7 +162,9 @@ async def test_rotating_ends_tokens_on_the_next_call(service: Service, member: C
 async def test_deactivating_a_person_ends_their_tokens_alone(
     service: Service, member: Caller, owner: Caller
 ) -> None:
-    """See docs/design/api/sign-in.md#tokens.
+    """Refuses the tokens of a deactivated person and accepts those of others.
+
+    See docs/design/api/sign-in.md#tokens.
 
     Interface statements: 5 active.
     """
@@ -165,7 +177,9 @@ async def test_deactivating_a_person_ends_their_tokens_alone(
 async def test_switching_an_organisation_off_refuses_every_call(
     service: Service, member: Caller, stranger: Caller
 ) -> None:
-    """Before unknown paths. See docs/design/api/conventions.md#order-of-refusals.
+    """Answers 403 to every call of a switched-off organisation, also on unknown paths, until it is on again.
+
+    See docs/design/api/conventions.md#order-of-refusals.
 
     Interface statements: 5.2 rule 2; 7 off.
     """
@@ -181,7 +195,9 @@ async def test_switching_an_organisation_off_refuses_every_call(
 
 
 async def test_a_token_outside_the_automations_api_is_refused(probed: Service, member: Caller) -> None:
-    """Existing path or not. See docs/design/api/sign-in.md#callers.
+    """Answers 403 to a valid token on any path outside /v1/automations, and 401 to an invalid one.
+
+    See docs/design/api/sign-in.md#callers.
 
     Interface statements: 7 outside.
     """
@@ -193,19 +209,19 @@ async def test_a_token_outside_the_automations_api_is_refused(probed: Service, m
 
 
 async def test_a_token_does_not_matter_on_open_paths(member: Caller) -> None:
-    """A token does not matter on open paths."""
+    """Ignores a token on health, OpenAPI and key endpoints."""
     for path in ("/healthz", "/readyz", "/openapi.json", "/.well-known/jwks.json"):
         assert (await member.get(path)).status == 200
 
 
 async def test_an_unknown_path_answers_404_without_a_token(nobody: Caller) -> None:
-    """An unknown path answers 404 without a token."""
+    """Answers 404 to an unknown path outside the API without a token."""
     heard = await nobody.get("/no/such")
     assert (heard.status, heard.code) == (404, "not_found")
 
 
 async def test_unknown_paths_and_methods_inside_the_api(member: Caller) -> None:
-    """Unknown paths and methods inside the API."""
+    """Answers 404 to near misses of a path, and 405 with `Allow` to a wrong method."""
     for path in ("/v1/automations/status/", "/v1/automations//status", "/v1/automations/Status"):
         assert (await member.get(path)).code == "not_found"
     for method in ("PUT", "DELETE", "OPTIONS"):
@@ -217,7 +233,7 @@ async def test_unknown_paths_and_methods_inside_the_api(member: Caller) -> None:
 async def test_approving_is_refused_to_a_token_before_anything_is_looked_up(
     probed: Service, member: Caller
 ) -> None:
-    """Whatever the id and the body.
+    """Answers 403 `insufficient_scope` to a token that approves, whatever the id and the body.
 
     See docs/design/api/conventions.md#scope and docs/design/api/conventions.md#order-of-refusals.
 
@@ -239,7 +255,7 @@ async def test_approving_is_refused_to_a_token_before_anything_is_looked_up(
 async def test_the_body_is_read_before_the_path_and_the_path_before_the_shape(
     probed: Service, member: Caller
 ) -> None:
-    """The body is read before the path and the path before the shape."""
+    """Checks content type, then syntax, then the ids in the path, then the fields of the body."""
     path = "/v1/automations/probe/named/not-an-id"
     assert (await member.call("POST", path, content=b"{")).status == 415
     assert (
@@ -250,7 +266,7 @@ async def test_the_body_is_read_before_the_path_and_the_path_before_the_shape(
 
 
 async def test_a_malformed_id_is_not_found(probed: Service, member: Caller) -> None:
-    """A malformed id is not found."""
+    """Answers 404 to every ill-formed id in a path."""
     good = await member.get(f"/v1/automations/probe/named/{ID}")
     assert good.data["echo"]["ids"] == {"probe_id": ID}
     for wrong in (ID.lower(), ID[:-1], ID + "0", ID.replace("A", "U"), "%30" + ID[1:]):
@@ -261,7 +277,7 @@ async def test_a_malformed_id_is_not_found(probed: Service, member: Caller) -> N
 
 
 async def test_access_that_is_off_refuses_tokens_and_lets_sessions_in(service: Service) -> None:
-    """Access that is off refuses tokens and lets sessions in."""
+    """Refuses tokens with 503 while API access is off and serves web sessions."""
     service.restart(api_access=False)
     heard = await (await bearing(service, "nonsense")).get(STATUS)
     web = await service.web("member")
@@ -270,7 +286,7 @@ async def test_access_that_is_off_refuses_tokens_and_lets_sessions_in(service: S
 
 
 async def test_a_token_and_a_cookie_together_are_refused(service: Service) -> None:
-    """A token and a cookie together are refused."""
+    """Refuses a call that carries a token and a session cookie."""
     web = await service.web("member")
     web.headers.update((await service.token("member")).headers)
     assert (await web.get(STATUS)).status == 401
@@ -279,7 +295,7 @@ async def test_a_token_and_a_cookie_together_are_refused(service: Service) -> No
 async def test_a_key_made_by_another_process_is_found_and_a_retired_one_goes(
     service: Service, member: Caller
 ) -> None:
-    """A new key signs at once, old ones verify until their last token has expired."""
+    """Signs with a key that another process made, and publishes the old one until its last token expires."""
     ring = service.context.keys
     before = ring.kid
     rotated = await service.write(lambda tx: keys.rotate_signing(tx, MASTERS))
@@ -296,7 +312,7 @@ async def test_a_key_made_by_another_process_is_found_and_a_retired_one_goes(
 
 
 async def test_a_token_of_a_key_read_by_nobody_here_yet_is_good(service: Service) -> None:
-    """A token of a key read by nobody here yet is good."""
+    """Accepts a token of a key that this process has not read yet, by reading the keys again."""
     other = await keys.open_ring(
         service.context.engine, service.clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL
     )

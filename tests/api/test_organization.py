@@ -1,4 +1,4 @@
-"""The organisation's own settings."""
+"""The organisation's settings."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ PATH = "/app/organization"
 
 
 async def test_everybody_reads_the_organisation(service: Service) -> None:
-    """Everybody reads the organisation."""
+    """Answers the settings to every role."""
     expected = {
         "id": service.own.organization.id,
         "name": "Demo Shop",
@@ -23,7 +23,7 @@ async def test_everybody_reads_the_organisation(service: Service) -> None:
 
 
 async def test_an_owner_changes_each_field_and_only_what_is_given(service: Service) -> None:
-    """PATCH {name?, timezone?, send_without_approval?}."""
+    """Changes the given fields alone, normalises the name and writes an audit entry for each change."""
     web = await service.web("owner")
     for body in (
         {"name": "  Demo\u0301 Shop  "},
@@ -40,7 +40,7 @@ async def test_an_owner_changes_each_field_and_only_what_is_given(service: Servi
 
 
 async def test_a_change_of_nothing_is_no_change(service: Service) -> None:
-    """A change of nothing is no change."""
+    """Accepts an update that changes nothing and writes no audit entry."""
     web = await service.web("owner")
     assert (await web.patch(PATH, {})).status == 200
     assert (await web.patch(PATH, {"name": "Demo Shop", "timezone": "Europe/Berlin"})).status == 200
@@ -48,7 +48,7 @@ async def test_a_change_of_nothing_is_no_change(service: Service) -> None:
 
 
 async def test_a_new_name_counts_at_the_next_login(service: Service) -> None:
-    """organization_name. See docs/design/api/sign-in.md#login."""
+    """Requires the new organisation name at the next login. See docs/design/api/sign-in.md#login."""
     await (await service.web("owner")).patch(PATH, {"name": "Tea House"})
     assert (await service.log_in("member")).status == 401
     heard = await service.log_in("member", organization_name="tea house")
@@ -68,7 +68,7 @@ WRONG: list[tuple[dict[str, object], set[str] | None]] = [
 
 
 async def test_what_cannot_be_is_named(service: Service) -> None:
-    """Null is no value here; whether automations are on is the operator's."""
+    """Names invalid, null, unknown and read-only fields and changes nothing."""
     for body, wrong in WRONG:
         web = await service.web("owner")
         heard = await web.patch(PATH, body)
@@ -77,12 +77,12 @@ async def test_what_cannot_be_is_named(service: Service) -> None:
 
 
 async def test_a_name_of_120_characters_is_taken(service: Service) -> None:
-    """A name of 120 characters is taken."""
+    """Accepts a name of 120 characters."""
     assert (await (await service.web("owner")).patch(PATH, {"name": "x" * 120})).status == 200
 
 
 async def test_two_organisations_never_take_one_name(service: Service) -> None:
-    """Name_norm unique; the later of two finds it taken."""
+    """Lets one of two organisations take a name that both request at once."""
     caller, other = await service.web("owner"), await service.web("stranger")
     heard = await asyncio.gather(
         caller.patch(PATH, {"name": "Tea House"}), other.patch(PATH, {"name": "TEA HOUSE"})
@@ -91,13 +91,13 @@ async def test_two_organisations_never_take_one_name(service: Service) -> None:
 
 
 async def test_only_an_owner_changes_it(service: Service) -> None:
-    """Only an owner changes it."""
+    """Refuses a change by an approver or a member with 403."""
     for name in ("approver", "member"):
         heard = await (await service.web(name)).patch(PATH, {"name": "Mine"})
         assert (heard.status, heard.code) == (403, "forbidden")
 
 
 async def test_an_installation_without_accounts_says_that_setup_is_needed(service: Service) -> None:
-    """Invitations that nobody has accepted are no accounts."""
+    """Reports that setup is needed while all people are unaccepted invitations."""
     await service.write(lambda tx: tx.execute("UPDATE people SET unclaimed = TRUE"))
     assert (await service.nobody().get("/app/options")).data == {"mail": False, "setup_needed": True}

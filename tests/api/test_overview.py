@@ -1,4 +1,4 @@
-"""The overview's numbers, unmended failures and strips: equal to the runs there are, and cheap."""
+"""The overview's numbers, open failures and strips equal the stored runs and are cheap to read."""
 
 import json
 import os
@@ -44,17 +44,17 @@ _MANY = Both(
     f"{_INTO} SELECT :org, '01JD3Z0QH8N2Y5V7W9X1' || lpad(n::text, 6, '0'), :automation,{_MANY_VALUES}"
     " FROM generate_series(0, :number - 1) AS n",
 )
-# Read in quarters of an hour, so that the number of runs in them makes no difference.
+# Counts are stored by quarters of an hour, so that reading costs the same whatever the number of runs.
 MANY = int(os.environ.get("OVERVIEW_RUNS", "20000"))
 
 
 def summary(applied: int, conflicts: int = 0, unknown: int = 0) -> str:
-    """A run's summary with these counts."""
+    """Returns a run's summary with these counts."""
     return json.dumps({"counts": {"applied": applied, "conflicts": conflicts, "unknown": unknown}})
 
 
 async def automation(desk: Desk, name: str) -> str:
-    """An automation that runs by hand; its id."""
+    """Creates an automation that runs by hand and returns its id."""
     automation_id: str = (await desk.create(name=name, schedule={"cadence": "manual"}))["id"]
     return automation_id
 
@@ -68,7 +68,7 @@ async def put(
     counts: str | None = None,
     mode: str = "live",
 ) -> str:
-    """Stores a run; its id."""
+    """Stores a run and returns its id."""
     id_ = new_id(queued)
     row = {
         "org": org,
@@ -90,7 +90,7 @@ async def put(
 
 
 async def end(service: Service, org: OrgId, run: str, status: str, counts: str) -> None:
-    """Ends a stored run."""
+    """Ends a stored run with this status and these counts."""
 
     async def update(tx: Tx) -> None:
         await tx.execute(
@@ -103,7 +103,7 @@ async def end(service: Service, org: OrgId, run: str, status: str, counts: str) 
 
 
 async def expected(service: Service, org: OrgId, zone: str) -> list[dict[str, int]]:
-    """What the last seven days of a zone come to, counted run by run."""
+    """Returns the counts of a zone's last seven days, computed run by run."""
 
     async def read(tx: Tx) -> list[Any]:
         return await tx.all("SELECT * FROM runs WHERE org_id = :org AND mode = 'live'", {"org": org})
@@ -124,7 +124,7 @@ async def expected(service: Service, org: OrgId, zone: str) -> list[dict[str, in
 
 
 async def listed_days(web: Caller, zone: str) -> list[dict[str, int]]:
-    """The same as answered."""
+    """Returns the counts of the last seven days as the overview answers them."""
     heard = await web.get(OVERVIEW, timezone=zone)
     assert heard.status == 200, heard.body
     data = heard.data
@@ -136,7 +136,7 @@ async def listed_days(web: Caller, zone: str) -> list[dict[str, int]]:
 
 
 async def test_numbers_are_those_of_the_runs_in_random_histories(desk: Desk) -> None:
-    """Runs of all ends, in three zones, while runs end, writes settle and time passes."""
+    """Answers the counts of random histories in three zones while runs end, writes settle and time passes."""
     service, owner = desk.service, await desk.service.web("owner")
     org = service.members["owner"].org
     ids = [await automation(desk, str(number)) for number in range(12)]
@@ -168,7 +168,10 @@ async def test_numbers_are_those_of_the_runs_in_random_histories(desk: Desk) -> 
 
 
 async def test_many_runs_are_added_up_in_passes_and_read_cheaply(desk: Desk) -> None:
-    """The runs of a week in bounded passes, then at most 10 ms of CPU (docs/design/web.md#overview)."""
+    """Adds a week of runs up in bounded passes and reads the sums in at most 10 ms of CPU.
+
+    See docs/design/web.md#overview.
+    """
     service, owner = desk.service, await desk.service.web("owner")
     org = service.members["owner"].org
     automation_id = await automation(desk, "Many")
@@ -200,7 +203,7 @@ async def test_many_runs_are_added_up_in_passes_and_read_cheaply(desk: Desk) -> 
 
 
 async def test_a_failure_goes_with_a_newer_success_or_approval(desk: Desk) -> None:
-    """An automation stands once, with its newest failure; a newer run of any decisive end takes it away."""
+    """Shows one open failure for each automation until a newer run succeeds or waits for approval."""
     service, owner = desk.service, await desk.service.web("owner")
     org = service.members["owner"].org
     now = service.clock.now()
@@ -224,7 +227,7 @@ async def test_a_failure_goes_with_a_newer_success_or_approval(desk: Desk) -> No
 
 
 async def test_other_organizations_count_nothing_of_it(desk: Desk) -> None:
-    """Neither numbers nor strips."""
+    """Leaves another organisation's runs out of numbers and strips."""
     service, owner = desk.service, await desk.service.web("owner")
     stranger = await service.web("stranger")
     automation_id = await automation(desk, "Ours")
@@ -235,7 +238,7 @@ async def test_other_organizations_count_nothing_of_it(desk: Desk) -> None:
 
 
 async def test_a_zone_and_ids_are_checked(desk: Desk) -> None:
-    """A zone that is none, no automation, one more than 50."""
+    """Refuses an unknown zone, no automations, and 51 of them; answers 50."""
     service, owner = desk.service, await desk.service.web("owner")
     assert (await owner.get(OVERVIEW, timezone="Mars/Base")).status == 422
     ids = ",".join(new_id(service.clock.now()) for _ in range(51))

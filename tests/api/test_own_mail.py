@@ -1,4 +1,4 @@
-"""A test mail to oneself, and owners told when mail does not go out."""
+"""A test mail to oneself, and what owners see while mail does not go out."""
 
 from steward.database.engine.base import Tx
 from tests.service import Service
@@ -8,7 +8,7 @@ TEST = f"{PATH}/test"
 
 
 async def test_a_test_mail_is_queued_and_its_end_is_read_with_the_preferences(service: Service) -> None:
-    """Ten in an hour for each person; the eleventh is refused."""
+    """Queues ten test mails an hour for each person and answers the state of the latest one."""
     service.restart(mail=True)
     web = await service.web("member")
     assert (await web.get(PATH)).data["mail_test"] is None
@@ -36,14 +36,14 @@ async def test_a_test_mail_is_queued_and_its_end_is_read_with_the_preferences(se
 
 
 async def test_without_a_mail_server_no_test_is_sent(service: Service) -> None:
-    """The refusal says why."""
+    """Answers 503 `not_configured` and names the missing mail server."""
     refused = await (await service.web("member")).post(TEST)
     assert (refused.status, refused.code) == (503, "not_configured")
     assert "no mail server" in refused.body["message"]
 
 
 async def test_owners_are_told_that_mail_does_not_go_out(service: Service) -> None:
-    """From 15 minutes on in which some waits and none is accepted; nobody else is told."""
+    """Tells owners alone once a mail has waited 15 minutes and none was accepted since."""
     service.restart(mail=True)
     owner = await service.web("owner")
     await owner.post(TEST)

@@ -1,4 +1,4 @@
-"""The web app's pages and files: where they answer, under which policy, how long they are kept."""
+"""The web app's pages and files: their addresses, security policy and caching."""
 
 import json
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ SCRIPT = "console.log('steward');\n" * 100
 
 @pytest.fixture
 def build(tmp_path: Path) -> Path:
-    """What a build of the web app leaves."""
+    """Writes the files of a web app build and returns their folder."""
     (tmp_path / "assets").mkdir()
     (tmp_path / "index.html").write_text("<!doctype html><title>Steward</title>")
     (tmp_path / "manifest.json").write_text("{}")
@@ -28,7 +28,7 @@ def build(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def browser(service: Service, build: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """A caller of the service that has these pages."""
+    """Yields a client of the service that serves this build."""
     gate = create(service.context, pages=built(build, web_origin=BASE_URL))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gate), base_url=BASE_URL) as client:
         yield client
@@ -37,7 +37,7 @@ async def browser(service: Service, build: Path) -> AsyncIterator[httpx.AsyncCli
 async def test_an_address_of_a_page_answers_the_page_and_every_other_does_not(
     browser: httpx.AsyncClient,
 ) -> None:
-    """An address of a page answers the page and every other does not."""
+    """Answers the page at its addresses, 404 at near misses, and 405 to a POST."""
     for path in ("/", "/runs", "/runs/01JD3Z0QH8N2Y5V7W9X1C4B6A8"):
         page = await browser.get(path)
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -59,7 +59,7 @@ async def test_an_address_of_a_page_answers_the_page_and_every_other_does_not(
 async def test_a_browser_that_opens_an_unknown_address_gets_the_app_with_404(
     browser: httpx.AsyncClient,
 ) -> None:
-    """The app says in words that nothing is there; addresses of the API keep their JSON."""
+    """Answers the app with 404 to a browser at an unknown address; API addresses keep their JSON."""
     accept = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     page = await browser.get("/nothing", headers=accept)
     assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
@@ -73,7 +73,7 @@ async def test_a_browser_that_opens_an_unknown_address_gets_the_app_with_404(
 
 
 async def test_pages_are_kept_never_and_hashed_files_for_good(browser: httpx.AsyncClient) -> None:
-    """Files carry their hash in the name and are cached for good, index.html never."""
+    """Forbids storing pages, and lets browsers keep files with a hash in their name for a year."""
     page = await browser.get("/")
     assert page.headers["cache-control"] == "no-store"
     script = await browser.get("/assets/index-abc.js", headers={"Accept-Encoding": "gzip"})
@@ -85,7 +85,7 @@ async def test_pages_are_kept_never_and_hashed_files_for_good(browser: httpx.Asy
 
 
 async def test_pages_carry_the_strict_policy(browser: httpx.AsyncClient) -> None:
-    """Pages carry the strict policy."""
+    """Sends a policy without `unsafe` or foreign origins, and the isolating headers."""
     headers = (await browser.get("/")).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -101,7 +101,7 @@ async def test_pages_carry_the_strict_policy(browser: httpx.AsyncClient) -> None
 
 
 async def test_pages_of_an_https_address_ask_for_https_ever_after(service: Service, build: Path) -> None:
-    """HSTS 1 year when the public address is https."""
+    """Sends HSTS of one year when the public address is https."""
     gate = create(service.context, pages=built(build, web_origin="https://shop.example"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gate), base_url=BASE_URL) as client:
         page = await client.get("/")
@@ -109,7 +109,7 @@ async def test_pages_of_an_https_address_ask_for_https_ever_after(service: Servi
 
 
 async def test_a_token_opens_no_page(service: Service, build: Path) -> None:
-    """A valid token outside /v1/automations answers 403."""
+    """Answers 403 to a valid token on a page."""
     gate = create(service.context, pages=built(build, web_origin=BASE_URL))
     member = await service.token("member")
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gate), base_url=BASE_URL) as client:
@@ -118,12 +118,12 @@ async def test_a_token_opens_no_page(service: Service, build: Path) -> None:
 
 
 def test_no_page_begins_like_an_operation(tmp_path: Path) -> None:
-    """Addresses: none begins with /app, /v1 or /v2."""
+    """Uses no page address that begins like an API path."""
     listed = json.loads((Path(__file__).parents[2] / "web/src/pages.json").read_text("utf-8"))
     owned = {operation.path.split("/")[1] for operation in OPERATIONS} | {"v2", "openapi.json", "assets"}
     assert [address for address in listed.values() if address.split("/")[1] in owned] == []
 
 
 def test_a_service_without_a_build_has_no_pages(tmp_path: Path) -> None:
-    """A service without a build has no pages."""
+    """Serves no pages when there is no build."""
     assert built(tmp_path, web_origin=BASE_URL) is None

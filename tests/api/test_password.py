@@ -12,13 +12,13 @@ NEW_PASSWORD = "violet harbour 1931"
 
 
 def body(**changes: object) -> dict[str, object]:
-    """A change of the cast's password, with `changes`."""
+    """Returns the body that changes the cast's password; `...` removes a field."""
     actual = {"current_password": PASSWORD, "new_password": NEW_PASSWORD, **changes}
     return {name: value for name, value in actual.items() if value is not ...}
 
 
 async def test_a_new_password_renews_this_session_and_ends_the_others(service: Service) -> None:
-    """A new cookie; the person's other sessions end; tokens go on."""
+    """Gives this session a new cookie, ends the person's other sessions and leaves tokens valid."""
     caller, there = await service.web("member"), await service.web("member")
     token, other = await service.token("member"), await service.web("owner")
     before = caller.client.cookies["steward"]
@@ -39,7 +39,7 @@ async def test_a_new_password_renews_this_session_and_ends_the_others(service: S
 
 
 async def test_from_then_on_the_new_password_signs_in(service: Service) -> None:
-    """From then on the new password signs in."""
+    """Refuses the old password at sign-in and accepts the new one."""
     await (await service.web("member")).post(CHANGE, body())
     sign_in = {"email": "member@example.com", "password": PASSWORD}
     assert (await service.nobody().post("/app/session", sign_in)).status == 401
@@ -62,9 +62,9 @@ WRONG: list[tuple[dict[str, object], set[str]]] = [
 
 
 async def test_what_is_wrong_is_named_and_nothing_changes(service: Service) -> None:
-    """12 to 256 characters, not common, no names."""
+    """Names a wrong current password and a new one that is too short, too long, common or contains names."""
     for changes, wrong in WRONG:
-        service.clock.tick(61)  # past the attempts that are counted
+        service.clock.tick(61)  # leaves the minute in which attempts are counted
         web = await service.web("member")
         heard = await web.post(CHANGE, body(**changes))
         assert (heard.status, set(heard.errors)) == (422, wrong), changes
@@ -73,14 +73,14 @@ async def test_what_is_wrong_is_named_and_nothing_changes(service: Service) -> N
 
 @pytest.mark.parametrize("length", [12, 256])
 async def test_the_shortest_and_the_longest_password_are_taken(service: Service, length: int) -> None:
-    """The shortest and the longest password are taken."""
+    """Accepts new passwords of 12 and of 256 characters."""
     password = "violet harbour 1931 ".ljust(length, "q")[:length]
     heard = await (await service.web("member")).post(CHANGE, body(new_password=password))
     assert heard.status == 200
 
 
 async def test_guesses_of_the_current_password_are_limited(service: Service) -> None:
-    """Guesses of the current password are limited."""
+    """Counts the sign-in and nine wrong guesses of the password, and refuses the next for a minute."""
     web = await service.web("member")
     heard = [await web.post(CHANGE, body(current_password="guess")) for _ in range(10)]
     assert [answer.status for answer in heard] == [422] * 9 + [429]
@@ -89,7 +89,7 @@ async def test_guesses_of_the_current_password_are_limited(service: Service) -> 
 
 
 async def test_without_a_session_there_is_no_password_to_change(service: Service) -> None:
-    """Without a session there is no password to change."""
+    """Refuses the change without a session, with a token, and without the CSRF header."""
     assert (await service.nobody().post(CHANGE, body())).status == 401
     assert (await (await service.token("member")).post(CHANGE, body())).code == "forbidden"
     web = await service.web("member")

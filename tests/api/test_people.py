@@ -1,4 +1,4 @@
-"""The people of an organisation: list, roles, ending and restoring memberships."""
+"""The people of an organisation: the list, roles, and ending and restoring memberships."""
 
 import asyncio
 
@@ -17,12 +17,12 @@ STATUS = "/v1/automations/status"
 
 
 def of(service: Service, name: str) -> str:
-    """The address of one of the cast."""
+    """Returns the API path of one of the cast."""
     return f"{PEOPLE}/{service.members[name].person.id}"
 
 
 async def test_everybody_sees_the_people_of_their_organisation_alone(service: Service) -> None:
-    """Everything another organisation owns is not there.
+    """Lists the people of the caller's organisation alone, with role, state and when each was last seen.
 
     See docs/design/api/organization.md#people and docs/design/api/conventions.md#scope.
     """
@@ -50,7 +50,7 @@ async def test_everybody_sees_the_people_of_their_organisation_alone(service: Se
 
 
 async def test_people_are_paged_newest_first(service: Service) -> None:
-    """People are paged newest first."""
+    """Pages people newest first, each once."""
     web = await service.web("owner")
     everybody = [person["id"] for person in (await web.get(PEOPLE)).data["people"]]
     assert everybody == sorted(everybody, reverse=True)
@@ -66,7 +66,7 @@ async def test_people_are_paged_newest_first(service: Service) -> None:
 
 
 async def test_a_role_takes_effect_on_the_next_call(service: Service) -> None:
-    """A role takes effect on the next call."""
+    """Applies a new role to the person's next call and writes one audit entry for it."""
     owner, member = await service.web("owner"), await service.web("member")
     assert (await member.patch("/app/organization", {})).code == "forbidden"
     heard = await owner.patch(of(service, "member"), {"role": "owner"})
@@ -80,7 +80,10 @@ async def test_a_role_takes_effect_on_the_next_call(service: Service) -> None:
 
 
 async def test_a_membership_ends_and_comes_back(service: Service) -> None:
-    """The next call of a token or session is refused; the account stays."""
+    """Refuses a deactivated person's sessions, tokens and logins from the next call on.
+
+    Activation makes the tokens valid again and the person signs in anew; repeats of either change nothing.
+    """
     owner, web, token = await service.web("owner"), await service.web("member"), await service.token("member")
     heard = await owner.post(f"{of(service, 'member')}/deactivate")
     assert (heard.status, heard.data["person"]["state"]) == (200, "deactivated")
@@ -100,7 +103,7 @@ async def test_a_membership_ends_and_comes_back(service: Service) -> None:
 
 
 async def test_a_membership_elsewhere_is_not_touched(service: Service) -> None:
-    """A membership elsewhere is not touched."""
+    """Leaves the person's membership and session in another organisation as they were."""
     member, other = service.members["member"], service.other.organization.id
     await service.write(lambda tx: people.add_to_organization(tx, member.person, other, Role.MEMBER))
     web = await service.web("member")
@@ -113,7 +116,7 @@ async def test_a_membership_elsewhere_is_not_touched(service: Service) -> None:
 
 
 async def test_the_last_owner_stays_one(service: Service) -> None:
-    """The last owner stays one."""
+    """Refuses to demote or deactivate the last owner until there is another one."""
     owner = await service.web("owner")
     for heard in (
         await owner.patch(of(service, "owner"), {"role": "approver"}),
@@ -127,7 +130,7 @@ async def test_the_last_owner_stays_one(service: Service) -> None:
 
 
 async def test_an_owner_whose_account_is_off_does_not_count(service: Service) -> None:
-    """Somebody must be able to act as an owner."""
+    """Counts an owner whose account the operator switched off as no owner."""
     owner = await service.web("owner")
     await owner.patch(of(service, "approver"), {"role": "owner"})
     off = service.members["approver"].person
@@ -138,7 +141,7 @@ async def test_an_owner_whose_account_is_off_does_not_count(service: Service) ->
 
 
 async def test_two_owners_cannot_both_leave_at_once(service: Service) -> None:
-    """Of two simultaneous changes the later finds the new state."""
+    """Lets one of two owners who step down at the same time do so."""
     first = await service.web("owner")
     await first.patch(of(service, "approver"), {"role": "owner"})
     second = await service.web("approver")
@@ -151,7 +154,7 @@ async def test_two_owners_cannot_both_leave_at_once(service: Service) -> None:
 
 @pytest.mark.parametrize("name", ["member", "approver"])
 async def test_only_owners_change_people(service: Service, name: str) -> None:
-    """Only owners change people."""
+    """Answers 403 to an approver or member who changes people, and lets them read the list."""
     web = await service.web(name)
     target = of(service, "member")
     for heard in (
@@ -165,7 +168,7 @@ async def test_only_owners_change_people(service: Service, name: str) -> None:
 
 
 async def test_people_of_others_are_not_found(service: Service) -> None:
-    """People of others are not found."""
+    """Answers the same 404 for another organisation's person as for an unknown one."""
     web = await service.web("owner")
     foreign, absent = of(service, "stranger"), f"{PEOPLE}/999999"
     for method, tail, body in (
@@ -187,21 +190,21 @@ NO_ROLES: list[dict[str, object]] = [
 
 
 async def test_a_role_is_one_of_the_three(service: Service) -> None:
-    """A role is one of the three."""
+    """Refuses a missing or unknown role and unknown fields under their names."""
     for body in NO_ROLES:
         heard = await (await service.web("owner")).patch(of(service, "member"), body)
         assert (heard.status, set(heard.errors)) == (422, {"email"} if "email" in body else {"role"}), body
 
 
 async def test_a_token_never_reaches_people(service: Service) -> None:
-    """A token never reaches people."""
+    """Answers 403 to a token on endpoints that belong to the web app."""
     token = await service.token("owner")
     for path in (PEOPLE, "/app/organization", "/app/password", "/app/invitations/accept"):
         assert (await token.get(path)).code == "forbidden"
 
 
 async def test_an_owner_has_refused_mail_tried_again(service: Service) -> None:
-    """Three refusals in a row are shown; no other role may end that, nor another organization."""
+    """Shows mail as refused after three refusals in a row, and lets only an owner have it tried again."""
     web, member = await service.web("owner"), service.members["member"]
     path = f"/app/people/{member.person.id}/mail-again"
     for refusals in (2, 3):

@@ -1,4 +1,4 @@
-"""Preview schedule over HTTP: the next three runs, words and notes."""
+"""The schedule preview over HTTP: the next three runs, their words and notes."""
 
 from typing import Any
 
@@ -12,14 +12,16 @@ LAST_FRIDAY = {"cadence": "monthly", "run_at": "18:30", "day_of_week": 5, "week_
 
 
 async def preview(desk: Desk, schedule: dict[str, Any], **more: Any) -> Any:
-    """What the preview answers."""
+    """Returns the data that the preview answers."""
     heard = await desk.member.post(PATH, {"schedule": schedule, **more})
     assert heard.status == 200, heard.body
     return heard.data
 
 
 async def test_the_next_three_runs_are_told_with_words(desk: Desk) -> None:
-    """Timezone, next, words, spread_note; spread 0. See docs/design/api/calendar.md#preview-a-schedule.
+    """Answers the next three runs in UTC and local time, the schedule in words and the note on spread.
+
+    See docs/design/api/calendar.md#preview-a-schedule.
 
     Interface statements: 4.3 preview.
     """
@@ -47,14 +49,14 @@ NOTED: list[tuple[dict[str, Any], str, list[str | None]]] = [
 
 
 async def test_clock_changes_and_short_months_are_noted(desk: Desk) -> None:
-    """Clock changes and short months are noted."""
+    """Notes a run that falls into a clock change or into a short month."""
     for schedule, since, notes in NOTED:
         previewed = await preview(desk, schedule, timezone="Europe/Berlin", **{"from": since})
         assert [run["note"] for run in previewed["next"]] == notes, schedule
 
 
 async def test_the_zone_is_the_stores_without_one_the_organisations(desk: Desk) -> None:
-    """Copied from the store, else the organisation, else UTC."""
+    """Uses the given zone, else the store's, else the organisation's, else UTC."""
     daily = {"cadence": "daily", "run_at": "08:00"}
     previewed = await preview(desk, daily, integration_id=desk.store, timezone="Asia/Calcutta")
     assert previewed["timezone"] == "Asia/Calcutta"
@@ -65,14 +67,14 @@ async def test_the_zone_is_the_stores_without_one_the_organisations(desk: Desk) 
 
 
 async def test_manual_and_once_have_fewer_runs(desk: Desk) -> None:
-    """Manual gives an empty next; a once has one."""
+    """Answers no run for a manual schedule and one for a single date."""
     assert (await preview(desk, {"cadence": "manual"}))["next"] == []
     once = {"cadence": "once", "date": "2026-05-02", "run_at": "08:00"}
     assert len((await preview(desk, once))["next"]) == 1
 
 
 async def test_a_once_is_judged_by_from(desk: Desk) -> None:
-    """A once is judged by from."""
+    """Refuses a single date that is not after `from`, and accepts one a millisecond later."""
     once = {"cadence": "once", "date": "2026-05-02", "run_at": "08:00"}
     body = {"schedule": once, "timezone": "UTC", "from": "2026-05-02T08:00:00Z"}
     heard = await desk.member.post(PATH, body)
@@ -82,7 +84,7 @@ async def test_a_once_is_judged_by_from(desk: Desk) -> None:
 
 
 async def test_without_spread_there_is_no_note_on_it(desk: Desk) -> None:
-    """Without spread there is no note on it."""
+    """Leaves the note on spread out when runs are not spread."""
     desk.service.restart(spread_max=0)
     assert (await preview(desk, {"cadence": "hourly"}))["spread_note"] is None
 
@@ -110,14 +112,14 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
 
 
 async def test_wrong_fields_are_refused_by_their_path(desk: Desk) -> None:
-    """Refusals errors.schedule.*; all faults at once."""
+    """Refuses all invalid fields of a preview at once under their paths."""
     for body, wrong in WRONG:
         heard: Heard = await desk.member.post(PATH, body)
         assert (heard.status, sorted(heard.errors)) == (422, wrong), body
 
 
 async def test_a_foreign_store_is_refused(desk: Desk) -> None:
-    """A foreign store is refused."""
+    """Refuses another organisation's store with 422."""
     body = {"schedule": {"cadence": "hourly"}, "integration_id": desk.foreign_store}
     heard = await desk.member.post(PATH, body)
     assert (heard.status, list(heard.errors)) == (422, ["integration_id"])

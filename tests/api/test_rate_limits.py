@@ -1,4 +1,4 @@
-"""Calls per minute of a person, an organisation and a web session."""
+"""Rate limits per minute of a person, an organisation and a web session."""
 
 import asyncio
 
@@ -10,18 +10,18 @@ STATUS = "/v1/automations/status"
 
 
 async def statuses(caller: Caller, times: int) -> list[int]:
-    """The statuses of so many calls."""
+    """Returns the statuses of this many calls."""
     return [(await caller.get(STATUS)).status for _ in range(times)]
 
 
 def waits(heard: Heard) -> int:
-    """The seconds a refusal asks to wait."""
+    """Returns the seconds that a 429 asks the caller to wait."""
     assert (heard.status, heard.code) == (429, "rate_limited")
     return int(heard.headers["retry-after"])
 
 
 async def test_a_person_has_so_many_calls_in_a_minute_of_the_clock(service: Service) -> None:
-    """A fixed window; Retry-After to its end, rounded up, at least 1.
+    """Limits a person's calls in each minute of the clock; Retry-After counts to its end, at least 1.
 
     See docs/design/api/conventions.md#rate-limits.
 
@@ -43,22 +43,22 @@ async def test_a_person_has_so_many_calls_in_a_minute_of_the_clock(service: Serv
 async def test_an_organisation_has_so_many_calls_and_a_refused_one_uses_up_nothing(
     service: Service,
 ) -> None:
-    """An organisation has so many calls and a refused one uses up nothing."""
+    """Limits an organisation's calls; a call that one limit refuses uses up no other limit."""
     service.restart(limit_person=3, limit_organization=4)
     member, owner = await service.token("member"), await service.token("owner")
     assert await statuses(member, 3) == [200] * 3
     assert await statuses(member, 5) == [429] * 5
     assert await statuses(owner, 2) == [200, 429]
     assert await statuses(await service.token("stranger"), 3) == [200] * 3
-    # Had the refused calls of the owner been counted, three of them would have used up their three.
+    # Counting the owner's refused calls would have used up the owner's own three.
     assert await statuses(owner, 3) == [429] * 3
     service.restart(limit_organization=6)
-    if service.context.engine.dialect == "postgresql":  # in memory a restart forgets
+    if service.context.engine.dialect == "postgresql":  # in memory a restart clears the counters
         assert await statuses(owner, 3) == [200, 200, 429]
 
 
 async def test_what_is_refused_before_the_limit_is_not_counted(probed: Service) -> None:
-    """Counted once it passes step 5, whatever its later answer."""
+    """Counts a call once it is allowed, whatever it answers later; earlier 403, 404 and 405 count nothing."""
     probed.restart(limit_person=2)
     member = await probed.token("member")
     for path in ("/v1/automations/no/such", "/app/session"):
@@ -72,7 +72,7 @@ async def test_what_is_refused_before_the_limit_is_not_counted(probed: Service) 
 
 
 async def test_a_limit_comes_before_the_body(probed: Service) -> None:
-    """A limit comes before the body."""
+    """Refuses a call over the limit with 429 before it reads the body."""
     probed.restart(limit_person=1)
     member = await probed.token("member")
     await member.get(STATUS)
@@ -83,7 +83,7 @@ async def test_a_limit_comes_before_the_body(probed: Service) -> None:
 
 
 async def test_a_revoked_token_is_refused_as_such_over_the_limit_too(service: Service) -> None:
-    """A revoked token is refused as such over the limit too."""
+    """Answers 403 or 401 to a revoked token even when its person is over the limit."""
     service.restart(limit_person=1)
     member = await service.token("member")
     assert await statuses(member, 2) == [200, 429]
@@ -95,7 +95,7 @@ async def test_a_revoked_token_is_refused_as_such_over_the_limit_too(service: Se
 
 
 async def test_web_sessions_are_counted_apart_by_person(probed: Service) -> None:
-    """The web app is counted apart; /v1 and /app together.
+    """Counts web calls by person, over sessions and over /v1 and /app together, apart from tokens.
 
     See docs/design/api/conventions.md#limits and docs/design/api/conventions.md#rate-limits.
 
@@ -118,7 +118,7 @@ async def test_web_sessions_are_counted_apart_by_person(probed: Service) -> None
 
 
 async def test_a_web_call_without_its_role_is_not_counted(probed: Service) -> None:
-    """A web call without its role is not counted."""
+    """Counts no web call that lacks the role or the CSRF token."""
     probed.restart(limit_web=1)
     web = await probed.web("member")
     for _ in range(3):
@@ -130,7 +130,7 @@ async def test_a_web_call_without_its_role_is_not_counted(probed: Service) -> No
 
 
 async def test_simultaneous_calls_are_counted_exactly(service: Service) -> None:
-    """Simultaneous calls are counted exactly."""
+    """Allows exactly five of twelve simultaneous calls under a limit of five."""
     service.restart(limit_person=5)
     member = await service.token("member")
     heard = await asyncio.gather(*(member.get(STATUS) for _ in range(12)))
@@ -138,7 +138,9 @@ async def test_simultaneous_calls_are_counted_exactly(service: Service) -> None:
 
 
 async def test_the_limits_of_the_interface_hold_by_default(service: Service) -> None:
-    """600 and 3,000. See docs/design/api/conventions.md#limits.
+    """Allows 600 calls a person, 3,000 an organisation, 1,200 in the web app and 10 logins by default.
+
+    See docs/design/api/conventions.md#limits.
 
     Interface statements: 8 person, organisation.
     """

@@ -1,4 +1,4 @@
-"""What a request may look like: bodies, queries, fields, each at its limit and one past."""
+"""What requests may contain: bodies, queries and fields, each at its limit and one past it."""
 
 import json
 
@@ -16,12 +16,12 @@ ID = "01JD3Z0QH8N2Y5V7W9X1C4B6A8"
 
 @pytest.fixture
 async def caller(probed: Service) -> Caller:
-    """The member, on the service with the probes."""
+    """Returns the member's token caller on the service with the probes."""
     return await probed.token("member")
 
 
 async def send(caller: Caller, content: bytes, path: str = ECHO, **headers: str) -> Heard:
-    """A POST of raw bytes."""
+    """Posts raw bytes as JSON and returns the answer."""
     return await caller.call(
         "POST", path, content=content, headers={"Content-Type": "application/json", **headers}
     )
@@ -31,7 +31,7 @@ KINDS: list[str] = ["application/json; charset=utf-8", 'Application/JSON;charset
 
 
 async def test_json_in_utf_8_is_taken(caller: Caller) -> None:
-    """JSON in UTF-8 is taken."""
+    """Accepts JSON with charset UTF-8 in any case."""
     for kind in KINDS:
         heard = await caller.call("POST", ECHO, content=b"{}", headers={"Content-Type": kind})
         assert heard.status == 201, kind
@@ -48,7 +48,7 @@ OTHER_KINDS: list[dict[str, str]] = [
 
 
 async def test_another_kind_of_body_is_refused_before_its_size(caller: Caller) -> None:
-    """Another kind of body is refused before its size."""
+    """Refuses other media types, charsets and encodings with 415, also when the body is too large."""
     for headers in OTHER_KINDS:
         for content in (b"{}", b" " * (MIB + 1)):
             heard = await send(caller, content, **headers)
@@ -56,7 +56,7 @@ async def test_another_kind_of_body_is_refused_before_its_size(caller: Caller) -
 
 
 async def test_an_empty_body_is_an_empty_object_of_whatever_type(caller: Caller) -> None:
-    """An empty body is an empty object of whatever type."""
+    """Reads an empty body of any media type as an empty object."""
     heard = await caller.call("POST", ECHO, content=b"", headers={"Content-Type": "text/plain"})
     assert (heard.status, heard.data) == (201, {"echo": {}})
 
@@ -84,14 +84,14 @@ MALFORMED = [
 
 
 async def test_a_body_that_is_not_json_as_promised_is_malformed(caller: Caller) -> None:
-    """A body that is not JSON as promised is malformed."""
+    """Refuses with 400 a body that is not strict UTF-8 JSON within the limits of depth and digits."""
     for content in MALFORMED:
         heard = await send(caller, content)
         assert (heard.status, heard.code) == (400, "malformed"), content
 
 
 async def test_limits_of_json_are_taken_at_the_limit(caller: Caller) -> None:
-    """64 deep, 40 digits; a pair of surrogates is a character; brackets in text are text."""
+    """Accepts depth 64 and 40 digits, surrogate pairs, and long digits or brackets inside text."""
     deepest = b'{"inputs": {"x": ' + b"[" * 62 + b"]" * 62 + b"}}"
     assert (await send(caller, deepest)).status == 201
     assert (await send(caller, b'{"inputs": {"x": ' + b"[" * 63 + b"]" * 63 + b"}}")).status == 400
@@ -102,7 +102,7 @@ async def test_limits_of_json_are_taken_at_the_limit(caller: Caller) -> None:
 
 
 async def test_as_many_values_as_allowed_and_one_more(caller: Caller) -> None:
-    """Counted without keys; the probe takes 10."""
+    """Counts values without keys; accepts the probe's 10 and refuses 11."""
     for extra, status in ((0, 200), (1, 400)):
         items = json.dumps({"inputs": {"a,b": list(range(7 + extra))}}).encode()
         heard = await send(caller, items, FEW)
@@ -110,14 +110,16 @@ async def test_as_many_values_as_allowed_and_one_more(caller: Caller) -> None:
 
 
 async def test_fifty_thousand_values_and_one_more(caller: Caller) -> None:
-    """Fifty thousand values and one more."""
+    """Accepts a body of 50,000 values and refuses one of 50,001."""
     for extra, status in ((0, 201), (1, 400)):
         body = b'{"inputs":{"x":[' + b",".join([b"1"] * (49_997 + extra)) + b"]}}"
         assert (await send(caller, body)).status == status
 
 
 async def test_a_body_of_its_limit_and_one_byte_more(caller: Caller) -> None:
-    """1 MiB counted on the bytes received. See docs/design/api/conventions.md#requests.
+    """Accepts 1 MiB as received and refuses one byte more with 413, and so a smaller limit of an operation.
+
+    See docs/design/api/conventions.md#requests.
 
     Interface statements: 7 413.
     """
@@ -130,7 +132,7 @@ async def test_a_body_of_its_limit_and_one_byte_more(caller: Caller) -> None:
 
 
 async def test_a_body_that_is_no_object_is_the_body_s_fault(caller: Caller) -> None:
-    """A body that is no object is the body s fault."""
+    """Refuses a body that is not an object with 422 on `body`."""
     for content in (b"[]", b'"x"', b"5", b"null", b"true"):
         heard = await send(caller, content)
         assert (heard.status, list(heard.errors)) == (422, ["body"])
@@ -166,7 +168,7 @@ FIELDS: list[tuple[str, list[object], list[object]]] = [
 
 
 async def test_a_field_takes_what_is_good_and_names_what_is_not(caller: Caller) -> None:
-    """A field takes what is good and names what is not."""
+    """Accepts the valid values of each kind of field and names the field of each invalid one."""
     for field, good, bad in FIELDS:
         for value in good:
             assert (await caller.post(ECHO, {field: value})).status == 201, (field, value)
@@ -177,7 +179,7 @@ async def test_a_field_takes_what_is_good_and_names_what_is_not(caller: Caller) 
 
 
 async def test_what_is_normalised_is_normalised(caller: Caller) -> None:
-    """6.0 is 6; names trimmed and NFC; instants in UTC, cut to milliseconds."""
+    """Reads 6.0 as 6, trims names and normalises them to NFC, and cuts instants to milliseconds in UTC."""
     heard = await caller.post(
         ECHO, {"whole": 6.0, "name": "  e\u0301 ", "at": "2026-11-20T09:00:00.123987+02:00"}
     )
@@ -186,13 +188,13 @@ async def test_what_is_normalised_is_normalised(caller: Caller) -> None:
 
 
 async def test_a_number_too_large_for_a_float_is_refused(caller: Caller) -> None:
-    """A number too large for a float is refused."""
+    """Refuses a number that overflows a float."""
     assert (await send(caller, b'{"number": 1e999}')).errors == {"number": ["The number is too large."]}
     assert (await send(caller, b'{"inputs": {"a": -1e999}}')).status == 422
 
 
 async def test_all_faults_are_told_at_once_each_by_its_path(caller: Caller) -> None:
-    """Of query and body, items of a list by number, the list by its name.
+    """Reports all invalid parameters and fields at once, list items by their index.
 
     See docs/design/api/conventions.md#envelope.
 
@@ -227,12 +229,12 @@ async def test_all_faults_are_told_at_once_each_by_its_path(caller: Caller) -> N
 
 
 async def test_repeated_items_are_the_lists_fault(caller: Caller) -> None:
-    """Repeated items are the lists fault."""
+    """Reports repeated items of a list under the list's name."""
     assert list((await caller.post(ECHO, {"days": [1, 2, 1]})).errors) == ["days"]
 
 
 async def test_a_query_is_read_strictly(caller: Caller) -> None:
-    """A query is read strictly."""
+    """Converts query parameters to their types and fills in the default limit."""
     heard = await caller.get(SMALL, number="-5", flag="true", words="a,b", at="2026-11-20T07:00:00Z")
     query = heard.data["echo"]["query"]
     assert query == {
@@ -269,7 +271,7 @@ WRONG_QUERIES = [
 
 
 async def test_a_wrong_parameter_is_named(caller: Caller) -> None:
-    """A wrong parameter is named."""
+    """Names every unknown, repeated or ill-formed query parameter."""
     for query, names in WRONG_QUERIES:
         for path in (SMALL, "/v1/automations/probe/far"):
             heard = await caller.call("GET", f"{path}?{query}")
@@ -277,7 +279,7 @@ async def test_a_wrong_parameter_is_named(caller: Caller) -> None:
 
 
 async def test_a_limit_above_the_most_is_lowered(caller: Caller) -> None:
-    """A limit above the most is lowered."""
+    """Lowers a `limit` over 200 to 200."""
     for limit, meant in ((200, 200), (201, 200), (10**15, 200), (1, 1)):
         assert (await caller.get(SMALL, limit=limit)).data["echo"]["query"]["limit"] == meant
 
@@ -285,7 +287,7 @@ async def test_a_limit_above_the_most_is_lowered(caller: Caller) -> None:
 async def test_a_cursor_goes_on_after_its_row_and_only_with_its_own_filters(
     probed: Service, caller: Caller
 ) -> None:
-    """Bound to organisation, path and every filter; the limit may change."""
+    """Continues after the cursor's row; refuses it with other filters, path, organisation or text."""
     cursor = (await caller.get(SMALL, number=5)).data["echo"]["next"]
     heard = await caller.get(SMALL, number=5, cursor=cursor, limit=10)
     assert heard.data["echo"]["after"] == ["ä", 5]
@@ -303,7 +305,7 @@ async def test_a_cursor_goes_on_after_its_row_and_only_with_its_own_filters(
 
 
 async def test_a_target_or_headers_too_long_are_refused(caller: Caller) -> None:
-    """A target or headers too long are refused."""
+    """Refuses a request target over 8 KiB with 414 and long headers with 431."""
     room = 8 * 1024 - len(SMALL) - len("x=")
     assert (await caller.call("GET", f"{SMALL}?x=" + "a" * room)).status == 422
     heard = await caller.call("GET", f"{SMALL}?x=" + "a" * (room + 1))

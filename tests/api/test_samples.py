@@ -1,4 +1,4 @@
-"""What a template would select now, asked for before the automation exists.
+"""A sample of what a template would select, requested before the automation exists.
 
 See docs/design/api/automations.md#sample.
 """
@@ -13,7 +13,7 @@ from tests.templates.full_store import BY_ID, INPUTS
 from tests.templates.stage import SHEET, TEAMS
 from tests.whole import Whole, whole
 
-__all__ = ["whole"]  # the fixture
+__all__ = ["whole"]  # a fixture
 
 SAMPLE = "/app/automations/sample"
 # These need a second store, an automation that began a sale, or a bucket.
@@ -22,12 +22,12 @@ ELSEWHERE = ("sync-stock-between-stores", "sale-end", "supplier-feed-import")
 
 @pytest.fixture
 async def member(whole: Whole) -> Caller:
-    """Somebody who sets automations up."""
+    """Returns a member's web session."""
     return await whole.service.web("member")
 
 
 def hiding(whole: Whole, **changes: Any) -> dict[str, Any]:
-    """An automation that hides what is sold out."""
+    """Returns the body of an automation that hides sold-out products."""
     return {
         "template_id": "hide-out-of-stock-products",
         "name": "Hide",
@@ -39,7 +39,7 @@ def hiding(whole: Whole, **changes: Any) -> dict[str, Any]:
 
 
 async def test_it_tells_what_a_test_run_would_and_writes_nothing(whole: Whole, member: Caller) -> None:
-    """The same numbers as a test run, with examples; no automation, no run, no write in the shop."""
+    """Answers the same numbers as a test run with examples, and creates and writes nothing."""
     writes = whole.shop.world.state.ledger.writes()
     answer = await member.post(SAMPLE, hiding(whole))
     assert answer.status == 200, answer.body
@@ -59,7 +59,7 @@ async def test_it_tells_what_a_test_run_would_and_writes_nothing(whole: Whole, m
 
 
 async def test_a_large_shop_is_looked_at_in_part(whole: Whole, member: Caller) -> None:
-    """At most 500 objects of a list, and it says so; what needs another list as a whole is not guessed."""
+    """Reads at most 500 objects of a large shop and marks the sample as incomplete."""
     whole.shop.world.load_products(700)
     data = (await member.post(SAMPLE, hiding(whole))).data
     assert (data["complete"], data["checked"]) == (False, 500)
@@ -72,7 +72,7 @@ async def test_a_large_shop_is_looked_at_in_part(whole: Whole, member: Caller) -
 
 
 async def test_wrong_inputs_stand_at_their_fields(whole: Whole, member: Caller) -> None:
-    """As in a create."""
+    """Refuses invalid inputs under their fields, as a create does."""
     body = hiding(whole, template_id="tag-products-by-rule", inputs={"tag": "sale", "when": "new"})
     refused = await member.post(SAMPLE, body)
     assert refused.status == 422
@@ -80,14 +80,14 @@ async def test_wrong_inputs_stand_at_their_fields(whole: Whole, member: Caller) 
 
 
 async def test_a_shop_that_refuses_or_fails_is_told_in_words(whole: Whole, member: Caller) -> None:
-    """A refused key and a failing shop; nothing is said of what would match."""
+    """Answers `not_connected` when the shop refuses the keys."""
     whole.shop.world.state.shop.keys.clear()
     refused = await member.post(SAMPLE, hiding(whole))
     assert (refused.status, refused.code) == (422, "not_connected")
 
 
 async def test_every_template_on_a_shop_is_sampled_without_a_write(whole: Whole, member: Caller) -> None:
-    """What changes a store says how many would change, or why not; reports say what their steps found."""
+    """Samples every template on a shop without a write; answers steps, or words on why there are none."""
     numbers = {int(TEAMS): whole.number("teams"), int(SHEET): whole.number("spreadsheet")}
 
     def with_own_connections(value: Any) -> Any:

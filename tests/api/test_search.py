@@ -1,4 +1,4 @@
-"""The search and the runs of all automations, by beginnings of words, on both engines."""
+"""The search and the runs of all automations, by word prefixes, on both engines."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ SEARCH, RUNS = "/app/search", "/app/runs"
 
 
 async def propose(desk: Desk, org: OrgId, labels_by_run: Mapping[str, Sequence[str]]) -> None:
-    """Stores a change for each label, with its terms."""
+    """Stores a proposed change for each label with its search terms."""
     now, ids = desk.service.clock.now(), RisingIds()
 
     def change(run: str, position: int, label: str) -> Change:
@@ -45,7 +45,7 @@ async def propose(desk: Desk, org: OrgId, labels_by_run: Mapping[str, Sequence[s
 
 
 async def searched(web: Caller, q: str) -> dict[str, Any]:
-    """What a search answers."""
+    """Returns what the search answers."""
     heard = await web.get(SEARCH, q=q)
     assert heard.status == 200, heard.body
     answer: dict[str, Any] = heard.data
@@ -53,7 +53,7 @@ async def searched(web: Caller, q: str) -> dict[str, Any]:
 
 
 async def listed(web: Caller, **query: str) -> list[str]:
-    """The ids of all pages of the runs."""
+    """Returns the ids on all pages of the runs."""
     ids: list[str] = []
     cursor: dict[str, str] = {}
     while True:
@@ -66,7 +66,7 @@ async def listed(web: Caller, **query: str) -> list[str]:
 
 
 async def test_each_kind_is_searched_by_beginnings_of_words(desk: Desk) -> None:
-    """Names, SKUs, order numbers, ids at the platform and of runs, whatever case and signs are typed."""
+    """Matches prefixes of words in names, SKUs, order numbers and ids, whatever case and signs are typed."""
     service, web = desk.service, await desk.service.web("member")
     org = service.members["member"].org
     automation_id = await automation(desk, "Hide (sencha) teas")
@@ -105,7 +105,7 @@ async def test_each_kind_is_searched_by_beginnings_of_words(desk: Desk) -> None:
 
 
 async def test_what_is_searched_is_the_organizations_own(desk: Desk) -> None:
-    """Another organization's words, runs, automations and connections match nothing."""
+    """Matches nothing of another organisation."""
     service = desk.service
     org = service.members["member"].org
     automation_id = await automation(desk, "Private quinces")
@@ -120,7 +120,7 @@ async def test_what_is_searched_is_the_organizations_own(desk: Desk) -> None:
 
 
 async def test_pages_of_a_search_hold_every_run_once_in_order(desk: Desk) -> None:
-    """Random words in more runs than one read takes; by word, by two words, by status, by days, by store."""
+    """Pages hits in order, each run once, by one or two words and with status, days and limits."""
     service, web = desk.service, await desk.service.web("member")
     org, chance = service.members["member"].org, random.Random(7)
     mine = await automation(desk, "Mine")
@@ -155,7 +155,7 @@ async def test_pages_of_a_search_hold_every_run_once_in_order(desk: Desk) -> Non
 
 
 async def test_pages_are_right_however_words_that_begin_alike_share_runs(desk: Desk) -> None:
-    """Two frequent words beside rare ones, words that every run has, and words in turn, at several limits."""
+    """Pages right when many words of the same prefix share runs, for several limits."""
     service, web = desk.service, await desk.service.web("member")
     org, chance = service.members["member"].org, random.Random(11)
     mine = await automation(desk, "Mine")
@@ -178,7 +178,7 @@ async def test_pages_are_right_however_words_that_begin_alike_share_runs(desk: D
 
 
 async def test_runs_are_listed_by_the_store_they_ran_on(desk: Desk) -> None:
-    """Also after the automation moved; a store and an automation at once are refused."""
+    """Lists runs by the store they ran on, and refuses a store together with an automation."""
     web = await desk.service.web("member")
     automation = await desk.create(schedule={"cadence": "manual"})
     body = {"idempotency_key": "one", "mode": "test"}
@@ -196,7 +196,7 @@ async def test_runs_are_listed_by_the_store_they_ran_on(desk: Desk) -> None:
 
 
 def test_texts_are_cut_into_words_and_whole_numbers() -> None:
-    """Words of any script, SKUs whole as well, nothing of signs alone; at most 64 characters."""
+    """Cuts text of any script into case-folded words of at most 64 characters, and keeps SKUs whole too."""
     assert list(terms("Crème-brûlée (SKU_1.5) — № 7")) == [
         "crème-brûlée", "crème", "brûlée", "sku_1.5", "sku", "1", "5", "no", "7",
     ]  # fmt: skip

@@ -13,7 +13,7 @@ PREFIX = "/v1/automations"
 
 
 async def _hidden(whole: Whole, owner: Caller) -> JsonObject:
-    """A live run that hid products, ended."""
+    """Runs an automation that hides products, approved and ended; returns the run."""
     answer = await owner.post(
         PREFIX,
         {
@@ -40,7 +40,7 @@ async def _approved(whole: Whole, owner: Caller, run: Any) -> JsonObject:
 
 
 async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole) -> None:
-    """The original tells what can be undone before, while and after, and its changes who undid them."""
+    """Starts an undo by token, requires a person's approval, and links both runs and their changes."""
     owner, token = await whole.service.web("owner"), await whole.service.token("member")
     run = await _hidden(whole, owner)
     undo = run["undo"]
@@ -79,7 +79,10 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole
 
 
 async def test_faults_of_an_undo_are_told_by_field(whole: Whole) -> None:
-    """No key, no change, one twice, one that is not of the run; a run that has not ended comes first."""
+    """Refuses a missing key and empty, repeated, foreign or too many changes under their field.
+
+    A stranger gets 404.
+    """
     owner = await whole.service.web("owner")
     run = await _hidden(whole, owner)
     path = f"{PREFIX}/runs/{run['id']}/undo"

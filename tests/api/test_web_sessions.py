@@ -1,4 +1,4 @@
-"""Signing in to the web app, its cookie, lifetimes, roles and CSRF."""
+"""Signing in to the web app: the cookie, lifetimes, roles and CSRF protection."""
 
 from datetime import timedelta
 
@@ -16,12 +16,12 @@ ECHO = "/v1/automations/probe/echo"
 
 
 def sign_in_body(name: str = "member", **changes: object) -> dict[str, object]:
-    """The sign-in of one of the cast."""
+    """Returns the sign-in body of one of the cast."""
     return {"email": f"{name}@example.com", "password": PASSWORD, **changes}
 
 
 async def test_signing_in_answers_the_session_and_sets_the_cookie(service: Service) -> None:
-    """With exactly one organisation it is chosen."""
+    """Answers the session with role, scopes and expiry, chooses the only organisation and sets the cookie."""
     caller = service.nobody()
     heard = await caller.post(SESSION, sign_in_body("approver", email=" APPROVER@example.com"))
     session = heard.data["session"]
@@ -57,7 +57,7 @@ async def test_signing_in_answers_the_session_and_sets_the_cookie(service: Servi
 
 
 async def test_the_cookie_is_of_the_host_alone_behind_https(service: Service) -> None:
-    """The cookie is of the host alone behind https."""
+    """Sets a `__Host-` cookie with Secure when the web app's address is https."""
     service.restart(web_origin="https://steward.example", base_url="https://steward.example")
     heard = await service.nobody().post(SESSION, sign_in_body())
     cookie = heard.headers["set-cookie"]
@@ -71,7 +71,7 @@ async def test_the_cookie_is_of_the_host_alone_behind_https(service: Service) ->
 async def test_a_wrong_sign_in_does_not_say_what_was_wrong(
     service: Service, changes: dict[str, object]
 ) -> None:
-    """A wrong sign in does not say what was wrong."""
+    """Answers the same 401 whichever value is wrong, and logs the failure without the address."""
     heard = await service.nobody().post(SESSION, sign_in_body(**changes))
     same = await service.nobody().post(SESSION, sign_in_body(password="other"))
     assert (heard.status, heard.code) == (401, "invalid_credentials")
@@ -82,7 +82,7 @@ async def test_a_wrong_sign_in_does_not_say_what_was_wrong(
 
 
 async def test_a_deactivated_person_cannot_sign_in_and_a_session_ends_at_once(service: Service) -> None:
-    """A deactivated person cannot sign in and a session ends at once."""
+    """Refuses sessions and sign-ins of a deactivated person from the next call on."""
     person = service.members["member"].person
     web = await service.web("member")
     await service.write(lambda tx: people.set_active(tx, person, False))
@@ -91,7 +91,7 @@ async def test_a_deactivated_person_cannot_sign_in_and_a_session_ends_at_once(se
 
 
 async def test_a_new_password_ends_the_sessions(service: Service) -> None:
-    """A new password ends the sessions."""
+    """Ends a person's sessions when the password changes."""
     person = service.members["member"].person
     web = await service.web("member")
     await service.write(lambda tx: people.set_password(tx, person, hashed_password()))
@@ -99,13 +99,13 @@ async def test_a_new_password_ends_the_sessions(service: Service) -> None:
 
 
 async def test_a_missing_field_of_a_sign_in_is_named(service: Service) -> None:
-    """A missing field of a sign in is named."""
+    """Names every missing, invalid and unknown field of a sign-in."""
     heard = await service.nobody().post(SESSION, {"email": 5, "surplus": 1})
     assert set(heard.errors) == {"email", "password", "surplus"}
 
 
 async def test_reading_and_ending_a_session(service: Service) -> None:
-    """Reading and ending a session."""
+    """Reads the current session, ends it, clears the cookie and refuses it afterwards."""
     nobody = service.nobody()
     assert (await nobody.get(SESSION)).status == 401
     assert (await nobody.delete(SESSION)).body["data"] == {}
@@ -118,7 +118,7 @@ async def test_reading_and_ending_a_session(service: Service) -> None:
 
 
 async def test_a_session_ended_on_the_server_stays_ended(service: Service) -> None:
-    """A session ended on the server stays ended."""
+    """Refuses the old cookie of a session that was ended, and accepts ending it again."""
     web = await service.web("member")
     cookie = web.client.cookies["steward"]
     await web.delete(SESSION)
@@ -128,7 +128,7 @@ async def test_a_session_ended_on_the_server_stays_ended(service: Service) -> No
 
 
 async def test_with_several_organisations_one_is_chosen_first(service: Service) -> None:
-    """Until then the API answers 403; the choice gives a new cookie."""
+    """Requires a person of several organisations to choose one, and replaces cookie and CSRF token then."""
     member, other = service.members["member"], service.other.organization.id
     await service.write(lambda tx: people.add_to_organization(tx, member.person, other, Role.OWNER))
     web = await service.web("member")
@@ -149,7 +149,7 @@ async def test_with_several_organisations_one_is_chosen_first(service: Service) 
 
 
 async def test_an_organisation_of_others_cannot_be_chosen(service: Service) -> None:
-    """An organisation of others cannot be chosen."""
+    """Answers 404 to the choice of a foreign or unknown organisation."""
     web = await service.web("member")
     for org in (service.other.organization.id, 999_999):
         heard = await web.post(f"{SESSION}/organization", {"organization_id": org})
@@ -157,7 +157,7 @@ async def test_an_organisation_of_others_cannot_be_chosen(service: Service) -> N
 
 
 async def test_an_unused_session_ends_after_half_an_hour(service: Service) -> None:
-    """An unused session ends after half an hour."""
+    """Ends a session after 30 minutes without a call; each call extends it."""
     web = await service.web("member")
     service.clock.tick(29 * 60)
     assert (await web.get(STATUS)).status == 200
@@ -171,7 +171,7 @@ async def test_an_unused_session_ends_after_half_an_hour(service: Service) -> No
 
 
 async def test_a_poll_does_not_extend_the_idle_time(service: Service) -> None:
-    """A poll does not extend the idle time."""
+    """Ends a session after 30 minutes in which only polls were sent."""
     web = await service.web("member")
     for _ in range(29):
         service.clock.tick(60)
@@ -181,7 +181,7 @@ async def test_a_poll_does_not_extend_the_idle_time(service: Service) -> None:
 
 
 async def test_a_session_ends_after_twelve_hours_whatever_is_done(service: Service) -> None:
-    """A session ends after twelve hours whatever is done."""
+    """Ends a session after twelve hours however much it is used."""
     web = await service.web("member")
     for _ in range(12 * 4 - 1):
         service.clock.tick(15 * 60)
@@ -193,7 +193,7 @@ async def test_a_session_ends_after_twelve_hours_whatever_is_done(service: Servi
 
 
 async def test_the_eleventh_session_ends_the_oldest(service: Service) -> None:
-    """The eleventh session ends the oldest."""
+    """Ends the oldest session of a person when the eleventh begins."""
     callers: list[Caller] = []
     for _ in range(11):
         callers.append(await service.web("member"))
@@ -203,14 +203,14 @@ async def test_the_eleventh_session_ends_the_oldest(service: Service) -> None:
 
 
 async def test_the_eleventh_session_stands_when_all_began_at_one_instant(service: Service) -> None:
-    """Whichever of equals goes, it is not the one just opened."""
+    """Keeps the session just opened when many began at the same instant."""
     service.restart(limit_login=100)
     for _ in range(30):
         assert (await (await service.web("member")).get(STATUS)).status == 200
 
 
 async def test_scopes_are_those_of_the_role_and_change_with_it(probed: Service) -> None:
-    """A changed role takes effect on the next call."""
+    """Applies a changed role to the session's next call."""
     path = "/v1/automations/probe/approve/01JD3Z0QH8N2Y5V7W9X1C4B6A8"
     web = await probed.web("member")
     refused = await web.post(path)
@@ -221,7 +221,7 @@ async def test_scopes_are_those_of_the_role_and_change_with_it(probed: Service) 
 
 
 async def test_an_owners_operation_is_refused_to_others(probed: Service) -> None:
-    """An owners operation is refused to others."""
+    """Lets an owner call an owner's operation and refuses others and callers without a session."""
     assert (await (await probed.web("owner")).post("/app/probe")).status == 200
     assert (await (await probed.web("approver")).post("/app/probe")).code == "forbidden"
     assert (await (await probed.web("member")).post("/app/probe")).code == "forbidden"
@@ -229,13 +229,13 @@ async def test_an_owners_operation_is_refused_to_others(probed: Service) -> None
 
 
 async def test_what_is_made_in_the_web_app_says_so(probed: Service) -> None:
-    """What is made in the web app says so."""
+    """Performs a write operation by a web session."""
     heard = await (await probed.web("member")).post(ECHO, {"text": "x"})
     assert (heard.status, heard.data) == (201, {"echo": {"text": "x"}})
 
 
 async def test_while_automations_are_off_only_the_session_works(probed: Service) -> None:
-    """While automations are off only the session works."""
+    """Serves reading and ending the session alone while automations are off for the organisation."""
     web = await probed.web("owner")
     org = probed.own.organization.id
     await probed.write(lambda tx: organizations.switch(tx, org, False))
@@ -261,21 +261,21 @@ async def test_while_automations_are_off_only_the_session_works(probed: Service)
 async def test_a_change_without_its_csrf_token_or_from_elsewhere_is_refused(
     probed: Service, path: str, headers: dict[str, str]
 ) -> None:
-    """A change without its CSRF token or from elsewhere is refused."""
+    """Refuses a change without the right CSRF token or from another origin, before it reads the body."""
     web = await probed.web("member")
     heard = await web.call("POST", path, content=b"{", headers=headers)
     assert (heard.status, heard.code) == (403, "csrf_failed")
 
 
 async def test_a_change_from_the_own_page_is_taken(probed: Service) -> None:
-    """A change from the own page is taken."""
+    """Accepts a change that comes from the app's own origin."""
     web = await probed.web("member")
     headers = {"Origin": "http://127.0.0.1:8400", "Sec-Fetch-Site": "same-origin"}
     assert (await web.call("POST", ECHO, body={}, headers=headers)).status == 201
 
 
 async def test_signing_out_needs_the_csrf_token(service: Service) -> None:
-    """Signing out needs the CSRF token."""
+    """Refuses to sign out without the CSRF token."""
     web = await service.web("member")
     web.csrf = None
     assert (await web.delete(SESSION)).code == "csrf_failed"
@@ -283,13 +283,13 @@ async def test_signing_out_needs_the_csrf_token(service: Service) -> None:
 
 
 async def test_signing_in_from_elsewhere_is_refused(service: Service) -> None:
-    """Signing in from elsewhere is refused."""
+    """Refuses a sign-in from another origin."""
     heard = await service.nobody().post(SESSION, sign_in_body(), Origin="https://elsewhere.example")
     assert (heard.status, heard.code) == (403, "csrf_failed")
 
 
 async def test_sign_ins_are_limited_apart_from_logins(service: Service) -> None:
-    """10 of an e-mail address in any 60 s, before any field is checked."""
+    """Counts ten sign-ins of an address in 60 s before it checks fields, apart from API logins."""
     bodies = [sign_in_body(), sign_in_body(password="wrong"), *[{"email": "member@example.com"}] * 8]
     statuses = []
     for body in bodies:
@@ -302,6 +302,6 @@ async def test_sign_ins_are_limited_apart_from_logins(service: Service) -> None:
 
 
 async def test_a_sign_in_body_over_its_size_is_refused(service: Service) -> None:
-    """A sign in body over its size is refused."""
+    """Refuses a sign-in body over its size limit with 413."""
     heard = await service.nobody().post(SESSION, sign_in_body(password="x" * 17_000))
     assert (heard.status, heard.code) == (413, "too_large")

@@ -1,4 +1,4 @@
-"""Requests as bytes on a connection: what the server makes of them before and after the application."""
+"""Requests as bytes on a connection: what the server does with them before and after the application."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ CHUNKS = (
 
 @dataclass
 class Answer:
-    """One answer as it came."""
+    """Holds one answer as received."""
 
     status: int
     headers: dict[str, str]
@@ -32,7 +32,7 @@ class Answer:
 
     @property
     def code(self) -> Any:
-        """The refusal's code; None for a success, which holds none."""
+        """Returns the refusal's code, or None for a success."""
         actual = json.loads(self.body)
         assert actual["contract_version"] == 1
         return actual.get("code")
@@ -40,7 +40,7 @@ class Answer:
 
 @dataclass
 class Line:
-    """A connection on which one of the cast has a token."""
+    """A connection and the token of one of the cast."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -49,13 +49,13 @@ class Line:
     def request_head(
         self, method: bytes, path: bytes, headers: bytes = b"", version: bytes = b"1.1"
     ) -> bytes:
-        """The head of a request, with its token."""
+        """Returns the head of a request with the token."""
         host = b"Host: localhost\r\nAuthorization: " + self.token + b"\r\n"
         kind = b"Content-Type: application/json\r\n" if method == b"POST" else b""
         return method + b" " + path + b" HTTP/" + version + b"\r\n" + host + kind + headers + b"\r\n"
 
     async def next(self, *, has_body: bool = True) -> Answer:
-        """The next answer on the connection."""
+        """Reads the next answer on the connection."""
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("ascii").split("\r\n")
         status = int(lines[0].split(" ")[1])
         headers = dict(line.split(": ", 1) for line in lines[1:] if line)
@@ -66,25 +66,25 @@ class Line:
         return Answer(status, headers, body)
 
     async def send(self, sent: bytes, *, has_body: bool = True) -> Answer:
-        """The answer to a request."""
+        """Sends bytes and returns the answer."""
         self.writer.write(sent)
         return await self.next(has_body=has_body)
 
     async def ends(self) -> bool:
-        """Whether nothing more comes: the connection was closed."""
+        """Returns whether the connection was closed without further bytes."""
         return await self.reader.read() == b""
 
 
 @pytest.fixture
 async def port(service: Service) -> AsyncIterator[int]:
-    """Where the service listens."""
+    """Yields the port on which the service listens."""
     async with listening(service, ConnectionLimits()) as number:
         yield number
 
 
 @asynccontextmanager
 async def opened(service: Service, port: int) -> AsyncIterator[Line]:
-    """A connection of its own."""
+    """Opens a connection of its own and closes it afterwards."""
     token = (await service.token("member")).headers["Authorization"]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     yield Line(reader, writer, token.encode())
@@ -94,13 +94,13 @@ async def opened(service: Service, port: int) -> AsyncIterator[Line]:
 
 @pytest.fixture
 async def line(service: Service, port: int) -> AsyncIterator[Line]:
-    """A connection."""
+    """Yields an open connection."""
     async with opened(service, port) as new_line:
         yield new_line
 
 
 async def test_an_answer_is_the_same_over_a_connection_and_in_order(service: Service, line: Line) -> None:
-    """Every header; HEAD without a body; what is asked in one go is answered in order."""
+    """Answers the same headers and body over a connection as in process, and pipelined requests in order."""
     header = b"X-Request-Id: mine-1\r\n"
     heard = await line.send(line.request_head(b"GET", b"/v1/automations", header))
     caller = await service.token("member")
@@ -126,12 +126,12 @@ async def test_an_answer_is_the_same_over_a_connection_and_in_order(service: Ser
 
 
 async def test_a_body_may_come_in_any_of_the_ways_http_has(line: Line) -> None:
-    """With or without its length, on demand, and behind an offer of another protocol."""
+    """Reads bodies with a length, in chunks, after `100 Continue` and beside an offer to upgrade."""
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
     for headers, body in ((LENGTH, BODY), (CHUNKED, CHUNKS)):
         for offered in (b"", offer):
             head = line.request_head(b"POST", PREVIEW, offered + headers)
-            # In one piece with the next request behind it, then in pieces.
+            # In one piece followed by the next request, then in two pieces.
             line.writer.write(head + body + line.request_head(b"GET", b"/healthz", offered))
             assert [(await line.next()).status for _ in range(2)] == [200, 200]
             line.writer.write(head + body[:3])
@@ -141,11 +141,11 @@ async def test_a_body_may_come_in_any_of_the_ways_http_has(line: Line) -> None:
     assert (await line.next()).status == 100
     assert (await line.send(BODY)).status == 200
     away = b"POST " + PREVIEW + b" HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n" + LENGTH + b"\r\n"
-    assert (await line.send(away)).code == "unauthenticated"  # nobody asks for the rest of it
+    assert (await line.send(away)).code == "unauthenticated"  # the refusal precedes `100 Continue`
 
 
 def unread(line: Line) -> list[bytes]:
-    """What is no request, or has no end that can be told."""
+    """Returns byte sequences that are no valid request or have no certain end."""
     return [
         b"\x16\x03\x01\x02\x00\x01",
         b"GET /v1/automations\xff HTTP/1.1\r\n\r\n",
@@ -160,7 +160,7 @@ def unread(line: Line) -> list[bytes]:
 async def test_what_is_no_request_is_told_so_and_ends_the_connection(
     service: Service, port: int, line: Line
 ) -> None:
-    """Every answer is JSON, also to what no client sends; what was asked before is answered."""
+    """Answers 400 as JSON to bytes that are no request and closes; an earlier request is answered first."""
     for sent in unread(line):
         async with opened(service, port) as other:
             heard = await other.send(sent)
