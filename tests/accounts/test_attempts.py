@@ -1,4 +1,4 @@
-"""Sliding logs under many at once, on both engines."""
+"""The sliding window of attempts under concurrency, on both engines."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.fake_clock import FakeClock
 
 
 async def attempt(engine: Engine, clock: FakeClock, client: str, address: str) -> int | None:
-    """The seconds to wait, or None when the attempt was counted."""
+    """Counts an attempt; returns the seconds to wait, or None when it was allowed."""
     try:
         await count(engine, clock.now(), {"client": client, "address": address}, limit=3)
     except RateLimited as refused:
@@ -20,13 +20,13 @@ async def attempt(engine: Engine, clock: FakeClock, client: str, address: str) -
 
 
 async def test_of_many_at_once_exactly_as_many_as_allowed_pass(engine: Engine, clock: FakeClock) -> None:
-    """Of many at once exactly as many as allowed pass."""
+    """Allows exactly three of eight simultaneous attempts under a limit of three."""
     outcomes = await asyncio.gather(*(attempt(engine, clock, "c", f"a{number}") for number in range(8)))
     assert sorted(outcomes, key=str) == [60] * 5 + [None] * 3
 
 
 async def test_a_refused_attempt_counts_under_no_key(engine: Engine, clock: FakeClock) -> None:
-    """A refused attempt counts under no key."""
+    """Counts a refused attempt under none of its keys."""
     for _ in range(3):
         assert await attempt(engine, clock, "full", "a") is None
         assert await attempt(engine, clock, "other", "b") is None
@@ -37,7 +37,7 @@ async def test_a_refused_attempt_counts_under_no_key(engine: Engine, clock: Fake
 
 
 async def test_the_wait_is_that_of_the_key_that_frees_last(engine: Engine, clock: FakeClock) -> None:
-    """Until the oldest counted attempt leaves."""
+    """Returns the wait of the key that frees last, until its oldest attempt leaves the window."""
     for _ in range(3):
         await attempt(engine, clock, "c", "x")
     clock.tick(10)
@@ -52,7 +52,7 @@ async def test_the_wait_is_that_of_the_key_that_frees_last(engine: Engine, clock
 
 
 async def test_keys_are_kept_as_hashes(engine: Engine, clock: FakeClock) -> None:
-    """Keys are kept as hashes."""
+    """Stores keys as hashes."""
     await attempt(engine, clock, "st_plain", "203.0.113.9")
 
     async def look(tx: Tx) -> list[str]:
@@ -67,7 +67,7 @@ async def test_keys_are_kept_as_hashes(engine: Engine, clock: FakeClock) -> None
 async def test_a_limit_lowered_meanwhile_holds_at_once(
     engine: Engine, clock: FakeClock, allowed: int
 ) -> None:
-    """A limit lowered meanwhile holds at once."""
+    """Applies a lower limit to attempts counted under a higher one."""
     for _ in range(10):
         await count(engine, clock.now(), {"client": "c"}, limit=10)
     with pytest.raises(RateLimited):

@@ -1,4 +1,4 @@
-"""The chain of the audit log: what is altered, removed, put in or moved is found, and named by its entry."""
+"""The chain of the audit log: altered, removed, inserted or moved entries are found at their number."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ DAY = timedelta(hours=24)
 
 
 async def written(engine: Engine, clock: FakeClock, count: int) -> OrgId:
-    """An organization whose log has `count` entries, of several transactions each."""
+    """Creates an organisation whose log has `count` entries from several transactions."""
     org = await engine.write(
         clock.now(), partial(organizations.create, command=CreateOrganization("Chain", "UTC", True))
     )
@@ -55,12 +55,12 @@ async def written(engine: Engine, clock: FakeClock, count: int) -> OrgId:
 
 
 async def entries_of(engine: Engine, clock: FakeClock, org: OrgId) -> list[ChainedEntry]:
-    """The whole log."""
+    """Returns the whole log."""
     return await engine.read(clock.now(), partial(audit.after, org=org, seq=0, limit=100_000), org=org)
 
 
 def first_fault(entries: list[ChainedEntry], head: ChainedEntry) -> Fault | None:
-    """What a check of these entries finds."""
+    """Returns the first fault that a check of these entries finds."""
     check = ChainCheck()
     for entry in entries:
         if fault := check.accept(entry):
@@ -69,7 +69,7 @@ def first_fault(entries: list[ChainedEntry], head: ChainedEntry) -> Fault | None
 
 
 def edited(entries: list[ChainedEntry], draw: random.Random) -> tuple[str, list[ChainedEntry], int]:
-    """One random edit, and the first entry that is wrong after it."""
+    """Returns a random edit's kind, the edited entries, and the number of the first wrong one."""
     kind = draw.choice(["alter", "rehash", "delete", "insert", "swap", "cut", "move"])
     rows, last = list(entries), len(entries)
     index = draw.randrange(last)
@@ -103,7 +103,7 @@ def edited(entries: list[ChainedEntry], draw: random.Random) -> tuple[str, list[
 
 
 async def test_every_random_edit_is_found_at_its_entry(sqlite_engine: Engine, clock: FakeClock) -> None:
-    """Alter, delete, insert, swap, cut and move: in rows of the database, and in lines of an export."""
+    """Finds every random edit of entries and of export lines at the right number."""
     org = await written(sqlite_engine, clock, 30)
     entries = await entries_of(sqlite_engine, clock, org)
     assert [entry.seq for entry in entries] == list(range(1, 31))
@@ -137,7 +137,7 @@ async def test_every_random_edit_is_found_at_its_entry(sqlite_engine: Engine, cl
 
 
 async def exported(engine: Engine, clock: FakeClock, org: OrgId) -> list[str]:
-    """The lines of an NDJSON export of the whole log."""
+    """Returns the lines of an NDJSON export of the whole log."""
     [*_, newest] = await entries_of(engine, clock, org)
     making = Export(org, "ndjson", 1, newest.seq)
 
@@ -151,7 +151,7 @@ async def exported(engine: Engine, clock: FakeClock, org: OrgId) -> list[str]:
 
 
 async def test_an_export_is_verified_by_itself_and_by_an_anchor(engine: Engine, clock: FakeClock) -> None:
-    """A rebuilt chain is sound in itself; the anchor that was kept elsewhere shows it."""
+    """Verifies an export by itself, and finds a rebuilt chain by an anchor stored elsewhere."""
     org = await written(engine, clock, 12)
     lines = await exported(engine, clock, org)
     entries = await entries_of(engine, clock, org)
@@ -176,7 +176,7 @@ async def test_an_export_is_verified_by_itself_and_by_an_anchor(engine: Engine, 
 
 
 async def test_fifty_writers_at_once_leave_no_gap(engine: Engine, clock: FakeClock) -> None:
-    """Each entry follows the one before; a transaction that is rolled back leaves nothing."""
+    """Chains entries of fifty concurrent writers without a gap, also when some roll back."""
     org = await written(engine, clock, 1)
 
     async def act(tx: Tx, *, number: int) -> None:
@@ -195,7 +195,7 @@ async def test_fifty_writers_at_once_leave_no_gap(engine: Engine, clock: FakeClo
 
 
 async def test_an_action_outside_the_table_is_refused(engine: Engine, clock: FakeClock) -> None:
-    """The table of actions is closed."""
+    """Raises LookupError for an action outside the table."""
     org = await written(engine, clock, 1)
     entry = Entry("service", "made_up")
     with pytest.raises(LookupError, match="made_up"):
@@ -204,14 +204,14 @@ async def test_an_action_outside_the_table_is_refused(engine: Engine, clock: Fak
 
 @pytest.fixture
 async def sqlite_engine(sqlite_url: str, clock: FakeClock) -> AsyncIterator[Engine]:
-    """An engine over a file whose triggers a test may drop, as its owner may."""
+    """Yields an engine over a file whose triggers a test can drop, as its owner could."""
     opened = SqliteEngine(sqlite_path(sqlite_url), clock=clock)
     yield opened
     await opened.close()
 
 
 async def checked(engine: Engine, clock: FakeClock, org: OrgId) -> list[audit_check.CheckStep]:
-    """Runs the worker's check, ten entries at a time, until it rests; its steps."""
+    """Runs the worker's check by tens until nothing is due, and returns its steps."""
     steps: list[Any] = []
     while org in await engine.read(clock.now(), partial(audit_heads.due, limit=5)):
         step = await engine.write(
@@ -222,7 +222,7 @@ async def checked(engine: Engine, clock: FakeClock, org: OrgId) -> list[audit_ch
 
 
 async def test_the_worker_checks_what_is_new_and_weekly_all(sqlite_engine: Engine, clock: FakeClock) -> None:
-    """An edit of a checked entry is found within a week, told once, and gone when the entry is as it was."""
+    """Checks new entries at once and all weekly; an edit is reported until the entry is restored."""
     org = await written(sqlite_engine, clock, 35)
     steps = await checked(sqlite_engine, clock, org)
     assert len(steps) == 4
@@ -257,7 +257,7 @@ async def test_the_worker_checks_what_is_new_and_weekly_all(sqlite_engine: Engin
 async def test_a_double_at_the_end_of_a_batch_is_found(
     sqlite_engine: Engine, clock: FakeClock, copied: int
 ) -> None:
-    """The second of two entries with a number is not passed over between two batches."""
+    """Finds a duplicated entry also at the boundary of two batches."""
     org = await written(sqlite_engine, clock, 35)
     columns = "org_id, seq, at, actor_kind, actor, action, object_kind, object_id, detail, hash"
     await altered(
@@ -271,7 +271,7 @@ async def test_a_double_at_the_end_of_a_batch_is_found(
 
 
 async def altered(engine: Engine, clock: FakeClock, statement: str) -> None:
-    """Edits rows as somebody who owns the file: without the triggers that refuse it."""
+    """Edits a row as the file's owner could: without the triggers that refuse it."""
 
     async def act(tx: Tx) -> None:
         for trigger in ("audit_log_no_update", "audit_log_no_delete"):
@@ -282,7 +282,7 @@ async def altered(engine: Engine, clock: FakeClock, statement: str) -> None:
 
 
 def test_every_action_is_asserted_by_a_test_that_reads_the_log() -> None:
-    """An action of the table that nothing makes, or that no test has seen, fails here."""
+    """Checks that every action in the table is written by the code and asserted by a test of the log."""
     recorded, asserted = set(), set()
     for path in kept_files():
         name, text = name_of(path), path.read_text("utf-8") if path.suffix == ".py" else ""

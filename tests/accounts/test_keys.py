@@ -1,4 +1,4 @@
-"""The service's own keys: made once, wrapped, rewrapped; lost ones opened by nobody."""
+"""The service's own keys: created once, wrapped, rewrapped, and unreadable without their master key."""
 
 import pytest
 
@@ -14,14 +14,14 @@ SECOND = MasterKey("second", bytes(range(32)))
 
 
 async def opened(engine: Engine, clock: FakeClock, *masters: MasterKey) -> keys.KeyRing:
-    """A ring over these master keys."""
+    """Opens the key ring with these master keys."""
     return await keys.open_ring(engine, clock.now(), masters, issuer="https://a", audience="https://b")
 
 
 async def test_keys_are_made_at_the_first_start_and_found_at_the_second(
     engine: Engine, clock: FakeClock
 ) -> None:
-    """One signing key, one pepper, one cursor key."""
+    """Creates one signing key, pepper and cursor key at the first start and reads them at the second."""
     first, second = await opened(engine, clock, FIRST), await opened(engine, clock, FIRST)
     rows = await engine.read(clock.now(), stored_keys.every)
     assert sorted(row.kind for row in rows) == ["cursor", "pepper", "signing"]
@@ -31,7 +31,7 @@ async def test_keys_are_made_at_the_first_start_and_found_at_the_second(
 
 
 async def test_what_is_stored_is_wrapped(engine: Engine, clock: FakeClock) -> None:
-    """What is stored is wrapped."""
+    """Stores keys only in wrapped form."""
     ring = await opened(engine, clock, FIRST)
     for row in await engine.read(clock.now(), stored_keys.every):
         assert ring.cursor not in row.wrapped
@@ -39,14 +39,14 @@ async def test_what_is_stored_is_wrapped(engine: Engine, clock: FakeClock) -> No
 
 
 async def test_another_master_key_opens_nothing(engine: Engine, clock: FakeClock) -> None:
-    """Another master key opens nothing."""
+    """Raises CannotOpen with another master key."""
     await opened(engine, clock, FIRST)
     with pytest.raises(CannotOpen):
         await opened(engine, clock, SECOND)
 
 
 async def test_rewrapped_keys_open_under_the_new_master_key_alone(engine: Engine, clock: FakeClock) -> None:
-    """Rewrapped keys open under the new master key alone."""
+    """Rewraps keys once, after which only the new master key opens them."""
     before = await opened(engine, clock, FIRST)
 
     async def rewrap(tx: Tx) -> int:
@@ -61,7 +61,7 @@ async def test_rewrapped_keys_open_under_the_new_master_key_alone(engine: Engine
 
 
 async def test_a_ring_that_was_never_read_is_not_configured() -> None:
-    """A ring that was never read is not configured."""
+    """Raises NotConfigured on a ring that was never read."""
     ring = keys.KeyRing([FIRST], "https://a", "https://b")
     with pytest.raises(NotConfigured):
         str(ring.kid)

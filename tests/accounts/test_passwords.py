@@ -1,4 +1,4 @@
-"""Password hashing in threads: two at once, twenty wait, the rest is told to come again."""
+"""Password hashing in threads: two run, twenty wait, and more are refused as unavailable."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ CHEAP = Cost(memory=64, passes=1)
 
 
 class Gated(Hashing):
-    """Hashing whose every verification waits until the test lets it go on."""
+    """Hashing whose verifications wait until the test opens the gate."""
 
     def __init__(self) -> None:
         super().__init__(CHEAP)
@@ -28,7 +28,7 @@ class Gated(Hashing):
         with self._counting:
             self.running += 1
             self.max_running = max(self.max_running, self.running)
-        self.pair.wait()  # nobody goes on alone: two are here at once
+        self.pair.wait()  # nobody passes alone: two run at once
         self.open.wait()
         with self._counting:
             self.running -= 1
@@ -37,14 +37,14 @@ class Gated(Hashing):
 
 @pytest.fixture
 async def hashing() -> AsyncIterator[Hashing]:
-    """Cheap hashing."""
+    """Yields hashing at a low cost."""
     cheap_hashing = Hashing(CHEAP)
     yield cheap_hashing
     cheap_hashing.close()
 
 
 async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: Hashing) -> None:
-    """A password is right or not and nobody s is never."""
+    """Verifies the right password, and nothing against a missing hash."""
     stored = await hashing.hash("correct sparrow lantern")
     assert stored.startswith("$argon2id$")
     assert await hashing.verify("correct sparrow lantern", stored)
@@ -53,13 +53,13 @@ async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: Hashing
 
 
 async def test_a_hash_made_at_a_lower_cost_is_outdated(hashing: Hashing) -> None:
-    """Hashed anew at sign-in when the parameters rose."""
+    """Reports a hash of a lower cost as outdated."""
     assert not hashing.is_outdated(hash_password("x", CHEAP))
     assert hashing.is_outdated(hash_password("x", Cost(memory=32, passes=1)))
 
 
 async def test_two_run_twenty_wait_and_the_next_is_told_to_come_again() -> None:
-    """Two run twenty wait and the next is told to come again."""
+    """Runs two verifications at once, queues twenty, raises Unavailable for the next and then goes on."""
     hashing = Gated()
     waiting = [asyncio.create_task(hashing.verify("x", None)) for _ in range(22)]
     await asyncio.gather(asyncio.create_task(_turn()))
@@ -73,4 +73,4 @@ async def test_two_run_twenty_wait_and_the_next_is_told_to_come_again() -> None:
 
 
 async def _turn() -> None:
-    """Lets every task begin."""
+    """Lets every task start."""

@@ -1,4 +1,4 @@
-"""Looks for values in every column of every table of a database, and in the bytes of an SQLite file."""
+"""Searches for values in every column of every table of a database."""
 
 import sqlite3
 import zlib
@@ -13,7 +13,7 @@ Tables = Mapping[str, list[dict[str, Any]]]
 
 
 async def tables_of(url: str) -> Tables:
-    """Every table with all of its rows, the walls between organisations not regarded."""
+    """Returns every table with all of its rows of every organisation."""
     if is_sqlite(url):
         file = sqlite3.connect(sqlite_path(url))
         file.row_factory = sqlite3.Row
@@ -37,7 +37,7 @@ async def tables_of(url: str) -> Tables:
 
 
 def holding(tables: Tables, values: Iterable[str]) -> list[str]:
-    """`table.column` of every cell that holds one of the values, in any case, also compressed."""
+    """Returns `table.column` of each cell that contains a value, in any case, also compressed."""
     expected = [value.casefold() for value in values]
     return sorted(
         {

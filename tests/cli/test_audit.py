@@ -1,4 +1,4 @@
-"""The operator's commands for the audit log, and what operators' own acts write into it."""
+"""The operator's commands for the audit log, and the entries that operators' acts write."""
 
 import json
 import sqlite3
@@ -14,14 +14,14 @@ __all__ = ["steward"]
 
 
 def actions(path: Path) -> list[str]:
-    """The actions of an export."""
+    """Returns the actions of an export."""
     return [json.loads(line).get("action") for line in path.read_text("utf-8").splitlines()[:-1]]
 
 
 def test_acts_of_the_operator_are_written_and_verified(
     steward: Steward, tmp_path: Path, database_url: str
 ) -> None:
-    """Organisations, people, credentials, keys, exports and restores; the whole log is sound."""
+    """Writes an entry for each act of the operator, exports the log privately and verifies it."""
     demo(steward)
     mia = ("--user", "mia@example.com")
     steward("org", "automations", "off", "--org", "Demo Shop")
@@ -66,7 +66,7 @@ def test_acts_of_the_operator_are_written_and_verified(
 
 
 def test_a_log_that_was_edited_fails_with_its_first_wrong_entry(sqlite_url: str, tmp_path: Path) -> None:
-    """In the database and against an anchor; wrong usage says what to give."""
+    """Fails with the first wrong entry in the database or against an anchor, and explains wrong usage."""
     environ = {
         "STEWARD_ENV": "test",
         "STEWARD_DATABASE_URL": sqlite_url,

@@ -1,4 +1,4 @@
-"""backup and restore of the SQLite database, and master keys that change."""
+"""backup and restore of the SQLite database, and the rotation of master keys."""
 
 import asyncio
 import base64
@@ -36,28 +36,28 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 
 def steward(environ: Mapping[str, str], *words: str) -> tuple[int, dict[str, Any]]:
-    """One command with --json: its exit code and what it said."""
+    """Runs a command with --json; returns its exit code and output."""
     out, err = io.StringIO(), io.StringIO()
     status = run([*words, "--json"], environ, out=out, err=err)
     return status, json.loads(out.getvalue())
 
 
 async def report_of(shop: Shop, *words: str, **more: str) -> dict[str, Any]:
-    """One command that is done, beside the service."""
+    """Runs a command beside the service that must succeed; returns its output."""
     status, facts = await asyncio.to_thread(steward, {**shop.environ, **more}, *words)
     assert status == 0, facts
     return facts
 
 
 async def refused(shop: Shop, *words: str, **more: str) -> tuple[int, str]:
-    """Exit code and code of a command that is not."""
+    """Runs a command that must fail; returns its exit code and error code."""
     status, facts = await asyncio.to_thread(steward, {**shop.environ, **more}, *words)
     return status, facts["error"]["code"]
 
 
 @pytest.fixture
 async def shop(sqlite_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service over a file; its time is the command line's."""
+    """Yields a service over a file whose clock agrees with the command line's."""
     folder = tmp_path / "data"
     opened = await open_shop(sqlite_url, FakeClock(SystemClock().now()), folder)
     await connect_all(opened)
@@ -66,14 +66,14 @@ async def shop(sqlite_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
 
 
 async def approved(shop: Shop) -> Run:
-    """A run that is to write prices, approved and not gone on."""
+    """Returns a run that will write prices, approved and not yet continued."""
     prices = await shop.waiting(await shop.pricing())
     await shop.approve(prices)
     return prices
 
 
 async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Path) -> None:
-    """What was written since the copy is looked up before anything is sent."""
+    """Looks up what was written since the backup before sending anything, and writes nothing twice."""
     prices = await approved(shop)
     copy = tmp_path / "copy.db"
     report = await report_of(shop, "backup", "--to", str(copy))
@@ -101,7 +101,7 @@ async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Pa
 async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
     shop: Shop, sqlite_url: str, tmp_path: Path
 ) -> None:
-    """The copy was made just before it was sent: it stays unknown, and the run says so."""
+    """Leaves a message unknown that was sent after the backup and cannot be looked up."""
     copy = tmp_path / "copy.db"
 
     def take(point: str) -> None:
@@ -125,7 +125,7 @@ async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
 
 
 async def test_messages_sent_since_the_copy_are_not_sent_again(sqlite_url: str, tmp_path: Path) -> None:
-    """A hundred people were mailed since: 0 mails come again, and their inboxes show what they missed."""
+    """Mails none of the notices again after a restore of an older backup; the inboxes show all of them."""
     clock, copy = FakeClock(SystemClock().now()), tmp_path / "copy.db"
     async with open_office(sqlite_url, clock, tmp_path / "data", MailScript()) as office:
         shop = office.shop
@@ -154,7 +154,7 @@ async def test_messages_sent_since_the_copy_are_not_sent_again(sqlite_url: str, 
 
 
 async def test_what_had_not_been_written_goes_on_after_a_restore(shop: Shop, tmp_path: Path) -> None:
-    """Looked up, not found, then written once."""
+    """Looks up what was not written yet, does not find it and writes it once."""
     prices = await approved(shop)
     copy = tmp_path / "copy.db"
     await report_of(shop, "backup", "--to", str(copy))
@@ -168,7 +168,7 @@ async def test_what_had_not_been_written_goes_on_after_a_restore(shop: Shop, tmp
 async def test_a_copy_is_not_put_over_anything_nor_anything_else_restored(
     shop: Shop, sqlite_url: str, tmp_path: Path
 ) -> None:
-    """Refuses a non-empty data folder without --force, a running service, what is no copy."""
+    """Refuses to overwrite, to restore beside a running service, and to restore a damaged or foreign file."""
     copy, file = tmp_path / "copy.db", sqlite_path(sqlite_url)
     await report_of(shop, "backup", "--to", str(copy))
     assert await refused(shop, "backup", "--to", str(copy)) == (1, "exists")
@@ -204,7 +204,7 @@ async def test_a_copy_is_not_put_over_anything_nor_anything_else_restored(
 
 
 async def _waiting_mail(tx: Tx, shop: Shop) -> AccountMail:
-    """The one mail of an account that waits, opened with the keys there are, under the newest data key."""
+    """Returns the one waiting account mail, opened under the newest data key."""
     [row] = await tx.all("SELECT id, sealed_key FROM messages WHERE kind = 'transactional'")
     keys = await connections.data_keys(tx, shop.owner.org)
     assert row["sealed_key"] == keys[-1].key_no > 1
@@ -213,7 +213,7 @@ async def _waiting_mail(tx: Tx, shop: Shop) -> AccountMail:
 
 
 async def test_master_and_data_keys_are_replaced_while_the_service_runs(shop: Shop) -> None:
-    """Keys rotate encryption; the old master key is needed no more afterwards."""
+    """Rotates master and data keys beside the service; the old master key is not needed afterwards."""
     [held] = (Path(shop.environ["STEWARD_DATA_DIR"]) / "master.keys").read_text().split()
     fresh = (await report_of(shop, "keys", "new"))["key"]
     mail = AccountMail(

@@ -1,4 +1,4 @@
-"""doctor: what it looks at, what it finds, and its exit code."""
+"""doctor: its checks, what they find, and the exit code."""
 
 import asyncio
 import threading
@@ -54,21 +54,21 @@ CLOCK = SystemClock()
 
 
 def check_results(output: CommandOutput) -> dict[str, tuple[bool, str]]:
-    """Each check's result and words."""
+    """Returns the result and message of each check."""
     return {check["name"]: (check["ok"], check["message"]) for check in output.facts["checks"]}
 
 
 def wrong(output: CommandOutput) -> set[str]:
-    """The checks that failed; the command says so by its exit code and error too."""
+    """Returns the checks that failed, which exit code and error must reflect."""
     names = {name for name, (is_ok, _) in check_results(output).items() if not is_ok}
     assert output.facts["ok"] is (not names)
     assert output.status == (1 if names else 0)
     assert ("error" in output.facts) is bool(names)
-    return names - {"confined"}  # whose walls can stand is the machine's
+    return names - {"confined"}  # which confinement works depends on the machine
 
 
 def into(database_url: str, *statements: str) -> None:
-    """Writes past everything, as anyone who owns the database."""
+    """Executes statements as the owner of the database, past the service."""
 
     async def sqlite() -> None:
         engine = SqliteEngine(sqlite_path(database_url), clock=CLOCK)
@@ -90,7 +90,7 @@ def into(database_url: str, *statements: str) -> None:
 
 
 def test_a_sound_installation_passes_every_check(steward: Steward) -> None:
-    """Settings, database, migrations, keys, clock, tz data, free space, slots, leases, hosts."""
+    """Passes every check on a sound installation and lists them in order, in JSON and in words."""
     steward("org", "create", "--name", "Demo Shop")
     steward("credential", "issue", "--org", "Demo Shop")
     output = steward("doctor")
@@ -101,11 +101,11 @@ def test_a_sound_installation_passes_every_check(steward: Steward) -> None:
     assert [line.split()[:2] for line in words if not line.startswith(" ")] == displayed
     hosts = steward("doctor", STEWARD_ALLOW_PRIVATE_HOSTS="10.0.0.5:443")
     assert "10.0.0.5:443" in check_results(hosts)["private_hosts"][1]
-    assert "filter of system calls" in check_results(output)["confined"][1]  #: which walls stand
+    assert "filter of system calls" in check_results(output)["confined"][1]  # the confinement that works
 
 
 def test_damage_of_the_file_is_found_by_the_full_form(steward: Steward, database_url: str) -> None:
-    """A page that belongs to nothing; the usual form does not look at every page."""
+    """Finds a damaged page of the SQLite file with --full and not without."""
     steward("org", "create", "--name", "Demo Shop")
     output = steward("doctor", "--full")
     assert wrong(output) == set()
@@ -126,7 +126,7 @@ def test_damage_of_the_file_is_found_by_the_full_form(steward: Steward, database
 
 
 def test_several_servers_without_a_synchronous_standby_are_named(steward: Steward, database_url: str) -> None:
-    """Such a fail-over loses writes; the servers that do not answer are no fault of the check."""
+    """Fails for several servers of which none is a synchronous standby, which would lose writes."""
     if is_sqlite(database_url):
         pytest.skip("SQLite has one file")
     host = database_url.partition("@")[2].partition("/")[0]
@@ -140,7 +140,7 @@ def test_several_servers_without_a_synchronous_standby_are_named(steward: Stewar
 def test_a_long_reader_is_named_and_never_its_query(
     steward: Steward, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By process, role and application; a minute is the limit, here none."""
+    """Names a long reader by process, role and application and never its query."""
     if is_sqlite(database_url):
         pytest.skip("SQLite's readers hold nothing back for long")
     monkeypatch.setattr(doctor, "_LONG_READER", timedelta(0))
@@ -166,7 +166,7 @@ def test_a_long_reader_is_named_and_never_its_query(
 
 
 def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database_url: str) -> None:
-    """Without it none could be seen, which is not the same as none."""
+    """Fails when the right to see long readers is missing, since none could be found."""
     if is_sqlite(database_url):
         pytest.skip("SQLite has no sessions of other roles")
     into(database_url, HIDE_SESSIONS)
@@ -176,7 +176,7 @@ def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database
 
 
 def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, database_url: str) -> None:
-    """What is wrong is named and the other checks go on."""
+    """Names each failure and runs the other checks."""
     steward("org", "create", "--name", "Demo Shop")
     steward("credential", "issue", "--org", "Demo Shop")
     far = int((CLOCK.now() - timedelta(hours=1)).timestamp() * 1000)
@@ -198,7 +198,7 @@ def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, dat
 
 
 def test_the_releases_of_living_workers_are_told(steward: Steward, database_url: str) -> None:
-    """While one replaces the other there are two; a worker whose lease has ended counts no more."""
+    """Lists the releases of workers whose lease is current."""
     now = int(CLOCK.now().timestamp() * 1000)
     hour = 3_600_000
     rows = [("1.0", now + hour), ("1.1", now + hour), ("1.1", now + hour), ("0.9", now - hour)]
@@ -215,7 +215,7 @@ def test_the_releases_of_living_workers_are_told(steward: Steward, database_url:
 
 
 def test_a_database_of_the_release_after_next_is_refused(steward: Steward, database_url: str) -> None:
-    """One migrated by the next release is served; further than that no command touches it."""
+    """Serves a database that the next release migrated and refuses that of the one after."""
     columns = "INSERT INTO schema_version (version, applied_at, sha256, serves_from) VALUES"
     into(database_url, f"{columns} (2, 0, 'next', 1)")
     assert steward("org", "list").status == 0
@@ -226,7 +226,7 @@ def test_a_database_of_the_release_after_next_is_refused(steward: Steward, datab
 
 
 def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> None:
-    """Due for longer than the late limit and its grace."""
+    """Fails for a slot that is due for longer than the late limit, and counts slots skipped as late."""
     steward("org", "create", "--name", "Demo Shop")
     late = int((CLOCK.now() - timedelta(minutes=16)).timestamp() * 1000)
     columns = (
@@ -254,7 +254,7 @@ def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> No
 
 
 def test_a_closed_period_that_does_not_act_is_told(steward: Steward, database_url: str) -> None:
-    """Its zone is gone, dispatch would not look at it, next runs are not rewritten."""
+    """Fails for a closed period with an unknown zone, one that dispatch overlooks, and overdue rewriting."""
     steward("org", "create", "--name", "Demo Shop")
     steward("credential", "issue", "--org", "Demo Shop")
     now = int(CLOCK.now().timestamp() * 1000)
@@ -279,7 +279,7 @@ def test_a_closed_period_that_does_not_act_is_told(steward: Steward, database_ur
 
 
 def test_a_wall_that_stands_open_is_told(steward: Steward, postgresql_url: str) -> None:
-    """Doctor checks row-level security, roles and rights."""
+    """Fails for open row-level security and for a right that the application must not have."""
     environ = {"STEWARD_DATABASE_URL": postgresql_url}
     into(
         postgresql_url,
@@ -297,7 +297,7 @@ def test_a_wall_that_stands_open_is_told(steward: Steward, postgresql_url: str) 
 def test_an_installation_left_half_made_is_told(
     steward: Steward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each check says what to do; without the table the import of a flow is a defect of ours."""
+    """Says which built files are missing and what to run."""
     schema_table.schema_table.cache_clear()
     table = tmp_path / "schema.json"
     monkeypatch.setattr(schema_table, "_TABLE", table)
@@ -314,7 +314,7 @@ def test_an_installation_left_half_made_is_told(
 
 
 def test_an_organisation_without_an_owner_is_named(steward: Steward) -> None:
-    """With the command that prints a new set-up link."""
+    """Names organisations without an owner and the command that prints a new set-up link."""
     assert "steward init" in check_results(steward("doctor"))["setup"][1]
     org = steward("org", "create", "--name", "Demo Shop").facts["organization"]["id"]
     assert f"Without an owner: {org}." in check_results(steward("doctor"))["setup"][1]
@@ -326,7 +326,7 @@ def test_an_organisation_without_an_owner_is_named(steward: Steward) -> None:
 def test_a_changed_built_file_is_named(
     steward: Steward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A built file that was changed, removed or added since the list was written fails the check."""
+    """Names built files that were changed, removed or added since the list was written."""
     package = tmp_path / "package"
     for name in (*built_files.BUILT, "static/index.html", "static/pages.json"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
@@ -346,7 +346,7 @@ def test_a_changed_built_file_is_named(
 
 
 def test_a_build_under_way_is_never_seen_half_done(tmp_path: Path) -> None:
-    """`make` may build while doctor looks: the list is the old one or the new one, never a part of it."""
+    """Reads the list of built files whole while `make` rewrites it."""
     for number in range(100):
         file = tmp_path / f"static/{number}.js"
         file.parent.mkdir(exist_ok=True)
@@ -369,7 +369,7 @@ def test_a_build_under_way_is_never_seen_half_done(tmp_path: Path) -> None:
 
 
 def test_no_database_is_told_and_none_is_made(steward: Steward, tmp_path: Path) -> None:
-    """Every check is answered, also without a database."""
+    """Answers every check without a database and creates none."""
     absent = tmp_path / "absent.db"
     output = steward("doctor", STEWARD_DATABASE_URL=f"sqlite:///{absent}")
     assert {"database", "slots", "leases"} <= wrong(output)
@@ -380,20 +380,20 @@ def test_no_database_is_told_and_none_is_made(steward: Steward, tmp_path: Path) 
 
 
 class _Answering(BaseHTTPRequestHandler):
-    """Answers as Steward's `/healthz` does, or with another status, and takes every POST."""
+    """Answers GET with a chosen status as `/healthz` does, and accepts every POST."""
 
     status = 200
 
     def do_GET(self) -> None:
-        """Answers a GET."""
+        """Answers with the health body."""
         self._answer(self.status, b'{"status": "ok"}')
 
     def do_POST(self) -> None:
-        """Takes traces."""
+        """Accepts traces."""
         self._answer(200, b"")
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
     def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -403,7 +403,7 @@ class _Answering(BaseHTTPRequestHandler):
 
 @contextmanager
 def answering() -> Iterator[str]:
-    """The address of a server on this machine that does not look like this machine's own."""
+    """Yields the address of a local server that does not look local."""
     with ThreadingHTTPServer(("127.0.0.2", 0), _Answering) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
@@ -415,7 +415,7 @@ def answering() -> Iterator[str]:
 
 
 def test_the_proxy_and_the_collector_are_asked(steward: Steward) -> None:
-    """An address that answers otherwise fails; one that cannot be reached from here is told."""
+    """Fails for an address that answers otherwise and reports one that cannot be reached."""
     with answering() as address:
         output = steward("doctor", STEWARD_BASE_URL=address, STEWARD_TRACES_URL=f"{address}/v1/traces")
         assert not wrong(output) & {"proxy", "traces"}
@@ -432,7 +432,7 @@ def test_the_proxy_and_the_collector_are_asked(steward: Steward) -> None:
 
 
 def test_a_broken_audit_log_is_named(steward: Steward, database_url: str) -> None:
-    """As the worker's last check found it."""
+    """Names the broken entry that the worker's last check found."""
     steward("org", "create", "--name", "Demo Shop")
     assert check_results(steward("doctor"))["audit"][0]
     into(database_url, "UPDATE audit_heads SET broken_seq = 1, broken_how = 'altered'")

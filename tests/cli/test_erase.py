@@ -1,4 +1,4 @@
-"""user erase and org erase: every table is searched for what was planted, beside a service that goes on."""
+"""user erase and org erase: no table holds the erased data, and the service goes on beside."""
 
 import asyncio
 import io
@@ -32,7 +32,7 @@ from tests.service import hashed_password
 from tests.whole import Whole, whole
 
 __all__ = ["whole"]
-# A quotation mark and a backslash mean something to JSON and to LIKE.
+# A quotation mark and a backslash have a meaning in JSON and in LIKE.
 EMAIL, FIRST, LAST = "Zsuzsa.Q@quellenhof.example", "Zsuzsanna", 'Quellenhof "Q\\"'
 USERNAME = "zsuzsi-77"
 PLANTED = (EMAIL, "quellenhof", FIRST, USERNAME)
@@ -43,7 +43,7 @@ Erase = Callable[..., Awaitable[tuple[int, Any]]]
 
 @pytest.fixture
 def steward(database_url: str, tmp_path: Path) -> Erase:
-    """Runs a command beside the service, in a thread of its own; its exit code and facts."""
+    """Returns a function that runs a command beside the service; it returns exit code and output."""
     environ = {
         "STEWARD_ENV": "test",
         "STEWARD_DATABASE_URL": database_url,
@@ -59,7 +59,7 @@ def steward(database_url: str, tmp_path: Path) -> Erase:
 
 
 async def add_person(whole: Whole, role: Role = Role.APPROVER) -> Member:
-    """Somebody whose every name is told from everything else."""
+    """Adds a person with unmistakable names."""
     service = whole.service
 
     async def act(tx: Any) -> Any:
@@ -75,7 +75,7 @@ async def add_person(whole: Whole, role: Role = Role.APPROVER) -> Member:
 
 
 async def leave_traces(whole: Whole) -> dict[str, Any]:
-    """What a person leaves behind: sessions, tokens, attempts, decisions, reasons, an invitation."""
+    """Creates what a person leaves behind: sessions, tokens, attempts, decisions and reasons."""
     service, shop = whole.service, whole.shop
     session, token = await service.web("zsuzsa"), await service.token("zsuzsa")
     assert (await service.log_in("zsuzsa")).status == 200
@@ -101,7 +101,10 @@ async def leave_traces(whole: Whole) -> dict[str, Any]:
 async def test_a_person_is_erased_and_what_they_did_stays(
     whole: Whole, steward: Erase, database_url: str
 ) -> None:
-    """GDPR 17: nothing tells any more who it was; counts, decisions and the record stay"""
+    """Removes every trace of the person's identity and keeps counts, decisions and audit entries.
+
+    This is the right of GDPR article 17.
+    """
     person = (await add_person(whole)).person
     traces = await leave_traces(whole)
     invited = {"email": EMAIL.upper(), "first_name": FIRST, "last_name": LAST, "role": "member"}
@@ -148,12 +151,12 @@ async def test_a_person_is_erased_and_what_they_did_stays(
 
 
 async def test_an_invitation_goes_with_the_person(whole: Whole, steward: Erase, database_url: str) -> None:
-    """Somebody invited who never came is erased by their address; the link opens nothing"""
+    """Erases a person who was only invited by the address, and the invitation with it."""
     stranger = await whole.service.web("stranger")
     body = {"email": EMAIL, "first_name": FIRST, "last_name": LAST, "role": "member"}
     assert (await stranger.post("/app/people", body)).status == 201
     assert holding(await tables_of(database_url), PLANTED)
-    for blank in ("", " "):  # anyone who was invited has no name yet
+    for blank in ("", " "):  # a person who was only invited has no name yet
         status, refused = await steward("user", "erase", "--user", EMAIL, "--confirm", blank)
         assert (status, refused["error"]["code"]) == (1, "not_confirmed")
     status, _ = await steward("user", "erase", "--user", EMAIL, "--confirm", EMAIL)
@@ -163,7 +166,7 @@ async def test_an_invitation_goes_with_the_person(whole: Whole, steward: Erase, 
 
 
 async def test_the_last_owner_is_not_erased(whole: Whole, steward: Erase) -> None:
-    """An organisation keeps somebody who can act for it: first another owner, or the organisation goes"""
+    """Refuses to erase the last owner until there is another one."""
     owner = whole.service.members["owner"].person
     requests = ("user", "erase", "--user", str(owner.id), "--confirm", owner.email)
     status, refused = await steward(*requests)
@@ -174,7 +177,7 @@ async def test_the_last_owner_is_not_erased(whole: Whole, steward: Erase) -> Non
 
 
 async def busy_organization(whole: Whole) -> Shop:
-    """Runs of every kind, an event with a customer's data, an import; a run waits, and one has not begun."""
+    """Creates runs of every kind, an event with a customer's data and an import."""
     ears, shop = await open_ears(whole), whole.shop
     await ears.automation("orders/create", name="Quellenhof orders")
     actual = order(71, billing={"email": CUSTOMER, "first_name": "Hermione"})
@@ -196,7 +199,7 @@ async def busy_organization(whole: Whole) -> Shop:
 async def test_an_organisation_is_erased_beside_a_running_worker(
     whole: Whole, steward: Erase, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """GDPR 17 and 28: no row is left but its id and the record; the worker and the others go on"""
+    """Erases an organisation beside its worker but for its id and audit log (GDPR articles 17 and 28)."""
     await add_person(whole)
     await leave_traces(whole)
     shop = await busy_organization(whole)
@@ -238,7 +241,7 @@ async def test_an_organisation_is_erased_beside_a_running_worker(
 
 @dataclass
 class Held(httpx.AsyncBaseTransport):
-    """Leads to the pretend shop; before the first read of products it awaits `meanwhile`."""
+    """Passes requests to the fake shop; awaits `meanwhile` before the first read of products."""
 
     inner: httpx.AsyncBaseTransport
     meanwhile: Callable[[], Awaitable[None]] | None = None
@@ -255,7 +258,7 @@ class Held(httpx.AsyncBaseTransport):
 async def test_a_worker_drops_a_run_that_is_erased_under_its_hands(
     database_url: str, clock: FakeClock, tmp_path: Path, steward: Erase, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As after a lost lease, nothing of the run is written; another organisation's run goes on."""
+    """Drops a run whose organisation is erased meanwhile, and continues another organisation's run."""
     held: list[Held] = []
 
     def around(world: FakePlatforms) -> None:
@@ -287,7 +290,7 @@ async def test_a_worker_drops_a_run_that_is_erased_under_its_hands(
 
 
 async def test_every_table_of_an_organisation_is_erased_or_kept_on_purpose(database_url: str) -> None:
-    """A table that a migration adds is thought of: what has `org_id` is in one of the two lists"""
+    """Checks that each table with `org_id` is in the list to erase or in the list to keep."""
     if is_sqlite(database_url):
         file = sqlite3.connect(sqlite_path(database_url))
         names = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -310,7 +313,10 @@ async def test_every_table_of_an_organisation_is_erased_or_kept_on_purpose(datab
 async def test_nothing_is_left_in_the_bytes_of_the_file(
     database_url: str, whole: Whole, steward: Erase
 ) -> None:
-    """Docs/guides/operators.md: with the service stopped, erasing rewrites the file."""
+    """Rewrites the file when the service is stopped, so that its bytes hold nothing.
+
+    See docs/guides/operators.md.
+    """
     await busy_organization(whole)
     file = sqlite_path(database_url)
     await whole.close()
@@ -325,7 +331,7 @@ async def test_nothing_is_left_in_the_bytes_of_the_file(
 
 
 async def test_a_file_in_use_is_not_rewritten(database_url: str, steward: Erase) -> None:
-    """Docs/guides/operators.md: `compact` needs the file alone; PostgreSQL has a command of its own."""
+    """Refuses `compact` while the file is in use, and on PostgreSQL. See docs/guides/operators.md."""
     if not is_sqlite(database_url):
         status, refused = await steward("compact")
         assert (status, refused["error"]["code"]) == (1, "wrong_engine")

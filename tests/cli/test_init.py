@@ -1,4 +1,4 @@
-"""`steward init`: makes what is missing, once, and hands out one set-up link."""
+"""`steward init`: creates what is missing, once, and prints one set-up link."""
 
 import io
 import json
@@ -18,20 +18,20 @@ OWNER = ("--org", "My Shop", "--timezone", "Europe/Berlin", "--email", "owner@ex
 
 
 def init_in(folder: Path, *words: str, **environ: str) -> CommandOutput:
-    """Runs `steward init` with `folder` as the data folder and nothing of this process's environment."""
+    """Runs `steward init` with `folder` as the data folder and an otherwise empty environment."""
     out, err = io.StringIO(), io.StringIO()
     status = run(["init", "--data-dir", str(folder), *words, "--json"], environ, out=out, err=err)
     return CommandOutput(status, out.getvalue(), err.getvalue())
 
 
 def token_of(output: CommandOutput) -> str:
-    """The token of the printed link."""
+    """Returns the token of the printed link."""
     url: str = output.facts["setup_url"]
     return url.partition("/invitation#token=")[2]
 
 
 def test_init_makes_settings_key_schema_organization_and_link(tmp_path: Path) -> None:
-    """The files are their owner's alone, hold what was answered, and are all that `serve` needs."""
+    """Writes private files with the given answers, which suffice for the other commands."""
     folder = tmp_path / "data"
     done = init_in(folder, "--yes", *OWNER, "--base-url", "https://auto.example")
     assert done.status == 0, done.out
@@ -52,7 +52,7 @@ def test_init_makes_settings_key_schema_organization_and_link(tmp_path: Path) ->
 
 
 def test_a_second_init_changes_nothing_and_again_gives_a_new_link(tmp_path: Path) -> None:
-    """Files are never overwritten; only the newest link is open."""
+    """Never overwrites files; `--again` prints a new link that replaces the old one."""
     folder = tmp_path / "data"
     first = init_in(folder, "--yes", *OWNER)
     before = {name: (folder / name).read_bytes() for name in ("steward.env", "master.keys")}
@@ -80,7 +80,7 @@ def test_a_second_init_changes_nothing_and_again_gives_a_new_link(tmp_path: Path
     ],
 )
 def test_a_refused_init_can_be_run_again(tmp_path: Path, words: tuple[str, ...], code: str) -> None:
-    """Whatever was answered wrongly, the next call sets up the installation."""
+    """Sets the installation up by a second call after any refused one."""
     folder = tmp_path / "data"
     done = init_in(folder, *words)
     assert done.status in (1, 2)
@@ -90,7 +90,7 @@ def test_a_refused_init_can_be_run_again(tmp_path: Path, words: tuple[str, ...],
 
 @pytest.mark.parametrize("stored_keys", [("master.keys",), ("master.keys", "steward.env")])
 def test_init_goes_on_after_a_kill(tmp_path: Path, stored_keys: tuple[str, ...]) -> None:
-    """Files that a lost process left are used as they are, the master key above all."""
+    """Uses the files that a killed process left, above all the master key."""
     folder = tmp_path / "data"
     init_in(folder, "--yes", *OWNER)
     before = {name: (folder / name).read_bytes() for name in stored_keys}
@@ -103,7 +103,7 @@ def test_init_goes_on_after_a_kill(tmp_path: Path, stored_keys: tuple[str, ...])
 
 
 def test_init_leaves_what_the_environment_sets_to_it(steward: Steward) -> None:
-    """On SQLite and PostgreSQL: a database named by the environment is used and written to no file."""
+    """Uses a database that the environment names and writes it to no file."""
     done = steward("init", "--yes", *OWNER)
     assert done.status == 0, done.out
     assert "STEWARD_DATABASE_URL" not in Path(done.facts["settings_file"]).read_text()
@@ -115,7 +115,7 @@ def test_init_leaves_what_the_environment_sets_to_it(steward: Steward) -> None:
 
 
 def test_an_organization_with_an_owner_gets_no_set_up_link(steward: Steward) -> None:
-    """`--again` opens no second way into an organisation that somebody owns, switched off or not."""
+    """Refuses a set-up link for an organisation that has an owner, also a deactivated one."""
     steward("org", "create", "--name", "My Shop")
     nobody = steward("init", "--again", "--org", "My Shop")
     assert nobody.refused == (1, "validation_failed")
@@ -133,7 +133,7 @@ def test_an_organization_with_an_owner_gets_no_set_up_link(steward: Steward) -> 
 
 
 def test_questions_are_asked_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty line takes the default, and a question without default is asked again."""
+    """Takes the default for an empty line and repeats a question that has none."""
     ours, theirs = os.openpty()
     folder = tmp_path / "data"
     answers = ["", "sqlite", "", "My Shop", "Europe/Berlin", "owner@example.com", "", ""]

@@ -1,4 +1,4 @@
-"""`steward mail test` and the check `mail`: what the mail server answers, in words."""
+"""`steward mail test` and the check `mail`: the mail server's answer in words."""
 
 from argparse import Namespace
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def _args(database_url: str, port: int | None, to: str = TO) -> CliArgs:
 
 
 async def _mail_check(args: CliArgs) -> Mapping[str, object]:
-    """What `doctor` says of mail; other checks may fail on the machine of the test."""
+    """Returns what `doctor` says of mail; other checks may fail on the machine of the test."""
     try:
         facts: Mapping[str, object] | None = await doctor.doctor(args)
     except CommandFailed as failed:
@@ -37,7 +37,7 @@ async def _mail_check(args: CliArgs) -> Mapping[str, object]:
 
 
 async def test_a_test_mail_arrives(sqlite_url: str) -> None:
-    """It goes to the address alone, and the server's answer is told."""
+    """Sends to the address alone and reports the server's answer."""
     script = MailScript()
     async with mail_server(script) as port:
         facts = await mail.test(_args(sqlite_url, port))
@@ -48,7 +48,7 @@ async def test_a_test_mail_arrives(sqlite_url: str) -> None:
 
 
 async def test_a_refused_test_mail_says_why(sqlite_url: str) -> None:
-    """The exit code is that of a failure."""
+    """Fails with the server's code when the mail is refused."""
     async with mail_server(MailScript(recipients={TO: "550 5.1.1 No such user"})) as port:
         with pytest.raises(CommandFailed, match="code 550") as caught:
             await mail.test(_args(sqlite_url, port))
@@ -56,7 +56,7 @@ async def test_a_refused_test_mail_says_why(sqlite_url: str) -> None:
 
 
 async def test_a_server_that_is_away_fails_the_check(sqlite_url: str) -> None:
-    """The words say that it is the mail server."""
+    """Fails the check when the mail server cannot be reached."""
     async with mail_server(MailScript()) as port:
         pass
     record = await _mail_check(_args(sqlite_url, port))
@@ -65,7 +65,7 @@ async def test_a_server_that_is_away_fails_the_check(sqlite_url: str) -> None:
 
 
 async def test_without_settings_both_say_what_to_set(sqlite_url: str) -> None:
-    """That is no failure of the installation: people are told in the web app."""
+    """Names the setting to set; the check passes, since mail is optional."""
     with pytest.raises(CommandFailed, match="STEWARD_SMTP_URL") as caught:
         await mail.test(_args(sqlite_url, None))
     assert caught.value.code == "not_configured"
@@ -76,7 +76,7 @@ async def test_without_settings_both_say_what_to_set(sqlite_url: str) -> None:
 
 @pytest.mark.parametrize("to", ["nobody", "a@b, c@d", "a@b\r\nBcc: c@d.example"])
 async def test_the_address_has_to_be_one(sqlite_url: str, to: str) -> None:
-    """Nothing is sent."""
+    """Refuses an invalid address and sends nothing."""
     script = MailScript()
     async with mail_server(script) as port:
         with pytest.raises(CommandFailed) as caught:

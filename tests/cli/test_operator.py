@@ -27,12 +27,12 @@ class CommandOutput:
 
     @property
     def facts(self) -> Any:
-        """The one JSON object on standard output."""
+        """Returns the JSON object on standard output."""
         return json.loads(self.out)
 
     @property
     def refused(self) -> tuple[int, str]:
-        """Exit code and the error's code."""
+        """Returns the exit code and the error's code."""
         return self.status, self.facts["error"]["code"]
 
 
@@ -41,7 +41,7 @@ Steward = Callable[..., CommandOutput]
 
 @pytest.fixture
 def steward(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steward:
-    """Runs a command line with --json over a migrated database."""
+    """Returns a function that runs a command line with --json over a migrated database."""
     environ = {
         "STEWARD_ENV": "test",
         "STEWARD_DATABASE_URL": database_url,
@@ -59,7 +59,7 @@ def steward(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def demo(steward: Steward) -> tuple[int, int]:
-    """An organisation and a person in it."""
+    """Creates an organisation with a person and returns both ids."""
     org = steward("org", "create", "--name", "Demo Shop").facts["organization"]["id"]
     words = ["--email", "mia@example.com", "--first-name", "Mia", "--last-name", "Member"]
     output = steward(
@@ -69,7 +69,7 @@ def demo(steward: Steward) -> tuple[int, int]:
 
 
 def test_an_organisation_is_made_listed_and_switched(steward: Steward) -> None:
-    """An organisation is made listed and switched."""
+    """Creates, lists and switches organisations, by name or id."""
     output = steward("org", "create", "--name", "Demo Shop", "--timezone", "Europe/Berlin")
     organization = output.facts["organization"]
     assert output.status == 0
@@ -91,7 +91,7 @@ def test_an_organisation_is_made_listed_and_switched(steward: Steward) -> None:
 
 
 def test_names_of_organisations_are_unique_however_they_are_written(steward: Steward) -> None:
-    """Names of organisations are unique however they are written."""
+    """Refuses a name that differs only in case or blanks from an existing one, and an unknown id."""
     steward("org", "create", "--name", "Demo Shop")
     assert steward("org", "create", "--name", " DEMO  shop").refused == (1, "validation_failed")
     assert steward("org", "automations", "on", "--org", "99").refused == (1, "not_found")
@@ -105,7 +105,7 @@ NO_ZONES = (
 
 
 def test_an_organisation_has_a_zone_the_api_would_take(steward: Steward) -> None:
-    """Names of the IANA database, exact in case, none that stands for the machine's own."""
+    """Refuses zones that are not exact IANA names or stand for the machine's own."""
     for zone in NO_ZONES:
         output = steward("org", "create", "--name", "Shop", "--timezone", zone)
         assert output.refused == (1, "validation_failed"), zone
@@ -114,7 +114,7 @@ def test_an_organisation_has_a_zone_the_api_would_take(steward: Steward) -> None
 
 
 def test_a_person_is_made_with_an_organisation(steward: Steward) -> None:
-    """User create; the user name is first and last name unless given."""
+    """Creates a person with a default or given user name, and adds the person to organisations."""
     org, person = demo(steward)
     words = ["--email", " Bo@Example.com ", "--first-name", "Bo", "--last-name", "B", "--username", "bo"]
     user = steward("user", "create", *words, "--no-password").facts["user"]
@@ -135,7 +135,7 @@ def test_a_person_is_made_with_an_organisation(steward: Steward) -> None:
 
 
 def test_e_mail_addresses_are_unique_and_nothing_is_kept_of_a_refused_person(steward: Steward) -> None:
-    """E mail addresses are unique and nothing is kept of a refused person."""
+    """Refuses a known address, and stores nothing of a person whose organisation is unknown."""
     demo(steward)
     words = ["--first-name", "M", "--last-name", "M", "--no-password"]
     again = steward("user", "create", "--email", "MIA@example.com", *words)
@@ -149,7 +149,7 @@ def test_e_mail_addresses_are_unique_and_nothing_is_kept_of_a_refused_person(ste
 
 @pytest.mark.parametrize("bad", ["short", "password1234", "mia is my name ok", "the demo shop password"])
 def test_a_bad_password_is_refused(steward: Steward, bad: str) -> None:
-    """Too short, common, the e-mail name or the organisation's."""
+    """Refuses passwords that are short, common or contain the person's or organisation's name."""
     steward("org", "create", "--name", "Demo Shop")
     words = ["--email", "mia_is_my_name@example.com", "--first-name", "M", "--last-name", "M"]
     words += ["--org", "Demo Shop", "--role", "owner", "--password-stdin"]
@@ -159,7 +159,7 @@ def test_a_bad_password_is_refused(steward: Steward, bad: str) -> None:
 
 
 def test_a_password_is_read_from_standard_input_alone(steward: Steward) -> None:
-    """A password is read from standard input alone."""
+    """Reads a password from standard input alone and prints it nowhere."""
     demo(steward)
     assert steward("user", "set-password", "--user", "mia@example.com").refused == (2, "usage")
     done = steward(
@@ -170,14 +170,14 @@ def test_a_password_is_read_from_standard_input_alone(steward: Steward) -> None:
 
 
 def test_a_person_is_switched_off_and_on(steward: Steward) -> None:
-    """A person is switched off and on."""
+    """Deactivates and activates a person by id or address."""
     _, person = demo(steward)
     assert steward("user", "deactivate", "--user", str(person)).facts["user"]["active"] is False
     assert steward("user", "activate", "--user", "mia@example.com").facts["user"]["active"] is True
 
 
 def test_a_credential_is_issued_rotated_and_switched(steward: Steward) -> None:
-    """The secret is shown this once; rotation keeps the id.
+    """Shows a secret once; rotation keeps the client id and raises the epoch, as disabling does.
 
     See docs/design/command-line.md#commands and docs/design/api/sign-in.md#preconditions.
     """
@@ -205,7 +205,7 @@ def test_a_credential_is_issued_rotated_and_switched(steward: Steward) -> None:
 
 
 def test_the_signing_key_is_rotated(steward: Steward) -> None:
-    """The signing key is rotated."""
+    """Rotates the signing key and lists the former one as retired."""
     first = steward("keys", "rotate", "signing").facts
     second = steward("keys", "rotate", "signing").facts
     assert first["kid"] in second["retired"]
@@ -214,14 +214,14 @@ def test_the_signing_key_is_rotated(steward: Steward) -> None:
 
 
 def test_a_new_master_key_changes_nothing_and_fits_its_setting(steward: Steward) -> None:
-    """A new master key changes nothing and fits its setting."""
+    """Creates a master key that fits its setting, without reading other settings."""
     key = steward("keys", "new").facts["key"]
     assert steward("org", "list", STEWARD_MASTER_KEYS=key).status == 0
     assert steward("keys", "new", STEWARD_ENV="nonsense").status == 0
 
 
 def test_keys_wrapped_by_a_lost_master_key_are_told_in_words(steward: Steward) -> None:
-    """Keys wrapped by a lost master key are told in words."""
+    """Reports keys wrapped by another master key as `wrong_master_keys`."""
     steward("keys", "rotate", "signing")
     other = steward("keys", "new").facts["key"]
     assert steward("keys", "rotate", "signing", STEWARD_MASTER_KEYS=other).refused == (
@@ -231,7 +231,7 @@ def test_keys_wrapped_by_a_lost_master_key_are_told_in_words(steward: Steward) -
 
 
 def test_migrations_are_told_and_applied(steward: Steward, database_url: str, tmp_path: Path) -> None:
-    """Migrations are told and applied."""
+    """Reports and applies migrations; `--check` fails on a database without them and creates none."""
     done = steward("migrate")
     engine: Dialect = "sqlite" if is_sqlite(database_url) else "postgresql"
     newest = migrations(engine)[-1].version
@@ -261,12 +261,12 @@ def test_migrations_are_told_and_applied(steward: Steward, database_url: str, tm
     ],
 )
 def test_wrong_usage_ends_with_two(steward: Steward, words: list[str]) -> None:
-    """Wrong usage ends with two."""
+    """Ends wrong usage with exit code 2."""
     assert steward("--json", *words, as_json=False).refused == (2, "usage")
 
 
 def test_wrong_settings_end_with_two(steward: Steward, tmp_path: Path) -> None:
-    """Wrong settings end with two."""
+    """Ends wrong settings with exit code 2."""
     assert steward("org", "list", STEWARD_SURPLUS="1").refused == (2, "settings")
     assert steward("org", "list", STEWARD_PROCESSES="0").refused == (2, "settings")
     assert steward("org", "list", "--env-file", str(tmp_path / "none")).refused == (2, "settings")
@@ -276,13 +276,13 @@ def test_wrong_settings_end_with_two(steward: Steward, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////proc/none/steward.db"])
 def test_a_database_that_cannot_be_reached_is_told_in_words(steward: Steward, url: str) -> None:
-    """A database that cannot be reached is told in words."""
+    """Reports an unreachable database as `unavailable`."""
     output = steward("migrate", STEWARD_DATABASE_URL=url)
     assert output.refused == (1, "unavailable")
 
 
 def test_the_environment_file_stands_before_or_after_the_command(tmp_path: Path, sqlite_url: str) -> None:
-    """The environment file stands before or after the command."""
+    """Accepts `--env-file` before, between and after the words of a command."""
     file = tmp_path / "steward.env"
     file.write_text(
         f"# a comment\nexport STEWARD_ENV=test\n\nSTEWARD_DATABASE_URL='{sqlite_url}'\n"
@@ -299,7 +299,7 @@ def test_the_environment_file_stands_before_or_after_the_command(tmp_path: Path,
 
 
 def test_without_json_the_same_is_said_in_words(steward: Steward) -> None:
-    """Without JSON the same is said in words."""
+    """Prints the same facts and errors in words without --json."""
     output = steward("org", "create", "--name", "Demo Shop", as_json=False)
     refused = steward("org", "create", "--name", "Demo Shop", as_json=False)
     assert "name: Demo Shop" in output.out

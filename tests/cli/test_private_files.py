@@ -1,4 +1,4 @@
-"""What an installation keeps is its owner's alone: new, after an upgrade, and what is shared is told."""
+"""Files of an installation are private to its owner, new and after an upgrade."""
 
 import asyncio
 import io
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.usefixtures("open_umask")
 
 @pytest.fixture
 def open_umask() -> Iterator[None]:
-    """Files are made as open as they are asked to be."""
+    """Sets a umask that removes no rights."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
 async def steward(environ: Mapping[str, str], *words: str) -> dict[str, Any]:
-    """What one command said."""
+    """Runs a command and returns its output."""
     out = io.StringIO()
     await asyncio.to_thread(run, [*words, "--json"], environ, out=out, err=io.StringIO())
     actual: dict[str, Any] = json.loads(out.getvalue())
@@ -39,7 +39,7 @@ async def steward(environ: Mapping[str, str], *words: str) -> dict[str, Any]:
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """An installation in a folder."""
+    """Returns the settings of an installation in this folder."""
     return {
         "STEWARD_ENV": "test",
         "STEWARD_DATABASE_URL": f"sqlite:///{folder / 'steward.db'}",
@@ -49,18 +49,18 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """The rights of a folder (`.`) and of what is in it."""
+    """Returns the rights of a folder and of its files by name."""
     return {path.name or ".": stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
 
 
 async def checked(environ: Mapping[str, str]) -> tuple[bool, str]:
-    """What doctor says of the files."""
+    """Returns what doctor says of the files."""
     [outcome] = [check for check in (await steward(environ, "doctor"))["checks"] if check["name"] == "files"]
     return outcome["ok"], outcome["message"]
 
 
 async def test_what_is_made_is_the_owners_alone(tmp_path: Path) -> None:
-    """Data folder 0700; database, log, shared memory, lock, reserve, keys and copies 0600."""
+    """Creates the data folder with 0700 and everything in it, and backups, with 0600."""
     folder = tmp_path / "data"
     environ = settings(folder)
     await steward(environ, "migrate")
@@ -91,7 +91,7 @@ async def test_what_is_made_is_the_owners_alone(tmp_path: Path) -> None:
 async def test_a_start_closes_what_an_older_release_left_open(
     sqlite_url: str, tmp_path: Path, how: str
 ) -> None:
-    """Doctor tells of it and changes nothing; a start mends it."""
+    """Reports files that an older release left open, and closes them at the next start."""
     folder = tmp_path / "data"
     environ = settings(folder)
     folder.mkdir()
@@ -123,7 +123,7 @@ async def test_a_start_closes_what_an_older_release_left_open(
 
 @pytest.mark.parametrize("bits", [0o1777, 0o2775, "another"])
 async def test_a_folder_that_is_shared_is_told_and_left(tmp_path: Path, bits: int | str) -> None:
-    """It may be a mount, or have its rights for a reason; what is in it is closed all the same."""
+    """Reports a shared folder and leaves its rights, but closes the files in it."""
     folder = tmp_path / "data"
     folder.mkdir()
     if isinstance(bits, int):
@@ -149,18 +149,18 @@ async def test_a_folder_that_is_shared_is_told_and_left(tmp_path: Path, bits: in
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to another account")
 @pytest.mark.parametrize("name", ["/", "/opt", "/usr/local/", "/var/lib/../lib"])
 def test_a_folder_of_the_system_is_shared(name: str) -> None:
-    """Named as the data folder, it must not be closed to all other programs."""
+    """Treats folders of the system as shared, so that they are never closed."""
     assert is_shared(Path(name))
 
 
 def test_a_folder_of_its_own_is_not_shared(tmp_path: Path) -> None:
-    """Also one that holds folders, such as backups."""
+    """Treats a folder of its own as not shared, also with folders in it."""
     (tmp_path / "backups").mkdir()
     assert not is_shared(tmp_path)
 
 
 async def test_a_link_of_another_account_changes_no_file_of_ours(tmp_path: Path) -> None:
-    """Anyone who may write into a shared folder could close any file of the service's account with one"""
+    """Follows no link of another account, which could close a file of ours, and follows our own."""
     folder = tmp_path / "data"
     folder.mkdir()
     folder.chmod(0o2775)
@@ -180,7 +180,7 @@ async def test_a_link_of_another_account_changes_no_file_of_ours(tmp_path: Path)
 
 
 def test_files_that_go_meanwhile_or_cannot_be_looked_at_are_no_fault(tmp_path: Path) -> None:
-    """Another command may remove the log; a folder that the service does not use may be closed to it."""
+    """Ignores files that disappear meanwhile and folders that it cannot read."""
     assert close([tmp_path / "steward.db-wal"]) == []
     if os.geteuid() != 0:
         pytest.skip("only root can become another account")

@@ -1,4 +1,4 @@
-"""`steward doctor --quick`: what it says of a process that is absent, silent or unwell."""
+"""`steward doctor --quick`: what it reports of a process that is absent, silent or failing."""
 
 import socket
 import subprocess
@@ -15,7 +15,7 @@ ABSENT = "127.0.0.1:9"
 
 
 def test_nothing_of_the_service_is_imported() -> None:
-    """The whole command line takes two seconds of CPU to start."""
+    """Imports nothing of the service, whose command line takes two seconds of CPU to start."""
     script = (
         "import steward.__main__, sys; print(*(name for name in sys.modules if name.startswith('steward')))"
     )
@@ -24,7 +24,7 @@ def test_nothing_of_the_service_is_imported() -> None:
 
 
 def test_the_usual_addresses_are_those_of_the_settings() -> None:
-    """What is asked without a setting is where `serve` and `worker` listen without one."""
+    """Asks the addresses on which `serve` and `worker` listen by default."""
     usual = read({"STEWARD_ENV": "test"})
     listens = [usual.listen, usual.metrics_listen]
     assert [address for _, address, _ in quick.ADDRESSES] == [
@@ -36,7 +36,7 @@ def test_the_usual_addresses_are_those_of_the_settings() -> None:
     "answer", [b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n", b"", b"what?\r\n\r\n"]
 )
 def test_a_process_that_is_unwell_is_told(answer: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    """Any other answer than 200 is exit 1, on the standard error; also a line that is cut off."""
+    """Exits with 1 and a message for any answer but 200, also for none."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
 
         def serve() -> None:
@@ -54,7 +54,7 @@ def test_a_process_that_is_unwell_is_told(answer: bytes, capsys: pytest.CaptureF
 
 
 def test_a_process_that_is_absent_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither the API nor a worker listens; or the worker's address is switched off."""
+    """Reports that nothing listens on the API's or the worker's address."""
     for metrics, words in ((ABSENT, f"Nothing listens on {ABSENT}"), ("off", f"Nothing listens on {ABSENT}")):
         environ = {"STEWARD_LISTEN": ABSENT, "STEWARD_METRICS_LISTEN": metrics}
         assert quick.main(["doctor", "--quick", "--json"], environ) == 1
@@ -62,7 +62,7 @@ def test_a_process_that_is_absent_is_told(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_every_address_means_this_machine() -> None:
-    """A container listens on all of its addresses, and asks itself by loopback."""
+    """Asks loopback when the service listens on all addresses."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         port = listening.getsockname()[1]
         Thread(target=lambda: listening.accept()[0].close()).start()

@@ -1,4 +1,4 @@
-"""Restored on PostgreSQL: who may serve a database that was put back, and what is looked up first."""
+"""Restores on PostgreSQL: which processes may serve the database, and what is looked up first."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -33,11 +33,11 @@ from tests.processes import postgres
 from tests.processes.test_commands import refused as refused_process
 from tests.runs.shop import Shop, connect_all, neighbour, open_shop
 
-LATER = timedelta(minutes=10)  # every lease has ended by then
+LATER = timedelta(minutes=10)  # by then every lease has ended
 
 
 async def opened(url: str, folder: Path) -> Shop:
-    """A service whose time is behind the command line's, so that its leases have ended there."""
+    """Opens a service whose clock is behind the command line's, so that its leases have ended there."""
     shop = await open_shop(url, FakeClock(SystemClock().now() - LATER), folder)
     await connect_all(shop)
     return shop
@@ -45,7 +45,7 @@ async def opened(url: str, folder: Path) -> Shop:
 
 @pytest.fixture
 async def shop(database_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service on each engine."""
+    """Yields a service on each engine."""
     served = await opened(database_url, tmp_path / "data")
     yield served
     await served.service.close()
@@ -53,14 +53,14 @@ async def shop(database_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
 
 @pytest.fixture
 async def postgres_shop(postgresql_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service on PostgreSQL."""
+    """Yields a service on PostgreSQL."""
     served = await opened(postgresql_url, tmp_path / "data")
     yield served
     await served.service.close()
 
 
 async def execute(shop: Shop, statement: str) -> None:
-    """Changes rows past the service."""
+    """Executes a statement past the service."""
 
     async def act(tx: Tx) -> None:
         await tx.execute(statement)
@@ -69,7 +69,7 @@ async def execute(shop: Shop, statement: str) -> None:
 
 
 async def epochs(shop: Shop) -> list[int]:
-    """The epoch of each run of the organization, oldest first."""
+    """Returns the epochs of the organisation's runs, oldest first."""
 
     async def act(tx: Tx) -> list[int]:
         rows = await tx.all("SELECT epoch FROM runs WHERE org_id = :org ORDER BY id", {"org": shop.owner.org})
@@ -79,26 +79,26 @@ async def epochs(shop: Shop) -> list[int]:
 
 
 async def why_not_served(shop: Shop) -> str | None:
-    """What a process is told that starts when every lease has ended."""
+    """Returns why a process that starts after all leases have ended must not serve, or None."""
     return await restored.why_not_served(shop.engine, shop.clock.now() + LATER)
 
 
 async def restored_entries(shop: Shop) -> list[str]:
-    """Details of the `restored` entries of the organization's audit log."""
+    """Returns the details of the organisation's `restored` audit entries."""
     action = AuditFilter(action="restored")
     find = partial(audit.find, org=shop.owner.org, chosen=action, before=None, limit=9)
     return [entry.detail for entry in await shop.read(find)]
 
 
 def writes_of(shop: Shop) -> Operations:
-    """What can be written to each kind of connection."""
+    """Returns the write operations of each kind of connection."""
     return operations(read(dict(shop.environ)))
 
 
 async def test_a_database_with_another_history_is_not_served_until_somebody_says_what_is_lost(
     postgres_shop: Shop,
 ) -> None:
-    """A living worker keeps the present history; without one, another than the kept is refused with words."""
+    """Refuses to serve a database with another history until an operator says what is lost."""
     shop = postgres_shop
     assert await why_not_served(shop) is None  # no worker has served it yet
     await shop.drain()
@@ -115,7 +115,7 @@ async def test_a_database_with_another_history_is_not_served_until_somebody_says
 
 
 async def test_restored_refuses_what_it_cannot_do(postgres_shop: Shop) -> None:
-    """A living worker, no instant or two answers, an instant without offset or to come; SQLite."""
+    """Refuses a living worker, a missing, future or ambiguous instant, two answers, and SQLite."""
     shop = postgres_shop
     await shop.drain()
     now = SystemClock().now()
@@ -130,7 +130,7 @@ async def test_restored_refuses_what_it_cannot_do(postgres_shop: Shop) -> None:
 
 
 async def test_a_preparation_that_was_broken_off_goes_on_where_it_stopped(shop: Shop) -> None:
-    """Nothing is served and nothing declared lost before its end; each organization is prepared once."""
+    """Continues an interrupted preparation, prepares each organisation once and serves nothing before."""
     other = await neighbour(shop)
     orgs = (shop, other)
     waiting = [
@@ -166,7 +166,7 @@ async def test_a_preparation_that_was_broken_off_goes_on_where_it_stopped(shop: 
 
 
 async def test_who_held_a_run_before_the_restore_cannot_go_on_with_it(shop: Shop) -> None:
-    """Also when it claimed the run again after the copy was made."""
+    """Fences a worker that held a run before the restore, even with a later epoch."""
     await shop.run_now(await shop.hiding())
     [lease] = (await shop.claimed()).values()
     later = replace(lease, epoch=lease.epoch + 1)
@@ -189,8 +189,8 @@ class Servers:
 
 @pytest.fixture
 def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
-    """Servers of this test alone, ended with it."""
-    request.getfixturevalue("clones")  # says loudly when there is no PostgreSQL, or fails where it must be
+    """Yields servers of this test alone and removes them afterwards."""
+    request.getfixturevalue("clones")  # skips when there is no PostgreSQL, or fails where it is required
     new_servers = Servers([postgres.start_primary()])
     yield new_servers
     postgres.remove(*reversed(new_servers.servers))
@@ -199,7 +199,10 @@ def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
 async def test_after_going_back_to_a_moment_nothing_is_written_twice(
     servers: Servers, tmp_path: Path
 ) -> None:
-    """A base backup and the log of a real server; no process serves it before `steward restored`."""
+    """Restores a real server to a point in time: nothing serves it before `steward restored`.
+
+    Afterwards nothing is written twice.
+    """
     primary = servers.servers[0]
     await migrate(primary.url("postgres"), START)
     shop = await opened(primary.url("postgres"), tmp_path / "data")

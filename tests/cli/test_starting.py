@@ -1,4 +1,4 @@
-"""Operator commands start without the service, and the lists of commands are whole."""
+"""Operator commands start without loading the service, and the lists of commands are complete."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from steward.cli.command import Command
 from steward.cli.table import FILES, commands
 
 ROOT = Path(__file__).resolve().parents[2]
-# What makes the service slow to load: the web framework, the API, the worker, templates, and the HTTP client.
+# What makes the service slow to load: web framework, API, worker, templates and HTTP client.
 HEAVY = {
     "starlette", "uvicorn", "httptools", "pydantic", "jsonschema", "httpx", "quickjs", "liquid", "selectolax",
     "steward.app", "steward.api", "steward.worker", "steward.runs", "steward.templates", "steward.connectors",
@@ -30,14 +30,14 @@ LOADED_BY = (
 
 
 def _loaded(word: str) -> set[str]:
-    """The modules a fresh process has loaded once the commands that begin with `word` are ready to run."""
+    """Returns the modules that a fresh process has loaded when the commands of `word` can run."""
     command = [sys.executable, "-c", LOADED_BY, word]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=60)
     return set(json.loads(ended.stdout))
 
 
 def test_every_word_of_the_table_leads_to_its_commands() -> None:
-    """A command in a file whose line in the table lacks its first word could not be called."""
+    """Lists in the table the first word of every command in a file, without which it could not be called."""
     every: list[Command] = commands()
     for word in {command.name.split()[0] for command in every}:
         expected = {command.name for command in every if command.name.split()[0] == word}
@@ -52,13 +52,13 @@ def test_every_word_of_the_table_leads_to_its_commands() -> None:
 
 @pytest.mark.parametrize("word", ["keys", "user", "migrate", "audit", "backup", "doctor", "mail"])
 def test_operator_commands_do_not_load_the_service(word: str) -> None:
-    """One command of each file; `keys`, `org`, `user`, `credential` and `migrate` load the database alone."""
+    """Loads no part of the service for operator commands, and only the database for the light ones."""
     loaded = _loaded(word)
     assert loaded & (HEAVY if word in LIGHT else SERVICE) == set()
 
 
 def test_a_new_key_takes_half_a_second_of_cpu_at_most() -> None:
-    """`steward keys new`: the least of three, as another process may slow one of them."""
+    """Takes at most 0.5 s of CPU for `steward keys new`, as the least of three runs."""
     used = []
     for _ in range(3):
         process = subprocess.Popen(
@@ -76,7 +76,7 @@ def test_a_new_key_takes_half_a_second_of_cpu_at_most() -> None:
 
 
 def test_make_lists_every_target_that_says_what_it_does() -> None:
-    """The list of bare `make`: also `n8n-cases` and `try-s3`, whose names hold digits."""
+    """Lists every described target in bare `make`, also those with digits in their names."""
     text = (ROOT / "Makefile").read_text("utf-8")
     described = set(re.findall(r"^([^\s:#]+):[^=\n]*?## ", text, re.MULTILINE))
     command = ["make", "--no-print-directory", "help"]

@@ -1,4 +1,4 @@
-"""The pretend world and its connections for tests of connectors."""
+"""The fake platforms and their connections for tests of connectors."""
 
 import pytest
 
@@ -8,23 +8,23 @@ from tests.fake_clock import FakeClock
 
 @pytest.fixture
 def world(clock: FakeClock) -> Outside:
-    """A fresh pretend world in this process."""
+    """Returns fresh fake platforms in this process."""
     return outside(clock)
 
 
 @pytest.fixture
 def shop(world: Outside) -> Connection:
-    """The shop."""
+    """Returns the connection of the shop."""
     return world.connection("woocommerce")
 
 
 @pytest.fixture
 def sheet(world: Outside) -> Connection:
-    """The spreadsheet with prices."""
+    """Returns the connection of the spreadsheet with prices."""
     return world.connection("spreadsheet")
 
 
 @pytest.fixture
 def teams(world: Outside) -> Connection:
-    """The channel."""
+    """Returns the connection of the Teams channel."""
     return world.connection("teams")

@@ -1,4 +1,4 @@
-"""Short ways to a connector over the pretend world, with every request counted by the world's ledger."""
+"""Shortcuts to connectors over the fake platforms, whose ledger records every request."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ P = TypeVar("P")
 
 @dataclass
 class Outside:
-    """The pretend world, a client over it, and the connectors."""
+    """Holds the fake platforms, an HTTP client over them and the connectors."""
 
     clock: FakeClock
     world: FakePlatforms
@@ -61,7 +61,7 @@ class Outside:
     def connection(
         self, kind: str, account: dict[str, Any] | None = None, facts: dict[str, Any] | None = None
     ) -> "Connection":
-        """A connection of `kind` with the world's own keys, or with `given` settings; what checks found."""
+        """Returns a connection of `kind` with the platform's own keys, `account` settings and facts."""
         described = self.world.described()[kind]
         if kind == "spreadsheet":
             described = {
@@ -78,7 +78,7 @@ class Outside:
         return Connection(self, connector, secrets)
 
     def keys(self, count: int) -> list[str]:
-        """Effect keys nobody used yet."""
+        """Returns effect keys that were not used before."""
         self._position += 1
         return [
             effect_key(RUN, "step", "-", position=self._position, part=part, version=1)
@@ -86,13 +86,13 @@ class Outside:
         ]
 
     def written(self) -> list[dict[str, Any]]:
-        """Every write that arrived, also when it was refused or cut off."""
+        """Returns every write that arrived, also those that were refused or cut off."""
         return self.world.state.ledger.writes()
 
 
 @dataclass
 class Connection:
-    """One connection of the world and what a run would be given of it."""
+    """A connection and what a run receives of it."""
 
     outside: Outside
     connector: Connector
@@ -100,16 +100,16 @@ class Connection:
 
     @property
     def number(self) -> IntegrationId:
-        """Its integration id."""
+        """Returns the integration id."""
         return self.secrets.integration_id
 
     def reader(self) -> Reader:
-        """A reader."""
+        """Returns a reader of the connection."""
         http = self.outside.outbound.read_client(ORG, self.number, self.connector.endpoint(self.secrets))
         return self.connector.reader(http, self.secrets)
 
     def writer(self, keys: Sequence[str], **changed: Any) -> Writer:
-        """A writer for effects whose intent is kept."""
+        """Returns a writer for effects whose intent is stored; `changed` replaces fields of its grant."""
         now = self.outside.clock.now()
         grant: dict[str, Any] = {
             "org": ORG,
@@ -125,27 +125,27 @@ class Connection:
         return self.connector.writer(http, self.secrets)
 
     async def check(self) -> Any:
-        """A check, as connecting makes it."""
+        """Checks the connection as connecting does."""
         http = self.outside.outbound.management_client(ORG, None, self.connector.endpoint(self.secrets))
         return await self.connector.check(http, self.secrets)
 
     async def all(self, op: ReadOp[P, I], params: P) -> list[I]:
-        """Every item of a read."""
+        """Returns every item of a read over all pages."""
         pages: AsyncIterator[RecordPage[I]] = self.reader().read(op, params)
         return [item async for page in pages for item in page.items]
 
     def plan(self, name: str, *asks: Any) -> PlannedChanges:
-        """What an operation works out."""
+        """Returns the changes that an operation plans."""
         return self.connector.writes[name].plan(asks, integration_id=self.number)
 
     async def send(self, parts: Sequence[Part], writer: Writer | None = None) -> list[WriteOutcome]:
-        """One request for `parts`."""
+        """Sends one request with these parts and returns their outcomes."""
         keys = self.outside.keys(len(parts))
         batch = Batch(tuple(parts), tuple(keys), batch_key(keys))
         return await (writer or self.writer(keys)).apply(batch)
 
     async def apply(self, proposals: Sequence[Proposal]) -> list[WriteState]:
-        """All parts, grouped by their operation, in order; the states of all."""
+        """Sends all parts grouped by operation, in order, and returns their states."""
         states: list[WriteState] = []
         for op in dict.fromkeys(part.operation for proposal in proposals for part in proposal.parts):
             parts = [
@@ -157,7 +157,7 @@ class Connection:
 
 
 def outside(clock: FakeClock, seed: int = 1) -> Outside:
-    """A fresh pretend world in this process."""
+    """Creates fresh fake platforms in this process."""
     deliver = httpx.MockTransport(lambda request: httpx.Response(200))
     world = create(seed, URL, clock.now, deliver=deliver, sleep=clock.sleep)
     return Outside(clock, world, world.transport())

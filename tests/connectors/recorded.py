@@ -1,4 +1,4 @@
-"""The recorded exchanges of a real shop, and a transport that answers from them."""
+"""Recorded exchanges with a real shop, and a transport that answers from them."""
 
 import json
 from functools import cache
@@ -25,7 +25,7 @@ def _all() -> dict[str, dict[str, Any]]:
 
 
 def exchange(name: str) -> dict[str, Any]:
-    """One exchange by its id."""
+    """Returns one exchange by its id."""
     return _all()[name]
 
 
@@ -36,20 +36,20 @@ def _body(response: dict[str, Any]) -> bytes:
 
 
 def answer(name: str) -> PlatformResponse:
-    """The answer of an exchange, as the client hands it on."""
+    """Returns the answer of an exchange as the HTTP client delivers it."""
     response = exchange(name)["response"]
     return PlatformResponse(response["status"], response["headers"], _body(response))
 
 
 class Recorded(httpx.AsyncBaseTransport):
-    """Answers each call with the next exchange given for its method and path, and keeps what was asked."""
+    """Answers each call with the next exchange recorded for its method and path, and stores the requests."""
 
     def __init__(self, *names: str) -> None:
         self._remaining_exchanges = [exchange(name) for name in names]
         self.requests: list[httpx.Request] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The recorded answer. Raises LookupError for a call that was not recorded."""
+        """Returns the recorded answer. Raises LookupError for a call that was not recorded."""
         self.requests.append(request)
         for held in self._remaining_exchanges:
             if (held["request"]["method"], held["request"]["path"]) == (request.method, request.url.path):
@@ -57,6 +57,6 @@ class Recorded(httpx.AsyncBaseTransport):
                 response = held["response"]
                 raw = httpx.ByteStream(_body(response))
                 return httpx.Response(response["status"], headers=response["headers"], stream=raw)
-        if request.url.path.endswith("/wc/v3/variations"):  # asked of no shop that was recorded
+        if request.url.path.endswith("/wc/v3/variations"):  # this endpoint was not recorded of any shop
             return httpx.Response(400, stream=httpx.ByteStream(b'{"code": "not_recorded"}'))
         raise LookupError(f"{request.method} {request.url.path} is not recorded")

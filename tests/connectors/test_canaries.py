@@ -1,7 +1,4 @@
-"""Secrets driven through every error of every connector appear nowhere.
-
-Nno line, no message, no outcome.
-"""
+"""Secrets appear in no log line, message or outcome, whatever error a connector meets."""
 
 import asyncio
 import base64
@@ -56,7 +53,7 @@ FAULTS: list[dict[str, Any]] = [
 
 
 def canaries(connection: Connection) -> set[str]:
-    """The secrets of a connection in every form they might be told in."""
+    """Returns the secrets of a connection in every encoding in which they could appear."""
     secret_forms: set[str] = set()
     for secret in connection.secrets.sealed.values():
         value = secret.reveal()
@@ -70,7 +67,7 @@ def canaries(connection: Connection) -> set[str]:
 
 
 async def told(connection: Connection, world: Outside) -> list[str]:
-    """Everything a connection says when it is read, checked, listed and written to."""
+    """Returns everything that a connection outputs when it is read, checked, listed and written to."""
     output: list[str] = []
     for op, ask in READS[connection.connector.facts.id]:
         try:
@@ -89,7 +86,7 @@ async def told(connection: Connection, world: Outside) -> list[str]:
 
 
 async def sent(connection: Connection) -> list[str]:
-    """What a write says that goes wrong."""
+    """Returns the outcomes of a write that fails."""
     asks: dict[str, tuple[str, Any]] = {
         "woocommerce": ("product_tag.create", None),
         "spreadsheet": ("sheet.append_rows", AppendRows("Prices", (("X",),))),
@@ -109,7 +106,7 @@ async def sent(connection: Connection) -> list[str]:
 @pytest.mark.parametrize("fault", FAULTS, ids=[f"{row['kind']} {row.get('status', '')}" for row in FAULTS])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_error_tells_a_secret(world: Outside, kind: str, fault: dict[str, Any]) -> None:
-    """A platform that answers with our own keys is not repeated.
+    """Repeats no secret when a platform echoes our own keys in its error.
 
     See docs/design/security.md#logs-and-redaction and docs/design/connectors.md#redaction.
     """
@@ -129,13 +126,13 @@ async def test_no_error_tells_a_secret(world: Outside, kind: str, fault: dict[st
 
 
 async def _through(world: Outside, working: Any) -> list[str]:
-    """Lets the repeats of reads pass."""
+    """Awaits the work while time passes for the retries of reads."""
     outcomes: list[str] = await _within(world.clock, working)
     return outcomes
 
 
 async def _within(clock: FakeClock, working: Any) -> Any:
-    """What comes of it while time passes."""
+    """Returns the result of the work while the clock advances."""
     task = asyncio.ensure_future(working)
     for _ in range(60):
         await clock.advance(120)
@@ -145,7 +142,7 @@ async def _within(clock: FakeClock, working: Any) -> Any:
 
 
 def echoing(status: int) -> httpx.AsyncBaseTransport:
-    """An address that answers everything with all it was sent; with status 0 not at all."""
+    """Returns a transport that echoes all it was sent; with status 0 it fails to answer."""
 
     async def answer(request: httpx.Request) -> httpx.Response:
         if status == 0:
@@ -160,7 +157,7 @@ def echoing(status: int) -> httpx.AsyncBaseTransport:
 async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere(
     clock: FakeClock, status: int
 ) -> None:
-    """Keys that people wrote into a step's address, headers or body.
+    """Repeats no key that people wrote into a step's address, headers or body.
 
     See docs/design/security.md#logs-and-redaction and docs/design/imports-n8n.md#http-steps.
     """
@@ -189,7 +186,7 @@ async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_settings_that_are_refused_tell_no_secret(world: Outside, kind: str) -> None:
-    """Secrets go to the server once and are never shown again.
+    """Names no secret when it refuses settings, and none in the connection's repr.
 
     See docs/design/api/connections.md#connecting.
     """

@@ -1,4 +1,4 @@
-"""Secrets that every account sends back in its errors: searched in what is kept, logged and answered."""
+"""Secrets that every account echoes in its errors appear neither in storage, in logs nor in answers."""
 
 import json
 from collections import defaultdict
@@ -29,7 +29,7 @@ ACCOUNTS = ("woocommerce", "shopify", "spreadsheet", "teams")
 
 @pytest.fixture
 async def furnished(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[tuple[Whole, Both]]:
-    """The API with its cast beside both stores, a sheet and a channel, everything logged."""
+    """Yields the API with its cast beside both stores, a sheet and a channel, with debug logs."""
     opened = await open_shop(sqlite_url, clock, tmp_path, STEWARD_LOG_LEVEL="debug")
     store, default = ShopifyFake(now=clock.now), type(opened.world).transport
     opened.world.transport = lambda: beside(default(opened.world), store)  # type: ignore[method-assign]
@@ -48,7 +48,7 @@ async def furnished(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
 
 
 async def canaries(shop: Shop) -> set[str]:
-    """Every secret of every account, and the ways each may be written."""
+    """Returns every secret of every account in the encodings in which it could be written."""
     secret_forms: set[str] = set()
     for kind in ACCOUNTS:
         look = partial(open_secrets, vault=shop.service.context.vault, connection=shop.connections[kind])
@@ -62,7 +62,7 @@ async def canaries(shop: Shop) -> set[str]:
 
 
 def failing(both: Both, stored: set[str]) -> None:
-    """From now on every account refuses every call, with its own keys in the answer."""
+    """Lets every account refuse every call from now on, with its own keys in the answer."""
     echo = " ".join(sorted(stored))[:3_000]
     body = {"code": "woocommerce_rest_cannot_view", "message": echo, "error": {"message": echo}}
     both.shop.fault("status", "*", "/**", status=400, body=body, count=-1)
@@ -72,7 +72,7 @@ def failing(both: Both, stored: set[str]) -> None:
 async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_answered(
     furnished: tuple[Whole, Both], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """None in logs, database, answers.
+    """Stores, logs and answers no secret that failing accounts echo.
 
     See docs/design/security.md#logs-and-redaction and docs/guides/contributors.md#tests.
     """
@@ -110,14 +110,14 @@ async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_a
 
 
 def files(folder: Path) -> list[Path]:
-    """The database as it lies there, with what was not yet written into its file."""
+    """Returns the files of the database with their write-ahead logs."""
     paths = sorted(folder.rglob("*.db*"))
     assert paths
     return paths
 
 
 async def told(caller: Caller, ended: list[Run]) -> AsyncIterator[str]:
-    """What every page and list of the service answers, of each run and automation too."""
+    """Yields what every GET operation answers for each run and its automation and approval."""
     known_items = [
         {"run_id": run.id, "automation_id": run.automation_id, "approval_id": run.approval_id}
         for run in ended

@@ -30,14 +30,14 @@ pytestmark = pytest.mark.skipif(
 
 @cache
 def schema() -> Draft6Validator:
-    """The published schema of cards 1.4, the file that was reviewed."""
+    """Returns a validator of the published schema of cards 1.4, whose checksum it verifies."""
     content = FILE.read_bytes()
     assert hashlib.sha256(content).hexdigest() == SUM
     return Draft6Validator(json.loads(content))
 
 
 def card(ask: PostCard) -> dict[str, Any]:
-    """The one card of the message, which holds nothing beside it."""
+    """Returns the one card of the message and checks that the message holds nothing beside it."""
     card_message: dict[str, Any] = json.loads(json.dumps(message(ask)))
     [attachment] = card_message.pop("attachments")
     assert card_message == HEAD
@@ -60,7 +60,10 @@ _TEXT = st.text(max_size=60)
 def test_every_card_is_valid(
     title: str, text: list[str], facts: list[tuple[str, str]], link: Any, many: int
 ) -> None:
-    """Valid, whole or cut, and of version 1.4 by name. See docs/design/connectors.md#tests."""
+    """Builds cards that the schema accepts from any text, whole or shortened, and names version 1.4.
+
+    See docs/design/connectors.md#tests.
+    """
     rows = (*facts, *((f"SKU-{number}", "2 left") for number in range(many)))
     new_card = card(PostCard(title, tuple(text), rows, link=link))
     schema().validate(new_card)
@@ -68,7 +71,7 @@ def test_every_card_is_valid(
 
 
 def test_what_is_newer_or_no_card_is_told_apart() -> None:
-    """The schema judges: an unknown element, a fact without its value and a missing text are none."""
+    """Checks that the schema refuses an unknown element, a fact without a value and a missing text."""
     good = card(PostCard("Hello", facts=(("A", "1"),)))
     wrong: list[Any] = [
         {"type": "Table", "columns": [], "rows": []},

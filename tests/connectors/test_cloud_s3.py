@@ -1,4 +1,4 @@
-"""S3-compatible storage: published signing examples, lists, files, refusals; over the pretend bucket."""
+"""S3-compatible storage over a fake bucket: published signing examples, lists, files and refusals."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,7 +26,7 @@ from tests.connectors.outside import Connection, Outside
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 SIGNED_AT = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
-# Signatures of the published test suite of Signature Version 4 (service "service", us-east-1).
+# Signatures from the published test suite of Signature Version 4 (service "service", us-east-1).
 EXAMPLES = [
     ("/", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
     ("/?Param2=value2&Param1=value1", "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500"),
@@ -36,7 +36,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("path", "mark"), EXAMPLES, ids=[row[0] for row in EXAMPLES])
 def test_signatures_are_those_of_the_published_examples(path: str, mark: str) -> None:
-    """Checked against published signing examples. See docs/design/connectors.md#s3."""
+    """Signs requests as the published test suite does. See docs/design/connectors.md#s3."""
     headers = signed_headers(
         KEY, SECRET, method="GET", url=f"https://example.amazonaws.com{path}", headers={}, region="us-east-1",
         now=SIGNED_AT, service="service",
@@ -45,7 +45,7 @@ def test_signatures_are_those_of_the_published_examples(path: str, mark: str) ->
 
 
 def test_a_read_of_an_object_is_signed_as_the_documentation_shows() -> None:
-    """The S3 examples: GET object with a range, and GET with a query"""
+    """Signs GET of an object with a range and GET with a query as the S3 documentation shows."""
     settings: dict[str, Any] = {
         "region": "us-east-1",
         "now": datetime(2013, 5, 24, tzinfo=UTC),
@@ -66,12 +66,15 @@ def test_a_read_of_an_object_is_signed_as_the_documentation_shows() -> None:
 
 @pytest.fixture
 def bucket(world: Outside) -> Connection:
-    """The pretend bucket."""
+    """Returns the connection of the fake bucket."""
     return world.connection("cloud_s3")
 
 
 async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connection, world: Outside) -> None:
-    """List, changed since, one file streamed under its cap. See docs/design/connectors.md#s3."""
+    """Lists files by folder and time of change, reads one up to 20 MiB, and writes nothing.
+
+    See docs/design/connectors.md#s3.
+    """
     store = world.world.state.store
     later = world.clock.tick(60)
     for number in range(1100):
@@ -98,13 +101,19 @@ async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connecti
 
 @pytest.mark.parametrize("name", ["", "../a", "a//b", "a/./b", "x" * 1025, "missing.csv"])
 async def test_a_name_that_leads_outside_is_no_file(bucket: Connection, name: str) -> None:
-    """Names outside the prefix refused. See docs/design/connectors.md#s3."""
+    """Raises RemoteNotFound for names outside the prefix and for missing files.
+
+    See docs/design/connectors.md#s3.
+    """
     with pytest.raises(RemoteNotFound):
         await bucket.all(FILE, FileQuery(name))
 
 
 async def test_a_file_replaced_while_it_is_read_is_noticed(bucket: Connection, world: Outside) -> None:
-    """If-Match on the ETag just seen. See docs/design/connectors.md#s3."""
+    """Raises Stale when a file changes between the list and the read, by If-Match on its ETag.
+
+    See docs/design/connectors.md#s3.
+    """
     store, held = world.world.state.store, world.world.state.store.buckets["supplier"]
 
     class Changing(dict[str, Any]):
@@ -119,7 +128,10 @@ async def test_a_file_replaced_while_it_is_read_is_noticed(bucket: Connection, w
 
 
 async def test_a_check_tells_keys_regions_and_buckets_apart(bucket: Connection, world: Outside) -> None:
-    """A redirect to another region names it. See docs/design/connectors.md#s3."""
+    """Names the field that is wrong: keys, region or bucket; a redirect names the right region.
+
+    See docs/design/connectors.md#s3.
+    """
     assert (await bucket.check()).ok
     cases: list[tuple[dict[str, str], type[Exception], str]] = [
         ({"access_key_id": "AKIAOTHER"}, Unauthorized, "secret_access_key"),
@@ -142,7 +154,7 @@ async def test_a_check_tells_keys_regions_and_buckets_apart(bucket: Connection, 
 
 
 def hostile() -> Iterator[bytes]:
-    """Lists no storage sends."""
+    """Yields list answers that no storage sends."""
     yield b"<html>"
     yield b"not xml"
     yield b'<!DOCTYPE a [<!ENTITY x "y">]><ListBucketResult>&x;</ListBucketResult>'
@@ -154,13 +166,13 @@ def hostile() -> Iterator[bytes]:
 
 @pytest.mark.parametrize("body", list(hostile()))
 def test_a_hostile_list_is_broken(body: bytes) -> None:
-    """See docs/design/connectors.md#tests."""
+    """Raises UnusableResponse for a hostile list. See docs/design/connectors.md#tests."""
     with pytest.raises(UnusableResponse):
         listed(PlatformResponse(200, {}, body))
 
 
 def test_settings_say_which_field_is_wrong(world: Outside) -> None:
-    """See docs/design/api/connections.md#connecting."""
+    """Names the invalid or unknown field of the settings. See docs/design/api/connections.md#connecting."""
     good = {name: value for name, value in world.world.described()["cloud_s3"].items()}
     connector = world.connectors["cloud_s3"]
     assert connector.settings({**good, "prefix": "/a/b"}).plain["prefix"] == "a/b/"
@@ -188,7 +200,10 @@ def test_settings_say_which_field_is_wrong(world: Outside) -> None:
     ],
 )
 def test_both_styles_of_address_are_called(world: Outside, endpoint: str, bucket: str, url: str) -> None:
-    """Path-style and virtual-host style. See docs/design/connectors.md#s3."""
+    """Calls the bucket in path style or as a host name, as the endpoint and the bucket's name allow.
+
+    See docs/design/connectors.md#s3.
+    """
     settings = {"endpoint_url": endpoint, "bucket": bucket, "region": "eu-central-1"}
     connection = world.connection("cloud_s3", settings)
     assert connection.connector.endpoint(connection.secrets).base_url == url

@@ -1,4 +1,4 @@
-"""Storage of others: the connector over sockets against the server of `moto`, whose signer is not ours."""
+"""The S3 connector over sockets against the server of `moto`, whose signature check is not ours."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -26,7 +26,7 @@ from tests.processes.running import eventually
 
 SERVER = Path(__file__).resolve().parents[2] / ".cache" / "moto" / "bin" / "moto_server"
 REGION, BUCKET = "eu-central-1", "supplier"
-# Text that has to be written in just one way where it is signed.
+# Characters whose encoding in a signature has only one right form.
 NAMES = (
     "feed/stock.csv",
     "feed/März & April/a+b=c?d#e%20f.csv",
@@ -44,14 +44,14 @@ pytestmark = pytest.mark.skipif(
 
 @dataclass
 class Storage:
-    """The server with a bucket, and a person whose rights end at one prefix."""
+    """A moto server with a bucket and a user whose rights end at one prefix."""
 
     url: str
     key_id: str
     secret: str
 
     def opened(self, **changed: str) -> tuple[CloudS3Connector, ConnectionSecrets, Outbound]:
-        """The connector with that person's key, over real sockets."""
+        """Returns the connector with that user's key over real sockets; `changed` replaces settings."""
         host = self.url.removeprefix("http://")
         connector = CloudS3Connector(private_hosts=frozenset([host]), read_s=20.0)
         form = {
@@ -69,7 +69,7 @@ class Storage:
         return connector, ConnectionSecrets(IntegrationId(7), settings.plain, settings.sealed), Outbound(wire)
 
     async def check(self, **changed: str) -> Health:
-        """A check, as connecting makes it."""
+        """Checks the connection as connecting does."""
         connector, secrets, outbound = self.opened(**changed)
         try:
             return await connector.check(
@@ -79,7 +79,7 @@ class Storage:
             await outbound.aclose()
 
     async def all(self, op: Any, ask: Any, **changed: str) -> list[Any]:
-        """Every item of a read."""
+        """Returns every item of a read."""
         connector, secrets, outbound = self.opened(**changed)
         http = outbound.read_client(OrgId(1), IntegrationId(7), connector.endpoint(secrets))
         try:
@@ -89,7 +89,7 @@ class Storage:
             await outbound.aclose()
 
     async def put(self, files: Mapping[str, bytes]) -> None:
-        """Somebody else stores files: who asks is not looked at meanwhile."""
+        """Stores files as another user, with moto's check of signatures switched off meanwhile."""
         async with httpx.AsyncClient(base_url=self.url) as client:
             await client.post("/moto-api/reset-auth", content=b"1000000")
             for name, content in files.items():
@@ -100,14 +100,14 @@ class Storage:
 
 
 def _somebody(service: str) -> dict[str, str]:
-    """A signature nobody looks at, which names the service that is meant."""
+    """Returns headers with a signature that moto does not check and that names the service."""
     scope = f"Credential=seed/20260501/us-east-1/{service}/aws4_request"
     return {"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0"}
 
 
 @pytest.fixture
 async def storage() -> AsyncIterator[Storage]:
-    """A fresh server, which from here on judges every signature and right."""
+    """Yields a fresh server that checks every signature and right from here on."""
     port = free_port()
     quiet = asyncio.subprocess.DEVNULL
     server = await asyncio.create_subprocess_exec(
@@ -156,7 +156,7 @@ async def _answers(client: httpx.AsyncClient) -> bool:
 
 
 async def test_files_of_any_name_are_listed_and_read(storage: Storage) -> None:
-    """A second implementation signs as we do, whatever the name.
+    """Lists and reads files whose names need encoding, and lists of more than one page.
 
     See docs/design/connectors.md#s3 and docs/design/connectors.md#tests.
     """
@@ -175,7 +175,7 @@ async def test_files_of_any_name_are_listed_and_read(storage: Storage) -> None:
 
 
 async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
-    """A wrong key, a wrong secret, a right that ends at the prefix, another bucket.
+    """Tells a wrong key or secret from a missing right at another bucket or outside the prefix.
 
     See docs/design/connectors.md#s3 and docs/design/connectors.md#errors.
     """
@@ -192,7 +192,10 @@ async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
 
 
 async def test_a_file_replaced_between_its_head_and_its_body_is_noticed(storage: Storage) -> None:
-    """If-Match on the ETag just seen. See docs/design/connectors.md#s3."""
+    """Raises Stale when a file changes between HEAD and GET, by If-Match on its ETag.
+
+    See docs/design/connectors.md#s3.
+    """
     connector, secrets, outbound = storage.opened()
     http = outbound.read_client(OrgId(1), IntegrationId(7), connector.endpoint(secrets))
     ask, real = FileQuery("stock.csv"), http.get

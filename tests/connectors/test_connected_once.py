@@ -1,4 +1,4 @@
-"""An account of any kind is connected once in an organisation, and the refusal names the connection."""
+"""An account of any kind is connected once in an organisation; the refusal names the connection."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ Settings = dict[str, Any]
 
 @pytest.fixture
 async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service without a connection."""
+    """Yields a service without a connection."""
     opened = await open_shop(database_url, clock, tmp_path)
     yield opened
     await opened.service.close()
@@ -60,7 +60,10 @@ KINDS: dict[str, Callable[[Settings], tuple[Settings, Settings]]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_same_account_is_connected_once(bare: Shop, kind: str) -> None:
-    """Refused in the organisation, also in another spelling or when disconnected; not in another one."""
+    """Refuses a second connection of the account, also in another spelling or after a disconnect.
+
+    Another organisation may connect it.
+    """
     first_settings, again = KINDS[kind](bare.world.described())
     connection = await bare.connect(kind, first_settings)
     for settings in (first_settings, again):

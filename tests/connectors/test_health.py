@@ -1,4 +1,4 @@
-"""Connections are looked at without being asked: keys taken away are found out after a second no."""
+"""Periodic checks of connections: refused keys lead to reconnecting after a second check."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -21,7 +21,7 @@ HOURS = 3600
 
 @pytest.fixture
 async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service with the pretend shop connected."""
+    """Yields a service with the fake shop connected."""
     opened = await open_shop(database_url, clock, tmp_path)
     woo = opened.world.described()["woocommerce"]
     keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
@@ -31,7 +31,7 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 
 
 async def looked(shop: Shop) -> Connection:
-    """One tick, and the connection after it."""
+    """Runs the due checks once and returns the connection after them."""
     ctx = shop.service.worker_context
     await shop.clock.through(check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log)))
     number = shop.connections["woocommerce"].integration_id
@@ -41,7 +41,10 @@ async def looked(shop: Shop) -> Connection:
 
 
 async def test_a_good_connection_is_looked_at_every_six_hours(bare: Shop) -> None:
-    """Health; zone and currency are taken over. See docs/design/api/connections.md#connecting."""
+    """Checks a good connection every six hours, takes over its currency and writes nothing to the shop.
+
+    See docs/design/api/connections.md#connecting.
+    """
     first = bare.connections["woocommerce"].last_ok_at
     await bare.clock.advance(6 * HOURS - 1)
     assert (await looked(bare)).last_ok_at == first
@@ -55,7 +58,10 @@ async def test_a_good_connection_is_looked_at_every_six_hours(bare: Shop) -> Non
 
 
 async def test_a_key_taken_away_needs_reconnecting_after_a_second_no(bare: Shop) -> None:
-    """A second try 60 s later says the same. See docs/design/connectors.md#errors."""
+    """Asks for reconnecting when a second check after 60 s is refused too, and not when it succeeds.
+
+    See docs/design/connectors.md#errors.
+    """
     stored = dict(bare.world.state.shop.keys)
     bare.world.state.shop.keys.clear()
     await bare.clock.advance(6 * HOURS)
@@ -84,7 +90,7 @@ PAGE = "<html><head><title>Just a moment</title></head></html>"
 async def test_a_web_page_leaves_a_connection_as_it_is_unless_it_lasts_an_hour(
     bare: Shop, status: int
 ) -> None:
-    """A security plug-in often passes; what came is told from the first time on."""
+    """Keeps a connection that answers with a web page, and asks for reconnecting after an hour of it."""
     before = (await looked(bare)).facts
     bare.fault("status", "*", "/**", status=status, body=PAGE, count=-1)
     await bare.clock.advance(6 * HOURS)
@@ -110,7 +116,7 @@ async def test_a_web_page_leaves_a_connection_as_it_is_unless_it_lasts_an_hour(
 
 
 async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Shop) -> None:
-    """Found out by a run's read, or just before its changes are written.
+    """Checks a connection at once when a run's read or write finds its key refused.
 
     See docs/design/connectors.md#errors.
     """
@@ -149,7 +155,10 @@ async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Sho
 async def test_a_shop_that_could_not_deliver_is_told_of_at_connecting(
     world: Outside, address: str, why: str | None
 ) -> None:
-    """WordPress refuses private hosts and other ports. See docs/design/events.md#subscriptions."""
+    """Warns at connecting when WordPress could not deliver to our address: private hosts and other ports.
+
+    See docs/design/events.md#subscriptions.
+    """
     assert (why or "") in (unreachable_reason(address) or "")
     shop = world.connection("woocommerce")
     http = world.outbound.management_client(ORG, shop.number, shop.connector.endpoint(shop.secrets))
@@ -162,7 +171,10 @@ async def test_a_shop_that_could_not_deliver_is_told_of_at_connecting(
 
 
 async def test_a_silent_shop_stays_connected_and_says_since_when(bare: Shop) -> None:
-    """Unavailable, after 24 h without a good answer a warning. See docs/design/connectors.md#errors."""
+    """Keeps a silent shop connected and says after 24 hours since when it has not answered.
+
+    See docs/design/connectors.md#errors.
+    """
     since = bare.clock.now()
     bare.fault("status", "*", "/wp-json/**", status=500, count=-1)
     await bare.clock.advance(6 * HOURS)

@@ -1,4 +1,4 @@
-"""Accounts of HTTP APIs: the form, the sign-ins, and the hosts a key is sent to."""
+"""Accounts of HTTP APIs: the settings, the sign-in methods, and the hosts that keys are sent to."""
 
 import json
 from typing import Any
@@ -42,19 +42,19 @@ every_sign_in = pytest.mark.parametrize("sign_in", SIGN_INS)
 
 
 def connector() -> HttpApiConnector:
-    """The connector as an operator without private hosts has it."""
+    """Returns the connector of an operator who allows no private hosts."""
     options = Options(frozenset(), 20.0, "https://sheets.example", SignInClient("https://token.example"), ())
     return CONNECTOR.from_options(options)
 
 
 def connected(fields: dict[str, Any], hosts: str = API) -> ConnectionSecrets:
-    """The account as it is stored."""
+    """Returns the account as stored."""
     settings = connector().settings({"hosts": hosts, **fields})
     return ConnectionSecrets(IntegrationId(7), settings.plain, settings.sealed)
 
 
 class World:
-    """The clients over a partner's API, without sockets."""
+    """The HTTP clients over a partner's API, without sockets."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.api = PartnerApi()
@@ -70,7 +70,7 @@ class World:
         return await self.ask(secrets, HttpQuery("GET", url, tuple(headers.items())))
 
     async def ask(self, secrets: ConnectionSecrets, query: HttpQuery) -> PlatformResponse:
-        """Makes a request that reads with the account."""
+        """Sends a reading request with the account and returns the response."""
         http = self.outbound.read_client(OrgId(1), IntegrationId(7), connector().endpoint(secrets))
         [page] = [page async for page in connector().reader(http, secrets).read(HTTP, query)]
         return page.items[0]
@@ -78,13 +78,13 @@ class World:
 
 @pytest.fixture
 def world(clock: FakeClock) -> World:
-    """A partner's API."""
+    """Returns a partner's API."""
     return World(clock)
 
 
 @every_sign_in
 async def test_every_sign_in_is_accepted_by_the_api(world: World, sign_in: str) -> None:
-    """The key is in its place, and in no line of the log."""
+    """Sends the key in its place for each sign-in method and logs no key."""
     secrets = connected(SIGN_INS[sign_in])
     assert secrets.plain["sign_in"] == sign_in
     response = await world.read(secrets)
@@ -95,7 +95,7 @@ async def test_every_sign_in_is_accepted_by_the_api(world: World, sign_in: str) 
 
 @every_sign_in
 async def test_a_key_is_sent_to_the_hosts_of_its_account_alone(world: World, sign_in: str) -> None:
-    """Neither an address of a step nor a redirect takes it elsewhere."""
+    """Sends a key to the hosts of its account alone, whatever a step's address or a redirect names."""
     secrets = connected(SIGN_INS[sign_in])
     with pytest.raises(CallRefused, match=r"thief\.example"):
         await world.read(secrets, f"https://{ELSEWHERE}/me")
@@ -108,7 +108,7 @@ async def test_a_key_is_sent_to_the_hosts_of_its_account_alone(world: World, sig
 
 
 async def test_a_redirect_within_the_accounts_hosts_is_followed(world: World) -> None:
-    """With the key, and at most three times."""
+    """Follows a redirect within the account's hosts with the key, at most three times."""
     world.api.respond = lambda request: _redirect("/me") if request.url.path == "/old" else None
     assert (await world.read(connected(SIGN_INS["bearer"]), f"https://{API}/old")).status == 200
     world.api.respond = lambda request: _redirect("/old")
@@ -122,7 +122,7 @@ def _redirect(path: str) -> httpx.Response:
 
 
 async def test_the_accounts_key_replaces_what_the_request_has_in_its_place(world: World) -> None:
-    """An emptied header or parameter of an import gets its value back, once."""
+    """Replaces an empty header or parameter of an import by the account's key, once."""
     await world.read(connected(SIGN_INS["header"]), **{"X-Api-Key": ""})
     await world.read(connected(SIGN_INS["query"]), f"{ME}?api_key=&page=2")
     first, second = world.api.seen
@@ -131,7 +131,7 @@ async def test_the_accounts_key_replaces_what_the_request_has_in_its_place(world
 
 
 async def test_a_key_in_the_path_is_put_at_the_beginning_alone(world: World) -> None:
-    """Where the import left its mark behind the prefix; the same mark elsewhere in an address stays one."""
+    """Puts the key where the import's mark follows the path prefix, and leaves the mark anywhere else."""
     secrets = connected({"path_prefix": "/bot", "path_key": KEY})
     base, mark = f"https://{API}", "__removed_secret_1__"
     assert (await world.read(secrets, f"{base}/bot{mark}/send?text={mark}")).status == 200
@@ -153,7 +153,7 @@ BODIES = {
 async def test_a_key_in_the_body_is_put_where_the_import_left_its_mark(
     world: World, content_type: str, case: tuple[str, str, str, int]
 ) -> None:
-    """Written as the body is; a mark that the account has no key for is never sent."""
+    """Encodes the key as the body requires, and refuses to send a mark that the account has no key for."""
     body, key, written, times = case
     world.api.respond = lambda request: httpx.Response(200, stream=httpx.ByteStream(b"{}"))
     query = HttpQuery("GET", ME, (("Content-Type", content_type),), body.encode())
@@ -168,7 +168,7 @@ async def test_a_key_in_the_body_is_put_where_the_import_left_its_mark(
 
 
 async def test_several_keys_in_a_body_come_in_the_order_of_the_account(world: World) -> None:
-    """The first mark in the body takes the first key."""
+    """Puts the keys in the account's order: the first mark of the body takes the first key."""
     world.api.respond = lambda request: httpx.Response(200, stream=httpx.ByteStream(b"{}"))
     body = b'{"b": "__removed_secret_9__", "a": "__removed_secret_2__", "c": "__removed_secret_9__"}'
     secrets = connected({"custom": json.dumps({"body": ["first-key", "second-key"]})})
@@ -178,7 +178,7 @@ async def test_several_keys_in_a_body_come_in_the_order_of_the_account(world: Wo
 
 
 async def test_a_refresh_token_is_exchanged_and_a_revoked_one_refused(world: World) -> None:
-    """RFC 6749, 6: the person's token is sent as a bearer token."""
+    """Exchanges a refresh token for a bearer token (RFC 6749 section 6); refuses a revoked one."""
     secrets = connected(SIGN_INS["refresh_token"])
     assert (await world.read(secrets)).status == 200
     assert world.api.grants[0]["grant_type"] == "refresh_token"
@@ -190,7 +190,10 @@ async def test_a_refresh_token_is_exchanged_and_a_revoked_one_refused(world: Wor
 async def test_a_token_is_fetched_once_and_again_when_it_is_no_longer_accepted(
     world: World, key_location: str
 ) -> None:
-    """RFC 6749, 4.4: the client in the body or in the header; a refused token is exchanged anew, once."""
+    """Exchanges client credentials in body or header once, and again when the token is refused.
+
+    See RFC 6749 section 4.4.
+    """
     fields = {**SIGN_INS["client_credentials"], "client_in": key_location, "scope": "read write"}
     secrets = connected(fields)
     await world.read(secrets)
@@ -210,7 +213,7 @@ async def test_a_token_is_fetched_once_and_again_when_it_is_no_longer_accepted(
 async def test_a_token_is_used_for_most_of_its_lifetime(
     world: World, lifetime: object, seconds: float
 ) -> None:
-    """80 % of what the answer names, which may be text; of an hour when it names nothing."""
+    """Uses a token for 80 % of its lifetime, which may be text and is an hour when not named."""
     world.api.lifetime_s = lifetime
     secrets = connected(SIGN_INS["client_credentials"])
     await world.read(secrets)
@@ -223,7 +226,7 @@ async def test_a_token_is_used_for_most_of_its_lifetime(
 
 
 async def test_a_refused_client_and_an_unusable_token_are_told_apart(world: World) -> None:
-    """What the OAuth server answers decides the words."""
+    """Raises Unauthorized for a refused client and UnusableResponse for a token that cannot be used."""
     with pytest.raises(Unauthorized):
         await world.read(connected({**SIGN_INS["client_credentials"], "client_secret": "wrong"}))
     world.api.lifetime_s = "soon"
@@ -233,7 +236,7 @@ async def test_a_refused_client_and_an_unusable_token_are_told_apart(world: Worl
 
 @every_sign_in
 async def test_the_test_request_tells_a_good_key_from_a_bad_one(world: World, sign_in: str) -> None:
-    """A refused key is reported at the field of its secret."""
+    """Reports a refused key on the field of its secret, and a good one as ok."""
     secrets = connected({**SIGN_INS[sign_in], "test_url": ME})
     http = world.outbound.management_client(OrgId(1), None, connector().endpoint(secrets))
     assert (await connector().check(http, secrets)).ok
@@ -244,7 +247,7 @@ async def test_the_test_request_tells_a_good_key_from_a_bad_one(world: World, si
 
 
 async def test_without_a_test_address_the_check_says_that_nothing_was_tried(world: World) -> None:
-    """Nothing is called, and the report warns."""
+    """Calls nothing without a test address and warns that nothing was tried."""
     secrets = connected(SIGN_INS["bearer"])
     http = world.outbound.management_client(OrgId(1), None, connector().endpoint(secrets))
     health = await connector().check(http, secrets)
@@ -254,7 +257,7 @@ async def test_without_a_test_address_the_check_says_that_nothing_was_tried(worl
 
 
 async def test_a_client_is_tried_without_a_test_address(world: World) -> None:
-    """Its token is fetched, whatever the host's front page answers."""
+    """Fetches the token of a client without a test address, and reports a refused client on its secret."""
     good = connected(SIGN_INS["client_credentials"])
     world.api.respond = lambda request: httpx.Response(404, stream=httpx.ByteStream(b""))
     http = world.outbound.management_client(OrgId(1), None, connector().endpoint(good))
@@ -275,7 +278,7 @@ async def test_a_client_is_tried_without_a_test_address(world: World) -> None:
     ids=["too large", "slow", "cut"],
 )
 async def test_a_server_that_misbehaves_ends_in_an_error(world: World, respond: Any, error: type) -> None:
-    """A slow server, a cut body and one without end are errors of the call, never hangs or crashes."""
+    """Raises CallError for an answer that is too large, slow or cut off."""
     world.api.respond = respond
     secrets = connected(SIGN_INS["bearer"])
     with pytest.raises(error):
@@ -312,14 +315,14 @@ async def test_a_server_that_misbehaves_ends_in_an_error(world: World, respond: 
     ],
 )
 def test_a_form_that_cannot_be_used_is_refused_by_field(fields: dict[str, Any], errors: set[str]) -> None:
-    """Every fault names the field of the form."""
+    """Names the field of each invalid setting."""
     with pytest.raises(BadSettings) as refused:
         connector().settings({"hosts": API, **fields})
     assert set(refused.value.errors) == errors
 
 
 def test_hosts_are_read_from_names_and_addresses() -> None:
-    """Separated by spaces, commas or lines; twenty at most."""
+    """Reads hosts from names and addresses with any separator, twenty at most."""
     settings = connector().settings(
         {"hosts": f"https://{API}/v1/, *.partner.example;API.PARTNER.EXAMPLE", "token": "a"}
     )
@@ -329,7 +332,7 @@ def test_hosts_are_read_from_names_and_addresses() -> None:
 
 
 def test_new_keys_are_the_same_account_and_other_hosts_another() -> None:
-    """Reconnecting with a new key leads to the same account; a second one on the host has a name."""
+    """Identifies an account by hosts, sign-in and account name, so that a new key leads to the same one."""
     subjects = {
         connector().settings({"hosts": API, **fields}).subject
         for fields in (
@@ -356,6 +359,6 @@ def test_new_keys_are_the_same_account_and_other_hosts_another() -> None:
     ],
 )
 def test_a_star_stands_for_names_below(host: str, entry: str, is_one: bool) -> None:
-    """Never for the name itself, nor for one that only ends alike."""
+    """Matches names below the domain with a star, and neither the domain itself nor one that ends alike."""
     assert is_host_entry(entry)
     assert is_among(host, [entry]) is is_one

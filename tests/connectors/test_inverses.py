@@ -1,6 +1,6 @@
-"""Every write operation says what puts it back, and putting back twice is what was written first.
+"""Each write operation has an inverse, and the inverse of the inverse is the first change.
 
-`UNDO_PARTS=10000` tries so many random parts of each operation; the suite tries a few.
+`UNDO_PARTS=10000` tries that many random parts of each operation; the suite tries a few.
 """
 
 import os
@@ -37,7 +37,7 @@ def _rows(random_: random.Random) -> list[JsonValue]:
 
 
 def _value(name: str, values: Callable[[random.Random], JsonValue]) -> Callable[[random.Random], Part]:
-    """A part whose arguments are the value that it sets."""
+    """Returns a maker of parts whose arguments are the value that they set."""
 
     def random_part(random_: random.Random) -> Part:
         before, after = {name: values(random_)}, {name: values(random_)}
@@ -127,7 +127,7 @@ PART_MAKERS: Mapping[tuple[str, str], Callable[[random.Random], Part]] = {
     ("shopify", "redirect.set"): _redirect,
     ("spreadsheet", "sheet.write_cells"): _cells,
 }
-# What has to be looked up, what leaves nothing, and what never comes back.
+# Operations whose inverse needs a look-up, and those without an inverse.
 SOUGHT = {
     ("shopify", "fulfillment.hold"),
     ("shopify", "metafield.set"),
@@ -150,7 +150,7 @@ def _operation(kind: str, name: str) -> WriteOperation[Any]:
 
 @pytest.mark.parametrize(("kind", "name"), PART_MAKERS, ids=str)
 def test_putting_back_what_was_put_back_is_the_first_change_again(kind: str, name: str) -> None:
-    """The inverse sets the value before, compared with the value after; its inverse sets the value after."""
+    """Swaps the values before and after in the inverse, and its inverse sets the first value again."""
     operation, random_ = _operation(kind, name), random.Random(f"{kind} {name}")
     for _ in range(PARTS):
         part = replace(PART_MAKERS[kind, name](random_), operation=name)
@@ -173,7 +173,7 @@ def test_putting_back_what_was_put_back_is_the_first_change_again(kind: str, nam
 
 
 def test_each_operation_of_a_store_and_a_sheet_is_tried_here() -> None:
-    """A new operation is added to one of the lists, so that its inverse is looked at."""
+    """Checks that each write operation is in one of the lists, so that its inverse is tested."""
     alone = {("woocommerce", "product_tag.create"), ("spreadsheet", "sheet.append_rows")}
     displayed = {
         ("spreadsheet", "sheet.clear"),
@@ -189,7 +189,7 @@ def test_each_operation_of_a_store_and_a_sheet_is_tried_here() -> None:
 
 @pytest.mark.parametrize("connector", BUILT.values(), ids=list(BUILT))
 def test_a_message_is_never_taken_back(connector: Connector) -> None:
-    """What is sent once and not read back has a reason instead of an inverse."""
+    """Gives a reason instead of an inverse for each operation that sends a message."""
     for name, operation in connector.writes.items():
         if operation.action is Action.SEND and not name.startswith("sheet."):
             inverse = operation.inverse(replace(_BARE, operation=name))
@@ -199,13 +199,13 @@ def test_a_message_is_never_taken_back(connector: Connector) -> None:
 
 @pytest.mark.parametrize(("kind", "name"), sorted(SOUGHT | NEVER))
 def test_what_has_no_inverse_at_hand_says_so(kind: str, name: str) -> None:
-    """Money, cancellations and notes stay; an id or a digest is looked up first."""
+    """Answers Never for money, cancellations and notes, and Seek where an id or digest is looked up first."""
     inverse = _operation(kind, name).inverse(replace(_BARE, operation=name))
     assert isinstance(inverse, Seek if (kind, name) in SOUGHT else Never)
 
 
 def test_rows_without_a_key_stay_and_those_with_one_are_looked_for() -> None:
-    """Nothing tells rows without a key from rows of others."""
+    """Looks for appended rows by their key, and leaves rows without a key, which nothing identifies."""
     append = _operation("spreadsheet", "sheet.append_rows")
     arguments: JsonObject = {"rows": [["a"]], "key_column": 0, "tab": "A", "spreadsheet_id": None}
     part = Part("sheet.append_rows", STORE, "A", arguments, {"keys": []}, {"keys": ["a"]})
@@ -214,7 +214,7 @@ def test_rows_without_a_key_stay_and_those_with_one_are_looked_for() -> None:
 
 
 def test_cleared_cells_are_written_again_and_none_of_a_written_block_stays() -> None:
-    """A block that was larger than what was there before is emptied where nothing was."""
+    """Writes cleared cells again, and empties the part of a written block that held nothing before."""
     clear, write = (_operation("spreadsheet", f"sheet.{name}") for name in ("clear", "write_cells"))
     area: JsonObject = {"range": "'A'!A1:B2", "spreadsheet_id": None}
     cleared = clear.inverse(Part("sheet.clear", STORE, "'A'!A1:B2", area, {"rows": [["x"]]}, {"rows": []}))
@@ -233,7 +233,7 @@ def test_cleared_cells_are_written_again_and_none_of_a_written_block_stays() -> 
 
 
 def test_an_order_is_not_cancelled_or_refunded_by_an_undo() -> None:
-    """Setting such a status again would do more than change it."""
+    """Refuses to undo into a status such as cancelled or refunded, which would do more than change it."""
     operation = _operation("woocommerce", "order.set_status")
     for status in ("cancelled", "refunded", "checkout-draft"):
         part = Part("order.set_status", STORE, "7", {}, {"status": status}, {"status": "completed"})
@@ -243,7 +243,7 @@ def test_an_order_is_not_cancelled_or_refunded_by_an_undo() -> None:
 
 
 def test_a_metafield_or_redirect_that_an_undo_removed_comes_back_with_what_it_held() -> None:
-    """Removals are undone by the operation that made the thing."""
+    """Undoes a removal by the operation that creates, with the values that were removed."""
     held: JsonObject = {"owner": "gid", "namespace": "a", "key": "b", "type": "t", "value": "x"}
     part = Part("metafield.delete", STORE, "gid#a.b", held, {"value": "x"}, {"value": None})
     inverse = _operation("shopify", "metafield.delete").inverse(part)
@@ -258,7 +258,7 @@ def test_a_metafield_or_redirect_that_an_undo_removed_comes_back_with_what_it_he
 
 
 def test_a_change_can_be_undone_when_each_of_its_parts_can() -> None:
-    """What leaves nothing to put back does not prevent it; the reasons and caveats are told once."""
+    """Allows an undo when each part has one, ignores parts that leave nothing, and states reasons once."""
     back = PutBack(_BARE, "Mails stay sent.")
     assert undoability([Nothing("It stays."), back, back]).words == "Mails stay sent."
     refused = undoability([back, Never("A refund stays."), Never("Another.")])
@@ -266,7 +266,7 @@ def test_a_change_can_be_undone_when_each_of_its_parts_can() -> None:
 
 
 def test_an_operation_without_an_inverse_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service does not start with a change that nobody said how to undo."""
+    """Raises ValueError at start-up for a connector whose write operation has no inverse."""
     build = connectors.ALL["woocommerce"].from_options
 
     def without(options: Any) -> Any:

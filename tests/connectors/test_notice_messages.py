@@ -1,4 +1,4 @@
-"""A notice in Teams and Slack: escaped text, one link, within the limits, and nothing that acts."""
+"""Notices in Teams and Slack: escaped text, one link, within the limits, and no actions."""
 
 import json
 from dataclasses import replace
@@ -21,21 +21,21 @@ HOSTILE = "<!channel> @here <https://evil.example|click> & **bold** [x](https://
 
 
 def content_of(message: Any) -> dict[str, Any]:
-    """The adaptive card inside a Teams message."""
+    """Returns the adaptive card inside a Teams message."""
     [attachment] = message["attachments"]
     card: dict[str, Any] = attachment["content"]
     return card
 
 
 def texts_of(blocks: list[Any]) -> list[str]:
-    """The texts of Slack's blocks, in order."""
+    """Returns the texts of Slack's blocks in order."""
     return [
         (block["text"] if block["type"] == "section" else block["elements"][0])["text"] for block in blocks
     ]
 
 
 def test_a_teams_card_shows_title_lines_what_is_left_out_and_one_link() -> None:
-    """The link opens a page; there is no other action."""
+    """Shows title, lines, the rest and one link, and no other action."""
     card = content_of(teams_message(CARD))
     assert [block["text"] for block in card["body"]] == [
         "3 approvals wait for you",
@@ -47,7 +47,7 @@ def test_a_teams_card_shows_title_lines_what_is_left_out_and_one_link() -> None:
 
 
 def test_a_slack_message_shows_the_same_and_names_the_channel_of_a_bot_alone() -> None:
-    """A webhook has a channel of its own."""
+    """Shows the same in Slack and names the channel for a bot alone, since a webhook has its own."""
     body: Any = slack_message(CARD, "C123")
     assert body["channel"] == "C123"
     assert texts_of(body["blocks"]) == [
@@ -61,7 +61,7 @@ def test_a_slack_message_shows_the_same_and_names_the_channel_of_a_bot_alone() -
 
 
 def test_hostile_names_are_text() -> None:
-    """No mention, no link, no markup and no character that reverses the reading."""
+    """Escapes mentions, links and markup, and drops characters that reverse the reading direction."""
     card = replace(CARD, title=HOSTILE, lines=(HOSTILE,))
     for text in texts_of(slack_message(card, None)["blocks"])[:2]:  # type: ignore[arg-type]
         assert "&lt;!channel&gt;" in text
@@ -75,7 +75,7 @@ def test_hostile_names_are_text() -> None:
 
 @pytest.mark.parametrize(("lines", "is_cut"), [(MOST_BLOCKS - 3, False), (MOST_BLOCKS - 2, True)])
 def test_slack_gets_at_most_40_blocks(lines: int, is_cut: bool) -> None:
-    """At the limit every line is shown; one past it what is left out is counted."""
+    """Shows every line at 40 blocks, and counts the lines that do not fit one past it."""
     card = replace(CARD, lines=tuple(f"line {number}" for number in range(lines)))
     texts = texts_of(slack_message(card, None)["blocks"])  # type: ignore[arg-type]
     assert len(texts) == MOST_BLOCKS
@@ -83,7 +83,7 @@ def test_slack_gets_at_most_40_blocks(lines: int, is_cut: bool) -> None:
 
 
 def test_a_teams_card_stays_below_20_000_bytes() -> None:
-    """The last line that fits is shown; with one byte more it is left out and counted."""
+    """Shows the lines that fit into 20,000 bytes and counts the rest; one byte more drops the last line."""
     lines = tuple("x" * 490 for _ in range(60))
     body = teams_message(replace(CARD, lines=lines))
     displayed = len(content_of(body)["body"]) - 2
@@ -101,14 +101,14 @@ def test_a_teams_card_stays_below_20_000_bytes() -> None:
 
 
 def size_of(body: Any) -> int:
-    """The bytes of a message as sent."""
+    """Returns the size of a message in bytes as sent."""
     return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 @settings(max_examples=25, deadline=None)
 @given(title=st.text(max_size=300), lines=st.lists(st.text(max_size=600), max_size=50))
 def test_any_text_makes_a_message_within_the_limits(title: str, lines: list[str]) -> None:
-    """Slack's sections hold 3,000 characters, a message 40 blocks, a card 20,000 bytes."""
+    """Stays within 3,000 characters a section, 40 blocks a message and 20,000 bytes a card."""
     card = replace(CARD, title=title, lines=tuple(lines))
     assert size_of(teams_message(card)) <= CARD_BYTES
     texts = texts_of(slack_message(card, None)["blocks"])  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ def test_any_text_makes_a_message_within_the_limits(title: str, lines: list[str]
 
 
 def test_teams_and_slack_alone_take_notices() -> None:
-    """The channels of notices are a closed list."""
+    """Checks that Teams and Slack are the only connectors that post notices."""
     assert {kind for kind, connector in BUILT.items() if isinstance(connector, NoticePoster)} == {
         "slack",
         "teams",

@@ -1,4 +1,4 @@
-"""One shop is one connection however its address is spelled, and a shop that cannot be used says why."""
+"""A shop is one connection however its address is spelled; an unusable address is explained."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -19,7 +19,7 @@ from tests.runs.shop import Shop, open_shop
 
 @pytest.fixture
 async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service without a connection."""
+    """Yields a service without a connection."""
     opened = await open_shop(database_url, clock, tmp_path)
     yield opened
     await opened.service.close()
@@ -45,7 +45,7 @@ async def _count(shop: Shop) -> int:
 
 @pytest.mark.parametrize(("first", "second"), [("", "/index.php"), ("/index.php", ""), ("", "/")])
 async def test_a_second_spelling_of_its_address_is_the_same_shop(bare: Shop, first: str, second: str) -> None:
-    """Compared by the address the shop gives as its own; the refusal names the connection."""
+    """Refuses a second spelling by the address that the shop states, and names the connection."""
     connection = await bare.connect("woocommerce", _keys(bare, first))
     words = await _refused(bare, second)
     assert "connected already" in words
@@ -54,7 +54,7 @@ async def test_a_second_spelling_of_its_address_is_the_same_shop(bare: Shop, fir
 
 
 async def test_another_shop_at_another_path_is_another_connection(bare: Shop) -> None:
-    """A network of sites has many shops on one host: each says another address of itself."""
+    """Connects a second shop at another path of the same host, as in a WordPress network of sites."""
     await bare.connect("woocommerce", _keys(bare))
     bare.world.state.shop.url += "/second"
     await bare.connect("woocommerce", _keys(bare, "/index.php"))
@@ -62,7 +62,7 @@ async def test_another_shop_at_another_path_is_another_connection(bare: Shop) ->
 
 
 async def test_a_shop_is_connected_again_under_another_spelling(bare: Shop) -> None:
-    """Reconnecting asks for the same shop, not for the same letters."""
+    """Reconnects a shop under another spelling of its address."""
     connection = await bare.connect("woocommerce", _keys(bare))
     number = connection.integration_id
 
@@ -78,7 +78,7 @@ async def test_a_shop_is_connected_again_under_another_spelling(bare: Shop) -> N
 
 
 async def test_a_connection_of_before_learns_its_shops_address_with_its_next_check(bare: Shop) -> None:
-    """Until then the spelling alone was kept."""
+    """Learns the stated address of an older connection with its next check."""
     connection = await bare.connect("woocommerce", _keys(bare, "/index.php"))
     number = connection.integration_id
 
@@ -97,7 +97,7 @@ async def test_a_connection_of_before_learns_its_shops_address_with_its_next_che
 
 
 async def test_plain_permalinks_are_found_and_told_how_to_change(bare: Shop) -> None:
-    """The shop answers with pages below /wp-json, and describes itself in the query form of the address."""
+    """Explains how to change plain permalinks when the shop answers only in the query form."""
     bare.world.state.shop.plain_permalinks = True
     words = await _refused(bare, "")
     assert "Plain permalinks" in words
@@ -107,7 +107,7 @@ async def test_plain_permalinks_are_found_and_told_how_to_change(bare: Shop) -> 
 
 
 async def test_an_address_without_a_shop_is_not_taken_for_plain_permalinks(bare: Shop) -> None:
-    """There is no WordPress at all under this path."""
+    """Reports a path without WordPress as an address that does not answer."""
     words = await _refused(bare, "/somewhere")
     assert "does not answer under this address" in words
     assert "uses Plain" not in words

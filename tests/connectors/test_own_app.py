@@ -1,4 +1,4 @@
-"""A person signs in to an HTTP API in the browser, with an app of their own there."""
+"""A person signs in to an HTTP API in the browser with their own app there."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -25,7 +25,7 @@ SIGN_IN = {**FORM, "authorize_url": "https://auth.partner.example/authorize", "s
 
 @pytest.fixture
 def server() -> OAuthServer:
-    """The partner's server."""
+    """Returns the partner's OAuth server."""
     return OAuthServer("auth.partner.example", rotates=True)
 
 
@@ -33,7 +33,7 @@ def server() -> OAuthServer:
 async def shop(
     database_url: str, clock: FakeClock, tmp_path: Path, server: OAuthServer
 ) -> AsyncIterator[Shop]:
-    """A service beside the server and an API that knows its tokens."""
+    """Yields a service beside the server and an API that knows its tokens."""
 
     def respond(request: SeenRequest) -> FakeAnswer:
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -46,7 +46,7 @@ async def shop(
 
 
 async def begun(shop: Shop, form: dict[str, Any], integration: IntegrationId | None = None) -> str:
-    """Begins a sign-in; returns where the browser goes."""
+    """Begins a sign-in and returns the address that the browser opens."""
     context = shop.service.context
     return await shop.write(
         partial(
@@ -57,14 +57,14 @@ async def begun(shop: Shop, form: dict[str, Any], integration: IntegrationId | N
 
 
 async def finished(shop: Shop, back: dict[str, str]) -> SignedIn:
-    """Comes back from the partner's page."""
+    """Finishes a sign-in with what the partner's page sent back."""
     context = shop.service.context
     exchange = SignInExchange(context.engine, context.clock, context.vault, context.rules.sign_in)
     return await exchange.finish(shop.owner, SESSION, state=back["state"], code=back["code"])
 
 
 async def signed_in(shop: Shop, server: OAuthServer, **more: str) -> Connection:
-    """Signs in and keeps the account."""
+    """Signs in and stores the connection."""
     signed = await finished(shop, server.consent(await begun(shop, {**SIGN_IN, **more})))
     vault = shop.service.context.vault
     connected = await shop.write(
@@ -77,7 +77,7 @@ async def signed_in(shop: Shop, server: OAuthServer, **more: str) -> Connection:
 async def test_a_signed_in_account_reads_and_its_tokens_are_kept(
     shop: Shop, server: OAuthServer, client_in: str
 ) -> None:
-    """The code is exchanged with PKCE; the token that the check already used is not the one that is kept."""
+    """Exchanges the code with PKCE, keeps the refresh token that replaced the used one, and reads the API."""
     server.has_basic_auth = client_in == "header"
     connection = await signed_in(shop, server, client_in=client_in)
     assert (connection.auth, connection.state) == (Auth.USER_SIGN_IN, ConnectionState.CONNECTED)
@@ -88,7 +88,7 @@ async def test_a_signed_in_account_reads_and_its_tokens_are_kept(
 
 
 async def test_a_connection_is_signed_in_anew_to_the_same_account(shop: Shop, server: OAuthServer) -> None:
-    """After a disconnect, with the same number."""
+    """Signs a disconnected connection in again under the same number."""
     connection = await signed_in(shop, server)
     number = connection.integration_id
     await shop.write(partial(connect.disconnect, actor=shop.owner, integration=number))
@@ -102,19 +102,19 @@ async def test_a_connection_is_signed_in_anew_to_the_same_account(shop: Shop, se
 
 
 async def test_an_access_token_that_lasts_is_enough(shop: Shop, server: OAuthServer) -> None:
-    """A server that names no lifetime and gives no refresh token."""
+    """Accepts an access token without a lifetime and without a refresh token."""
     server.gives_refresh = False
     connection = await signed_in(shop, server)
     assert await ask(shop, connection) == 200
 
 
 async def test_a_server_that_refuses_the_code_connects_nothing(shop: Shop, server: OAuthServer) -> None:
-    """A wrong code, and an API that does not accept the token."""
+    """Connects nothing with a wrong code or with tokens that the API refuses."""
     back = server.consent(await begun(shop, SIGN_IN))
     with pytest.raises(SignInFailed, match="exchange"):
         await finished(shop, {**back, "code": "other"})
     back = server.consent(await begun(shop, SIGN_IN))
-    server.rejects = True  # the API knows none of the tokens
+    server.rejects = True  # the API refuses all tokens
     with pytest.raises(SignInFailed, match="exchange"):
         await finished(shop, back)
 
@@ -134,14 +134,14 @@ async def test_a_server_that_refuses_the_code_connects_nothing(shop: Shop, serve
 async def test_a_form_that_cannot_be_signed_in_with_is_refused(
     shop: Shop, form: dict[str, Any], field: str
 ) -> None:
-    """Before the browser goes anywhere, by the field that is wrong."""
+    """Names the invalid field before the browser leaves."""
     with pytest.raises(ValidationFailed) as refused:
         await begun(shop, form)
     assert field in refused.value.errors
 
 
 async def test_a_sign_in_with_the_operators_app_takes_no_settings(shop: Shop) -> None:
-    """The form is for a person's own app alone."""
+    """Refuses settings for a sign-in with the operator's app."""
     context = shop.service.context
     start = partial(
         sign_in.start_sign_in, actor=shop.owner, session_hash=SESSION, kind="gmail", name="x",

@@ -1,4 +1,4 @@
-"""Refresh tokens that a server replaces with each use: none is used twice, and the newest is kept."""
+"""Refresh tokens that a server replaces with each use: none is used twice and the newest is kept."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ FORM = {
 
 @pytest.fixture
 def server() -> OAuthServer:
-    """A server whose refresh tokens are good once."""
+    """Returns a server whose refresh tokens are valid once."""
     return OAuthServer("auth.partner.example", rotates=True)
 
 
@@ -44,7 +44,7 @@ def server() -> OAuthServer:
 async def shop(
     database_url: str, clock: FakeClock, tmp_path: Path, server: OAuthServer
 ) -> AsyncIterator[Shop]:
-    """A service beside the server and an API that knows its tokens."""
+    """Yields a service beside the server and an API that knows its tokens."""
 
     def respond(request: SeenRequest) -> FakeAnswer:
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -56,19 +56,19 @@ async def shop(
 
 
 async def connected(shop: Shop, server: OAuthServer) -> Connection:
-    """Connects the account by a refresh token, as a person pastes it."""
+    """Connects the account by a pasted refresh token."""
     server.refresh_tokens.add("pasted")
     return await shop.connect("http_api", {**FORM, "refresh_token": "pasted"})
 
 
 async def stored(shop: Shop, connection: Connection) -> str:
-    """Returns the refresh token that is kept."""
+    """Returns the refresh token that is stored."""
     opened = await shop.read(partial(open_secrets, vault=shop.service.context.vault, connection=connection))
     return opened.sealed["refresh_token"].reveal()
 
 
 async def ask(shop: Shop, connection: Connection, access: RunAccess | None = None) -> int:
-    """Reads the API with the account; returns the status."""
+    """Reads the API with the account and returns the status."""
     access = access or shop.service.worker_context.access
     reader = await access.reader(shop.owner.org, connection)
     [page] = [page async for page in reader.read(HTTP, HttpQuery("GET", f"https://{API}/me"))]
@@ -76,7 +76,7 @@ async def ask(shop: Shop, connection: Connection, access: RunAccess | None = Non
 
 
 def another_process(shop: Shop) -> RunAccess:
-    """Returns the access of another process: the same database, with clients and tokens of its own."""
+    """Returns the access of another process: the same database with clients and tokens of its own."""
     vault = shop.service.context.vault
     log = shop.service.log
     wire = HttpTransport(shop.clock, vault.register, log, transport=shop.world.transport())
@@ -86,7 +86,7 @@ def another_process(shop: Shop) -> RunAccess:
 
 
 async def test_each_token_is_used_once_and_the_newest_is_kept(shop: Shop, server: OAuthServer) -> None:
-    """From the check at connecting on; another process begins with what is stored."""
+    """Uses each token once and stores its successor, also when two processes use the account."""
     connection = await connected(shop, server)
     assert server.spent == {"pasted"}
     other = another_process(shop)
@@ -95,11 +95,11 @@ async def test_each_token_is_used_once_and_the_newest_is_kept(shop: Shop, server
         assert await ask(shop, connection) == 200
         assert await ask(shop, connection, other) == 200
         await shop.clock.advance(server.lifetime_s)
-    assert len(server.spent) == 1 + 6 - 1  # the first process still had the token of the check
+    assert len(server.spent) == 1 + 6 - 1  # the first process still had the access token of the check
 
 
 async def test_two_processes_take_turns(shop: Shop, server: OAuthServer) -> None:
-    """At the same moment each waits for the other; neither uses a token that the other has used."""
+    """Serialises the exchanges of two processes by a lease, so that neither uses a spent token."""
     connection = await connected(shop, server)
     await shop.clock.advance(server.lifetime_s)
     both = asyncio.gather(
@@ -110,12 +110,12 @@ async def test_two_processes_take_turns(shop: Shop, server: OAuthServer) -> None
 
 
 async def both_of(work: "asyncio.Future[list[int | BaseException]]") -> list[int | BaseException]:
-    """Returns what both come to."""
+    """Returns the results of both reads."""
     return await work
 
 
 async def test_a_lease_of_a_process_that_died_ends(shop: Shop, server: OAuthServer) -> None:
-    """The next one waits for its end, and no longer."""
+    """Waits for the end of a dead process's lease and then exchanges."""
     connection = await connected(shop, server)
     await shop.clock.advance(server.lifetime_s)
     until = shop.clock.now() + LEASE
@@ -129,7 +129,7 @@ async def test_a_lease_of_a_process_that_died_ends(shop: Shop, server: OAuthServ
 
 
 async def test_a_lease_that_is_held_on_and_on_ends_in_words(shop: Shop, server: OAuthServer) -> None:
-    """A caller gives up after the time of a lease; it may try again later."""
+    """Raises PlatformUnavailable when another process holds the lease longer than a lease lasts."""
     connection = await connected(shop, server)
     tokens = KeptRefreshTokens(shop.service.engine, shop.clock, shop.service.context.vault, shop.service.log)
     take = partial(
@@ -147,7 +147,7 @@ async def test_a_lease_that_is_held_on_and_on_ends_in_words(shop: Shop, server: 
 
 
 async def test_a_token_is_not_kept_over_other_keys(shop: Shop, server: OAuthServer) -> None:
-    """Who reconnects meanwhile has the last word; a connection without a sign-in has no lease."""
+    """Keeps the newer keys of a person who reconnected meanwhile; a disconnected account gets no lease."""
     connection = await connected(shop, server)
     tokens = KeptRefreshTokens(shop.service.engine, shop.clock, shop.service.context.vault, shop.service.log)
     number = connection.integration_id
@@ -166,7 +166,7 @@ async def test_a_token_is_not_kept_over_other_keys(shop: Shop, server: OAuthServ
 
 
 async def test_an_exchange_is_kept_when_nobody_waits_for_it(shop: Shop, server: OAuthServer) -> None:
-    """A caller that ends meanwhile loses no token."""
+    """Stores the new token of an exchange whose caller was cancelled."""
     connection = await connected(shop, server)
     await shop.clock.advance(server.lifetime_s)
     server.exchanged.clear()

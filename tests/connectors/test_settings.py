@@ -1,4 +1,4 @@
-"""The connecting forms: what is taken, refused on which field, and kept secret.
+"""Connection settings: what is accepted, refused by field and kept secret.
 
 See docs/design/api/connections.md#connecting.
 """
@@ -19,7 +19,7 @@ HOOK = "https://prod-1.westeurope.logic.azure.com/workflows/abc/triggers/manual?
 
 
 def errors_of(world: Outside, kind: str, settings: dict[str, Any]) -> set[str]:
-    """The fields that are refused."""
+    """Returns the fields that are refused."""
     with pytest.raises(BadSettings) as refused:
         world.connectors[kind].settings(settings)
     return set(refused.value.errors)
@@ -38,7 +38,7 @@ def errors_of(world: Outside, kind: str, settings: dict[str, Any]) -> set[str]:
     ],
 )
 def test_the_address_of_a_shop_is_brought_to_one_form(world: Outside, url: str, base: str) -> None:
-    """See docs/design/api/connections.md#connecting."""
+    """Normalises a shop's address and seals its keys. See docs/design/api/connections.md#connecting."""
     settings = world.connectors["woocommerce"].settings({**GOOD, "url": url})
     assert settings.plain == {"url": base}
     assert settings.domain == settings.subject == base.partition("://")[2]
@@ -66,13 +66,16 @@ def test_the_address_of_a_shop_is_brought_to_one_form(world: Outside, url: str, 
     ],
 )
 def test_an_address_that_may_not_be_called_is_refused_on_its_field(world: Outside, url: object) -> None:
-    """See docs/design/api/connections.md#connecting and docs/design/connectors.md#addresses."""
+    """Refuses an address that must not be called, on its field.
+
+    See docs/design/api/connections.md#connecting and docs/design/connectors.md#addresses.
+    """
     assert errors_of(world, "woocommerce", {**GOOD, "url": url}) == {"url"}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127。0。0。1", "[::1]", "0x7f.1", "8.8.8.8", "ⓞ⒈"])
 def test_the_words_at_a_field_are_sentences(world: Outside, host: str) -> None:
-    """What is said of an address that may not be called begins with a capital letter, each sentence of it."""
+    """Starts each sentence of a refusal with a capital letter."""
     for kind, field, settings in (
         ("woocommerce", "url", GOOD),
         ("cloud_s3", "endpoint_url", {}),
@@ -85,7 +88,7 @@ def test_the_words_at_a_field_are_sentences(world: Outside, host: str) -> None:
 
 
 def test_missing_wrong_and_unknown_fields_are_named(world: Outside) -> None:
-    """See docs/design/api/connections.md#connecting."""
+    """Names missing, invalid and unknown fields. See docs/design/api/connections.md#connecting."""
     assert errors_of(world, "woocommerce", {}) == set(GOOD)
     assert errors_of(world, "woocommerce", {**GOOD, "extra": "x"}) == {"extra"}
     for wrong in ("a:b", "a b", "ä", "", "x" * 501, 5):
@@ -95,7 +98,10 @@ def test_missing_wrong_and_unknown_fields_are_named(world: Outside) -> None:
 
 
 def test_a_service_account_is_its_key_file_and_the_key_stays_secret(world: Outside) -> None:
-    """See docs/design/api/connections.md#connecting and docs/design/connectors.md#google-sheets."""
+    """Reads the key file of a service account, seals its private key and refuses a broken file.
+
+    See docs/design/api/connections.md#connecting and docs/design/connectors.md#google-sheets.
+    """
     account = world.world.described()["spreadsheet"]["service_account"]
     form = {"service_account": account, "spreadsheet_id": "sheet-prices"}
     settings = world.connectors["spreadsheet"].settings(form)
@@ -125,12 +131,15 @@ def test_a_service_account_is_its_key_file_and_the_key_stays_secret(world: Outsi
     ],
 )
 def test_only_a_workflows_address_is_taken_for_teams(world: Outside, url: object) -> None:
-    """See docs/design/connectors.md#hosts-and-secrets and docs/design/connectors.md#teams."""
+    """Accepts only the https address of a Power Automate workflow for Teams.
+
+    See docs/design/connectors.md#hosts-and-secrets and docs/design/connectors.md#teams.
+    """
     assert errors_of(world, "teams", {"webhook_url": url}) == {"webhook_url"}
 
 
 def test_a_retired_address_is_refused_with_the_remedy(world: Outside) -> None:
-    """See docs/design/connectors.md#teams."""
+    """Refuses a retired Office address and says to create a workflow. See docs/design/connectors.md#teams."""
     with pytest.raises(BadSettings, match="workflow"):
         world.connectors["teams"].settings({"webhook_url": "https://a.webhook.office.com/webhookb2/x?sig=y"})
 
@@ -138,7 +147,10 @@ def test_a_retired_address_is_refused_with_the_remedy(world: Outside) -> None:
 async def test_the_address_of_teams_is_a_secret_and_its_check_sends_nothing(
     world: Outside, teams: Connection
 ) -> None:
-    """See docs/design/api/connections.md#connecting."""
+    """Seals the Teams address and sends nothing when it checks the connection.
+
+    See docs/design/api/connections.md#connecting.
+    """
     settings = world.connectors["teams"].settings({"webhook_url": HOOK})
     assert "abcdefgh" not in repr(settings)
     assert settings.plain["host"] == "prod-1.westeurope.logic.azure.com"
@@ -147,7 +159,10 @@ async def test_the_address_of_teams_is_a_secret_and_its_check_sends_nothing(
 
 
 def test_every_connector_is_in_the_list_and_says_how_it_recovers(world: Outside) -> None:
-    """1 Load rule. See docs/design/connectors.md#rules."""
+    """Gives each write operation its recovery class: read back, found by a mark, or sent at most once.
+
+    See docs/design/connectors.md#rules.
+    """
     assert len(ALL) == len(world.connectors)
     classes = {
         name: op.recovery for connector in world.connectors.values() for name, op in connector.writes.items()
@@ -161,7 +176,7 @@ def test_every_connector_is_in_the_list_and_says_how_it_recovers(world: Outside)
 
 
 def test_times_are_the_connectors_own_unless_they_are_bounded() -> None:
-    """A read has 60 s to its first byte, or the longer time an operator sets, and 30 s for the rest."""
+    """Gives reads 90 s in all, more when the operator sets over 60 s, unless times are bounded."""
 
     def made(read_s: float, bounded: bool) -> dict[str, tuple[float, float]]:
         options = Options(

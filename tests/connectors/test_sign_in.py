@@ -1,4 +1,4 @@
-"""A person signs in to their spreadsheets: PKCE, a state once and of one session, refresh, revocation."""
+"""Signing in to Google Sheets: PKCE, a state for one use and session, refresh and revocation."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -26,7 +26,7 @@ SESSION = "5" * 64
 
 @pytest.fixture
 async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service whose operator has set the sign-in up."""
+    """Yields a service whose operator configured the sign-in."""
     spreadsheet = create(1, f"http://{HOST}", clock.now).described()["spreadsheet"]
     opened = await open_shop(
         database_url,
@@ -41,12 +41,12 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 
 
 def apps(shop: Shop) -> sign_in.SignInApps:
-    """As wired."""
+    """Returns the configured sign-in apps."""
     return shop.service.context.rules.sign_in
 
 
 async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[str, str]:
-    """A sign-in begun, and what the account's page sends back."""
+    """Begins a sign-in and returns the query that Google's page sends back."""
     vault = shop.service.context.vault
     address = await shop.write(
         partial(
@@ -65,14 +65,14 @@ async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[st
 
 
 async def finished(shop: Shop, back: dict[str, str], session: str = SESSION) -> SignedIn:
-    """The way back."""
+    """Finishes a sign-in in a session."""
     context = shop.service.context
     sign_in_exchange = SignInExchange(context.engine, context.clock, context.vault, apps(shop))
     return await sign_in_exchange.finish(shop.owner, session, state=back["state"], code=back.get("code"))
 
 
 async def signed_in(shop: Shop) -> Connection:
-    """A connection by sign-in."""
+    """Connects by sign-in and returns the connection."""
     signed = await finished(shop, await begun(shop))
     vault = shop.service.context.vault
     connected: Connected = await shop.write(
@@ -82,7 +82,7 @@ async def signed_in(shop: Shop) -> Connection:
 
 
 async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop) -> None:
-    """Refreshed when the token is old; StepTarget.
+    """Reads the spreadsheet that a step names, refreshes the token, and reconnects after a revocation.
 
     See docs/design/api/connections.md#sign-in and docs/design/connectors.md#google-sheets.
     """
@@ -125,11 +125,14 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
 
 
 async def test_a_state_is_good_once_for_ten_minutes_and_for_its_session(bare: Shop) -> None:
-    """Denied, state, exchange. See docs/design/api/connections.md#sign-in."""
+    """Accepts a state once, within ten minutes and in its own session; names what failed.
+
+    See docs/design/api/connections.md#sign-in.
+    """
     back = await begun(bare)
     with pytest.raises(SignInFailed, match="state"):
         await finished(bare, back, session="6" * 64)
-    with pytest.raises(SignInFailed, match="state"):  # taken by the wrong session, it is used up
+    with pytest.raises(SignInFailed, match="state"):  # the wrong session used the state up
         await finished(bare, back)
     with pytest.raises(SignInFailed, match="denied"):
         await finished(bare, {"state": (await begun(bare))["state"]})
@@ -144,7 +147,7 @@ async def test_a_state_is_good_once_for_ten_minutes_and_for_its_session(bare: Sh
 
 
 async def test_a_sign_in_begins_only_where_it_can_end(bare: Shop) -> None:
-    """503 not_configured without the operator's app; the connection is one by sign-in.
+    """Refuses a sign-in without the operator's app, for an unknown or connected account and another kind.
 
     See docs/design/api/connections.md#sign-in.
     """

@@ -1,6 +1,4 @@
-"""Sheets and Teams over the pretend world.
-
-Wwhole tabs, keyed appends, raw cells, one card.
+"""Google Sheets and Teams over the fake platforms: whole tabs, keyed appends, raw cells and cards.
 
 See docs/design/connectors.md#limits.
 """
@@ -28,7 +26,7 @@ APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.
 
 
 async def rows(sheet: Connection, tab: str | None = None) -> dict[int, tuple[Any, ...]]:
-    """A tab's rows by their number."""
+    """Returns a tab's rows by their number."""
     [table] = await sheet.all(VALUES, ValuesQuery(tab))
     return {row.number: row.cells for row in table.rows}
 
@@ -36,7 +34,10 @@ async def rows(sheet: Connection, tab: str | None = None) -> dict[int, tuple[Any
 async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
     sheet: Connection, world: Outside
 ) -> None:
-    """See docs/design/connectors.md#google-sheets."""
+    """Reads a whole tab with row numbers and exact decimals, and writes nothing.
+
+    See docs/design/connectors.md#google-sheets.
+    """
     health = await sheet.check()
     assert (health.ok, health.account_label) == (True, "Prices")
     assert [tab.title for tab in await sheet.all(TABS, TabsQuery())] == ["Prices"]
@@ -56,7 +57,10 @@ async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
 
 
 async def test_a_tab_that_is_gone_and_a_sheet_that_is_not_shared(sheet: Connection, world: Outside) -> None:
-    """Tab gone, deleted or no longer shared. See docs/design/connectors.md#google-sheets."""
+    """Raises RemoteNotFound for a deleted tab and Unauthorized for a spreadsheet that is not shared.
+
+    See docs/design/connectors.md#google-sheets.
+    """
     with pytest.raises(RemoteNotFound):
         await rows(sheet, "Old name")
     other = world.connection("spreadsheet")
@@ -68,7 +72,10 @@ async def test_a_tab_that_is_gone_and_a_sheet_that_is_not_shared(sheet: Connecti
 
 
 async def test_destinations_are_the_spreadsheet_and_its_tabs(sheet: Connection, teams: Connection) -> None:
-    """See docs/design/api/connections.md#lists."""
+    """Lists the spreadsheet, its tabs below it, and the one channel of Teams.
+
+    See docs/design/api/connections.md#lists.
+    """
     for held, parent, names in (
         (sheet, None, ["Prices"]),
         (sheet, "sheet-prices", ["Prices"]),
@@ -88,7 +95,10 @@ async def test_destinations_are_the_spreadsheet_and_its_tabs(sheet: Connection, 
 async def test_one_token_serves_many_calls_and_is_asked_again_at_four_fifths(
     sheet: Connection, world: Outside
 ) -> None:
-    """Asked again at 80 % of its life. See docs/design/connectors.md#test-mode."""
+    """Fetches one access token for many calls and another at 80 % of its lifetime.
+
+    See docs/design/connectors.md#test-mode.
+    """
     requests: list[str] = []
     inner = world.transport.handle_async_request
 
@@ -109,7 +119,7 @@ async def test_one_token_serves_many_calls_and_is_asked_again_at_four_fifths(
 
 
 async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Connection) -> None:
-    """Text that begins with = stays text; rows already there are left out.
+    """Appends cells as raw text, leaves present keys out, and finds a keyed append again.
 
     See docs/design/connectors.md#operations and docs/design/connectors.md#google-sheets.
     """
@@ -133,7 +143,10 @@ async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Co
 
 
 async def test_a_blind_append_stays_unknown(sheet: Connection, world: Outside) -> None:
-    """At most once. See docs/design/writes.md#idempotency-classes."""
+    """Leaves an append without keys unknown when its answer is lost, and never sends it again.
+
+    See docs/design/writes.md#idempotency-classes.
+    """
     [proposal] = sheet.plan("sheet.append_rows", AppendRows("Prices", (("a",),))).proposals
     [part] = proposal.parts
     assert APPEND.recovery_of(part) is Recovery.AT_MOST_ONCE
@@ -163,7 +176,10 @@ async def test_a_lost_answer_is_settled_by_the_keys_or_the_cells(
     state: WriteState,
     settled: WriteState,
 ) -> None:
-    """Marked and readable. See docs/design/writes.md#idempotency-classes."""
+    """Settles a lost answer by the keys or cells in the sheet without a second write.
+
+    See docs/design/writes.md#idempotency-classes.
+    """
     before = (await rows(sheet))[2][1]
     planned = (
         sheet.plan("sheet.append_rows", AppendRows("Prices", (("K-1", "v"),), key_column=0))
@@ -180,7 +196,10 @@ async def test_a_lost_answer_is_settled_by_the_keys_or_the_cells(
 
 
 async def test_cells_are_written_and_what_is_already_so_is_dropped(sheet: Connection) -> None:
-    """Sheet.write_cells. See docs/design/connectors.md#operations."""
+    """Writes a block of cells, reports an equal block as unchanged and a bad cell name as a problem.
+
+    See docs/design/connectors.md#operations.
+    """
     block = ((Decimal("1.5"), "=x"), (None, True))
     ask = WriteCells("Prices", "D2", block, ((None, None), (None, None)))
     assert await sheet.apply(sheet.plan("sheet.write_cells", ask).proposals) == [APPLIED]
@@ -194,7 +213,10 @@ async def test_cells_are_written_and_what_is_already_so_is_dropped(sheet: Connec
 
 
 def test_appends_are_cut_into_calls_of_one_mebibyte_and_bad_rows_are_problems() -> None:
-    """See docs/design/connectors.md#google-sheets."""
+    """Splits appends into calls of at most 1 MiB and reports invalid rows as problems.
+
+    See docs/design/connectors.md#google-sheets.
+    """
     many = tuple((f"K-{number}", "x" * 1_000) for number in range(2_500))
     planned = APPEND.plan([AppendRows("Log", many, key_column=0)], integration_id=SHEET)
     sizes = [len(json.dumps(proposal.parts[0].arguments["rows"])) for proposal in planned.proposals]
@@ -211,7 +233,10 @@ def test_appends_are_cut_into_calls_of_one_mebibyte_and_bad_rows_are_problems() 
 
 
 def test_ranges_name_the_tab_safely() -> None:
-    """See docs/design/connectors.md#rules."""
+    """Quotes tab names in ranges and compares cells by value and type.
+
+    See docs/design/connectors.md#rules.
+    """
     assert tab_range("It's") == "'It''s'"
     assert tab_range("T", "AA9", [["x"] * 28, ["y"]]) == "'T'!AA9:BB10"
     assert column_range("T", 26) == "'T'!AA:AA"
@@ -221,7 +246,10 @@ def test_ranges_name_the_tab_safely() -> None:
 
 
 async def test_a_message_is_handed_over_once_with_its_mark(teams: Connection, world: Outside) -> None:
-    """See docs/design/connectors.md#teams and docs/design/fake-platforms.md#control."""
+    """Sends a message once with its idempotency key, logs no signature and refuses an empty title.
+
+    See docs/design/connectors.md#teams and docs/design/fake-platforms.md#control.
+    """
     planned = teams.plan("teams.post", PostCard("Low stock", ("3 variants",), (("SKU-1", "2"),)))
     assert await teams.apply(planned.proposals) == [APPLIED]
     [entry] = world.written()
@@ -253,7 +281,10 @@ async def test_a_message_is_handed_over_once_with_its_mark(teams: Connection, wo
 async def test_what_teams_answers_is_never_asked_for_twice(
     teams: Connection, world: Outside, fault: dict[str, Any], state: WriteState
 ) -> None:
-    """See docs/design/connectors.md#teams and docs/design/writes.md#idempotency-classes."""
+    """Sends a message once whatever Teams answers, and cannot confirm it afterwards.
+
+    See docs/design/connectors.md#teams and docs/design/writes.md#idempotency-classes.
+    """
     [proposal] = teams.plan("teams.post", PostCard("Hello")).proposals
     world.world.state.faults.make({"method": "POST", "path": "/teams/**", **fault})
     [outcome] = await teams.send(proposal.parts)
@@ -283,7 +314,7 @@ async def test_the_class_of_a_failed_message_follows_the_status(
 
 
 async def test_messages_start_a_second_apart(teams: Connection, world: Outside) -> None:
-    """See docs/design/connectors.md#teams."""
+    """Starts messages at least a second apart. See docs/design/connectors.md#teams."""
     for expected in (0, 1, 2):
         [proposal] = teams.plan("teams.post", PostCard(f"Message {expected}")).proposals
         begun = world.clock.monotonic()
@@ -295,7 +326,10 @@ async def test_messages_start_a_second_apart(teams: Connection, world: Outside) 
 
 
 def test_a_long_message_is_cut_below_twenty_thousand_bytes_and_says_how_much() -> None:
-    """See docs/design/connectors.md#teams and docs/design/templates.md#e17-sends."""
+    """Cuts a card below 20,000 bytes and counts the lines left out.
+
+    See docs/design/connectors.md#teams and docs/design/templates.md#e17-sends.
+    """
     lines = tuple(f"line {number} " + "ä*" * 60 for number in range(400))
     new_message = message(
         PostCard("Long", lines[:200], tuple((f"k{n}", line) for n, line in enumerate(lines[200:])))
@@ -312,7 +346,10 @@ def test_a_long_message_is_cut_below_twenty_thousand_bytes_and_says_how_much() -
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300), st.lists(st.text(max_size=3_000), max_size=40), st.text(max_size=80))
 def test_every_message_fits_and_uses_nothing_but_text(title: str, lines: list[str], link: str) -> None:
-    """No Action.Submit, only https links. See docs/design/connectors.md#teams."""
+    """Fits any text within the limit without `Action.Submit` or tables.
+
+    See docs/design/connectors.md#teams.
+    """
     ask = PostCard(title, tuple(lines), tuple((line, line) for line in lines[:3]), link=("Open", link))
     raw = json.dumps(message(ask), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     assert len(raw) <= CARD_BYTES
@@ -335,12 +372,12 @@ def test_every_message_fits_and_uses_nothing_but_text(title: str, lines: list[st
     ],
 )
 def test_store_text_is_text(text: str, expected_text: str) -> None:
-    """See docs/design/connectors.md#teams."""
+    """Escapes markup, links and mentions in a store's text. See docs/design/connectors.md#teams."""
     assert escaped(text) == expected_text
 
 
 def test_a_call_error_never_carries_the_secret_address(teams: Connection) -> None:
-    """See docs/design/connectors.md#redaction."""
+    """Keeps the secret address out of errors and reprs. See docs/design/connectors.md#redaction."""
     url = teams.secrets.sealed["webhook_url"].reveal()
     error = PlatformUnavailable("x", platform_text=str(teams.secrets))
     assert url not in f"{error} {error.platform_text} {teams.connector.endpoint(teams.secrets)!r}"

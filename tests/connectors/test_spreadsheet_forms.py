@@ -1,4 +1,4 @@
-"""A spreadsheet's further changes, ranges emptied, rows taken out, tabs added, and ranges of any form."""
+"""Further spreadsheet changes: cleared ranges, deleted rows, new tabs, and ranges of any form."""
 
 from typing import Any
 
@@ -18,13 +18,13 @@ NAMES = ("sheet.clear", "sheet.delete_rows", "sheet.add_tab")
 
 
 def prices(world: Outside) -> FakeTab:
-    """The tab as the pretend service holds it."""
+    """Returns the tab as the fake service stores it."""
     tab: FakeTab = world.world.state.google.books["sheet-prices"].tab("Prices")
     return tab
 
 
 async def proposal(sheet: Connection, name: str) -> Proposal:
-    """One change of each kind."""
+    """Returns one planned change of each kind."""
     [table] = await sheet.all(VALUES, ValuesQuery("Prices"))
     [tab] = [sheet_tab for sheet_tab in await sheet.all(TABS, TabsQuery()) if sheet_tab.title == "Prices"]
     three = tuple(row.cells for row in table.rows[2:5])
@@ -39,7 +39,7 @@ async def proposal(sheet: Connection, name: str) -> Proposal:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_change_is_made_once_and_read_back(sheet: Connection, world: Outside, name: str) -> None:
-    """Before as shown, after as wanted, never twice.
+    """Applies each change once; reading shows the value before and then the value after.
 
     See docs/design/connectors.md#operations and docs/design/imports-n8n.md#node-types.
     """
@@ -72,7 +72,7 @@ async def test_a_change_that_breaks_arrives_once_and_is_settled(
     state: WriteState,
     settled: WriteState,
 ) -> None:
-    """Readable;, Writes.
+    """Writes once when a call breaks, and settles the outcome by reading.
 
     See docs/design/writes.md#idempotency-classes and docs/design/connectors.md#tests.
     """
@@ -86,7 +86,7 @@ async def test_a_change_that_breaks_arrives_once_and_is_settled(
 
 
 async def test_somebody_elses_row_is_a_conflict(sheet: Connection, world: Outside) -> None:
-    """Rows are never taken out by a number that no longer means them"""
+    """Reports a conflict when another person's row has moved to the number to be deleted."""
     [part] = (await proposal(sheet, "sheet.delete_rows")).parts
     prices(world).cells[2, 0] = "OTHER"
     [now] = await sheet.reader().current([part])
@@ -106,7 +106,7 @@ async def test_somebody_elses_row_is_a_conflict(sheet: Connection, world: Outsid
 async def test_ranges_of_every_form_are_read(
     sheet: Connection, world: Outside, area: str, first: int, cells: int | None
 ) -> None:
-    """Read with A1 ranges. See docs/design/connectors.md#google-sheets."""
+    """Reads ranges of every A1 form. See docs/design/connectors.md#google-sheets."""
     [table] = await sheet.all(VALUES, ValuesQuery("Prices", area))
     if cells is not None:
         assert len(table.rows) == cells
@@ -117,7 +117,7 @@ async def test_ranges_of_every_form_are_read(
 async def test_a_large_tab_is_read_in_blocks(
     sheet: Connection, world: Outside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Any size: no answer is larger than the caps, every row keeps its number"""
+    """Reads a large tab in blocks and keeps the number of every row."""
     monkeypatch.setattr(reading, "CELLS_A_CALL", 260)
     tab = prices(world)
     tab.rows, whole = 95, tab.values()
@@ -130,7 +130,10 @@ async def test_a_large_tab_is_read_in_blocks(
 
 
 async def test_bad_asks_are_problems(sheet: Connection) -> None:
-    """Never an exception. See docs/design/connectors.md#change-operations."""
+    """Reports invalid requests as problems and equal ones as unchanged; a foreign spreadsheet is not found.
+
+    See docs/design/connectors.md#change-operations.
+    """
     bad: list[tuple[str, Any]] = [
         ("sheet.clear", ClearCells("Prices", "A1;B2", ())),
         ("sheet.clear", ClearCells("", None, ())),

@@ -1,4 +1,4 @@
-"""No connector can emit anything but reads where a test run works.
+"""No connector sends anything but reads in a test run.
 
 See docs/design/connectors.md#test-mode.
 """
@@ -44,7 +44,7 @@ BUILT = build(
         microsoft=SignInClient("https://login.example/token", "app", "secret app"),
     )
 )
-# What a platform might answer to anything: what a reader makes of it does not matter here.
+# Answers that a platform could give to anything; what a reader makes of them does not matter here.
 ANSWERS: tuple[Any, ...] = (
     [],
     {},
@@ -88,29 +88,29 @@ SEALED = dict.fromkeys(
 
 
 class HastyClock(FakeClock):
-    """Anyone who waits moves the time on."""
+    """A clock whose sleep returns at once and moves the time on."""
 
     async def sleep(self, seconds: float) -> None:
-        """Returns at once, that much later."""
+        """Advances the time by the seconds and returns."""
         self.tick(max(seconds, 0.001))
 
 
 @dataclass
 class Recording(httpx.AsyncBaseTransport):
-    """Keeps every request and answers one thing."""
+    """Records every request and gives the same answer to all."""
 
     answer: Any
     sent: list[httpx.Request] = field(default_factory=list)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answers at once."""
+        """Records the request and answers at once."""
         await request.aread()
         self.sent.append(request)
         return httpx.Response(200, stream=httpx.ByteStream(msgspec.json.encode(self.answer)))
 
 
 def only_read(request: httpx.Request) -> bool:
-    """Whether a request can change nothing: by its method, or as a document that reads."""
+    """Returns whether a request can change nothing, by its method or its GraphQL document."""
     if request.method in READING:
         return True
     kind, roots = operation_of(msgspec.json.decode(request.content)["query"])
@@ -118,7 +118,7 @@ def only_read(request: httpx.Request) -> bool:
 
 
 def reader_of(kind: str, transport: httpx.AsyncBaseTransport) -> Any:
-    """The connector's reader over a recording transport, its sign-in left out.
+    """Returns the connector's reader over a recording transport, without its sign-in.
 
     See docs/design/connectors.md#test-mode.
     """
@@ -126,7 +126,7 @@ def reader_of(kind: str, transport: httpx.AsyncBaseTransport) -> Any:
     wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
     form: Any = connector.facts.settings_schema["properties"]
     sealed = SEALED | dict.fromkeys((name for name, setting in form.items() if setting.get("secret")), SECRET)
-    if "bot_token" in form:  # made with the one or the other
+    if "bot_token" in form:  # a bot token replaces the webhook address
         del sealed["webhook_url"]
     secrets = ConnectionSecrets(IntegrationId(7), PLAIN, sealed, "EUR", "UTC")
     link = replace(connector.endpoint(secrets), credentials=None)
@@ -148,7 +148,7 @@ TARGETS = st.sampled_from(["7", "7/8", "item:7@8", "/x", "Tab", ""])
 async def test_nothing_but_reads_leaves_where_a_test_run_works(
     kind: str, target: str, values: Any, answer: Any
 ) -> None:
-    """Every operation, whatever its values and whatever the platform answers.
+    """Sends only reads for every operation, whatever its values and the platform's answer.
 
     See docs/design/connectors.md#test-mode.
     """
@@ -166,7 +166,7 @@ async def test_nothing_but_reads_leaves_where_a_test_run_works(
 
 
 async def _first(reader: Any, op: ReadOp[Any, Any]) -> None:
-    """The first page of a read; what has no default is named somehow."""
+    """Reads the first page and fills parameters without a default with some value."""
     named = {
         name: _some(kind) for name, kind in op.params.__annotations__.items() if not hasattr(op.params, name)
     }
@@ -179,7 +179,7 @@ def _some(kind: object) -> Any:
 
 
 async def _tried(request: Awaitable[object]) -> None:
-    """What is asked of a reader may fail in any way: only what left counts."""
+    """Awaits a request that may fail in any way, since only the requests sent matter."""
     try:
         await request
     except (CallError, LookupError, TypeError, ValueError, AttributeError, NotImplementedError):
@@ -194,7 +194,7 @@ METHODS = st.sampled_from(["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DE
 async def test_nothing_but_reads_leaves_for_addresses_without_a_connection(
     method: str, path: str, answer: Any
 ) -> None:
-    """A test run's requests, and a send that nobody granted.
+    """Sends only reads to addresses without a connection, and nothing without a matching grant.
 
     See docs/design/connectors.md#test-mode and docs/design/imports-n8n.md#http-steps.
     """
@@ -216,7 +216,7 @@ async def test_nothing_but_reads_leaves_for_addresses_without_a_connection(
 
 
 async def test_a_read_by_a_document_that_changes_something_is_stopped() -> None:
-    """Any document holding a mutation is refused, with one exception by name.
+    """Refuses every GraphQL mutation but the one that starts a bulk query.
 
     See docs/design/connectors.md#test-mode.
     """
@@ -233,7 +233,10 @@ async def test_a_read_by_a_document_that_changes_something_is_stopped() -> None:
 
 
 def test_every_connector_is_among_them_and_a_reader_has_no_way_to_write() -> None:
-    """Refusing is the absence of an object. See docs/design/connectors.md#test-mode."""
+    """Builds every connector here, and gives readers no method that sends.
+
+    See docs/design/connectors.md#test-mode.
+    """
     assert len(ALL) == len(BUILT)
     assert not issubclass(ReadClient, WriteClient)
     assert not hasattr(ReadClient, "send")

@@ -1,4 +1,4 @@
-"""The trial on a real shop, tried on the pretend one: all holds, and the shop is left as it was found."""
+"""The trial on a real shop, run on the fake one: everything works and the shop is left unchanged."""
 
 import asyncio
 import copy
@@ -18,7 +18,7 @@ from tests.trial.signing import base_string, is_private
 
 @pytest.fixture
 async def served() -> AsyncIterator[FakePlatforms]:
-    """A pretend world on a socket."""
+    """Yields fake platforms on a socket."""
     bound = serve.listening("127.0.0.1", 0)
     world = create(1, serve.address(bound), SystemClock().now)
     ready = asyncio.Event()
@@ -32,13 +32,13 @@ async def served() -> AsyncIterator[FakePlatforms]:
 
 
 def keys(world: FakePlatforms) -> tuple[str, str, str]:
-    """Address, key and secret."""
+    """Returns address, key and secret of the shop."""
     described = world.described()["woocommerce"]
     return described["url"], described["consumer_key"], described["consumer_secret"]
 
 
 def everything(world: FakePlatforms) -> dict[str, Any]:
-    """All that the shop holds."""
+    """Returns a copy of all that the shop stores."""
     shop = world.state.shop
     names = ("products", "variations", "terms", "orders", "refunds", "customers", "webhooks")
     return {name: copy.deepcopy(getattr(shop, name)) for name in names}
@@ -47,7 +47,10 @@ def everything(world: FakePlatforms) -> dict[str, Any]:
 async def test_everything_is_tried_and_put_back(
     served: FakePlatforms, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every read, every change, webhooks and their deliveries. See docs/design/connectors.md#tests."""
+    """Tries every read, change, webhook and delivery, prints no secret and restores the shop.
+
+    See docs/design/connectors.md#tests.
+    """
     before = everything(served)
     assert await tool.trial(*keys(served), None)
     out = capsys.readouterr().out
@@ -60,7 +63,7 @@ async def test_everything_is_tried_and_put_back(
 async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
     served: FakePlatforms, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C, twice even; and a shop that refuses to remove what was made"""
+    """Restores the shop after one and two interrupts, and lists what a refusing shop keeps."""
     before = everything(served)
     whole = tool.changes
 
@@ -98,7 +101,7 @@ async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
 
 
 async def test_plain_http_is_for_private_addresses_and_keys_must_be_let_in(served: FakePlatforms) -> None:
-    """The keys would be read on the way"""
+    """Refuses plain HTTP to public addresses, which would expose the keys, and keys that the shop refuses."""
     url, key, _ = keys(served)
     assert is_private(url)
     assert not is_private("http://93.184.215.14")
@@ -109,7 +112,7 @@ async def test_plain_http_is_for_private_addresses_and_keys_must_be_let_in(serve
 
 
 def test_what_is_signed_on_plain_http_is_the_example_of_the_standard() -> None:
-    """RFC 5849 3.4.1.1"""
+    """Builds the signature base string of the example in RFC 5849 section 3.4.1.1."""
     query = [
         ("b5", "=%3D"), ("a3", "a"), ("c@", ""), ("a2", "r b"), ("c2", ""), ("a3", "2 q"),
         ("oauth_consumer_key", "9djdj82h48djs9d2"), ("oauth_token", "kkk9d7dh3k39sjv7"),

@@ -1,4 +1,4 @@
-"""Many objects in one call of a WooCommerce shop: items judged one by one, a lone one by its own address."""
+"""WooCommerce batch calls: items judged one by one, and a single object written at its own address."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -61,7 +61,10 @@ async def _parts(shop: Connection, name: str, count: int) -> list[Part]:
 async def test_many_objects_are_written_in_one_call_and_told_apart(
     shop: Connection, world: Outside, name: str
 ) -> None:
-    """One gone item is a conflict and takes no other with it. See docs/design/connectors.md#woocommerce."""
+    """Writes many objects in one call; an item that is gone is a conflict and the others are applied.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     resource = CASES[name][0]
     first, gone, last = await _parts(shop, name, 3)
     assert shop.connector.writes[name].group([first, gone, last]) == [(first, gone, last)]
@@ -77,10 +80,7 @@ async def test_many_objects_are_written_in_one_call_and_told_apart(
 
 @pytest.mark.parametrize("name", CASES)
 async def test_one_object_is_written_at_its_own_address(shop: Connection, world: Outside, name: str) -> None:
-    """PUT …/{id}, with no more of it in the answer than is compared.
-
-    See docs/design/connectors.md#operations.
-    """
+    """Writes a single object by PUT at its own address. See docs/design/connectors.md#operations."""
     [part] = await _parts(shop, name, 1)
     assert [outcome.state for outcome in await shop.send([part])] == [APPLIED]
     [entry] = world.written()
@@ -88,7 +88,7 @@ async def test_one_object_is_written_at_its_own_address(shop: Connection, world:
 
 
 async def test_an_item_that_broke_in_the_shop_is_unknown(shop: Connection, world: Outside) -> None:
-    """A 5xx may have done anything, also as one item of a good answer.
+    """Treats an item's 5xx inside a 200 answer as unknown and its 400 as refused.
 
     See docs/design/connectors.md#errors.
     """
@@ -110,7 +110,7 @@ async def test_an_item_that_broke_in_the_shop_is_unknown(shop: Connection, world
 
 
 def test_what_cannot_be_undone_is_not_sent_in_batches(shop: Connection) -> None:
-    """An order is cancelled by a call of its own, right after it was read again"""
+    """Sends each cancellation in a call of its own, right after the order was read again."""
     part = Part("order.cancel", shop.number, "1", {"status": "cancelled"}, {}, {"status": "cancelled"})
     other = Part("order.cancel", shop.number, "2", {"status": "cancelled"}, {}, {"status": "cancelled"})
     assert shop.connector.writes["order.cancel"].group([part, other]) == [(part,), (other,)]

@@ -1,4 +1,4 @@
-"""Answers that are not plain JSON: notices before the data are skipped, a web page is named as such."""
+"""Answers that are not plain JSON: PHP notices before the data are skipped, web pages are named."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ HTML = {"content-type": "text/html; charset=UTF-8"}
 
 
 def answer(body: bytes, status: int = 200, clean: Any = str) -> PlatformResponse:
-    """An answer with that body."""
+    """Returns a response with this body."""
     return PlatformResponse(status, HTML, body, clean)
 
 
@@ -53,7 +53,7 @@ def test_what_is_no_data_after_notices_stays_broken(body: bytes) -> None:
 
 
 def test_a_web_page_is_told_by_its_title() -> None:
-    """The title is somebody else's text: one line, no control or direction characters, redacted, cut."""
+    """Names a web page by its title, on one line, redacted and cut to 80 characters."""
     with pytest.raises(WrongResponder) as refusal:
         rows_of(answer(PAGE % b"Just a moment..."))
     assert refusal.value.message == (
@@ -80,18 +80,18 @@ def test_a_page_says_nothing_of_the_key(status: int) -> None:
 
 @pytest.fixture
 def world(clock: FakeClock) -> Outside:
-    """The pretend world."""
+    """Returns the fake platforms."""
     return outside(clock)
 
 
 @pytest.fixture
 def shop(world: Outside) -> Connection:
-    """Its shop."""
+    """Returns the connection of the shop."""
     return world.connection("woocommerce")
 
 
 def fault(world: Outside, method: str, body: bytes, **more: Any) -> None:
-    """The shop's next answers to `method` have that body."""
+    """Makes the shop answer the next request of `method` with this body."""
     ask = {"method": method, "path": "/wp-json/**", "kind": "status", "status": 200, **more}
     world.world.state.faults.make({**ask, "body": body.decode()})
 
@@ -100,7 +100,7 @@ def fault(world: Outside, method: str, body: bytes, **more: Any) -> None:
 async def test_a_403_page_on_a_write_is_unknown_and_read_back(
     shop: Connection, world: Outside, applied: bool, settled: WriteState
 ) -> None:
-    """What stands in front may judge the answer, after the shop wrote: only reading back tells."""
+    """Treats a 403 page on a write as unknown, since the shop may have written, and settles it by reading."""
     [product, *_] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [proposal] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals
     fault(world, "POST", PAGE % b"Access denied", status=403, kind="status_after" if applied else "status")
@@ -113,7 +113,7 @@ async def test_a_403_page_on_a_write_is_unknown_and_read_back(
 
 
 async def test_a_check_warns_of_notices_and_goes_on(shop: Connection, world: Outside) -> None:
-    """Every answer of the shop carries them, as with a broken plug-in."""
+    """Warns of notices in every answer and reads the data behind them."""
     inner = world.transport
 
     class Noisy(httpx.AsyncBaseTransport):

@@ -1,4 +1,4 @@
-"""WooCommerce tells of events: recorded deliveries judged, topics worked out, webhooks kept right."""
+"""WooCommerce events: recorded deliveries verified, topics derived and webhooks maintained."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ ADDRESS = "https://steward.example/v1/store-events/kkkkkkkkkkkkkkkkkkkkkkkkkkkkk
 
 
 def deliveries() -> list[dict[str, Any]]:
-    """The recorded deliveries with their exact bytes as `raw` and headers in lower case."""
+    """Returns the recorded deliveries with their exact bytes as `raw` and headers in lower case."""
     recorded_rows = []
     content = json.loads((case_data("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
     for row in content["deliveries"]:
@@ -49,14 +49,14 @@ def deliveries() -> list[dict[str, Any]]:
 
 
 def raw(body: bytes, *secrets: bytes) -> RawBody:
-    """A body as it was streamed."""
+    """Returns a body as it was streamed, with its signatures computed."""
     signed = Signed(secrets)
     signed.feed(body)
     return RawBody(body[:262_144], len(body), hashlib.sha256(body).hexdigest(), signed)
 
 
 def subscribed() -> EventSecrets:
-    """The hooks of the recording."""
+    """Returns the subscriptions of the recording."""
     named = {
         row["headers"].get("x-wc-webhook-id"): row["headers"].get("x-wc-webhook-topic")
         for row in deliveries()
@@ -65,7 +65,7 @@ def subscribed() -> EventSecrets:
 
 
 def test_every_recorded_delivery_is_judged_as_it_was_sent() -> None:
-    """Signed ones verify; another secret or byte does not; pings are pings.
+    """Verifies signed deliveries, refuses another secret or byte, and recognises pings.
 
     See docs/design/connectors.md#listening and docs/design/connectors.md#tests.
     """
@@ -85,11 +85,14 @@ def test_every_recorded_delivery_is_judged_as_it_was_sent() -> None:
                 WooCommerceWebhooks().verify_event(row["headers"], other, subscribed())
                 == UnverifiedDelivery()
             )
-    assert len(keys) == sum(row["signed"] for row in deliveries())  # one delivery id, many events (recorded)
+    assert len(keys) == sum(row["signed"] for row in deliveries())  # one delivery id covers many events
 
 
 def test_what_is_no_ping_and_no_delivery_of_ours() -> None:
-    """See docs/design/connectors.md#listening and docs/design/events.md#receiving-deliveries."""
+    """Refuses forms that are no ping, and ignores deliveries of unknown subscriptions or other topics.
+
+    See docs/design/connectors.md#listening and docs/design/events.md#receiving-deliveries.
+    """
     form = {"content-type": "application/x-www-form-urlencoded"}
     judge = WooCommerceWebhooks().verify_event
     for body in (b"webhook_id=1&a=b", b"webhook_id=", b"webhook_id=x", b"{}", b"webhook_id=1\n"):
@@ -108,7 +111,7 @@ def test_what_is_no_ping_and_no_delivery_of_ours() -> None:
 
 
 def test_recorded_bodies_point_at_their_objects() -> None:
-    """A variation comes as its product's update; deletion tells the id alone.
+    """Reads the object of each recorded body; a variation comes as its product's update.
 
     See docs/design/connectors.md#woocommerce.
     """
@@ -121,7 +124,7 @@ def test_recorded_bodies_point_at_their_objects() -> None:
     assert read[75].objects == (("variant", "75/76"), ("inventory", "75/76"))
     assert (read[44].object_type, read[44].object_id, read[44].modified_at) == ("product", "86", None)
     assert (read[33].object_type, read[33].object_id) == ("order", "87")
-    assert derive(read[48], None, since=SINCE).dropped == "unknown_object"  # an order's trash, falsely told
+    assert derive(read[48], None, since=SINCE).dropped == "unknown_object"  # an order's trash, misreported
     assert derive(read[44], {}, since=SINCE).topics == ("products/delete",)
     assert derive(read[75], None, since=NOW).topics == ("products/update",)
     assert "orders/cancelled" in derive(read[33], {"status": "processing"}, since=SINCE).topics
@@ -133,14 +136,14 @@ def test_recorded_bodies_point_at_their_objects() -> None:
 
 
 def order(native: str = "order.updated", **fields: Any) -> Event:
-    """An order's delivery."""
+    """Returns an order's delivery."""
     row = {"id": 7, "status": "processing", "date_paid_gmt": None, "refunds": [],
            "date_created_gmt": "2026-11-20T11:00:00", "date_modified_gmt": "2026-11-20T13:00:00"}  # fmt: skip
     return event_of(native, {**row, **fields})
 
 
 def walk(*events: Event, seen: Mapping[str, Any] | None = None) -> list[tuple[str, ...]]:
-    """The topics of each event after the other, the native one left out."""
+    """Returns the derived topics of each event in turn."""
     derived_topics = []
     for event in events:
         derived = derive(event, seen, since=SINCE)
@@ -150,11 +153,14 @@ def walk(*events: Event, seen: Mapping[str, Any] | None = None) -> list[tuple[st
 
 
 def test_states_of_orders_are_derived_once() -> None:
-    """D1 to D4 and rules 1, 3, 4. See docs/design/connectors.md#topics."""
+    """Derives paid, fulfilled and cancelled once each, and nothing from older deliveries.
+
+    See docs/design/connectors.md#topics.
+    """
     paid = {"date_paid_gmt": "2026-11-20T12:30:00"}
     new = {"date_created_gmt": "2026-11-20T12:00:00"}
     assert walk(order(), order(**paid), order(**paid)) == [(), ("orders/paid",), ()]
-    assert walk(order(**paid)) == [()]  # the first sight of an old order is no transition
+    assert walk(order(**paid)) == [()]  # the first delivery of an old order is no transition
     assert walk(order(**paid, **new)) == [("orders/paid",)]
     done = {**paid, **new, "status": "completed"}
     assert walk(order("order.created", **done), order(**done)) == [("orders/paid",), ("orders/fulfilled",)]
@@ -166,7 +172,10 @@ def test_states_of_orders_are_derived_once() -> None:
 
 
 def test_only_refunds_that_are_newer_than_all_seen_count() -> None:
-    """The newest 50 are kept. See docs/design/connectors.md#topics."""
+    """Derives a refund only from ids above all seen, of which the newest 50 are kept.
+
+    See docs/design/connectors.md#topics.
+    """
     many = [{"id": number} for number in range(100, 160)]
     first = [{"id": 50}]
     assert walk(order(refunds=first), order(refunds=[*first, {"id": 60}]), order(refunds=[{"id": 60}])) == [
@@ -180,14 +189,17 @@ def test_only_refunds_that_are_newer_than_all_seen_count() -> None:
 
 
 def product(**fields: Any) -> Event:
-    """A product's delivery."""
+    """Returns a product's delivery."""
     row = {"id": 9, "type": "simple", "manage_stock": True, "stock_quantity": 3, "stock_status": "instock",
            "date_created_gmt": "2026-11-20T11:00:00", "date_modified_gmt": "2026-11-20T13:00:00"}  # fmt: skip
     return event_of("product.updated", {**row, **fields})
 
 
 def test_stock_that_changes_or_runs_out_is_told() -> None:
-    """D5 and D6. See docs/design/connectors.md#topics."""
+    """Derives stock changes and running in or out of stock for products that manage their stock.
+
+    See docs/design/connectors.md#topics.
+    """
     moved, out = "inventory_levels/update", {"stock_quantity": 0, "stock_status": "outofstock"}
     assert walk(product(), product(stock_quantity=2), product(stock_quantity=2)) == [
         (), ("inventory_levels/update",), (),
@@ -208,7 +220,10 @@ def test_stock_that_changes_or_runs_out_is_told() -> None:
 
 
 def test_every_topic_says_how_it_is_told() -> None:
-    """See docs/design/connectors.md#tests."""
+    """Describes each topic with its native topics, and snapshots for derived ones alone.
+
+    See docs/design/connectors.md#tests.
+    """
     for name, spec in TOPICS.items():
         assert isinstance(spec, TopicSpec)
         assert spec.native
@@ -217,7 +232,7 @@ def test_every_topic_says_how_it_is_told() -> None:
 
 
 async def keep(shop: Connection, *native: str, known_topics: Mapping[str, str] | None = None) -> list[Any]:
-    """Upkeep of the shop's webhooks."""
+    """Maintains the shop's webhooks for these native topics."""
     http = shop.outside.outbound.management_client(ORG, shop.number, shop.connector.endpoint(shop.secrets))
     expected = DesiredSubscriptions(ADDRESS, native, Secret("s" * 43), known_topics or {})
     events = shop.connector.events
@@ -226,7 +241,10 @@ async def keep(shop: Connection, *native: str, known_topics: Mapping[str, str] |
 
 
 async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Outside) -> None:
-    """See docs/design/events.md#subscriptions."""
+    """Creates, repairs and removes webhooks, and sends nothing when all are right.
+
+    See docs/design/events.md#subscriptions.
+    """
     held = world.world.state.shop
     imported = await keep(shop, "order.updated", "product.updated")
     known_by_name = {row.native: row.remote_id for row in imported}
@@ -239,14 +257,14 @@ async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Out
     assert {
         row.native: row.remote_id for row in await keep(shop, *known_by_name, known_topics=known_by_name)
     } == known_by_name
-    assert len(world.written()) == writes  # nothing to do, nothing sent
+    assert len(world.written()) == writes  # nothing needed repair
     held.webhooks[int(known_by_name["order.updated"])]["status"] = "disabled"
     del held.webhooks[int(known_by_name["product.updated"])]
     mended = await keep(shop, *known_by_name, known_topics=known_by_name)
     assert [row.repaired for row in mended] == [True, True]
     assert mended[0].remote_id == known_by_name["order.updated"]
     assert {hook["status"] for hook in held.webhooks.values()} == {"active"}
-    await keep(shop, "order.updated")  # not known here: taken over with our secret, the other removed
+    await keep(shop, "order.updated")  # an unknown hook gets our secret, the other one is removed
     assert [hook["topic"] for hook in held.webhooks.values()] == ["order.updated"]
     assert await keep(shop) == []
     assert held.webhooks == {}
@@ -256,7 +274,10 @@ async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Out
 
 
 async def test_doubles_go_and_the_hooks_of_others_stay(shop: Connection, world: Outside) -> None:
-    """WooCommerce takes doubles without a word. See docs/design/events.md#subscriptions."""
+    """Removes duplicate webhooks at our address and leaves those of others.
+
+    See docs/design/events.md#subscriptions.
+    """
     described = world.world.described()["woocommerce"]
     pair = (described["consumer_key"], described["consumer_secret"])
     async with httpx.AsyncClient(transport=world.world.transport(), auth=pair) as client:
@@ -272,7 +293,10 @@ async def test_doubles_go_and_the_hooks_of_others_stay(shop: Connection, world: 
 
 
 async def test_a_key_that_only_reads_makes_no_webhooks(world: Outside) -> None:
-    """Failed with the reason in words. See docs/design/events.md#subscriptions."""
+    """Reports a failed subscription with a reason when the key may only read.
+
+    See docs/design/events.md#subscriptions.
+    """
     described = world.world.described()["woocommerce"]
     settings = {
         "consumer_key": described["read_only_key"],

@@ -1,4 +1,4 @@
-"""Orders, customers and statuses of a shop: read as common records, changed once, notes found again."""
+"""Orders, customers and statuses: read as common records, changed once, and notes found again."""
 
 import json
 from dataclasses import replace
@@ -49,7 +49,10 @@ APPLIED = WriteState.APPLIED
 async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_written(
     shop: Connection, world: Outside
 ) -> None:
-    """See docs/design/connectors.md#common-records and docs/design/connectors.md#test-mode."""
+    """Reads orders, customers and refunds with each filter, and writes nothing.
+
+    See docs/design/connectors.md#common-records and docs/design/connectors.md#test-mode.
+    """
     held = world.world.state.shop
     orders = await shop.all(ORDERS, OrdersQuery())
     assert [int(each_order.id) for each_order in orders] == sorted(held.orders)
@@ -76,13 +79,13 @@ async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_writte
     for op, ask in ((ORDER, ById("999999")), (CUSTOMER, ById("x"))):
         with pytest.raises(RemoteNotFound):
             await shop.all(op, ask)
-    # The shop takes the order for a filter of its refunds: it does not say that there is none.
+    # The shop takes the order as a filter of refunds and does not say that there is none.
     assert await shop.all(REFUNDS, RefundsQuery("999999")) == []
     assert world.written() == []
 
 
 def test_a_recorded_order_says_how_far_it_is_paid_and_sent() -> None:
-    """Recorded on a real shop; on delivery an order is in work before it is paid.
+    """Derives payment and fulfilment of a recorded order; cash on delivery counts as authorised.
 
     See docs/design/connectors.md#common-records.
     """
@@ -114,7 +117,7 @@ def test_a_recorded_order_says_how_far_it_is_paid_and_sent() -> None:
 
 
 async def plans(shop: Connection) -> dict[str, Any]:
-    """One change of every operation here."""
+    """Returns one change of every operation."""
     order = (await shop.all(ORDERS, OrdersQuery(statuses=("processing",))))[0]
     waiting = (await shop.all(ORDERS, OrdersQuery(statuses=("pending", "on-hold"))))[0]
     customer = (await shop.all(CUSTOMERS, CustomersQuery()))[0]
@@ -140,7 +143,7 @@ NAMES = (
 async def test_a_write_that_breaks_arrives_once_and_is_settled(
     shop: Connection, world: Outside, name: str, fault: dict[str, Any], state: WriteState, settled: WriteState
 ) -> None:
-    """A note by its marker, the rest by reading.
+    """Sends a breaking write once and settles a note by its marker and the rest by reading.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
     """
@@ -166,7 +169,10 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled(
 
 
 async def test_a_change_is_applied_once_and_then_is_no_change(shop: Connection, world: Outside) -> None:
-    """Order.cancel says that it cannot be undone. See docs/design/connectors.md#change-operations."""
+    """Applies each change once; cancellations and notes cannot be undone, and equal values are no change.
+
+    See docs/design/connectors.md#change-operations.
+    """
     for name, ask in (await plans(shop)).items():
         [proposal] = shop.plan(name, ask).proposals
         assert (await shop.send(proposal.parts))[0].state is APPLIED
@@ -184,7 +190,7 @@ async def test_a_change_is_applied_once_and_then_is_no_change(shop: Connection, 
 
 
 async def test_an_order_paid_meanwhile_is_not_cancelled(shop: Connection, world: Outside) -> None:
-    """Paid meanwhile is a conflict; gone is one too.
+    """Reports an order that was paid meanwhile as a conflict, and a trashed one as gone.
 
     See docs/design/templates-catalogue.md#cancel-unpaid-orders.
     """
@@ -201,7 +207,7 @@ async def test_an_order_paid_meanwhile_is_not_cancelled(shop: Connection, world:
 
 
 async def test_bad_values_are_problems_and_never_sent(shop: Connection) -> None:
-    """See docs/design/connectors.md#operations."""
+    """Reports invalid values as problems and plans nothing. See docs/design/connectors.md#operations."""
     order = (await shop.all(ORDERS, OrdersQuery()))[0]
     product = (await shop.all(PRODUCTS, ProductsQuery()))[0]
     customer = (await shop.all(CUSTOMERS, CustomersQuery()))[0]
@@ -222,7 +228,10 @@ async def test_bad_values_are_problems_and_never_sent(shop: Connection) -> None:
 
 
 async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, world: Outside) -> None:
-    """Order, product, customer get and getAll. See docs/design/imports-n8n.md#node-types."""
+    """Reads the objects of imported workflows with the shop's own filters and limits.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     [raw] = await shop.all(OBJECTS, ObjectsQuery("order", id=str(min(world.world.state.shop.orders))))
     assert {"line_items", "billing", "_links"} <= raw.keys()
     assert len(await shop.all(OBJECTS, ObjectsQuery("product", limit=7))) == 7
@@ -236,7 +245,10 @@ async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, wor
 
 
 async def test_what_changed_is_told_as_a_delivery_would(shop: Connection, world: Outside) -> None:
-    """See docs/design/events.md#catch-up and docs/design/connectors.md#topics."""
+    """Reads changed objects as the events that deliveries would have carried.
+
+    See docs/design/events.md#catch-up and docs/design/connectors.md#topics.
+    """
     held = world.world.state.shop
     filled = await shop.all(CHANGED, ChangedQuery("product"))
     assert {event.object_id for event in filled} == {
@@ -260,14 +272,14 @@ async def test_what_changed_is_told_as_a_delivery_would(shop: Connection, world:
 
 
 class Shrinking(httpx.AsyncBaseTransport):
-    """A list of 250 from which two go after the first page was read."""
+    """A list of 250 ids from which two disappear after the first page was read."""
 
     def __init__(self) -> None:
         self.ids = list(range(1, 251))
         self.pages: list[int] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """One page of what is there now."""
+        """Answers one page of the ids that are there now."""
         number, size = int(request.url.params["page"]), int(request.url.params["per_page"])
         self.pages.append(number)
         rows = [{"id": each, "name": f"t{each}"} for each in self.ids[(number - 1) * size : number * size]]
@@ -278,7 +290,7 @@ class Shrinking(httpx.AsyncBaseTransport):
 
 
 async def test_what_moves_over_the_edge_of_a_page_is_not_lost(world: Outside) -> None:
-    """A half list is never decided on; objects seen twice count once.
+    """Reads again from the first page when the total changes, so that no id is lost or doubled.
 
     See docs/design/templates.md#e10-pages.
     """

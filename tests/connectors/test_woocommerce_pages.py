@@ -1,4 +1,4 @@
-"""A shop too slow for long pages is read in shorter ones; nothing is lost or doubled on the way."""
+"""A shop too slow for long pages is read in shorter ones without losing or doubling rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,17 +22,17 @@ from tests.fake_clock import FakeClock
 
 @dataclass
 class Shop:
-    """A list of ids behind numbered pages; `slow` says which requests, by count and length, time out."""
+    """A list of ids behind numbered pages; `slow` decides by count and length which requests time out."""
 
     ids: list[int]
     slow: Callable[[int, int], bool] = lambda count, length: False
     before: Callable[[int], None] = lambda count: None
-    timeout: int | None = None  # a proxy's status; null when nothing comes at all
+    timeout: int | None = None  # a proxy's status; None when no answer comes at all
     late: type[httpx.TimeoutException] = httpx.ReadTimeout
     requested_pages: list[tuple[int, int]] = field(default_factory=list)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """One page as WooCommerce numbers it."""
+        """Answers one page as WooCommerce numbers it."""
         length, number = (int(request.url.params[name]) for name in ("per_page", "page"))
         self.before(len(self.requested_pages))
         self.requested_pages.append((length, number))
@@ -46,7 +46,7 @@ class Shop:
         return httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"[" + rows + b"]"))
 
     def pages(self, clock: FakeClock) -> ListPages:
-        """The lists of this shop, as a run gets them."""
+        """Returns the lists of this shop as a run receives them."""
         register = Register()
         log = Log(lambda line: None, clock, register)
         wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(self))
@@ -55,7 +55,7 @@ class Shop:
 
 
 async def read(pages: ListPages, *, size: int = 100) -> list[int]:
-    """The ids of a whole list, as often as they came."""
+    """Returns the ids of a whole list, repeated if read twice."""
     return [
         int(id_of(row)) async for rows, _ in pages.fetch_all("/things", {}, "read", size=size) for row in rows
     ]
@@ -89,7 +89,7 @@ async def test_a_proxy_that_gave_up_waiting_counts_as_a_timeout(clock: FakeClock
 
 
 async def test_a_connection_that_is_not_made_says_nothing_of_the_length(clock: FakeClock) -> None:
-    """The page was not asked for at all: it is tried again as it is, after a wait."""
+    """Retries the page at its length after a wait, since a failed connection says nothing of the length."""
     shop = Shop([1, 2, 3], slow=lambda count, length: count < 2, late=httpx.ConnectTimeout)
     assert await clock.through(read(shop.pages(clock))) == [1, 2, 3]
     assert shop.requested_pages == [(100, 1)] * 3
@@ -111,7 +111,7 @@ async def test_a_page_that_answers_in_time_keeps_its_length(clock: FakeClock) ->
 async def test_no_object_is_lost_or_doubled_whatever_times_out_and_whatever_goes(
     count: int, size: int, timeouts: set[int], removals: dict[int, set[int]]
 ) -> None:
-    """Pages get shorter and objects go between any two requests; what is there all the time comes once."""
+    """Yields each object that stays exactly once, whatever times out or is removed between requests."""
     shop = Shop(list(range(1, count + 1)), slow=lambda number, length: number in timeouts and length > 10)
 
     def remove(number: int) -> None:

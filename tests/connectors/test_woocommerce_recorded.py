@@ -1,4 +1,4 @@
-"""WooCommerce as a real shop answered: every error row, reads, batches and echoes.
+"""WooCommerce as recorded from a real shop: every error row, reads, batches and echoes.
 
 See docs/design/connectors.md#errors and docs/design/connectors.md#woocommerce.
 """
@@ -66,7 +66,7 @@ ERRORS: list[tuple[str, bool, type[CallError]]] = [
 
 @pytest.mark.parametrize(("name", "write", "kind"), ERRORS, ids=[row[0] for row in ERRORS])
 def test_a_recorded_error_is_the_error_it_means(name: str, write: bool, kind: type[CallError]) -> None:
-    """See docs/design/connectors.md#errors."""
+    """Maps each recorded error answer to its error class. See docs/design/connectors.md#errors."""
     error = error_of(answer(name), write=write)
     assert type(error) is kind
     assert len(error.platform_text) <= 300
@@ -74,7 +74,10 @@ def test_a_recorded_error_is_the_error_it_means(name: str, write: bool, kind: ty
 
 
 def test_maintenance_names_its_wait_and_a_wrong_type_its_fields() -> None:
-    """See docs/design/connectors.md#errors."""
+    """Reads the wait from a maintenance answer and the field names from an answer about wrong types.
+
+    See docs/design/connectors.md#errors.
+    """
     maintained = error_of(answer("site.maintenance"), write=False)
     wrong = error_of(answer("product.wrong_types"), write=True)
     assert isinstance(maintained, PlatformUnavailable)
@@ -85,12 +88,12 @@ def test_maintenance_names_its_wait_and_a_wrong_type_its_fields() -> None:
 
 @pytest.mark.parametrize("body", [b"<html>hello</html>", b"[]", b"null", b'"x"', b'{"a": 1}', b"\xff", b""])
 def test_a_404_that_is_none_of_wordpress_is_another_address(body: bytes) -> None:
-    """404 with HTML. See docs/design/connectors.md#errors."""
+    """Reads a 404 without WordPress's error body as a wrong address. See docs/design/connectors.md#errors."""
     assert isinstance(error_of(replace(answer("products.get_unknown"), body=body), write=False), WrongAddress)
 
 
 def over(clock: FakeClock, *names: str) -> tuple[Outside, Connection, Recorded]:
-    """The shop of the recording."""
+    """Returns the recorded shop with the transport that plays these exchanges."""
     transport = Recorded(*names)
     held = outside(clock)
     recorded = Outside(clock, held.world, transport)
@@ -99,7 +102,10 @@ def over(clock: FakeClock, *names: str) -> tuple[Outside, Connection, Recorded]:
 
 
 async def test_a_check_finds_zone_currency_rights_and_order_storage(clock: FakeClock) -> None:
-    """See docs/design/connectors.md#woocommerce."""
+    """Reads time zone, currency, rights and order storage in one check, and sends keys only where needed.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     names = [
         "site.index",
         "auth.good",
@@ -119,7 +125,7 @@ async def test_a_check_finds_zone_currency_rights_and_order_storage(clock: FakeC
 
 
 async def test_a_key_that_only_reads_connects_with_a_warning(clock: FakeClock) -> None:
-    """See docs/design/api/connections.md#connecting."""
+    """Connects a key that only reads, with a warning. See docs/design/api/connections.md#connecting."""
     names = [
         "site.index",
         "auth.read_only_read",
@@ -133,7 +139,10 @@ async def test_a_key_that_only_reads_connects_with_a_warning(clock: FakeClock) -
 
 
 async def test_one_code_for_a_wrong_secret_and_a_missing_right_is_told_apart(clock: FakeClock) -> None:
-    """By a second call with the other method. See docs/design/connectors.md#errors."""
+    """Tells a wrong secret from a missing right by a second call with the other method.
+
+    See docs/design/connectors.md#errors.
+    """
     wrong = await over(clock, "site.index", "auth.bad_secret", "check.write_right_no")[1].check()
     blind = await over(clock, "site.index", "auth.write_only_read", "check.write_right_yes")[1].check()
     assert isinstance(wrong.error, Unauthorized)
@@ -143,7 +152,10 @@ async def test_one_code_for_a_wrong_secret_and_a_missing_right_is_told_apart(clo
 
 
 async def test_the_first_page_of_a_real_shop_is_read_with_its_variations(clock: FakeClock) -> None:
-    """See docs/design/connectors.md#common-records and docs/design/connectors.md#woocommerce."""
+    """Reads a variable product with all its variations, their prices, stock and labels.
+
+    See docs/design/connectors.md#common-records and docs/design/connectors.md#woocommerce.
+    """
     _, shop, transport = over(clock, "variable.get", "variations.list")
     [tin] = await shop.all(PRODUCT, ById("75"))
     assert (tin.kind, tin.title, tin.sellable, len(tin.variants)) == ("variable", "Tea tin", True, 3)
@@ -158,7 +170,10 @@ async def test_the_first_page_of_a_real_shop_is_read_with_its_variations(clock: 
 
 
 def test_stock_of_the_parent_belongs_to_the_parent() -> None:
-    """Written where the number is. See docs/design/connectors.md#common-records."""
+    """Takes the stock of a variation from its parent when the parent manages it, and targets the parent.
+
+    See docs/design/connectors.md#common-records.
+    """
     parent = {**exchange("variable.get")["response"]["body"], "manage_stock": True, "stock_quantity": 30}
     own_values = {
         **exchange("variations.list")["response"]["body"][2],
@@ -170,7 +185,10 @@ def test_stock_of_the_parent_belongs_to_the_parent() -> None:
 
 
 def test_an_untracked_product_has_no_stock_and_a_sale_has_two_prices() -> None:
-    """Price and stock. See docs/design/connectors.md#common-records."""
+    """Reads no stock for an untracked product and two prices for one on sale.
+
+    See docs/design/connectors.md#common-records.
+    """
     row = {
         **exchange("products.get")["response"]["body"],
         **exchange("stock.quantity_while_unmanaged")["response"]["body"],
@@ -185,7 +203,7 @@ def test_an_untracked_product_has_no_stock_and_a_sale_has_two_prices() -> None:
 
 
 def test_a_variation_that_shows_its_parents_sku_has_none() -> None:
-    """See docs/design/templates.md#e9-variants."""
+    """Treats the parent's SKU on a variation as no SKU. See docs/design/templates.md#e9-variants."""
     parent = exchange("variable.get")["response"]["body"]
     own_values = {**exchange("variations.list")["response"]["body"][0], "sku": parent["sku"]}
     assert product_of(parent, [own_values], base="", currency=None).variants[0].sku == ""
@@ -208,20 +226,23 @@ def test_a_variation_that_shows_its_parents_sku_has_none() -> None:
     ],
 )
 def test_a_needed_field_of_another_type_is_broken(change: dict[str, object]) -> None:
-    """See docs/design/connectors.md#rules."""
+    """Raises UnusableResponse when a required field has another type. See docs/design/connectors.md#rules."""
     row = {**exchange("products.get")["response"]["body"], **change}
     with pytest.raises(UnusableResponse):
         product_of(row, (), base="", currency=None)
 
 
 def price_part(target: str, price: str) -> Part:
-    """A new regular price."""
+    """Returns a part that sets a new regular price."""
     after = {"regular_price": price, "sale_price": ""}
     return Part("variant.set_price", SHOP, target, after, {"regular_price": "1", "sale_price": ""}, after)
 
 
 async def test_a_batch_of_good_and_bad_items_is_told_apart(clock: FakeClock) -> None:
-    """Matched by position and checked by id. See docs/design/connectors.md#woocommerce."""
+    """Judges batch items by position and id: a good one is applied, missing ones are conflicts.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     _, shop, transport = over(clock, "variations.batch_mixed")
     parts = [price_part(f"75/{number}", "6.50") for number in (76, 999999, 59)]
     outcomes = await shop.send(parts)
@@ -235,7 +256,10 @@ async def test_a_batch_of_good_and_bad_items_is_told_apart(clock: FakeClock) -> 
 
 
 async def test_an_item_with_an_error_or_another_echo_stands_alone(clock: FakeClock) -> None:
-    """See docs/design/connectors.md#change-operations."""
+    """Judges items one by one: applied, gone, echoed otherwise and refused.
+
+    See docs/design/connectors.md#change-operations.
+    """
     _, shop, _ = over(clock, "batch.mixed")
     parts = [price_part(number, "13.00") for number in ("10", "999999", "11", "12")]
     states = [outcome.state for outcome in await shop.send(parts)]
@@ -244,32 +268,35 @@ async def test_an_item_with_an_error_or_another_echo_stands_alone(clock: FakeClo
 
 @pytest.mark.parametrize("name", ["batch.with_fields", "check.write_right_yes", "batch.update_good"])
 async def test_an_echo_that_does_not_fit_the_items_is_unknown(clock: FakeClock, name: str) -> None:
-    """200 proves nothing. See docs/design/connectors.md#rules."""
+    """Treats items as unknown when the echo does not fit them, in spite of status 200.
+
+    See docs/design/connectors.md#rules.
+    """
     _, shop, _ = over(clock, name)
     outcomes = await shop.send([price_part("998", "1.00"), price_part("999", "1.00")])
     assert {outcome.state for outcome in outcomes} == {WriteState.UNKNOWN}
 
 
 async def test_a_batch_over_the_limit_is_refused_whole(clock: FakeClock) -> None:
-    """413. See docs/design/connectors.md#errors."""
+    """Refuses a whole batch that is over the shop's limit. See docs/design/connectors.md#errors."""
     outcomes = await over(clock, "batch.101")[1].send([price_part("10", "1.00")])
     assert outcomes[0].state is WriteState.REFUSED
 
 
 def tag_part(name: str = "Sale") -> Part:
-    """A tag to be made."""
+    """Returns a part that creates a tag."""
     return Part("product_tag.create", SHOP, name, {"name": name}, None, {"name": name})
 
 
 @pytest.mark.parametrize("name", ["tag.create", "tag.create_again", "tag.create_other_case"])
 async def test_a_tag_that_is_there_already_is_as_good_as_made(clock: FakeClock, name: str) -> None:
-    """term_exists is no error. See docs/design/connectors.md#errors."""
+    """Treats an existing tag as applied, also one with other case. See docs/design/connectors.md#errors."""
     [outcome] = await over(clock, name)[1].send([tag_part()])
     assert outcome.state is WriteState.APPLIED
 
 
 async def test_a_dropped_sale_price_and_an_ignored_quantity_are_not_applied(clock: FakeClock) -> None:
-    """Price.sale_above_regular. See docs/design/connectors.md#rules."""
+    """Treats a write as unknown when its echo shows the old value. See docs/design/connectors.md#rules."""
     _, shop, _ = over(clock, "product.visibility_visible")
     hide = Part(
         "product.set_visible",
@@ -284,7 +311,10 @@ async def test_a_dropped_sale_price_and_an_ignored_quantity_are_not_applied(cloc
 
 
 async def test_a_failing_shop_leaves_a_write_unknown_and_a_read_only_key_refuses_it(clock: FakeClock) -> None:
-    """5xx on a write is unknown, a 4xx refuses. See docs/design/connectors.md#errors."""
+    """Leaves a write unknown after a 5xx and refuses it for a read-only key.
+
+    See docs/design/connectors.md#errors.
+    """
     after = {"catalog_visibility": "hidden"}
     hide = Part("product.set_visible", SHOP, "59", after, None, after)
     [lost] = await over(clock, "site.database_down_write")[1].send([hide])
@@ -294,7 +324,10 @@ async def test_a_failing_shop_leaves_a_write_unknown_and_a_read_only_key_refuses
 
 
 async def test_skus_of_variations_lead_to_their_product(clock: FakeClock) -> None:
-    """See docs/design/connectors.md#woocommerce."""
+    """Reads the parent product of a variation that a SKU search returns.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     _, shop, transport = over(clock, "products.sku_of_variation")
     with pytest.raises(LookupError):
         await shop.all(VARIANTS, ProductsQuery(skus=("TIN-1",)))
@@ -307,6 +340,6 @@ async def test_skus_of_variations_lead_to_their_product(clock: FakeClock) -> Non
     ["woocommerce_rest_product_invalid_id", "wc_user_invalid_id", "woocommerce_rest_invalid_product_id"],
 )
 def test_codes_of_objects_that_are_gone(code: str) -> None:
-    """See docs/design/connectors.md#errors."""
+    """Recognises the codes of objects that are gone. See docs/design/connectors.md#errors."""
     assert is_gone(code)
     assert not is_gone("rest_invalid_param")

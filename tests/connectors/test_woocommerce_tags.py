@@ -1,4 +1,4 @@
-"""Tags whose names WordPress changes are applied at once and found again; tags are read once a run."""
+"""Tags whose names WordPress changes are applied and found again; a run reads tags once."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -36,7 +36,7 @@ _AWKWARD = [
 
 @pytest.fixture
 async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service with the pretend shop connected."""
+    """Yields a service with the fake shop connected."""
     opened = await open_shop(database_url, clock, tmp_path)
     woo = opened.world.described()["woocommerce"]
     keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
@@ -49,7 +49,7 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 async def test_a_tag_that_wordpress_would_change_is_put_on_and_found_again(
     shop: Connection, world: Outside, tag: str, four_bytes: bool
 ) -> None:
-    """Both parts are applied by what the shop answered; planned again, nothing is to be done."""
+    """Applies the tag by the shop's answer, plans no second change and finds the product by the tag."""
     world.world.state.shop.holds_four_bytes = four_bytes
     for number in ("1", "2"):
         [product] = await shop.all(PRODUCTS, ProductsQuery(ids=(number,)))
@@ -65,7 +65,7 @@ async def test_a_tag_that_wordpress_would_change_is_put_on_and_found_again(
 
 
 async def test_tags_that_differ_by_an_emoji_are_different_tags(shop: Connection) -> None:
-    """Where the shop keeps all characters, a change of one leaves the other on the product."""
+    """Keeps tags that differ only by an emoji apart on products and in searches."""
     sale, hot = "Sale", "Sale \N{FIRE}"
     for expected in ((sale, hot), (sale, hot, "New"), (hot, "New")):
         [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
@@ -88,14 +88,14 @@ async def test_taking_a_tag_off_leaves_the_one_that_differs_by_an_emoji(shop: Co
     sale, hot = "Sale", "Sale \N{FIRE}"
     both = replace(product, tags=(sale, hot))
     assert (without_tag(store, both, hot), without_tag(store, both, sale)) == ((sale,), (hot,))
-    assert without_tag(store, replace(product, tags=(sale,)), hot) == ()  # what an older database kept of it
+    assert without_tag(store, replace(product, tags=(sale,)), hot) == ()  # as an older database stored it
     assert not has_tag(store, replace(product, tags=(hot,)), sale)
 
 
 async def test_a_run_with_such_a_tag_ends_without_waiting_and_the_next_finds_nothing_to_do(
     bare: Shop,
 ) -> None:
-    """No outcome is left open and no minute passes."""
+    """Ends the run within seconds with every change applied, and proposes nothing in the next run."""
     for row in list(bare.world.state.shop.products.values())[4:]:
         row["status"] = "draft"
     inputs = {"tag": "<b>Tom &amp; Jerry</b> \N{FIRE}", "when": "price_range", "min_price": "0.01"}
@@ -112,7 +112,7 @@ async def test_a_run_with_such_a_tag_ends_without_waiting_and_the_next_finds_not
 
 
 async def test_the_shop_keeps_the_name_as_it_was_written(shop: Connection, world: Outside) -> None:
-    """Markup and entities are sent so that WordPress shows them as they are."""
+    """Sends markup and entities so that the shop stores the name as written."""
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     written = ("<b>Neu</b>", "Tom &amp; Jerry", "A < B", "R&D")
     planned = shop.plan("product.set_tags", SetTags(product, written))
@@ -122,14 +122,14 @@ async def test_the_shop_keeps_the_name_as_it_was_written(shop: Connection, world
 
 
 async def test_a_tag_of_nothing_is_a_problem(shop: Connection) -> None:
-    """WordPress would take all of it out."""
+    """Reports a tag as a problem when WordPress would remove all of its characters."""
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     planned = shop.plan("product.set_tags", SetTags(product, ("%ab",)))
     assert [problem.code for problem in planned.problems] == ["not_a_tag"]
 
 
 async def test_a_shop_that_makes_another_tag_is_told_of_at_once(shop: Connection, world: Outside) -> None:
-    """Whatever a plug-in makes of the name: refused with both names, not left open."""
+    """Refuses with both names when the shop creates a tag of another name, and leaves nothing open."""
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [proposal] = shop.plan("product.set_tags", SetTags(product, ("Sale",))).proposals
     body = {"id": 77, "name": "Something else", "slug": "x", "description": "", "count": 0}
@@ -142,7 +142,7 @@ async def test_a_shop_that_makes_another_tag_is_told_of_at_once(shop: Connection
 
 
 async def test_tags_are_read_once_by_a_reader(shop: Connection, world: Outside) -> None:
-    """However many products of a run ask for them."""
+    """Reads the list of tags once for all reads of one reader."""
     reader = shop.reader()
     readings = [
         [tag async for page in reader.read(TAGS, NoParameters()) for tag in page.items] for _ in range(3)
@@ -153,7 +153,7 @@ async def test_tags_are_read_once_by_a_reader(shop: Connection, world: Outside) 
 
 
 async def test_a_missing_tag_is_looked_up_and_made_once_for_all_products_of_a_run(bare: Shop) -> None:
-    """That it is there now is not asked again for each product that gets it."""
+    """Looks a missing tag up and creates it once for all products of a run."""
     inputs = {"tag": "new tag", "when": "price_range", "min_price": "0.01"}
     waiting = await bare.waiting(await bare.set_up("tag-products-by-rule", inputs))
     before = bare.world.state.ledger.last_seq

@@ -1,4 +1,4 @@
-"""Variations are read from one list where a shop has it, else product by product: the same records."""
+"""Variations read from one list, where a shop has it, equal those read product by product."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -26,7 +26,7 @@ _LISTED = {"lists_variations": True}
 
 @pytest.fixture
 def full(world: Outside) -> Outside:
-    """A shop of 230 products, every tenth with three variations in all the states there are."""
+    """Returns a shop of 230 products, every tenth with three variations in all states."""
     world.world.load_products(230)
     shop = world.world.state.shop
     rows = list(shop.variations.values())
@@ -40,7 +40,7 @@ def full(world: Outside) -> Outside:
     parents = list(dict.fromkeys(row["parent_id"] for row in rows))
     shop.products[parents[3]]["status"] = "draft"
     products.delete(shop, parents[5], force=False)
-    # Variations made later have higher numbers than those of products further on.
+    # Variations created later have higher ids than those of products further on.
     late = variations.create(shop, parents[0], {"regular_price": "2.00"})
     shop.mark_created(shop.variations[late["id"]], START)
     return world
@@ -67,7 +67,7 @@ def _requests(world: Outside, path: str = "") -> int:
 
 @pytest.mark.parametrize("name", ["whole", "published", "one", "some", "skus", "modified"])
 async def test_both_ways_give_the_same_products(full: Outside, name: str) -> None:
-    """Whatever is asked for: the same products with the same variants, in the same order."""
+    """Returns equal products with equal variants in equal order by both ways, for each query."""
     ask = _asks(full)[name]
     old, new = full.connection("woocommerce"), full.connection("woocommerce", facts=_LISTED)
     expected = await old.all(PRODUCTS, ask)
@@ -77,7 +77,7 @@ async def test_both_ways_give_the_same_products(full: Outside, name: str) -> Non
 
 
 async def test_a_whole_shop_costs_its_pages_of_products_and_of_variations(full: Outside) -> None:
-    """Both in pages of a hundred; a product that lacks nothing is not asked for on its own."""
+    """Reads a shop in pages of 100 products and 100 variations, without a call for a single product."""
     shop = full.world.state.shop
     count, stored = len(shop.products) - 1, [v for v in shop.variations.values() if v["status"] != "trash"]
     await full.connection("woocommerce", facts=_LISTED).all(PRODUCTS, ProductsQuery())
@@ -89,7 +89,7 @@ async def test_a_whole_shop_costs_its_pages_of_products_and_of_variations(full: 
 async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
     full: Outside, held: int, by_parents: bool
 ) -> None:
-    """At the limit they are read at once, one past it by the products of a page; the rows are the same."""
+    """Reads all variations at once up to the limit, and by the parents of a page one past it."""
     shop = full.connection("woocommerce", facts=_LISTED)
     state = full.world.state.shop
     parent = next(row["id"] for row in state.products.values() if row["type"] == "variable")
@@ -113,7 +113,7 @@ async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
 
 
 async def test_what_changes_while_pages_are_read_is_there_once(full: Outside) -> None:
-    """A variation made after the list was read is read with its product; one changed or gone does no harm."""
+    """Reads a variation created meanwhile with its product, and each variation once."""
     state = full.world.state.shop
     shop = full.connection("woocommerce", facts=_LISTED)
     last = max(
@@ -136,7 +136,7 @@ async def test_what_changes_while_pages_are_read_is_there_once(full: Outside) ->
 
 
 async def test_a_shop_that_went_back_to_an_older_version_is_read_as_before(full: Outside) -> None:
-    """What the last check found may have ceased to be true."""
+    """Reads product by product when the list is missing again, as after a downgrade."""
     expected = await full.connection("woocommerce").all(PRODUCTS, ProductsQuery())
     full.world.state.shop.version = (10, 2)
     shop = full.connection("woocommerce", facts=_LISTED)
@@ -147,7 +147,7 @@ async def test_a_shop_that_went_back_to_an_older_version_is_read_as_before(full:
 
 
 async def test_a_fill_is_the_same_and_a_changed_variation_is_found_by_itself(full: Outside) -> None:
-    """The list tells of a variation that changed though its product did not."""
+    """Fills both ways alike and finds a changed variation whose product did not change."""
     state = full.world.state.shop
     old, new = full.connection("woocommerce"), full.connection("woocommerce", facts=_LISTED)
 
@@ -168,14 +168,14 @@ async def test_a_fill_is_the_same_and_a_changed_variation_is_found_by_itself(ful
 
 @pytest.fixture
 async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service without a connection."""
+    """Yields a service without a connection."""
     opened = await open_shop(database_url, clock, tmp_path)
     yield opened
     await opened.service.close()
 
 
 async def test_checks_find_out_whether_the_shop_has_the_list(bare: Shop) -> None:
-    """When connecting, and again with every check: a shop that is updated gets it, one put back loses it."""
+    """Records with each check whether the shop has the list, after updates and downgrades too."""
     woo = bare.world.described()["woocommerce"]
     keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
     bare.world.state.shop.version = (10, 2, 9)

@@ -1,4 +1,4 @@
-"""WooCommerce over the pretend shop: reads, plans, writes and what becomes of those that break."""
+"""WooCommerce over the fake shop: reads, plans, writes, and the outcome of writes that break."""
 
 import string
 from dataclasses import replace
@@ -50,14 +50,17 @@ PLAIN = Variant(
 
 
 async def variants(shop: Connection) -> list[Variant]:
-    """Every variant of the shop."""
+    """Returns every variant of the shop."""
     return await shop.all(VARIANTS, ProductsQuery())
 
 
 async def test_a_whole_shop_is_read_in_the_order_of_ids_and_nothing_is_written(
     shop: Connection, world: Outside
 ) -> None:
-    """See docs/design/connectors.md#common-records and docs/design/connectors.md#test-mode."""
+    """Reads a whole shop in the order of ids with all variants, and writes nothing.
+
+    See docs/design/connectors.md#common-records and docs/design/connectors.md#test-mode.
+    """
     world.world.load_products(230)
     products = await shop.all(PRODUCTS, ProductsQuery())
     assert [int(product.id) for product in products] == sorted({int(product.id) for product in products})
@@ -68,7 +71,10 @@ async def test_a_whole_shop_is_read_in_the_order_of_ids_and_nothing_is_written(
 
 
 async def test_one_variant_one_sku_and_only_published_ones_can_be_asked_for(shop: Connection) -> None:
-    """See docs/design/connectors.md#common-records."""
+    """Reads one variant, variants by SKU, and published products; other ids are not found.
+
+    See docs/design/connectors.md#common-records.
+    """
     every = await variants(shop)
     own_variant = next(variant for variant in every if "/" in variant.id)
     assert await shop.all(VARIANT, ById(own_variant.id)) == [own_variant]
@@ -88,7 +94,10 @@ async def test_one_variant_one_sku_and_only_published_ones_can_be_asked_for(shop
 async def test_prices_of_simple_products_and_variations_are_set_in_one_call_each(
     shop: Connection, world: Outside
 ) -> None:
-    """Group; 7.2, Batch. See docs/design/connectors.md#operations."""
+    """Sets prices of simple products in one call and of variations in one call a product.
+
+    See docs/design/connectors.md#operations.
+    """
     every = await variants(shop)
     parents = list(dict.fromkeys(variant.product_id for variant in every if "/" in variant.id))[:2]
     chosen = [each_variant for each_variant in every if "/" not in each_variant.id][:5]
@@ -111,7 +120,7 @@ async def test_prices_of_simple_products_and_variations_are_set_in_one_call_each
 
 
 def test_a_batch_holds_a_hundred_items_of_one_product() -> None:
-    """At most 100; in the order they came. See docs/design/connectors.md#woocommerce."""
+    """Groups parts by product in order, at most 100 a call. See docs/design/connectors.md#woocommerce."""
     ids = [str(number) for number in range(1, 202)] + ["7/1", "8/1", "7/2"]
     asks = [SetPrice(replace(PLAIN, id=each), "9.00") for each in ids]
     parts = [
@@ -144,14 +153,20 @@ def test_a_batch_holds_a_hundred_items_of_one_product() -> None:
     ],
 )
 def test_a_bad_price_is_a_problem_and_nothing_is_planned(price: str, compare: str | None, code: str) -> None:
-    """See docs/design/connectors.md#operations."""
+    """Reports each invalid price as a problem with its code and plans nothing.
+
+    See docs/design/connectors.md#operations.
+    """
     planned = SET_PRICE.plan([SetPrice(PLAIN, price, compare)], integration_id=SHOP)
     assert planned.proposals == ()
     assert [problem.code for problem in planned.problems] == [code]
 
 
 def test_decimals_follow_the_currency_and_trailing_zeros_do_not_count() -> None:
-    """See docs/design/connectors.md#operations and docs/design/templates.md#e6-decimals."""
+    """Allows as many decimals as the currency has, without counting trailing zeros.
+
+    See docs/design/connectors.md#operations and docs/design/templates.md#e6-decimals.
+    """
     for currency, price, good in (
         ("JPY", "8", True),
         ("JPY", "8.0", True),
@@ -166,7 +181,7 @@ def test_decimals_follow_the_currency_and_trailing_zeros_do_not_count() -> None:
 
 
 def test_a_price_change_is_shown_in_the_shops_own_fields() -> None:
-    """And, WooCommerce.
+    """Shows a price change in the shop's regular and sale price fields, with a note on sale dates.
 
     See docs/design/templates.md#change-rows.
     """
@@ -195,7 +210,10 @@ def test_a_price_change_is_shown_in_the_shops_own_fields() -> None:
 
 
 def test_what_is_already_so_is_dropped_and_a_plan_is_always_the_same() -> None:
-    """See docs/design/connectors.md#change-operations."""
+    """Drops values that are equal already, and plans the same changes with the same hashes every time.
+
+    See docs/design/connectors.md#change-operations.
+    """
     asks = [
         SetPrice(PLAIN, "7.9"),
         SetPrice(replace(PLAIN, id="10"), "8"),
@@ -219,7 +237,10 @@ TEXT = st.one_of(
 def test_no_price_that_is_invalid_is_ever_planned(
     price: str, compare: str | None, currency: str | None
 ) -> None:
-    """See docs/design/connectors.md#tests."""
+    """Plans only prices that are valid numbers above zero with the sale below the regular price.
+
+    See docs/design/connectors.md#tests.
+    """
     ask = SetPrice(replace(PLAIN, currency=currency), price, compare)
     for proposal in SET_PRICE.plan([ask], integration_id=SHOP).proposals:
         value: Any = proposal.parts[0].after
@@ -233,7 +254,10 @@ def test_no_price_that_is_invalid_is_ever_planned(
 @settings(max_examples=1_000, deadline=None)
 @given(st.integers(), st.booleans(), st.none() | st.integers(-50, 50))
 def test_no_stock_that_is_invalid_is_ever_planned(quantity: int, tracked: bool, stock: int | None) -> None:
-    """See docs/design/connectors.md#operations."""
+    """Plans only stock of tracked variants from 0 to 1,000,000; each request has exactly one result.
+
+    See docs/design/connectors.md#operations.
+    """
     ask = SetStock(replace(PLAIN, tracked=tracked, stock=stock), quantity)
     planned = SET_STOCK.plan([ask], integration_id=SHOP)
     for proposal in planned.proposals:
@@ -245,13 +269,19 @@ def test_no_stock_that_is_invalid_is_ever_planned(quantity: int, tracked: bool, 
 
 
 def test_stock_is_written_from_nothing_to_a_million() -> None:
-    """At the limits and one past them. See docs/design/connectors.md#operations."""
+    """Plans stock of 0 and 1,000,000 and refuses one below and one above.
+
+    See docs/design/connectors.md#operations.
+    """
     for quantity, good in ((-1, False), (0, True), (1_000_000, True), (1_000_001, False)):
         assert bool(SET_STOCK.plan([SetStock(PLAIN, quantity)], integration_id=SHOP).proposals) is good
 
 
 def test_a_shared_stock_is_written_once_and_never_to_two_numbers() -> None:
-    """See docs/design/templates.md#e9-variants."""
+    """Writes a stock shared by variations once, and refuses to set it to two numbers.
+
+    See docs/design/templates.md#e9-variants.
+    """
     first = replace(PLAIN, id="75/76", stock_target="75", stock_managed_by_parent=True)
     second = replace(first, id="75/77")
     same = SET_STOCK.plan([SetStock(first, 7), SetStock(second, 7)], integration_id=SHOP)
@@ -262,7 +292,10 @@ def test_a_shared_stock_is_written_once_and_never_to_two_numbers() -> None:
 
 
 async def test_stock_is_set_and_read_back(shop: Connection) -> None:
-    """Inventory.set. See docs/design/connectors.md#operations."""
+    """Sets the stock of tracked variants and reads the new numbers back.
+
+    See docs/design/connectors.md#operations.
+    """
     tracked = [variant for variant in await variants(shop) if variant.tracked][:4]
     planned = shop.plan(
         "inventory.set", *(SetStock(each_variant, (each_variant.stock or 0) + 3) for each_variant in tracked)
@@ -273,7 +306,10 @@ async def test_stock_is_set_and_read_back(shop: Connection) -> None:
 
 
 async def hidden(shop: Connection, product: Product, marker: str = "auto-hidden") -> Proposal:
-    """Visibility and marker together. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
+    """Returns one change that hides a product and puts the marker tag on it.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     known_by_name = {tag.name: tag.id for tag in await shop.all(TAGS, NoParameters())}
     hide = shop.plan("product.set_visible", SetVisible(product, False)).proposals
     mark = shop.plan("product.set_tags", SetTags(product, (*product.tags, marker), known_by_name)).proposals
@@ -281,7 +317,7 @@ async def hidden(shop: Connection, product: Product, marker: str = "auto-hidden"
 
 
 async def test_hiding_and_marking_is_one_change_of_several_parts(shop: Connection, world: Outside) -> None:
-    """A missing tag is made first.
+    """Hides and marks a product in one change, creates a missing tag first, and restores the visibility.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
@@ -311,7 +347,10 @@ async def test_hiding_and_marking_is_one_change_of_several_parts(shop: Connectio
 
 @pytest.mark.parametrize("tag", ["", " a", "a ", "a,b", "x" * 256, "\u00a0a"])
 async def test_a_bad_tag_is_a_problem(shop: Connection, tag: str) -> None:
-    """See docs/design/connectors.md#operations."""
+    """Reports an invalid tag as a problem and accepts one of 255 characters.
+
+    See docs/design/connectors.md#operations.
+    """
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     planned = SET_TAGS.plan([SetTags(product, (tag,))], integration_id=SHOP)
     assert [problem.code for problem in planned.problems] == ["not_a_tag"]
@@ -319,7 +358,7 @@ async def test_a_bad_tag_is_a_problem(shop: Connection, tag: str) -> None:
 
 
 async def test_tags_are_sets_without_regard_to_case(shop: Connection) -> None:
-    """See docs/design/connectors.md#change-operations."""
+    """Compares tags as sets without regard to case. See docs/design/connectors.md#change-operations."""
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     tagged = replace(product, tags=("Sale",), tag_ids=(("Sale", "7"),))
     assert SET_TAGS.plan([SetTags(tagged, ("sale", "SALE"))], integration_id=SHOP).unchanged == ("1",)
@@ -329,7 +368,10 @@ async def test_tags_are_sets_without_regard_to_case(shop: Connection) -> None:
 
 
 async def test_a_product_that_is_not_published_cannot_be_made_visible(shop: Connection) -> None:
-    """See docs/design/connectors.md#operations."""
+    """Refuses to make a draft visible and to restore an unknown visibility.
+
+    See docs/design/connectors.md#operations.
+    """
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     draft = replace(product, status="draft", visible=False)
     planned = shop.plan("product.set_visible", SetVisible(draft, True))
@@ -370,7 +412,7 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled_by_reading(
     state: WriteState,
     settled: WriteState,
 ) -> None:
-    """Readable;, Writes.
+    """Sends a breaking write once and settles it by reading.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
     """
@@ -389,7 +431,7 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled_by_reading(
     assert outcome.state is state
     assert outcome.wait_s == (7 if fault["kind"] == "throttle" else None)
     assert len(world.written()) == 1
-    await world.clock.advance(60)  # what the pace holds back after a failure
+    await world.clock.advance(60)  # after a failure the pacing holds the next call back
     assert (await shop.reader().confirm(part)).state is settled
     assert len(world.written()) == 1
 
@@ -397,7 +439,10 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled_by_reading(
 async def test_somebody_elses_value_is_a_conflict_and_an_unreadable_shop_unknown(
     shop: Connection, world: Outside
 ) -> None:
-    """Else a conflict. See docs/design/writes.md#idempotency-classes."""
+    """Settles another person's value or a missing object as a conflict, and an unreadable shop as unknown.
+
+    See docs/design/writes.md#idempotency-classes.
+    """
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [expected] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals
     [other] = shop.plan("variant.set_price", SetPrice(product.variants[0], "60.00")).proposals
@@ -415,7 +460,10 @@ async def test_somebody_elses_value_is_a_conflict_and_an_unreadable_shop_unknown
 
 
 async def test_a_read_only_key_reads_and_is_refused_to_write(world: Outside) -> None:
-    """See docs/design/connectors.md#errors."""
+    """Reads with a read-only key and gets its writes refused as forbidden.
+
+    See docs/design/connectors.md#errors.
+    """
     keys = world.world.described()["woocommerce"]
     settings = {"consumer_key": keys["read_only_key"], "consumer_secret": keys["read_only_secret"]}
     shop = world.connection("woocommerce", settings)
@@ -427,7 +475,7 @@ async def test_a_read_only_key_reads_and_is_refused_to_write(world: Outside) -> 
 
 
 async def test_no_secret_of_the_shop_reaches_a_line(shop: Connection, world: Outside) -> None:
-    """See docs/design/connectors.md#redaction."""
+    """Writes no key of the shop into a log line. See docs/design/connectors.md#redaction."""
     await shop.check()
     world.world.state.faults.make(
         {"method": "GET", "path": "/**", "kind": "status", "status": 507, "count": 1}

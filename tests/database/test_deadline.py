@@ -1,4 +1,4 @@
-"""A PostgreSQL that stops answering: callers hear so within the deadline, and go on when it is back."""
+"""A PostgreSQL that stops answering: calls raise Unavailable by the deadline and work when it is back."""
 
 import contextlib
 import time
@@ -20,7 +20,7 @@ DEADLINE = 0.5
 
 @pytest.fixture
 async def line(postgresql_url: str) -> AsyncIterator[Proxy]:
-    """The way to the database, which a test may silence."""
+    """Yields the connection to the database, which a test can silence."""
     address = urlsplit(postgresql_url)
     assert address.hostname is not None
     assert address.port is not None
@@ -39,7 +39,7 @@ async def _look(tx: Tx) -> int:
 
 
 async def _answered(call: Callable[[], Awaitable[int]]) -> int:
-    """The first answer. The pool may wait for a connection of the silent time, and a machine be slow."""
+    """Returns the first answer; the pool may still try a connection of the silent time."""
     answers: list[int] = []
 
     async def is_answered() -> bool:
@@ -54,7 +54,7 @@ async def _answered(call: Callable[[], Awaitable[int]]) -> int:
 async def test_a_silent_server_is_given_up_at_the_deadline(
     line: Proxy, postgresql_url: str, clock: FakeClock
 ) -> None:
-    """Writes, reads and heartbeats answer 503 and go on over new connections; the pool misses none."""
+    """Raises Unavailable from writes, reads and heartbeats, and serves each again over new connections."""
     address = urlsplit(postgresql_url)
     url = postgresql_url.replace(f":{address.port}/", f":{line.listen_port}/")
     engine = await PostgresEngine.open(url, size=1, clock=clock, test=True, deadline=DEADLINE)
@@ -74,7 +74,7 @@ async def test_a_silent_server_is_given_up_at_the_deadline(
         begun = time.monotonic()
         with pytest.raises(Unavailable) as refused:
             await call()
-        # A statement's deadline, and where the pool has to connect anew, that of the connection.
+        # The statement's deadline, and that of a new connection where the pool has to connect.
         assert time.monotonic() - begun < 10 * DEADLINE, name
         assert refused.value.retry_after == 2, name
         await line.reset()

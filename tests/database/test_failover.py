@@ -1,4 +1,4 @@
-"""Fail-over between real servers: what was acknowledged is kept, and the service goes on with the new one."""
+"""Fail-over between real servers: acknowledged writes are kept and the service goes on."""
 
 import asyncio
 import contextlib
@@ -25,22 +25,22 @@ BACK_WITHIN = 30.0
 
 @dataclass
 class Cluster:
-    """A primary, its synchronous standby, and a standby of that one, under one address."""
+    """A primary, its synchronous standby, and a standby of that one, in one database URL."""
 
     servers: list[Server]
     lost: list[str] = field(default_factory=list)
 
     @property
     def url(self) -> str:
-        """The address that names all of them."""
+        """Returns the URL that names all of the servers."""
         hosts = ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
         return self.servers[0].url("postgres").replace(f"127.0.0.1:{self.servers[0].port}", hosts)
 
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Three servers in a row, each following the one before."""
-    request.getfixturevalue("clones")  # says loudly when there is no PostgreSQL, or fails where it must be
+    """Yields three servers in a row, each following the one before."""
+    request.getfixturevalue("clones")  # skips when there is no PostgreSQL, or fails where it is required
     servers = [postgres.start_primary()]
     try:
         for _ in range(2):
@@ -54,7 +54,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @contextlib.asynccontextmanager
 async def superuser(server: Server) -> AsyncIterator[Any]:
-    """A connection past the service."""
+    """Opens a connection that bypasses the service."""
     connection: Any = await asyncpg.connect(server.url("postgres"))
     try:
         yield connection
@@ -63,7 +63,7 @@ async def superuser(server: Server) -> AsyncIterator[Any]:
 
 
 async def wait_for_standby(server: Server) -> None:
-    """From now on commits wait for the server's standby, which follows it."""
+    """Makes commits wait for the server's standby from now on, and waits until it follows."""
     async with superuser(server) as connection:
         await connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
         await connection.execute("SELECT pg_reload_conf()")
@@ -76,7 +76,7 @@ async def wait_for_standby(server: Server) -> None:
 
 @dataclass
 class Writer:
-    """Writes numbers, one after the other, and remembers which were acknowledged."""
+    """Writes increasing numbers and remembers which were acknowledged."""
 
     engine: PostgresEngine
     clock: FakeClock
@@ -94,7 +94,7 @@ class Writer:
         self.acknowledged.append(number)
 
     async def goes_on(self) -> float:
-        """Seconds until a write is acknowledged."""
+        """Returns the seconds until a write is acknowledged."""
         begun = CLOCK.monotonic()
 
         async def is_written() -> bool:
@@ -107,7 +107,7 @@ class Writer:
         return CLOCK.monotonic() - begun
 
     async def assert_kept(self, server: Server) -> None:
-        """Every acknowledged number is there once, and no number twice."""
+        """Checks that every acknowledged number is stored and none twice."""
         async with superuser(server) as connection:
             numbers = [row["number"] for row in await connection.fetch("SELECT number FROM numbers")]
         assert len(numbers) == len(set(numbers))
@@ -117,7 +117,7 @@ class Writer:
 async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
     cluster: Cluster, clock: FakeClock
 ) -> None:
-    """An unreplicated commit, a read-only, a frozen and a killed primary; one address names all servers."""
+    """Loses no write by an unreplicated commit or a read-only, a frozen and a killed primary."""
     first, second, third = cluster.servers
     await migrate(first.url("postgres"), START)
     async with superuser(first) as connection:
@@ -153,8 +153,8 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
 
 
 async def _an_unreplicated_commit_is_no_success(primary: Server, standby: Server, writer: Writer) -> None:
-    """PostgreSQL answers a cancelled wait for the standby with success and a warning: it counts as lost."""
-    async with superuser(primary) as connection:  # before the write, whose deadline is short
+    """Treats a commit whose wait for the standby was cancelled as lost, though PostgreSQL reports success."""
+    async with superuser(primary) as connection:  # opened before the write, whose deadline is short
         postgres.freeze(standby)
         waiting = asyncio.create_task(writer.write())
 
@@ -171,7 +171,7 @@ async def _an_unreplicated_commit_is_no_success(primary: Server, standby: Server
 
 
 async def _a_read_only_primary_is_left(primary: Server, writer: Writer) -> None:
-    """Its connections are closed, none is made again while it refuses writes, and then all goes on."""
+    """Closes the connections of a primary that turns read-only, and goes on once it takes writes again."""
     async with superuser(primary) as connection:
         for value in ("on", "off"):
             await connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
@@ -192,7 +192,7 @@ async def _a_read_only_primary_is_left(primary: Server, writer: Writer) -> None:
 
 
 async def test_a_host_that_does_not_exist_costs_one_try(postgresql_url: str, clock: FakeClock) -> None:
-    """The next host of the address serves."""
+    """Connects to the next host of the URL when one does not exist."""
     host = postgresql_url.partition("@")[2].partition("/")[0]
     url = postgresql_url.replace(f"@{host}/", f"@127.0.0.1:1,{host}/")
     engine = await PostgresEngine.open(url, size=1, clock=clock, test=True)

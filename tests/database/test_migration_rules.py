@@ -1,4 +1,4 @@
-"""The linter of migrations refuses what would stop the release before, and passes what is here."""
+"""The linter of migrations refuses changes that would stop the previous release."""
 
 import shutil
 from pathlib import Path
@@ -59,20 +59,20 @@ ACCEPTED = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of the migrations, for one more."""
+    """Returns a copy of the migrations to which a test adds one."""
     target = tmp_path / "migrations"
     shutil.copytree(FOLDER, target)
     return target
 
 
 def faults(folder: Path, text: str) -> list[str]:
-    """What is wrong with the next migration of this text."""
+    """Returns the faults of a next migration with this text."""
     (folder / f"{NEXT}.sql").write_text(text + "\n")
     return migration_faults(folder, FIRST)
 
 
 def test_the_migrations_and_functions_of_this_release_fit_the_one_before() -> None:
-    """Before the first release there is one schema, and nothing is recorded."""
+    """Finds no fault in the migrations and functions of this release, and no unused exception."""
     assert unreviewed(migration_faults() + function_faults(FUNCTIONS)) == []
     released = last_release()
     assert (released.release is None) is (not released.functions)
@@ -81,7 +81,7 @@ def test_the_migrations_and_functions_of_this_release_fit_the_one_before() -> No
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_what_is_not_additive_is_refused(folder: Path, text: str) -> None:
-    """On each engine that has the statement, unless it is a reviewed exception."""
+    """Refuses each statement that is not additive on the engines that have it, unless it is reviewed."""
     wrong = faults(folder, HEADER + text)
     assert len(wrong) == (1 if "{postgres}" in text or "{concurrently}" in text else 2), wrong
     assert unreviewed(wrong, dict.fromkeys(wrong, "reviewed")) == []
@@ -89,12 +89,12 @@ def test_what_is_not_additive_is_refused(folder: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED)
 def test_what_only_adds_is_accepted(folder: Path, text: str) -> None:
-    """The release before goes on with it."""
+    """Accepts statements that only add, with which the previous release works on."""
     assert faults(folder, HEADER + text) == []
 
 
 def test_a_second_migration_waits_for_the_first_release(folder: Path) -> None:
-    """Until then the one schema is changed, and a database is made anew."""
+    """Refuses a second migration before the first release, until which the one schema is changed instead."""
     (folder / f"{NEXT}.sql").write_text(HEADER + ACCEPTED["a column"] + "\n")
     assert {fault.partition(": ")[2] for fault in migration_faults(folder, Released())} == {
         "before the first release there is one schema"
@@ -102,14 +102,14 @@ def test_a_second_migration_waits_for_the_first_release(folder: Path) -> None:
 
 
 def test_a_migration_says_which_release_it_leaves_serving(folder: Path) -> None:
-    """Exactly the one before."""
+    """Requires the line that names exactly the previous release as the one it leaves serving."""
     needs = f"needs the line `-- serves from: {FIRST.newest:04d}`"
     for text in (ACCEPTED["a column"], f"-- serves from: {FIRST.newest - 1:04d}\n{ACCEPTED['a column']}"):
         assert [fault.partition(": ")[2] for fault in faults(folder, text)] == [needs, needs]
 
 
 def test_a_released_migration_is_not_altered(folder: Path) -> None:
-    """Not even by a comment: databases hold its hash."""
+    """Refuses any change of a released migration, even a comment, since databases store its hash."""
     with (folder / "0001_schema.sql").open("a") as file:
         file.write("-- more\n")
     assert [fault.partition(": ")[2] for fault in migration_faults(folder, FIRST)] == [
@@ -119,7 +119,7 @@ def test_a_released_migration_is_not_altered(folder: Path) -> None:
 
 
 def test_a_released_function_stays_as_it_is() -> None:
-    """Its changed form has a new name: the release before still calls it."""
+    """Refuses to alter, rename or overload a released function, and accepts a new one."""
     assert function_faults(FUNCTIONS, FIRST) == []
     added = FUNCTIONS + (
         "\nCREATE OR REPLACE FUNCTION steward_now_2() RETURNS bigint LANGUAGE sql AS $$\n    SELECT 1\n$$;\n"
@@ -145,13 +145,13 @@ def test_a_released_function_stays_as_it_is() -> None:
 
 
 def test_an_exception_that_nothing_needs_is_told() -> None:
-    """The list holds what is reviewed and nothing else."""
+    """Reports an exception that no migration needs."""
     assert unreviewed([], {"0002_x: DROP TABLE steps": "empty since 1.1"}) == [
         "0002_x: DROP TABLE steps: an exception that nothing needs"
     ]
 
 
 def test_statements_are_told_apart() -> None:
-    """Semicolons within a body in dollars and in comments end none."""
+    """Splits statements at semicolons outside of comments and dollar-quoted bodies."""
     text = "SELECT 1; -- one; two\nDO $x$ BEGIN PERFORM 1; END $x$;\n  SELECT\n 2"
     assert statements(text) == ["SELECT 1", "DO $x$ BEGIN PERFORM 1; END $x$", "SELECT 2"]

@@ -1,4 +1,4 @@
-"""Migrations: one schema, upgrades beside those who work, and releases that are too old for a database."""
+"""Migrations: one schema, upgrades beside running processes, and releases that are too old for a database."""
 
 import asyncio
 import hashlib
@@ -34,7 +34,7 @@ INLINED = {"steward_now"}  # calls functions of pg_catalog alone
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
-    """Every number exists once, from 1 on, and each file of an engine belongs to a common one."""
+    """Numbers migrations from 1 without gaps; each file of one engine belongs to a common one."""
     names = {file.name for file in FOLDER.glob("0*.sql")}
     common = sorted(name for name in names if re.fullmatch(r"\d{4}_[a-z0-9_]+\.sql", name))
     assert [int(name[:4]) for name in common] == list(range(1, len(common) + 1))
@@ -43,7 +43,7 @@ def test_migrations_are_numbered_without_gaps() -> None:
 
 
 def test_functions_have_a_fixed_search_path_and_stand_in_one_file() -> None:
-    """A function finds only the tables of its own schema, whatever the caller's search_path."""
+    """Sets a search_path for every function, so that it finds only its own tables, all in one file."""
     heads = SIGNATURE.findall(FUNCTIONS.read_text("utf-8"))
     assert len(heads) > 30
     assert {name for name, _, head in heads if "search_path" not in head} == INLINED
@@ -52,7 +52,7 @@ def test_functions_have_a_fixed_search_path_and_stand_in_one_file() -> None:
 
 
 def test_the_text_of_each_engine_has_no_macro_left() -> None:
-    """Every macro and every line of one engine is replaced."""
+    """Leaves no macro in the text of either engine."""
     dialects: tuple[Dialect, ...] = ("sqlite", "postgresql")
     for dialect in dialects:
         for step in migrations(dialect):
@@ -62,7 +62,7 @@ def test_the_text_of_each_engine_has_no_macro_left() -> None:
 
 @pytest.fixture
 def upgraded(tmp_path: Path) -> Path:
-    """The migrations of a made-up later release: this one's and one more."""
+    """Returns the migrations of a made-up later release: this one's and one more."""
     folder = tmp_path / "migrations"
     shutil.copytree(FOLDER, folder)
     (folder / f"{NEXT}.sql").write_text(
@@ -109,7 +109,7 @@ async def _execute(url: str, statement: str) -> None:
 async def test_an_upgrade_applies_what_is_pending_and_keeps_rows(
     database_url: str, clock: FakeClock, upgraded: Path
 ) -> None:
-    """A database of this release with rows takes the next release's migration and function, once."""
+    """Applies the pending migration and function once to a database with rows, and keeps the rows."""
     await _execute(
         database_url,
         "INSERT INTO workers (name, version, state, lease_until, started_at, slots)"
@@ -132,7 +132,7 @@ async def test_an_upgrade_applies_what_is_pending_and_keeps_rows(
 async def test_a_failing_migration_leaves_the_database_as_it_was(
     database_url: str, clock: FakeClock, upgraded: Path
 ) -> None:
-    """Nothing of a migration that fails half-way stays, and the next attempt begins anew."""
+    """Rolls a failing migration back completely, so that the next attempt starts afresh."""
     with (upgraded / f"{NEXT}.sql").open("a") as text:
         text.write("INSERT INTO nowhere VALUES (1);\n")
     with pytest.raises(Exception, match="nowhere"):
@@ -142,7 +142,7 @@ async def test_a_failing_migration_leaves_the_database_as_it_was(
 
 
 async def test_a_database_of_an_earlier_commit_is_refused(database_url: str, clock: FakeClock) -> None:
-    """The words name what to do, and nothing is changed."""
+    """Refuses a database of an earlier commit with words and changes nothing."""
     other = hashlib.sha256(b"an earlier text").hexdigest()
     await _execute(database_url, f"UPDATE schema_version SET sha256 = '{other}' WHERE version = 1")
     for only_look in (True, False):
@@ -152,7 +152,7 @@ async def test_a_database_of_an_earlier_commit_is_refused(database_url: str, clo
 
 
 async def test_functions_are_applied_by_every_migrate(postgresql_url: str, clock: FakeClock) -> None:
-    """A missing function counts as pending and comes back, with its owner and settings."""
+    """Reports a missing function as pending and restores it with its owner and settings."""
     described = (
         "SELECT p.oid::regprocedure::text, pg_get_userbyid(p.proowner), p.prosecdef, p.proconfig::text,"
         " p.prosrc FROM pg_proc AS p WHERE p.pronamespace = 'public'::regnamespace ORDER BY 1"
@@ -163,7 +163,7 @@ async def test_functions_are_applied_by_every_migrate(postgresql_url: str, clock
     assert (await migrate(postgresql_url, clock.now(), only_look=True)).pending == ("functions",)
     await migrate(postgresql_url, clock.now())
     assert await _rows(postgresql_url, described) == before
-    # `migrate` applies the file without checking bodies, since a later migration may make their tables.
+    # `migrate` applies the file without checking bodies, since a later migration may create their tables.
     await _execute(postgresql_url, "SET check_function_bodies = on;" + FUNCTIONS.read_text("utf-8"))
     assert await _rows(postgresql_url, described) == before
 
@@ -171,7 +171,7 @@ async def test_functions_are_applied_by_every_migrate(postgresql_url: str, clock
 async def test_a_release_serves_the_schema_of_the_next_one_and_not_the_one_after(
     database_url: str, clock: FakeClock, upgraded: Path
 ) -> None:
-    """Nothing is pending for it, and its functions stay; the second next is refused with words."""
+    """Serves the schema of the next release with nothing pending, and refuses that of the one after."""
     await migrate(database_url, clock.now(), folder=upgraded)
     beside = await migrate(database_url, clock.now(), only_look=True)
     assert (beside.before, beside.pending) == (LAST + 1, ())
@@ -187,7 +187,7 @@ async def test_a_release_serves_the_schema_of_the_next_one_and_not_the_one_after
 async def test_an_index_is_built_beside_writers_and_again_after_a_failure(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """On PostgreSQL outside a transaction; one that was left invalid is made anew."""
+    """Builds an index outside of a transaction on PostgreSQL, and again when one was left invalid."""
     folder = tmp_path / "indexed"
     shutil.copytree(FOLDER, folder)
     index = "CREATE INDEX {concurrently} workers_named ON workers (name);\n"
@@ -212,7 +212,7 @@ async def test_an_index_is_built_beside_writers_and_again_after_a_failure(
 async def test_a_migration_gives_up_a_locked_table_and_comes_back(
     postgresql_url: str, clock: FakeClock, upgraded: Path
 ) -> None:
-    """Its waiting holds up others for a moment only; after the last try it says what to do."""
+    """Gives a locked table up after short waits, raises Unavailable after the last, or applies later."""
     holder: Any = await asyncpg.connect(postgresql_url)
     try:
         await holder.execute("BEGIN; LOCK TABLE workers IN ACCESS SHARE MODE")

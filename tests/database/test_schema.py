@@ -1,4 +1,4 @@
-"""What the schema refuses on both engines: inconsistent runs and slots, changes of append-only tables."""
+"""What the schema refuses on both engines: inconsistent runs and slots, and changes of append-only tables."""
 
 import itertools
 import re
@@ -51,7 +51,7 @@ Accepts = Callable[[str, Values], Awaitable[bool]]
 
 @pytest.fixture
 async def accepts(database_url: str) -> AsyncIterator[Accepts]:
-    """Whether the CHECKs of a table accept a row; foreign keys are not looked at."""
+    """Yields a function that says whether a table's CHECKs accept a row; foreign keys are off."""
     if is_sqlite(database_url):
         file = connect(sqlite_path(database_url))
         file.execute("PRAGMA foreign_keys = OFF")
@@ -88,7 +88,7 @@ async def accepts(database_url: str) -> AsyncIterator[Accepts]:
 
 
 async def test_a_run_has_only_consistent_states(accepts: Accepts) -> None:
-    """Status and queue fit each other; only a leased run has a worker, only a done one an end."""
+    """Accepts only fitting pairs of status and queue; worker, wake and finish times only where they apply."""
     for status, queue, *rest in itertools.product(STATUSES, QUEUES, (None, 1), (None, 1), (None, 1)):
         worker, wake_at, finished_at = rest
         expected = (status, queue) in ALLOWED and [value is not None for value in rest] == [
@@ -101,7 +101,7 @@ async def test_a_run_has_only_consistent_states(accepts: Accepts) -> None:
 
 
 async def test_a_slot_has_only_consistent_states(accepts: Accepts) -> None:
-    """Only a queued slot has a run, and only a skipped one a known reason."""
+    """Accepts a run only on a queued slot and a known reason only on a skipped one."""
     states = ("pending", "queued", "skipped", "odd")
     for state, reason, run in itertools.product(states, (None, *REASONS), (None, "run")):
         expected = (state, reason is not None, run is not None) in {
@@ -113,7 +113,7 @@ async def test_a_slot_has_only_consistent_states(accepts: Accepts) -> None:
 
 
 async def test_steps_and_the_audit_log_are_append_only(sqlite_url: str) -> None:
-    """On SQLite triggers refuse changes, but for the removal of a step's output by retention."""
+    """Refuses changes of steps and audit entries, except when retention removes a step's output."""
     file = connect(sqlite_path(sqlite_url))
     file.execute("PRAGMA foreign_keys = OFF")
     file.execute(

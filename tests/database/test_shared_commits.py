@@ -1,4 +1,4 @@
-"""Writes that are ready together share one commit, and a failing one takes nothing of the others with it."""
+"""Writes that are ready together share one commit, and a failing one undoes none of the others."""
 
 import asyncio
 import contextlib
@@ -20,11 +20,11 @@ from tests.fake_clock import FakeClock
 
 
 class Fault(Exception):
-    """What a failing act raises."""
+    """The error that a failing act raises."""
 
 
 async def keep(tx: Tx, worker: str) -> None:
-    """One row of a table that has no owner."""
+    """Inserts a row into a table without tenants."""
     await tx.execute(
         "INSERT INTO workers (name, version, state, lease_until, started_at, slots)"
         " VALUES (:name, '1', 'alive', :now, :now, 1)",
@@ -33,12 +33,15 @@ async def keep(tx: Tx, worker: str) -> None:
 
 
 async def names(tx: Tx) -> list[str]:
-    """The rows that stand."""
+    """Returns the names of the stored rows."""
     return [row["name"] for row in await tx.all("SELECT name FROM workers ORDER BY name")]
 
 
 async def test_a_failing_write_is_undone_alone(engine: Engine, clock: FakeClock) -> None:
-    """The failing one rolled back, the others stand. See docs/design/storage.md#group-commit."""
+    """Rolls back the failing writes of a shared commit and keeps the others.
+
+    See docs/design/storage.md#group-commit.
+    """
 
     async def write(number: int) -> None:
         async def act(tx: Tx) -> None:
@@ -56,7 +59,10 @@ async def test_a_failing_write_is_undone_alone(engine: Engine, clock: FakeClock)
 async def test_a_write_that_fails_before_it_writes_leaves_the_others_alone(
     engine: Engine, clock: FakeClock
 ) -> None:
-    """Failure of one. See docs/design/storage.md#transactions."""
+    """Commits the other writes when some fail before they write anything.
+
+    See docs/design/storage.md#transactions.
+    """
 
     async def refuse(tx: Tx) -> None:
         await names(tx)
@@ -74,7 +80,7 @@ async def test_a_write_that_fails_before_it_writes_leaves_the_others_alone(
 
 
 async def test_an_act_the_database_refuses_leaves_nothing(engine: Engine, clock: FakeClock) -> None:
-    """What an act wrote before it failed is gone with it, also when the database refused it.
+    """Rolls back what an act wrote before the database refused it.
 
     See docs/design/storage.md#transactions.
     """
@@ -91,7 +97,7 @@ async def test_an_act_the_database_refuses_leaves_nothing(engine: Engine, clock:
 
 
 async def alone(tx: Tx, item: str) -> str:
-    """One of a kind that shares its calls; three of them the service cannot take."""
+    """Writes one item; raises Unavailable for items named `refused`."""
     if item.startswith("refused"):
         raise Unavailable
     await keep(tx, item)
@@ -99,12 +105,12 @@ async def alone(tx: Tx, item: str) -> str:
 
 
 async def together(tx: Tx, items: Sequence[str]) -> list[str]:
-    """All of them, or none."""
+    """Writes all items or none."""
     return [await alone(tx, item) for item in items]
 
 
 async def test_an_item_that_is_unavailable_fails_alone(engine: Engine, clock: FakeClock) -> None:
-    """The batch is run again item by item; the failing ones have the error.
+    """Repeats a failed batch item by item, so that only the failing items raise.
 
     See docs/design/storage.md#group-commit.
     """
@@ -118,17 +124,17 @@ async def test_an_item_that_is_unavailable_fails_alone(engine: Engine, clock: Fa
 
 
 async def mirrored(tx: Tx, item: int) -> int:
-    """One that would write."""
+    """Returns the item."""
     return item
 
 
 async def all_mirrored(tx: Tx, items: Sequence[int]) -> Sequence[int]:
-    """Several."""
+    """Returns the items."""
     return items
 
 
 async def test_calls_take_turns_and_what_waits_longest_goes_next(database_url: str, clock: FakeClock) -> None:
-    """What is ready together shares a call; of several kinds none is passed over.
+    """Shares a call between items of a kind that are ready, and serves the kind that waits longest next.
 
     See docs/design/storage.md#group-commit.
     """
@@ -159,17 +165,17 @@ async def test_calls_take_turns_and_what_waits_longest_goes_next(database_url: s
 
 
 async def refused(tx: Tx, items: Sequence[int]) -> Sequence[int]:
-    """Fails whatever it is given."""
+    """Fails whatever the items are."""
     raise ValueError("not together")
 
 
 async def forgetful(tx: Tx, items: Sequence[int]) -> Sequence[int]:
-    """Answers one fewer than asked."""
+    """Answers one item too few."""
     return items[:-1]
 
 
 async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: FakeClock) -> None:
-    """Every item is answered; what was done by itself, though it cannot be told.
+    """Answers every item when a batch fails or returns too few results, even if logging fails.
 
     See docs/design/storage.md#group-commit.
     """
@@ -199,7 +205,10 @@ async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: Fa
 async def test_so_many_share_a_call(
     database_url: str, clock: FakeClock, count: int, calls: list[int]
 ) -> None:
-    """At most 200; two of a kind where both are worth it. See docs/design/storage.md#group-commit."""
+    """Shares at most 200 items a call, and uses a second call when each has enough.
+
+    See docs/design/storage.md#group-commit.
+    """
     if is_sqlite(database_url):
         pytest.skip("SQLite gathers in its writer")
     sizes: list[int] = []
@@ -211,7 +220,10 @@ async def test_so_many_share_a_call(
 
 
 async def test_the_writers_queue_holds_so_many_bytes(sqlite_url: str, clock: FakeClock) -> None:
-    """64 MiB, then 503; a heartbeat passes all the same. See docs/design/storage.md#disk-reserve."""
+    """Refuses writes over 64 MiB of queued data with Unavailable, except urgent ones.
+
+    See docs/design/storage.md#disk-reserve.
+    """
     engine = SqliteEngine(sqlite_path(sqlite_url), clock=clock)
     half = bytes(QUEUE_BYTES // 2)
 
@@ -237,7 +249,7 @@ FAILED = "INSERT INTO deferred_rows (task, key, failures, not_before, message, l
 
 @pytest.mark.parametrize("count", [15, 16, 17, 63, 64, 65, 97])
 async def test_many_rows_are_written_each_as_given(engine: Engine, clock: FakeClock, count: int) -> None:
-    """Multi-row statements; one row that is refused, and none of them is written.
+    """Inserts many rows by multi-row statements, or none when one is refused.
 
     See docs/design/storage.md#transactions.
     """
@@ -265,13 +277,13 @@ async def test_many_rows_are_written_each_as_given(engine: Engine, clock: FakeCl
 
 
 def begun_anew(file: Path) -> int:
-    """How often the log of a file has begun anew, as its head counts."""
+    """Returns how often the write-ahead log was restarted, from its header."""
     with file.with_name(file.name + "-wal").open("rb") as log:
         return int.from_bytes(log.read(16)[12:], "big")
 
 
 async def test_the_log_begins_anew_while_the_writer_never_rests(sqlite_url: str, clock: FakeClock) -> None:
-    """Copied beside the writer; past its longest the writer itself sees to it.
+    """Restarts the write-ahead log while the writer is never idle, without losing a row.
 
     See docs/design/storage.md#postgresql.
     """
@@ -284,7 +296,7 @@ async def test_the_log_begins_anew_while_the_writer_never_rests(sqlite_url: str,
 
     await engine.write(clock.now(), partial(write, turn=0))
     turns, first = 1, begun_anew(file)
-    # Three at a time, so that one always waits; on any disk it comes long before so much is written.
+    # Three at a time, so that one always waits; on any disk a restart comes long before that much is written.
     while begun_anew(file) == first and turns < 10 * LONGEST_PAGES // len(rows):
         await asyncio.gather(*(engine.write(clock.now(), partial(write, turn=turns + n)) for n in range(3)))
         turns += 3

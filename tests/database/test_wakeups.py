@@ -1,4 +1,4 @@
-"""Hints between processes over PostgreSQL: heard by others, not by who told them, and again after a cut."""
+"""Hints between processes over PostgreSQL: received by others, not by the sender, and again after a cut."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,39 +17,39 @@ SECONDS = 30
 
 
 class Ear:
-    """What one process was told."""
+    """Collects the hints that one process receives."""
 
     def __init__(self) -> None:
         self.kinds: asyncio.Queue[str] = asyncio.Queue()
 
     async def hears(self, *kinds: str) -> list[str]:
-        """The next hints, as many as named, in any order."""
+        """Returns as many hints as named, sorted."""
         async with asyncio.timeout(SECONDS):
             return sorted([await self.kinds.get() for _ in kinds])
 
 
 class Cut:
-    """A connection that was cut and does not know it."""
+    """A connection that was cut without noticing."""
 
     def is_closed(self) -> bool:
-        """Not that it knew."""
+        """Returns False, since the cut was not noticed."""
         return False
 
     def get_server_pid(self) -> int:
-        """Nobody's."""
+        """Returns the process id of no server."""
         return 0
 
     def terminate(self) -> None:
-        """There is nothing left to end."""
+        """Does nothing."""
 
     async def execute(self, *_: object) -> None:
-        """As asyncpg does it then."""
+        """Raises the error that asyncpg raises on such a connection."""
         raise asyncpg.InternalClientError("cut")
 
 
 @asynccontextmanager
 async def listening(url: str, check_every: float = 10) -> AsyncIterator[tuple[Wakeups, Ear]]:
-    """A process that listens, once it does: then it looks for everything it may have missed."""
+    """Yields a listening process once it listens and has received every kind of hint."""
     ear = Ear()
     wakeups = Wakeups(url, ear.kinds.put_nowait, clock=SystemClock(), check_every=check_every)
     wakeups.listen()
@@ -59,7 +59,7 @@ async def listening(url: str, check_every: float = 10) -> AsyncIterator[tuple[Wa
 
 
 async def test_a_hint_is_heard_by_every_other_process(postgresql_url: str) -> None:
-    """NOTIFY on a connection of its own; hints told together merge.
+    """Delivers a hint to every other process; equal hints told together merge.
 
     See docs/design/runs.md#hints-between-processes.
     """
@@ -74,7 +74,10 @@ async def test_a_hint_is_heard_by_every_other_process(postgresql_url: str) -> No
 
 
 async def test_after_a_cut_everything_is_looked_at_and_hints_are_heard_again(postgresql_url: str) -> None:
-    """Lost hints cost latency only. See docs/design/runs.md#hints-between-processes."""
+    """Gives every kind of hint after a cut, since some may be lost, and receives new ones.
+
+    See docs/design/runs.md#hints-between-processes.
+    """
     async with listening(postgresql_url) as (_, ear), listening(postgresql_url) as (teller, _):
         watching = await asyncpg.connect(postgresql_url)
         await watching.execute(
@@ -88,7 +91,7 @@ async def test_after_a_cut_everything_is_looked_at_and_hints_are_heard_again(pos
 
 
 async def test_a_silent_server_is_noticed_by_asking_it(postgresql_url: str) -> None:
-    """Nobody says that the server is gone: the listener asks, and listens anew where it is answered."""
+    """Notices a silent server by asking it, and listens over a new connection."""
     address = urlsplit(postgresql_url)
     assert address.hostname is not None
     assert address.port is not None
@@ -96,7 +99,7 @@ async def test_a_silent_server_is_noticed_by_asking_it(postgresql_url: str) -> N
         url = postgresql_url.replace(f":{address.port}/", f":{line.listen_port}/")
         async with listening(url, check_every=0.1) as (_, ear):
             line.silence()
-            # The next connection goes past what is silent: only those that are open stay so.
+            # New connections pass; only those that are open stay silent.
             line.heal_new()
             assert await ear.hears(*KINDS) == sorted(KINDS)
 
@@ -104,7 +107,10 @@ async def test_a_silent_server_is_noticed_by_asking_it(postgresql_url: str) -> N
 async def test_a_connection_cut_in_the_midst_of_a_statement_is_made_anew(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the ear nor the voice is lost for good. See docs/design/runs.md#hints-between-processes."""
+    """Reconnects both the listening and the telling connection after a cut in a statement.
+
+    See docs/design/runs.md#hints-between-processes.
+    """
     real, cuts = asyncpg.connect, [asyncpg.InternalClientError("cut")]
 
     async def connect(*args: Any, **more: Any) -> Any:

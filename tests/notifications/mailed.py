@@ -1,4 +1,4 @@
-"""Reads the mails of accounts that wait to be sent."""
+"""Reads the account mails that wait to be sent."""
 
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from tests.service import Service
 
 
 async def account_mails(service: Service, org: OrgId | None = None) -> list[AccountMail]:
-    """The mails of an organization's people, oldest first."""
+    """Returns the waiting mails of an organisation's people, oldest first."""
     own_org = org or service.own.organization.id
 
     async def act(tx: Tx) -> list[AccountMail]:
@@ -29,6 +29,6 @@ async def account_mails(service: Service, org: OrgId | None = None) -> list[Acco
 
 
 def token_of(mail: AccountMail) -> str:
-    """The token in the fragment of a mail's link."""
+    """Returns the token in the fragment of a mail's link."""
     assert mail.link is not None
     return mail.link.partition("#token=")[2]

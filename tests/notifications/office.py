@@ -1,4 +1,4 @@
-"""An office: a shop whose people have a mail server that does what a test says."""
+"""A shop whose people have a mail server that answers as a test decides."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ from tests.runs.shop import HOST, Shop, connect_all, open_shop
 
 @dataclass
 class Office:
-    """A shop whose people have a mail server, and one owner."""
+    """A shop, its scripted mail server and one owner, Ada."""
 
     shop: Shop
     script: MailScript
@@ -26,23 +26,23 @@ class Office:
 
     @property
     def ctx(self) -> NotificationContext:
-        """What the periodic tasks have."""
+        """Returns the context of the periodic tasks."""
         return self.shop.service.notifications
 
     async def turn(self) -> None:
-        """One pass of every task of notifications."""
+        """Runs every task of notifications once."""
         await fan_out.fan_out_due(self.ctx)
         await close.close_due(self.ctx)
         while await deliver.deliver_due(self.ctx, ChannelName.EMAIL):
             pass
 
     async def later(self, **time_passed: float) -> None:
-        """The clock goes on; then one pass."""
+        """Advances the clock by this much and runs every task once."""
         await self.shop.clock.advance(timedelta(**time_passed).total_seconds())
         await self.turn()
 
     async def states(self) -> list[str]:
-        """The states of the messages, oldest first."""
+        """Returns the states of the messages, oldest first."""
         rows = await rows_of(self.shop, "messages")
         return [row["state"] for row in sorted(rows, key=lambda row: (row["created_at"], row["id"]))]
 
@@ -51,7 +51,7 @@ class Office:
 async def open_office(
     url: str, clock: FakeClock, folder: Path, script: MailScript, **settings: str
 ) -> AsyncIterator[Office]:
-    """An office whose mails go to `script`."""
+    """Opens an office whose mails go to `script`."""
     async with mail_server(script) as port:
         shop = await open_shop(
             url,

@@ -1,4 +1,4 @@
-"""A service whose webhooks, Teams and Slack are answered here, at the level of HTTP."""
+"""A service whose webhooks, Teams and Slack are answered here at the level of HTTP."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,7 +38,7 @@ _AUTH = {"ok": True, "team": "Shop", "user": "steward", "team_id": "T1", "user_i
 
 @dataclass
 class Receivers:
-    """What arrived, and what is answered: one of `answers` while there are any, else an acceptance."""
+    """Records requests and answers each with the next of `answers`, or accepts it when there is none."""
 
     seen: list[httpx.Request] = field(default_factory=list)
     answers: list[httpx.Response | Exception] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Receivers:
         return _answer(200, b"ok")
 
     def refuse(self, status: int, **headers: str) -> None:
-        """The next request is answered with this status."""
+        """Answers the next request with this status."""
         self.answers.append(_answer(status, b"", **headers))
 
 
@@ -70,7 +70,7 @@ def _answer(status: int, body: bytes, **headers: str) -> httpx.Response:
 
 @asynccontextmanager
 async def receiving(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Service, Receivers]]:
-    """A service with its cast, and the receivers its notices reach."""
+    """Yields a service with its cast and the receivers that its notices reach."""
     receivers, register = Receivers(), Register()
     log = Log(lambda line: None, clock, register)
     connectors = build(OPTIONS)
@@ -85,7 +85,7 @@ async def receiving(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Ser
 
 
 async def connected(web: Caller, kind: str, **settings: str) -> int:
-    """The id of a new connection."""
+    """Connects an account and returns its integration id."""
     heard = await web.post("/app/connections", {"kind": kind, "name": kind, "settings": settings})
     assert heard.status == 201, heard.body
     number: int = heard.data["connection"]["integration_id"]
@@ -93,12 +93,12 @@ async def connected(web: Caller, kind: str, **settings: str) -> int:
 
 
 def webhook(**changes: Any) -> dict[str, Any]:
-    """The body of a new webhook."""
+    """Returns the body of a new webhook route."""
     return {"name": "Ops", "channel": "webhook", "url": HOOK, "topics": ["run_failed"], **changes}
 
 
 async def made(web: Caller, **changes: Any) -> dict[str, Any]:
-    """A new webhook as answered, with its secret."""
+    """Creates a webhook route and returns the answer with its secret."""
     heard = await web.post(ROUTES, webhook(**changes))
     assert heard.status == 201, heard.body
     answer: dict[str, Any] = heard.data

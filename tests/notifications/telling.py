@@ -1,4 +1,4 @@
-"""Short ways to an organization whose people are told things."""
+"""Shortcuts to an organisation whose people receive notices."""
 
 import json
 from functools import partial
@@ -17,13 +17,13 @@ from tests.runs.shop import Shop
 
 
 async def open_organization(engine: Engine, clock: FakeClock, name: str = "Northwind Tea") -> OrgId:
-    """A new organization without people, in the zone of Berlin."""
+    """Creates an organisation without people in the Berlin time zone."""
     command = CreateOrganization(name, zone="Europe/Berlin")
     return (await engine.write(clock.now(), partial(organizations.create, command=command))).id
 
 
 async def told(shop: Shop) -> list[dict[str, Any]]:
-    """Every notice of the shop's organization, oldest first."""
+    """Returns every notice of the shop's organisation, oldest first."""
 
     async def read(tx: Tx) -> list[dict[str, Any]]:
         query = "SELECT * FROM notices WHERE org_id = :org ORDER BY created_at, id"
@@ -34,7 +34,7 @@ async def told(shop: Shop) -> list[dict[str, Any]]:
 
 
 async def join(shop: Shop, name: str, role: Role = Role.OWNER) -> Person:
-    """A new person who is an active member of the shop's organization."""
+    """Creates a person who is an active member of the shop's organisation."""
     command = CreatePerson(f"{name}@tea.example", name, name.title(), "Person")
 
     async def act(tx: Tx) -> Person:
@@ -46,7 +46,7 @@ async def join(shop: Shop, name: str, role: Role = Role.OWNER) -> Person:
 
 
 async def prefer(shop: Shop, person: Person, preferences: Preferences) -> None:
-    """The person's preferences."""
+    """Stores the person's preferences."""
     await shop.tamper(
         "INSERT INTO notification_preferences (org_id, person_id, preferences, updated_at)"
         " VALUES (:org, :person, :preferences, 0)",
@@ -56,7 +56,7 @@ async def prefer(shop: Shop, person: Person, preferences: Preferences) -> None:
 
 
 async def rows_of(shop: Shop, table: str) -> list[dict[str, Any]]:
-    """Every row of a table of the shop's organization."""
+    """Returns every row of a table that belongs to the shop's organisation."""
 
     async def read(tx: Tx) -> list[dict[str, Any]]:
         rows = await tx.all(f"SELECT * FROM {table} WHERE org_id = :org", {"org": shop.owner.org})
@@ -66,7 +66,7 @@ async def rows_of(shop: Shop, table: str) -> list[dict[str, Any]]:
 
 
 def failed(number: int, *, automation: str = "a1") -> Notice:
-    """A notice of a failed run."""
+    """Returns a notice of a failed run."""
     return Notice(
         topic=Topic.RUN_FAILED,
         dedupe=f"run_failed|{number}",
@@ -77,7 +77,7 @@ def failed(number: int, *, automation: str = "a1") -> Notice:
 
 
 async def tell(shop: Shop, *added: Notice) -> None:
-    """The notices are written."""
+    """Stores the notices."""
 
     async def add(tx: Tx) -> None:
         for notice in added:

@@ -1,4 +1,4 @@
-"""Who was told of an approval, as its page says."""
+"""The page of an approval says who was told of it."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -18,7 +18,7 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service beside the fake shop."""
+    """Yields a service beside the fake shop."""
     opened = await open_shop(database_url, clock, tmp_path)
     await connect_all(opened)
     yield opened
@@ -31,7 +31,10 @@ async def _receivers(shop: Shop, approval: str) -> ApprovalReceivers:
 
 
 async def test_the_page_of_an_approval_says_who_was_told(shop: Shop) -> None:
-    """People whose mail is under way or accepted, none whose mail was refused; and the next reminder."""
+    """Counts people whose mail waits or was accepted, not those whose mail was refused.
+
+    Also gives the time of the next reminder until the approval is decided.
+    """
     run = await shop.waiting(await shop.hiding())
     approval = await shop.approval(run)
     assert await _receivers(shop, approval.id) == ApprovalReceivers(0, (), None)

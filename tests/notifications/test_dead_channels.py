@@ -1,4 +1,4 @@
-"""A dead channel is marked, told and stops; its deliveries stay listed and can be sent again by a person."""
+"""A dead route is marked and reported, its deliveries stay listed, and a person can send them again."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -29,24 +29,24 @@ GONE = DeliveryOutcome(DeliveryResult.REFUSED, 410, "The receiver answered with 
 
 @pytest.fixture
 async def service(engine: Engine, clock: FakeClock) -> AsyncIterator[Service]:
-    """A service that takes routes."""
+    """Yields a service that has route channels."""
     async with receiving(engine, clock) as (opened, _):
         yield opened
 
 
 @pytest.fixture
 async def web(service: Service) -> Caller:
-    """The owner in the web app."""
+    """Returns the owner's web session."""
     return await service.web("owner")
 
 
 async def one_route(web: Caller) -> RouteId:
-    """A new webhook."""
+    """Creates a webhook route and returns its id."""
     return RouteId((await made(web))["route"]["id"])
 
 
 async def after(service: Service, route: RouteId, *outcomes: DeliveryOutcome) -> NotificationRoute:
-    """The route after these deliveries."""
+    """Records these deliveries and returns the route after them."""
     org = service.own.organization.id
     for outcome in outcomes:
         await service.write(partial(record_delivery, org=org, route=route, outcome=outcome), org=org)
@@ -59,7 +59,7 @@ async def after(service: Service, route: RouteId, *outcomes: DeliveryOutcome) ->
 
 
 async def told(service: Service) -> list[Topic]:
-    """The topics of the organization's new notices."""
+    """Returns the topics of the organisation's new notices."""
     org = service.own.organization.id
 
     async def act(tx: Tx) -> list[Topic]:
@@ -74,7 +74,7 @@ async def told(service: Service) -> list[Topic]:
 async def test_the_twentieth_refusal_in_a_row_breaks_a_route_and_is_told_once(
     service: Service, web: Caller
 ) -> None:
-    """The nineteenth does not; later ones tell nothing more."""
+    """Breaks a route at the twentieth refusal in a row and writes one notice of it."""
     route = await one_route(web)
     assert (await after(service, route, *[REFUSED] * 19)).state is RouteState.OK
     assert await told(service) == []
@@ -86,7 +86,7 @@ async def test_the_twentieth_refusal_in_a_row_breaks_a_route_and_is_told_once(
 
 
 async def test_an_accepted_delivery_ends_the_row(service: Service, web: Caller) -> None:
-    """Nineteen refusals, an acceptance and nineteen more break nothing."""
+    """Starts the count of refusals again after an accepted delivery."""
     route = await one_route(web)
     found_route = await after(service, route, *[REFUSED] * 19, ACCEPTED, *[REFUSED] * 19)
     assert (found_route.state, found_route.failures) == (RouteState.OK, 19)
@@ -94,14 +94,14 @@ async def test_an_accepted_delivery_ends_the_row(service: Service, web: Caller) 
 
 
 async def test_a_receiver_that_is_gone_breaks_its_route_at_once(service: Service, web: Caller) -> None:
-    """410 is the receiver's own word."""
+    """Breaks a route at once when its receiver answers 410 Gone."""
     assert (await after(service, await one_route(web), GONE)).state is RouteState.BROKEN
 
 
 async def test_three_days_of_failures_break_a_route_and_an_outage_of_hours_does_not(
     service: Service, web: Caller
 ) -> None:
-    """A receiver that is away for some hours gets what waits; after three days its owners are told."""
+    """Breaks a route whose deliveries have failed for three days, and not a second earlier."""
     route = await one_route(web)
     assert (await after(service, route, *[AWAY] * 50)).state is RouteState.OK
     service.clock.tick(timedelta(days=3).total_seconds() - 1)
@@ -113,7 +113,7 @@ async def test_three_days_of_failures_break_a_route_and_an_outage_of_hours_does_
 
 
 async def message(tx: Tx, *, org: OrgId, route: RouteId, state: MessageState) -> str:
-    """A message of a route, as the sender leaves it."""
+    """Stores a message of a route in this state and returns its id."""
     message_id = new_id(tx.now)
     is_open = state in (MessageState.COLLECTING, MessageState.DUE, MessageState.SENDING)
     await tx.execute(
@@ -135,7 +135,7 @@ async def message(tx: Tx, *, org: OrgId, route: RouteId, state: MessageState) ->
 
 
 async def furnished(service: Service, route: RouteId, states: list[MessageState]) -> list[str]:
-    """Messages of the route in these states, a second apart."""
+    """Stores messages of the route in these states, a second apart, and returns their ids."""
     org = service.own.organization.id
     message_ids = []
     for state in states:
@@ -145,13 +145,13 @@ async def furnished(service: Service, route: RouteId, states: list[MessageState]
 
 
 async def listed(web: Caller, route: RouteId, **query: Any) -> list[tuple[str, str]]:
-    """The ids and states of the route's deliveries."""
+    """Returns the ids and states of the route's deliveries."""
     heard = await web.get(f"{ROUTES}/{route}/deliveries", **query)
     return [(row["id"], row["state"]) for row in heard.data["deliveries"]]
 
 
 async def test_what_waits_for_a_broken_route_expires_and_stays_listed(service: Service, web: Caller) -> None:
-    """What was sent stays sent; nothing waits any more."""
+    """Expires what waits for a broken route, keeps it listed and leaves sent messages as they are."""
     route = await one_route(web)
     states = [MessageState.SENT, MessageState.DUE, MessageState.SENDING, MessageState.COLLECTING]
     sent, due, sending, collecting = await furnished(service, route, states)
@@ -161,7 +161,7 @@ async def test_what_waits_for_a_broken_route_expires_and_stays_listed(service: S
 
 
 async def test_a_deleted_route_leaves_nothing_to_send(service: Service, web: Caller) -> None:
-    """What waited is obsolete, and the route is no more."""
+    """Marks the waiting messages of a deleted route as obsolete and answers 404 for its deliveries."""
     route = await one_route(web)
     await furnished(service, route, [MessageState.DUE, MessageState.COLLECTING])
     assert (await web.delete(f"{ROUTES}/{route}")).status == 200
@@ -178,7 +178,7 @@ async def test_a_deleted_route_leaves_nothing_to_send(service: Service, web: Cal
 async def test_a_finished_delivery_is_sent_again_under_its_id(
     service: Service, web: Caller, state: MessageState
 ) -> None:
-    """It is due at once, and the worker is woken."""
+    """Sends a finished delivery again under its id, wakes the worker and writes an audit entry."""
     route = await one_route(web)
     [one] = await furnished(service, route, [state])
     assert (await web.post(f"{ROUTES}/{route}/deliveries/{one}/again")).status == 200
@@ -189,7 +189,10 @@ async def test_a_finished_delivery_is_sent_again_under_its_id(
 
 
 async def test_nothing_else_is_sent_again(service: Service, web: Caller) -> None:
-    """Not what has not ended, is obsolete, was a test, is another route's, or belongs to a broken route."""
+    """Refuses to send again what has not ended, is obsolete, was a test or belongs to a broken route.
+
+    Another route's delivery is not found.
+    """
     route, other = await one_route(web), await one_route(web)
     unfinished = await furnished(service, route, [MessageState.DUE, MessageState.OBSOLETE])
     await web.post(f"{ROUTES}/{route}/test")
@@ -203,7 +206,7 @@ async def test_nothing_else_is_sent_again(service: Service, web: Caller) -> None
 
 
 async def test_deliveries_are_paged_newest_first_for_30_days(service: Service, web: Caller) -> None:
-    """Every page continues the one before; what is older is not listed."""
+    """Lists deliveries of the last 30 days in pages, newest first."""
     route = await one_route(web)
     old = await furnished(service, route, [MessageState.SENT])
     service.clock.tick(timedelta(days=30).total_seconds())

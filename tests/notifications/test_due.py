@@ -1,7 +1,7 @@
-"""When a message is due, against a walk along the clock, minute by minute, written apart.
+"""The due time of a message against an independent walk along the clock, minute by minute.
 
 The walk knows local time alone: it converts each minute to the zone and compares what the wall clock shows.
-`DUE_CASES=100000` tries so many, `DUE_SEED` chooses which.
+`DUE_CASES=100000` tries that many cases, `DUE_SEED` chooses them.
 """
 
 import os
@@ -36,7 +36,7 @@ EVERY_DAY = frozenset(range(7))
 
 
 def _changing_zones() -> list[str]:
-    """The zones whose clocks change within 2026."""
+    """Returns the zones whose clocks change within 2026."""
     names = []
     for name in sorted(zone_names()):
         tz = zone(name)
@@ -49,7 +49,7 @@ def _changing_zones() -> list[str]:
 
 @cache
 def _changes(tz: ZoneInfo) -> list[datetime]:
-    """The hours of 2026 in which the zone's clock changes."""
+    """Returns the hours of 2026 in which the zone's clock changes."""
     hours = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hour) for hour in range(365 * 24)]
     return [
         after
@@ -63,13 +63,13 @@ def _wall(moment: datetime, tz: ZoneInfo) -> datetime:
 
 
 def _first_reached(day_start: datetime, wall: datetime, tz: ZoneInfo) -> datetime:
-    """The first minute at which the wall clock shows `wall`; in a gap, so much later as the clock jumped."""
+    """Returns the first minute at which the wall clock shows `wall`; in a gap, as much later as it jumps."""
     instant = day_start
     while _wall(instant, tz) < wall:
         instant += MINUTE
     if _wall(instant, tz) == wall:
         return instant
-    jump = _wall(instant, tz) - _wall(instant - MINUTE, tz) - MINUTE  # the clock passed over it
+    jump = _wall(instant, tz) - _wall(instant - MINUTE, tz) - MINUTE  # the clock jumped over it
     late = wall + jump
     while _wall(instant, tz) < late:
         instant += MINUTE
@@ -77,7 +77,7 @@ def _first_reached(day_start: datetime, wall: datetime, tz: ZoneInfo) -> datetim
 
 
 def _walked_instant(day: datetime, local_time: time, tz: ZoneInfo) -> datetime:
-    """When the wall clock reaches a time of a day: the walk begins a day before it."""
+    """Returns when the wall clock reaches a time of a day; the walk begins a day before."""
     start = (day - timedelta(days=1)).replace(tzinfo=UTC) - timedelta(hours=15)
     wall = datetime.combine(day.date(), local_time)
     start += max(timedelta(0), (wall - _wall(start, tz)) - timedelta(hours=2, minutes=30)) // MINUTE * MINUTE
@@ -95,7 +95,7 @@ def _walked_digest(now: datetime, digest: Digest, tz: ZoneInfo) -> datetime:
 
 
 def _walked_quiet(moment: datetime, quiet: QuietHours, tz: ZoneInfo) -> datetime:
-    """Walks minute by minute until one that no quiet time holds."""
+    """Walks minute by minute to one outside every quiet period."""
     first = _wall(moment, tz).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
     spans = []
     for number in range(9):
@@ -109,7 +109,7 @@ def _walked_quiet(moment: datetime, quiet: QuietHours, tz: ZoneInfo) -> datetime
 
 
 def _walked_due(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan]) -> datetime:
-    """Waits minute by minute for the end of the window, or the share of an approval's time; or the digest."""
+    """Walks to the end of the window, a share of an approval's time or the digest, and past quiet hours."""
     assert rules.zone is not None
     assert rules.digest is not None
     assert rules.quiet_hours is not None
@@ -131,14 +131,14 @@ def _walked_due(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan
 
 
 def _any_approval(now: datetime, random: Random) -> ApprovalSpan:
-    """One that a notice of now, or of some minutes ago, is about; it may live for 20 minutes or for days."""
+    """Returns an approval told of up to three minutes ago that lives from 20 minutes to days."""
     told_at = now - MINUTE * random.randint(0, 3)
     asked_at = told_at - random.choice((0, 1, 9)) * timedelta(minutes=20)
     return ApprovalSpan(told_at, asked_at, told_at + timedelta(minutes=20 * random.choice((1, 3, 15, 216))))
 
 
 def test_digest_and_quiet_hours_are_those_of_a_walk_along_the_clock() -> None:
-    """Over zones whose clocks change, around the changes and away from them; also windows and approvals."""
+    """Agrees with the walk for random zones, clock changes, windows, digests, quiet hours and approvals."""
     random, names = Random(SEED), _changing_zones()
     assert len(names) > 100
     for _ in range(CASES):
@@ -174,7 +174,7 @@ def test_digest_and_quiet_hours_are_those_of_a_walk_along_the_clock() -> None:
 def test_the_first_goes_at_once_and_the_next_with_the_window(
     since_last: timedelta | None, expected: int
 ) -> None:
-    """At the end of the window it is over."""
+    """Sends the first message at once and the next one when the window of the last has ended."""
     rules = DueRules(WINDOW, None if since_last is None else NOW - since_last)
     assert due_at(NOW, rules, []) == NOW + timedelta(seconds=expected)
 
@@ -189,14 +189,14 @@ def test_the_first_goes_at_once_and_the_next_with_the_window(
     ],
 )
 def test_an_approval_is_told_of_within_a_share_of_its_own_time(lifetime: timedelta, expected: int) -> None:
-    """5 % of it, but a minute at least; the window is never longer for it."""
+    """Tells of an approval within 5 % of its time, at least a minute and at most the window."""
     rules = DueRules(WINDOW, NOW)
     approval = ApprovalSpan(NOW, NOW, NOW + lifetime)
     assert due_at(NOW, rules, [approval]) == NOW + timedelta(seconds=expected)
 
 
 def test_quiet_hours_and_digests_do_not_let_an_approval_expire_unheard() -> None:
-    """Unless the person does not want to be woken."""
+    """Sends an approval that would expire in quiet hours at once, unless the person declines to be woken."""
     quiet = QuietHours(time(0), time(12), EVERY_DAY)
     rules = DueRules(WINDOW, None, quiet_hours=quiet, zone=ZoneInfo("UTC"))
     noon = NOW.replace(hour=12)
@@ -210,7 +210,7 @@ def test_quiet_hours_and_digests_do_not_let_an_approval_expire_unheard() -> None
 
 
 def test_tries_spread_around_their_times_and_end_with_the_message() -> None:
-    """What the receiver asks for is honoured up to an hour."""
+    """Spreads retries 20 % around their times, honours Retry-After up to an hour, ends with the message."""
     end = NOW + timedelta(days=1)
     for attempt, base in enumerate(BACKOFF[:-1], 1):
         tries = [

@@ -1,4 +1,4 @@
-"""Every fact has its notice, written with it: one a fact, and none for what went well."""
+"""Each fact writes one notice in its transaction; success writes none."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -27,7 +27,7 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service beside the fake shop."""
+    """Yields a service beside the fake shop."""
     opened = await open_shop(database_url, clock, tmp_path)
     await connect_all(opened)
     yield opened
@@ -39,7 +39,7 @@ async def _topics(shop: Shop) -> list[str]:
 
 
 async def test_an_approval_is_told_of_at_its_start_half_and_nine_tenths_of_its_time(shop: Shop) -> None:
-    """Within half a minute of each, and never again after the decision."""
+    """Tells of an approval at once, at 50 % and at 90 % of its time, and not after the decision."""
     run = await shop.waiting(await shop.hiding())
     [waiting] = await told(shop)
     approval = await shop.approval(run)
@@ -63,7 +63,7 @@ async def test_an_approval_is_told_of_at_its_start_half_and_nine_tenths_of_its_t
 async def test_the_shortest_and_the_longest_approval_are_told_of_in_time(
     database_url: str, clock: FakeClock, tmp_path: Path, hours: int
 ) -> None:
-    """At half and nine tenths of its time, not a second before and within half a minute."""
+    """Tells at 50 % and 90 % of approvals of 1 and 720 hours, not a second before."""
     shop = await open_shop(database_url, clock, tmp_path, STEWARD_APPROVAL_HOURS=f"{hours}")
     await connect_all(shop)
     run = await shop.waiting(await shop.hiding())
@@ -82,7 +82,7 @@ async def test_the_shortest_and_the_longest_approval_are_told_of_in_time(
 
 
 async def test_what_waits_for_people_wakes_the_fan_out(shop: Shop) -> None:
-    """With its commit: an approval that is asked for, and one that expired."""
+    """Wakes the fan-out when an approval is requested and when it expires."""
     woken = shop.service.hints.of("notice")
     assert not woken.is_set()
     await shop.waiting(await shop.hiding())
@@ -94,7 +94,7 @@ async def test_what_waits_for_people_wakes_the_fan_out(shop: Shop) -> None:
 
 
 async def test_a_decided_approval_is_not_told_of_again(shop: Shop) -> None:
-    """Its time to be told at goes with the decision."""
+    """Sends no reminder of an approval that was rejected."""
     run = await shop.waiting(await shop.hiding())
     await shop.reject(run)
     await shop.pass_time(hours=71)
@@ -102,7 +102,7 @@ async def test_a_decided_approval_is_not_told_of_again(shop: Shop) -> None:
 
 
 async def test_after_a_standstill_only_the_latest_step_is_told(shop: Shop) -> None:
-    """Nobody is told of the half when nine tenths have passed, and of nothing when all has."""
+    """Skips the 50 % notice when 90 % of the time has passed, and both when all of it has."""
     first = await shop.waiting(await shop.hiding())
     await shop.clock.advance(timedelta(hours=70).total_seconds())
     asked_approval = await shop.approval(first)
@@ -115,7 +115,7 @@ async def test_after_a_standstill_only_the_latest_step_is_told(shop: Shop) -> No
 
 
 async def test_an_approval_that_nobody_gave_is_told_of_once(shop: Shop) -> None:
-    """Its run ends expired, which is no further notice."""
+    """Writes one notice of an expired approval and none of the run that it ends."""
     run = await shop.waiting(await shop.hiding())
     await shop.pass_time(hours=73)
     assert (await shop.approval(run)).status is ApprovalStatus.EXPIRED
@@ -144,7 +144,7 @@ async def _end(shop: Shop, run: Run, end: RunEnd) -> None:
     ],
 )
 async def test_a_failed_run_is_told_by_what_failed(shop: Shop, end: RunEnd, topic: Topic | None) -> None:
-    """Of a run that succeeded or was cancelled nothing is told, nor of any test run."""
+    """Writes the notice that the failure calls for, and none for success, cancellation or test runs."""
     automation = await shop.hiding()
     await _end(shop, await shop.run_now(automation), end)
     await _end(shop, await shop.run_now(automation, Mode.TEST), end)
@@ -159,7 +159,7 @@ async def test_a_failed_run_is_told_by_what_failed(shop: Shop, end: RunEnd, topi
 
 
 async def test_a_run_that_no_worker_started_is_told_of(shop: Shop) -> None:
-    """It expired as `not_started`."""
+    """Writes a notice of a run that no worker started, with the code `not_started`."""
     await shop.run_now(await shop.hiding())
     await shop.clock.advance(timedelta(hours=25).total_seconds())
     hired = await shop.registered_worker()
@@ -169,7 +169,7 @@ async def test_a_run_that_no_worker_started_is_told_of(shop: Shop) -> None:
 
 
 async def test_an_automation_that_the_service_pauses_is_told_of(shop: Shop) -> None:
-    """After five failures in a row, beside the five."""
+    """Writes one notice of the pause after five failures in a row, beside the five of the runs."""
     automation = await shop.set_up("hide-out-of-stock-products", {}, {"cadence": "daily", "run_at": "08:00"})
     for _ in range(5):
         await _end(shop, await shop.run_now(automation), RunEnd(RunStatus.FAILED, "step_failed", "No"))
@@ -179,7 +179,7 @@ async def test_an_automation_that_the_service_pauses_is_told_of(shop: Shop) -> N
 
 
 async def test_a_lost_connection_is_told_of_once(shop: Shop) -> None:
-    """Not with every check that finds it lost."""
+    """Writes one notice of a lost connection, however many checks fail."""
     lost = shop.connections["woocommerce"]
     health = Health(ok=False, error=Unauthorized())
     for _ in range(2):
@@ -190,7 +190,7 @@ async def test_a_lost_connection_is_told_of_once(shop: Shop) -> None:
 
 
 async def test_slots_that_were_too_late_are_one_notice_a_pass(engine: object, clock: FakeClock) -> None:
-    """It says how many they were."""
+    """Writes one notice for all slots that one pass finds too late, with their number."""
     world: World = await make_world(engine, clock)  # type: ignore[arg-type]
     automation = await world.create(schedule=DAILY)
     await clock.advance(timedelta(days=3).total_seconds())

@@ -1,4 +1,4 @@
-"""Fan-out: who gets which notice, in which group of the inbox."""
+"""Fan-out: who receives which notice, and in which row of the inbox."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -19,7 +19,7 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service beside the fake shop."""
+    """Yields a service beside the fake shop."""
     opened = await open_shop(database_url, clock, tmp_path)
     await connect_all(opened)
     yield opened
@@ -35,7 +35,7 @@ async def _inbox(shop: Shop) -> list[dict[str, Any]]:
 
 
 async def test_notices_of_one_automation_are_one_row_until_it_is_read(shop: Shop) -> None:
-    """The count grows; after it was read a new row begins."""
+    """Adds notices of one automation to one inbox row until it is read; then a new row begins."""
     await join(shop, "ada")
     for numbers in ((1, 2), (3,)):
         await tell(shop, *(failed(number) for number in numbers))
@@ -52,7 +52,7 @@ async def test_notices_of_one_automation_are_one_row_until_it_is_read(shop: Shop
 async def test_more_than_fifty_automations_in_a_pass_are_one_row(
     shop: Shop, automations: int, rows: int
 ) -> None:
-    """The row says of how many automations it tells, and names none."""
+    """Keeps a row for each of 50 automations in a pass, and merges 51 into one row that names none."""
     await join(shop, "ada")
     await tell(shop, *(failed(number, automation=f"a{number}") for number in range(automations)))
     await fan_out.fan_out_due(_context(shop))
@@ -64,7 +64,7 @@ async def test_more_than_fifty_automations_in_a_pass_are_one_row(
 
 
 async def test_muted_automations_arrive_read(shop: Shop) -> None:
-    """The inbox still holds what a person may want to see later."""
+    """Puts notices of a muted automation into the inbox as read."""
     ada = await join(shop, "ada")
     await prefer(shop, ada, Preferences(muted=frozenset({AutomationId("a1")})))
     await tell(shop, failed(1), failed(2, automation="a2"))
@@ -76,7 +76,10 @@ async def test_muted_automations_arrive_read(shop: Shop) -> None:
 
 
 async def test_who_is_told_depends_on_the_topic_and_on_what_is_ones_own(shop: Shop) -> None:
-    """Owners of all; approvers of approvals and stops; members of what they made, or of all if they ask."""
+    """Tells owners everything, approvers of approvals and stops, and members of their own automations.
+
+    Members who choose all automations hear of all runs; owners may choose their own.
+    """
     owner, approver = await join(shop, "olga"), await join(shop, "aki", Role.APPROVER)
     maker, member = await join(shop, "mia", Role.MEMBER), await join(shop, "max", Role.MEMBER)
     curious, narrow = await join(shop, "cleo", Role.MEMBER), await join(shop, "nora")
@@ -107,7 +110,7 @@ async def test_who_is_told_depends_on_the_topic_and_on_what_is_ones_own(shop: Sh
 
 
 async def test_a_notice_that_cannot_be_read_is_put_off_and_stops_no_other(shop: Shop) -> None:
-    """After five failures it is poison, which is counted and shown."""
+    """Defers a notice that cannot be read, delivers the others, and marks it poison after five failures."""
     await join(shop, "ada")
     await tell(shop, failed(1), failed(2))
     await shop.tamper("UPDATE notices SET topic = 'unheard_of' WHERE org_id = :org AND run_id = 'run1'")
@@ -120,7 +123,7 @@ async def test_a_notice_that_cannot_be_read_is_put_off_and_stops_no_other(shop: 
 
 
 async def test_a_pass_that_is_repeated_tells_once(shop: Shop) -> None:
-    """Its notices are no longer new."""
+    """Writes nothing when the fan-out of the same notices is repeated."""
     await join(shop, "ada")
     await tell(shop, failed(1))
     [row] = await rows_of(shop, "notices")

@@ -1,6 +1,6 @@
-"""Many facts and many people: few messages, every fact counted, and what is read does not grow with both.
+"""Many facts and many people: few messages, every fact counted, and reads that do not grow with both.
 
-`FLOOD=10000` is the number that the bar asks for; so many runs fail only where it is set.
+`FLOOD=10000` sets the number of facts; without it the suite uses fewer.
 """
 
 import json
@@ -43,14 +43,14 @@ ROUTE_TOPICS = RouteFilter(topics=frozenset({Topic.RUN_FAILED}))
 
 @pytest.fixture
 async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
-    """An office with a mail server and two owners."""
+    """Yields an office with a mail server and two owners."""
     async with open_office(database_url, clock, tmp_path, MailScript()) as opened:
         await join(opened.shop, "bea")
         yield opened
 
 
 async def test_a_flood_is_one_message_a_person_and_every_fact_is_counted(office: Office) -> None:
-    """The first was told at once, the rest in one mail at the end of the window with 20 lines."""
+    """Mails the first notice at once and the others in one mail with 20 lines and the number of the rest."""
     await tell(office.shop, failed(0))
     await office.turn()
     office.script.received.clear()
@@ -76,7 +76,7 @@ async def test_a_flood_is_one_message_a_person_and_every_fact_is_counted(office:
 
 
 async def _add_routes(shop: Shop) -> None:
-    """A Teams, a Slack and a webhook route for failed runs."""
+    """Adds a Teams, a Slack and a webhook route for failed runs."""
     origin = f"http://{HOST}"
     slack = await shop.connect("slack", {"webhook_url": shop.world.described()["slack"]["webhook_url"]})
     teams = shop.connections["teams"]
@@ -110,7 +110,7 @@ async def _turn_all(office: Office) -> None:
 
 
 async def _count_failed_runs(tx: Tx, org: OrgId) -> int:
-    """The length of the list that the messages lead to, page by page."""
+    """Returns the length of the list that the messages link to, read page by page."""
     failed_runs, after, count = RunFilter(statuses=(RunStatus.FAILED,)), None, 0
     while page := await run_lists.find(tx, org, failed_runs, limit=200, after=after):
         count += len(page)
@@ -121,7 +121,7 @@ async def _count_failed_runs(tx: Tx, org: OrgId) -> int:
 async def test_runs_that_fail_in_a_minute_reach_five_owners_and_three_routes(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """A person and a chat get one message in 15 minutes; each tells the number that the linked list shows."""
+    """Sends each receiver all failures in messages at least 15 minutes apart, webhooks excepted."""
     settings = {"STEWARD_SLACK_HOSTS": HOST}
     async with open_office(database_url, clock, tmp_path, MailScript(), **settings) as office:
         shop = office.shop
@@ -159,7 +159,7 @@ async def test_runs_that_fail_in_a_minute_reach_five_owners_and_three_routes(
 async def test_a_route_that_breaks_is_logged_once_with_its_channel(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """A receiver that answers 410 breaks its route; the delay of what others accept is told by channel."""
+    """Logs a route broken by a 410 once with its channel, and measures delays of the channels that accept."""
     async with open_office(database_url, clock, tmp_path, MailScript(), STEWARD_SLACK_HOSTS=HOST) as office:
         shop, lines = office.shop, list[str]()
         await _add_routes(shop)
@@ -178,7 +178,7 @@ async def test_a_route_that_breaks_is_logged_once_with_its_channel(
 
 
 async def test_a_pass_hands_out_so_many_notices_that_it_stays_short(office: Office) -> None:
-    """Notices times people have a limit a transaction; what is left follows in the next, none twice."""
+    """Limits the pairs of notice and person in one transaction and continues in the next, without doubles."""
     ctx = replace(office.ctx, rules=replace(office.ctx.rules, fan_out_pairs=4))
     await tell(office.shop, *(failed(number) for number in range(5)))
     passes = [await fan_out.fan_out_due(ctx) for _ in range(3)]
@@ -188,7 +188,7 @@ async def test_a_pass_hands_out_so_many_notices_that_it_stays_short(office: Offi
 
 
 async def test_what_was_leased_and_not_begun_in_time_is_given_back(office: Office) -> None:
-    """A slow server holds four messages; the others do not outlive their lease, and lose no try."""
+    """Gives leased messages back without counting an attempt when a slow server leaves no time for them."""
     for name in ("cid", "dot", "eve", "fay"):
         await join(office.shop, name)
     await tell(office.shop, failed(1))

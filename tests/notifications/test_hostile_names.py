@@ -1,6 +1,6 @@
-"""Names that people chose to deceive add no header, no recipient and no markup to a mail.
+"""Names chosen to deceive add no header, recipient or markup to a mail.
 
-`HOSTILE=10000` tries so many.
+`HOSTILE=10000` tries that many names.
 """
 
 import os
@@ -46,7 +46,7 @@ AT = datetime(2026, 5, 1, 6, 0, tzinfo=UTC)
 
 
 class _Tags(HTMLParser):
-    """Collects the elements and attributes of a page, and its text."""
+    """Collects the elements and attributes of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _Tags(HTMLParser):
         self.attributes: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Notes an element."""
+        """Records an element and its attributes."""
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attrs}
 
@@ -76,7 +76,7 @@ def _message(hostile: str, other: str) -> NoticeMessage:
 
 
 async def test_no_name_adds_a_header_a_recipient_or_markup() -> None:
-    """Whatever stands in it; its text is shown as text."""
+    """Keeps headers, recipients, size and elements of a mail fixed for any names."""
     clock, register, random = FakeClock(), Register(), Random(TRIES)
     transport = MailTransport(clock, register, Log(lambda line: None, clock, register))
     sender = Mailbox("steward@tea.example", "Steward")

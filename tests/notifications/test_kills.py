@@ -1,6 +1,6 @@
-"""A process that dies at any failpoint of notifications loses no fact and repeats a mail only with its bytes.
+"""A process that dies at any failpoint of notifications loses no fact and repeats a mail only unchanged.
 
-`NOTICE_KILLS=500` kills so often on each engine, `KILL_SEED` chooses when.
+`NOTICE_KILLS=500` kills that often on each engine, `KILL_SEED` chooses when.
 """
 
 import os
@@ -23,12 +23,12 @@ PLACES = ("after_fan_out", "after_message_lease", "after_message_sent")
 
 
 class _Killed(BaseException):
-    """The end of the process."""
+    """Ends the process in the tests."""
 
 
 @pytest.fixture
 def killing() -> Iterator[None]:
-    """Nothing watches after the test."""
+    """Removes the failpoint watcher after the test."""
     yield
     failpoint.watch(None)
 
@@ -36,7 +36,7 @@ def killing() -> Iterator[None]:
 async def test_a_killed_process_loses_no_fact_and_repeats_the_same_bytes(
     database_url: str, clock: FakeClock, tmp_path: Path, killing: None
 ) -> None:
-    """Kills at every failpoint, in random order; what was accepted and not stored comes again, as it was."""
+    """Counts every fact after kills at every failpoint; repeated mails have the same id and bytes."""
     random = Random(SEED)
     reached: dict[str, int] = defaultdict(int)
     async with open_office(database_url, clock, tmp_path, MailScript()) as office:

@@ -1,4 +1,4 @@
-"""Mail to members: sent once, tried again, given up; by a mail server that does what a test says."""
+"""Mail to members: sent once, retried and given up, with a mail server that answers as a test decides."""
 
 import os
 import re
@@ -30,20 +30,20 @@ from tests.notifications.office import Office, open_office
 from tests.notifications.telling import failed, join, prefer, rows_of, tell
 from tests.outbound.mail_server import MailScript
 
-# `WAITING=1000` is the number that the bar asks for.
+# `WAITING=1000` sets the number of waiting mails; the suite uses fewer.
 WAITING = int(os.environ.get("WAITING", "40"))
 RUNS_DIGEST = {**Preferences().email, NoticeGroup.RUNS: MailChoice.DIGEST}
 
 
 @pytest.fixture
 async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
-    """An office whose mail server takes everything."""
+    """Yields an office whose mail server accepts everything."""
     async with open_office(database_url, clock, tmp_path, MailScript()) as opened:
         yield opened
 
 
 async def test_a_waiting_approval_reaches_its_people(office: Office) -> None:
-    """From the run to the mail; it has one recipient, and its only link leads to the approval's page."""
+    """Mails a waiting approval to one recipient, with links to its page and the preferences alone."""
     run = await office.shop.waiting(await office.shop.hiding())
     [mail] = office.script.received
     approval = await office.shop.approval(run)
@@ -67,7 +67,7 @@ async def test_a_waiting_approval_reaches_its_people(office: Office) -> None:
 
 
 async def test_a_flood_is_one_mail_a_window_and_counts_all(office: Office) -> None:
-    """The first comes at once, everything after it with the end of the window."""
+    """Sends the first notice at once and all others in one mail at the end of the window."""
     await tell(office.shop, failed(0))
     await office.turn()
     for batch in range(4):
@@ -87,7 +87,7 @@ async def test_a_flood_is_one_mail_a_window_and_counts_all(office: Office) -> No
 
 
 async def test_what_no_longer_holds_is_not_sent(office: Office) -> None:
-    """A decided approval leaves its message; a message that has nothing left is not sent."""
+    """Drops a decided approval from its message and does not send a message that is empty then."""
     run = await office.shop.waiting(await office.shop.hiding())
     again = await office.shop.waiting(await office.shop.hiding())
     assert len(office.script.received) == 1
@@ -99,7 +99,7 @@ async def test_what_no_longer_holds_is_not_sent(office: Office) -> None:
 
 
 async def test_nobody_is_sent_to_who_has_left_or_turned_it_off(office: Office) -> None:
-    """Checked when the message is closed."""
+    """Sends nothing to a person who left or switched the mails off, checked when the message closes."""
     await tell(office.shop, failed(1))
     await office.turn()
     await tell(office.shop, failed(2))
@@ -117,7 +117,7 @@ async def test_nobody_is_sent_to_who_has_left_or_turned_it_off(office: Office) -
 
 
 async def test_a_closed_mail_is_not_sent_to_who_has_switched_off_all_that_it_tells(office: Office) -> None:
-    """Nothing could take it before; what tells of another group, too, is still wanted."""
+    """Does not send a closed mail when its receiver has switched off every group that it tells of."""
     bea = await join(office.shop, "bea")
     stopped = Notice(topic=Topic.CHANGES_STOPPED, dedupe="stopped", facts=facts_of(name="Freeze"))
     await tell(office.shop, failed(1), stopped)
@@ -133,7 +133,7 @@ async def test_a_closed_mail_is_not_sent_to_who_has_switched_off_all_that_it_tel
 
 
 async def test_a_digest_waits_for_its_time(office: Office) -> None:
-    """08:00 in the organization's zone on a working day, everything in one."""
+    """Sends a digest at 08:00 in the organisation's zone on a working day with everything in one mail."""
     await prefer(office.shop, office.ada, Preferences(email=RUNS_DIGEST, timezone="Europe/Berlin"))
     await tell(office.shop, failed(1))  # Friday, 08:00 in Berlin
     await office.turn()
@@ -147,7 +147,7 @@ async def test_a_digest_waits_for_its_time(office: Office) -> None:
 
 
 async def test_quiet_hours_hold_everything_but_an_approval_that_would_expire(office: Office) -> None:
-    """What is urgent wakes; the rest comes with the end."""
+    """Holds a notice during quiet hours and sends it at their end."""
     night = QuietHours(time(0), time(12), frozenset(range(7)))
     await prefer(office.shop, office.ada, Preferences(quiet_hours=night, timezone="UTC"))
     await tell(office.shop, failed(1))
@@ -158,7 +158,7 @@ async def test_quiet_hours_hold_everything_but_an_approval_that_would_expire(off
 
 
 async def test_a_message_that_a_lost_worker_had_is_sent_again_with_the_same_bytes(office: Office) -> None:
-    """The outcome of the first was never stored: the repeat has its id, so that a reader can tell."""
+    """Sends a message again with the same bytes when the outcome of the first attempt was not stored."""
     await tell(office.shop, failed(1))
     await fan_out.fan_out_due(office.ctx)
     await close.close_due(office.ctx)
@@ -176,7 +176,7 @@ async def test_a_message_that_a_lost_worker_had_is_sent_again_with_the_same_byte
 
 
 class _Dying:
-    """A database that is lost after the first write: the lease is stored, its outcome is not."""
+    """An engine that fails after its first write, so that the lease is stored and the outcome is not."""
 
     def __init__(self, engine: Any) -> None:
         self.engine, self.writes = engine, 0
@@ -195,7 +195,7 @@ class _Dying:
 async def test_a_temporary_refusal_is_tried_again_later_each_time(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """After 5 s, 1, 5 and 30 minutes, 2, 6 and 12 hours, give or take a fifth; after a day it is given up."""
+    """Retries after 5 s to 12 hours, give or take a fifth, and expires the message after a day."""
     script = MailScript(recipients={"ada@tea.example": "451 4.7.1 Greylisted, try again later"})
     async with open_office(sqlite_url, clock, tmp_path, script) as office:
         await tell(office.shop, failed(1))
@@ -216,7 +216,7 @@ async def test_a_temporary_refusal_is_tried_again_later_each_time(
 async def test_a_person_whose_mail_is_refused_three_times_gets_the_inbox_alone(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """A mail that is accepted begins the count anew."""
+    """Stops mailing a person after three refusals in a row; the inbox still receives everything."""
     script = MailScript(recipients={"ada@tea.example": "550 5.1.1 No such user"})
     async with open_office(sqlite_url, clock, tmp_path, script) as office:
         for number in range(2):
@@ -238,7 +238,7 @@ async def test_a_person_whose_mail_is_refused_three_times_gets_the_inbox_alone(
 async def test_while_the_server_is_down_messages_wait_and_lose_no_try(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """One message a minute tries it; six hours later each is accepted, and once."""
+    """Keeps messages due without counting attempts while the server is down, then sends each once."""
     script = MailScript()
     async with open_office(sqlite_url, clock, tmp_path, script) as office:
         channel: Any = office.ctx.channels[ChannelName.EMAIL]
@@ -268,7 +268,7 @@ async def test_while_the_server_is_down_messages_wait_and_lose_no_try(
 async def test_an_organization_has_so_many_mails_a_day(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """The one beyond the limit waits for the next day, and says so."""
+    """Defers mails beyond the organisation's daily limit to the next day and says so."""
     async with open_office(sqlite_url, clock, tmp_path, MailScript()) as office:
         office.shop.service = replace(
             office.shop.service,
@@ -288,7 +288,7 @@ async def test_an_organization_has_so_many_mails_a_day(
 async def test_a_mail_of_ones_account_is_sealed_until_it_is_sent(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Its address and link stand in no column, and after the delivery nowhere."""
+    """Stores an account mail sealed and erases it after delivery."""
     async with open_office(sqlite_url, clock, tmp_path, MailScript()) as office:
         shop, link = office.shop, "https://steward.example/invitation#secret"
         mail = AccountMail("new@tea.example", "You are invited", ["Ada invited you."], link)
@@ -305,7 +305,7 @@ async def test_a_mail_of_ones_account_is_sealed_until_it_is_sent(
 
 
 async def test_after_a_restore_nothing_that_may_have_been_sent_is_sent(office: Office) -> None:
-    """Unfinished messages are obsolete; new notices reach the inbox alone."""
+    """Marks unfinished messages as obsolete after a restore and sends new notices to the inbox alone."""
     await tell(office.shop, failed(1))
     await office.turn()
     await tell(office.shop, failed(2))

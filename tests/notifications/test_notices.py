@@ -1,4 +1,4 @@
-"""Notices: one a fact, with its transaction or not at all."""
+"""Notices: one for each fact, written in its transaction."""
 
 from datetime import time, timedelta
 from functools import partial
@@ -44,7 +44,7 @@ async def _new(engine: Engine, clock: FakeClock, org: OrgId) -> list[StoredNotic
 
 
 async def test_a_fact_has_one_notice_however_often_it_is_written(engine: Engine, clock: FakeClock) -> None:
-    """The second one with the same name is not stored; names in it are cut to 80 characters."""
+    """Stores one notice of a fact however often it is added, with names cut to 80 characters."""
     org = await open_organization(engine, clock)
     assert await engine.write(clock.now(), partial(notices.add, org=org, notice=_lost()), org=org)
     assert not await engine.write(clock.now(), partial(notices.add, org=org, notice=_lost()), org=org)
@@ -54,7 +54,7 @@ async def test_a_fact_has_one_notice_however_often_it_is_written(engine: Engine,
 
 
 async def test_a_fact_that_is_rolled_back_leaves_no_notice(engine: Engine, clock: FakeClock) -> None:
-    """The notice is part of the transaction."""
+    """Leaves no notice when the transaction of its fact is rolled back."""
     org = await open_organization(engine, clock)
 
     async def fail(tx: Tx) -> None:
@@ -67,7 +67,7 @@ async def test_a_fact_that_is_rolled_back_leaves_no_notice(engine: Engine, clock
 
 
 async def test_a_notice_that_fails_five_times_is_poison(engine: Engine, clock: FakeClock) -> None:
-    """After each failure it is left alone until its time; after the fifth for good."""
+    """Defers a notice after each failure and gives it up as poison after the fifth."""
     org = await open_organization(engine, clock)
     await engine.write(clock.now(), partial(notices.add, org=org, notice=_lost()), org=org)
     [stored] = await _new(engine, clock, org)
@@ -82,12 +82,12 @@ async def test_a_notice_that_fails_five_times_is_poison(engine: Engine, clock: F
 
 
 def test_every_topic_belongs_to_a_group() -> None:
-    """Otherwise nobody could switch it off."""
+    """Assigns every topic to a group, so that people can switch it off."""
     assert GROUPS.keys() == set(Topic)
 
 
 def test_preferences_are_read_as_they_were_stored() -> None:
-    """Every field survives; what is absent has its default."""
+    """Restores every field of stored preferences and fills in defaults."""
     chosen = Preferences(
         email={**DEFAULT_PREFERENCES.email, NoticeGroup.RUNS: MailChoice.DIGEST},
         automations=AutomationChoice.MINE,

@@ -22,20 +22,20 @@ from tests.outbound.mail_server import MailScript
 
 @pytest.fixture
 async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
-    """An office whose mail server takes everything."""
+    """Yields an office whose mail server accepts everything."""
     async with open_office(database_url, clock, tmp_path, MailScript()) as opened:
         yield opened
 
 
 async def woken(office: Office) -> list[str]:
-    """The hints that a pass gives."""
+    """Returns the hints that one pass gives."""
     hints: list[str] = []
     assert not await poll.wake_due(replace(office.ctx, wake=hints.append))
     return hints
 
 
 async def test_each_task_is_woken_when_it_has_due_rows(office: Office) -> None:
-    """From the notice to its mail: nothing, fan-out, closing, delivery, nothing."""
+    """Wakes fan-out, closing and delivery in turn as a notice becomes a mail, and nothing else."""
     assert await woken(office) == []
     await tell(office.shop, failed(1))
     assert await woken(office) == ["notice"]
@@ -49,7 +49,7 @@ async def test_each_task_is_woken_when_it_has_due_rows(office: Office) -> None:
 
 
 async def test_a_message_is_due_at_its_instant(office: Office) -> None:
-    """What waits for the end of the window wakes nobody before it."""
+    """Wakes nothing a millisecond before a message is due, and its task at that instant."""
     await tell(office.shop, failed(1))
     await office.turn()
     await tell(office.shop, failed(2))
@@ -64,7 +64,7 @@ async def test_a_message_is_due_at_its_instant(office: Office) -> None:
 
 
 async def test_deferred_rows_wake_nobody(office: Office) -> None:
-    """A row that failed is due again when its time has come."""
+    """Wakes nothing for deferred rows until their time has come."""
     await tell(office.shop, failed(1))
     [notice] = await rows_of(office.shop, "notices")
     later = office.shop.clock.now() + timedelta(minutes=1)
@@ -88,7 +88,7 @@ async def test_deferred_rows_wake_nobody(office: Office) -> None:
 
 
 async def test_channels_are_told_apart(office: Office) -> None:
-    """A message of a channel wakes the delivery of that channel alone, and only where it is set up."""
+    """Wakes the delivery of a message's own channel, and only of channels that are configured."""
 
     async def add(tx: Tx, *, channel: ChannelName) -> None:
         receiver = messages.Receiver(channel, MessageKind.TEST, route=RouteId("r1"))
@@ -102,7 +102,7 @@ async def test_channels_are_told_apart(office: Office) -> None:
 
 
 async def test_nothing_else_polls_every_second(office: Office) -> None:
-    """A second without anything to tell costs one statement."""
+    """Polls every second with this statement alone; the tasks it wakes run every 30 s otherwise."""
     tasks = worker.periodic_tasks(await office.shop.registered_worker())
     names = {"fan_out", "close_messages", *(f"deliver_{channel}" for channel in office.ctx.channels)}
     intervals = {task.name: task.every for task in tasks}

@@ -1,4 +1,4 @@
-"""An automation without a success in its own last periods is told of: once, and again after a week."""
+"""An automation without a success in its last periods is reported once, and again after a week."""
 
 from datetime import timedelta
 
@@ -17,19 +17,19 @@ from tests.fake_clock import FakeClock
 
 @pytest.fixture
 async def world(engine: Engine, clock: FakeClock) -> World:
-    """Two organizations with connections."""
+    """Returns a world of two organisations with connections."""
     return await make_world(engine, clock)
 
 
 async def _align(world: World, automation: Automation) -> None:
-    """Brings the clock to the minute of the hour at which the automation's slots are."""
+    """Advances the clock to the minute of the hour at which the automation has its slots."""
     moment = (await world.read(automation)).next_run_at
     assert moment is not None
     await world.clock.advance((moment - world.now).total_seconds() % 3600)
 
 
 async def _hours(world: World, automation: Automation, hours: int, *, status: str = "failed") -> None:
-    """So many hours pass, each slot's run ending with a status, and the auditor looking at it."""
+    """Passes hours in which each slot's run ends with a status and the auditor looks at it."""
     await _align(world, automation)
     for _ in range(hours):
         await world.clock.advance(3600)
@@ -63,7 +63,7 @@ async def _told(world: World, automation: Automation) -> int:
 
 
 async def test_three_days_of_failures_are_told_once_and_again_after_a_week(world: World) -> None:
-    """A success ends it, and the next three failures are told anew."""
+    """Reports failures after three days, again after a week, and anew after a success in between."""
     automation = await world.create(schedule=DAILY)
     await _hours(world, automation, 48)
     assert await _told(world, automation) == 0
@@ -79,7 +79,7 @@ async def test_three_days_of_failures_are_told_once_and_again_after_a_week(world
 
 
 async def test_an_automation_whose_run_was_held_is_silent_for_a_reason(world: World) -> None:
-    """A closed period holds its run, or held it in these days: nobody is warned. Afterwards they are."""
+    """Reports no automation whose run is held or was held within the periods, and reports it afterwards."""
     automation = await world.create(schedule=DAILY)
     await _hours(world, automation, 48)
 
@@ -95,7 +95,7 @@ async def test_an_automation_whose_run_was_held_is_silent_for_a_reason(world: Wo
 
 
 async def test_an_hourly_automation_is_given_a_day(world: World) -> None:
-    """Three bad hours are not yet told of, a bad day is."""
+    """Reports an hourly automation after a day and not after three hours."""
     automation = await world.create(schedule=HOURLY)
     await _hours(world, automation, 24)
     assert await _told(world, automation) == 0
@@ -104,7 +104,7 @@ async def test_an_hourly_automation_is_given_a_day(world: World) -> None:
 
 
 async def test_successes_are_not_told_of(world: World) -> None:
-    """However many periods there were."""
+    """Reports nothing while runs succeed."""
     automation = await world.create(schedule=DAILY)
     await _hours(world, automation, 24 * 5, status="succeeded")
     assert await _told(world, automation) == 0

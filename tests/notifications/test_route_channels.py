@@ -1,4 +1,4 @@
-"""Channels of routes: what is posted, what an answer means, and that a repeat has the same bytes."""
+"""Route channels: what they post, how they read answers, and that a repeat has the same bytes."""
 
 import json
 from collections.abc import AsyncIterator
@@ -34,13 +34,13 @@ RUN = RunId("01JD3Z0QH8N2Y5V7W9X1C4B6A9")
 
 @pytest.fixture
 async def world(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Service, Receivers]]:
-    """The service and its receivers."""
+    """Yields the service and its receivers."""
     async with receiving(engine, clock) as opened:
         yield opened
 
 
 def notice(topic: Topic = Topic.RUN_FAILED, **facts: Any) -> StoredNotice:
-    """A stored notice of a run."""
+    """Returns a stored notice of a run."""
     named = facts_of(**{"automation": "Hide products", "store": "Tea", "code": "connection_failed", **facts})
     fact = Notice(topic=topic, dedupe="x", facts=named, automation=AUTOMATION, run=RUN)
     return StoredNotice(OrgId(1), NoticeId("01JD3Z0QH8N2Y5V7W9X1C4B6AA"), fact, START)
@@ -49,7 +49,7 @@ def notice(topic: Topic = Topic.RUN_FAILED, **facts: Any) -> StoredNotice:
 def message(
     *notices: StoredNotice, route: str = "", count: int = 1, envelope: JsonObject | None = None
 ) -> NoticeMessage:
-    """A closed message of a route."""
+    """Returns a closed message of a route."""
     return NoticeMessage(
         OrgId(1),
         MessageId("01JD3Z0QH8N2Y5V7W9X1C4B6AB"),
@@ -66,14 +66,14 @@ def message(
 
 
 def test_every_topic_has_a_type_with_one_point() -> None:
-    """`approval_waiting` is `approval.waiting`; only the first line becomes a point."""
+    """Names each topic by a type with exactly one point: `approval_waiting` is `approval.waiting`."""
     assert wire_type(Topic.APPROVAL_WAITING) == "approval.waiting"
     assert wire_type(Topic.RUN_OUTCOME_UNKNOWN) == "run.outcome_unknown"
     assert all(wire_type(topic).count(".") == 1 for topic in Topic)
 
 
 def test_a_single_event_is_thin_and_leads_to_its_page() -> None:
-    """Ids, a code and an address; no names, and null where there is no id."""
+    """Posts ids, a code and an address without names, with null for absent ids."""
     assert json.loads(webhook_body(message(notice()), BASE_URL)) == {
         "type": "run.failed",
         "timestamp": "2026-05-01T06:00:00.000Z",
@@ -96,7 +96,7 @@ def test_a_single_event_is_thin_and_leads_to_its_page() -> None:
 
 
 def test_a_flood_is_one_grouped_event() -> None:
-    """It counts every fact by type, says when they were, and leads to the list."""
+    """Posts one grouped event that counts each type and links to the inbox."""
     summary: JsonObject = {
         "topics": {"connection_lost": 2, "run_failed": 3000},
         "first_at": "2026-05-01T00:00:00.000Z",
@@ -113,7 +113,7 @@ def test_a_flood_is_one_grouped_event() -> None:
 
 
 def test_a_body_is_far_below_20_kib_whatever_its_facts_hold() -> None:
-    """Facts hold at most 2 KiB, of which the code alone is sent."""
+    """Keeps bodies below 2 KiB, since only the code of a notice's facts is sent."""
     long = notice(code="c" * 80, automation="\u202e" * 80)
     assert len(webhook_body(message(long), BASE_URL)) < 1024
     every: JsonObject = {str(topic): 10**9 for topic in Topic}
@@ -122,7 +122,7 @@ def test_a_body_is_far_below_20_kib_whatever_its_facts_hold() -> None:
 
 
 async def delivered(world: tuple[Service, Receivers], answer: Any = None) -> DeliveryOutcome:
-    """The outcome of one delivery by a new webhook."""
+    """Delivers once by a new webhook and returns the outcome."""
     service, receivers = world
     route = (await made(await service.web("owner")))["route"]["id"]
     if answer is not None:
@@ -143,7 +143,7 @@ async def delivered(world: tuple[Service, Receivers], answer: Any = None) -> Del
 async def test_what_each_status_means(
     world: tuple[Service, Receivers], status: int, result: DeliveryResult
 ) -> None:
-    """2xx is accepted; 4xx is refused for good but for 408, 425 and 429; 410 says the receiver is gone."""
+    """Accepts 2xx, refuses 4xx other than 408, 425 and 429, retries the rest, and marks 410 as gone."""
     outcome = await delivered(world, httpx.Response(status, stream=httpx.ByteStream(b"")))
     assert outcome.result is result
     assert outcome.is_gone is (status == 410)
@@ -157,7 +157,7 @@ async def test_what_each_status_means(
 async def test_retry_after_is_honored_up_to_an_hour(
     world: tuple[Service, Receivers], header: str, seconds: int | None
 ) -> None:
-    """A receiver cannot put a notice off for longer."""
+    """Honours Retry-After up to an hour and ignores an unreadable one."""
     answer = httpx.Response(503, headers={"retry-after": header}, stream=httpx.ByteStream(b""))
     outcome = await delivered(world, answer)
     assert outcome.retry_after == (None if seconds is None else timedelta(seconds=seconds))
@@ -168,7 +168,7 @@ async def test_retry_after_is_honored_up_to_an_hour(
 async def test_an_unreachable_receiver_is_tried_again(
     world: tuple[Service, Receivers], error: Exception
 ) -> None:
-    """Connection failures and timeouts are not refusals."""
+    """Retries after connection failures and timeouts."""
     outcome = await delivered(world, error)
     assert (outcome.result, outcome.status) == (DeliveryResult.TRY_AGAIN, None)
     assert outcome.error
@@ -176,7 +176,7 @@ async def test_an_unreachable_receiver_is_tried_again(
 
 @on_one_engine
 async def test_a_repeat_has_the_same_id_and_bytes_and_a_new_time(world: tuple[Service, Receivers]) -> None:
-    """A receiver that saw the first one can tell that it is the same."""
+    """Repeats a delivery with the same id and body and a new timestamp."""
     service, receivers = world
     route = (await made(await service.web("owner")))["route"]["id"]
     actual = replace(message(notice(), route=route), org=service.own.organization.id)
@@ -192,7 +192,7 @@ async def test_a_repeat_has_the_same_id_and_bytes_and_a_new_time(world: tuple[Se
 
 @on_one_engine
 async def test_a_deleted_route_refuses_what_was_under_way(world: tuple[Service, Receivers]) -> None:
-    """Nothing is sent to an address that is stored no more."""
+    """Refuses a message of a deleted route without sending anything."""
     service, receivers = world
     gone = replace(message(notice(), route="01JD3Z0QH8N2Y5V7W9X1C4B6AD"), org=service.own.organization.id)
     for name in (ChannelName.WEBHOOK, ChannelName.TEAMS, ChannelName.SLACK):
@@ -217,7 +217,7 @@ async def test_a_deleted_route_refuses_what_was_under_way(world: tuple[Service, 
 async def test_a_chat_shows_the_notices_and_its_answer_is_read(
     world: tuple[Service, Receivers], kind: str, url: str, status: int, body: bytes, result: DeliveryResult
 ) -> None:
-    """The card has the sentence of each notice; the platform's own errors are told apart."""
+    """Posts the sentence of each notice with markup escaped, and reads the platform's own error texts."""
     service, receivers = world
     web = await service.web("owner")
     integration = await connected(web, kind, webhook_url=url)

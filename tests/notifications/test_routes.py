@@ -1,4 +1,4 @@
-"""Routes over the API: made, changed, tested and deleted by owners; secrets shown once and rotated."""
+"""Routes over the API: created, changed, tested and deleted by owners; secrets shown once and rotated."""
 
 import json
 from collections.abc import AsyncIterator
@@ -35,19 +35,19 @@ from tests.service import Service
 
 @pytest.fixture
 async def world(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Service, Receivers]]:
-    """The service and its receivers."""
+    """Yields the service and its receivers."""
     async with receiving(engine, clock) as opened:
         yield opened
 
 
 @pytest.fixture
 async def web(world: tuple[Service, Receivers]) -> Caller:
-    """The owner in the web app."""
+    """Returns the owner's web session."""
     return await world[0].web("owner")
 
 
 async def stored(service: Service, route: str) -> NotificationRoute:
-    """The route as stored."""
+    """Returns the route as stored."""
     org = service.own.organization.id
     found_route = await service.context.engine.read(
         service.clock.now(), partial(rows.get, org=org, route=RouteId(route)), org=org
@@ -59,7 +59,7 @@ async def stored(service: Service, route: str) -> NotificationRoute:
 async def test_a_webhook_is_made_with_a_secret_that_is_shown_once(
     world: tuple[Service, Receivers], web: Caller
 ) -> None:
-    """Later answers and the stored row hold neither secret nor, for members, the address."""
+    """Shows the secret once, hides the address from members, and stores both sealed."""
     service, _ = world
     answer = await made(web, automation_ids=None)
     assert answer["secret"].startswith("whsec_")
@@ -80,7 +80,7 @@ async def test_a_webhook_is_made_with_a_secret_that_is_shown_once(
 
 
 async def test_acts_on_a_route_are_in_the_audit_log(world: tuple[Service, Receivers], web: Caller) -> None:
-    """Each by its name, with the route; of one that is deleted the id alone is left."""
+    """Writes an audit entry for each act on a route."""
     service, _ = world
     item = (await made(web))["route"]["id"]
     await web.patch(f"{ROUTES}/{item}", {"name": "Night shift"})
@@ -94,7 +94,7 @@ async def test_acts_on_a_route_are_in_the_audit_log(world: tuple[Service, Receiv
 async def test_only_owners_make_change_test_and_read_deliveries(
     world: tuple[Service, Receivers], web: Caller
 ) -> None:
-    """Members see the list; an approver may not change it, and a token may do nothing."""
+    """Lets only owners change, test and read deliveries; other organisations get 404, tokens 403."""
     service, _ = world
     route = (await made(web))["route"]["id"]
     one = f"{ROUTES}/{route}"
@@ -119,7 +119,7 @@ async def test_only_owners_make_change_test_and_read_deliveries(
 
 
 async def test_at_most_20_routes_are_made(web: Caller) -> None:
-    """The twenty-first is refused with words; after a deletion there is room again."""
+    """Refuses the twenty-first route and accepts one again after a deletion."""
     for number in range(20):
         first = await made(web, name=f"Route {number}")
     heard = await web.post(ROUTES, webhook())
@@ -153,7 +153,7 @@ async def test_at_most_20_routes_are_made(web: Caller) -> None:
     ],
 )
 async def test_a_faulty_route_is_refused_by_field(web: Caller, changes: dict[str, Any], field: str) -> None:
-    """Bad input gets a clear message at the field, and nothing is stored."""
+    """Refuses invalid input under its field and stores nothing."""
     heard = await web.post(ROUTES, webhook(**changes))
     assert heard.status == 422, heard.body
     assert field in heard.errors
@@ -161,7 +161,7 @@ async def test_a_faulty_route_is_refused_by_field(web: Caller, changes: dict[str
 
 
 async def test_the_limits_of_a_route_are_taken(web: Caller) -> None:
-    """A name of 80 characters and an address of 2,000 are the longest."""
+    """Accepts a name of 80 characters and an address of 2,000."""
     longest = "https://hooks.example/" + "x" * 1978
     assert (await made(web, name="x" * 80, url=longest))["route"]["url"] == longest
 
@@ -182,14 +182,14 @@ async def test_the_limits_of_a_route_are_taken(web: Caller) -> None:
 )
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_no_address_inside_is_taken_for_a_webhook(web: Caller, url: str) -> None:
-    """Addresses, other schemes, ports, user parts and fragments are refused before anything is stored."""
+    """Refuses private addresses, other schemes, ports, user parts and fragments."""
     heard = await web.post(ROUTES, webhook(url=url))
     assert heard.status == 422, heard.body
     assert set(heard.errors) == {"url"}
 
 
 async def test_another_address_gets_another_secret_and_anything_else_keeps_it(web: Caller) -> None:
-    """Who held the former address cannot verify what goes to the new one."""
+    """Issues a new secret for a new address and keeps it for any other change."""
     answer = await made(web)
     one = f"{ROUTES}/{answer['route']['id']}"
     renamed = await web.patch(one, {"name": "Night shift", "topics": ["run_failed", "connection_lost"]})
@@ -208,7 +208,7 @@ async def test_another_address_gets_another_secret_and_anything_else_keeps_it(we
 async def test_a_rotated_secret_signs_at_once_and_the_former_one_for_a_day(
     world: tuple[Service, Receivers], web: Caller
 ) -> None:
-    """Both signatures stand in one header for 24 hours; then the former secret signs no more."""
+    """Signs with both secrets for 24 hours after a rotation and with the new one alone then."""
     service, receivers = world
     answer = await made(web)
     one = f"{ROUTES}/{answer['route']['id']}"
@@ -237,7 +237,7 @@ async def test_a_rotated_secret_signs_at_once_and_the_former_one_for_a_day(
 async def test_a_rotation_of_the_encryption_seals_webhooks_under_the_new_data_key(
     world: tuple[Service, Receivers], web: Caller
 ) -> None:
-    """Address and both secrets, each route once; deliveries go on with them."""
+    """Seals address and secrets of a webhook under the new data key once, and deliveries go on."""
     service, receivers = world
     org, masters = service.own.organization.id, service.context.vault.masters
     answer = await made(web)
@@ -257,7 +257,7 @@ async def test_a_rotation_of_the_encryption_seals_webhooks_under_the_new_data_ke
 
 
 def signature(secret: str, request: Any) -> str:
-    """What the specification's library signs."""
+    """Returns the signature that the specification's library computes."""
     sent_at = datetime.fromtimestamp(int(request.headers["webhook-timestamp"]), UTC)
     return Webhook(secret).sign(request.headers["webhook-id"], sent_at, request.content.decode())
 
@@ -265,7 +265,7 @@ def signature(secret: str, request: Any) -> str:
 async def test_a_test_is_signed_delivered_answered_and_listed(
     world: tuple[Service, Receivers], web: Caller
 ) -> None:
-    """The person reads whether it was accepted; a failure says the status and never the answer's text."""
+    """Signs, delivers and lists a test and answers its status, never the receiver's text."""
     service, receivers = world
     answer = await made(web)
     one = f"{ROUTES}/{answer['route']['id']}"
@@ -295,7 +295,7 @@ async def test_a_test_is_signed_delivered_answered_and_listed(
 
 
 async def test_ten_tests_an_hour_are_sent(world: tuple[Service, Receivers], web: Caller) -> None:
-    """The eleventh is refused until an hour has passed, so that nobody is flooded by tests."""
+    """Sends ten tests an hour for a route and refuses the next until an hour has passed."""
     service, receivers = world
     one = f"{ROUTES}/{(await made(web))['route']['id']}"
     for _ in range(10):
@@ -311,7 +311,7 @@ async def test_ten_tests_an_hour_are_sent(world: tuple[Service, Receivers], web:
 async def test_teams_and_slack_routes_post_cards_to_their_own_address_alone(
     world: tuple[Service, Receivers], web: Caller
 ) -> None:
-    """A Teams workflow, a Slack webhook, and a bot token with the channel it names."""
+    """Posts to a Teams workflow, a Slack webhook or a Slack bot's channel; refuses other combinations."""
     _, receivers = world
     teams = await connected(web, "teams", webhook_url=TEAMS_URL)
     hook = await connected(web, "slack", webhook_url=SLACK_HOOK)
@@ -346,7 +346,7 @@ async def test_teams_and_slack_routes_post_cards_to_their_own_address_alone(
 
 
 async def test_a_disconnected_chat_says_so(world: tuple[Service, Receivers], web: Caller) -> None:
-    """Nothing is sent, and the owner reads what to do."""
+    """Sends nothing by a disconnected account and tells the owner to reconnect it."""
     _, receivers = world
     teams = await connected(web, "teams", webhook_url=TEAMS_URL)
     route = (await made(web, url=None, channel="teams", integration_id=teams))["route"]["id"]
@@ -360,7 +360,7 @@ async def test_a_disconnected_chat_says_so(world: tuple[Service, Receivers], web
 async def test_a_broken_route_is_used_again_after_an_accepted_test(
     world: tuple[Service, Receivers], web: Caller
 ) -> None:
-    """A plain test leaves it broken; "Try again" ends the state once the receiver accepts."""
+    """Leaves a broken route broken after a test, and repairs it when "Try again" is accepted."""
     service, receivers = world
     route = (await made(web))["route"]["id"]
     org = service.own.organization.id
@@ -377,5 +377,5 @@ async def test_a_broken_route_is_used_again_after_an_accepted_test(
 
 
 async def broken(tx: Tx, org: OrgId, route: RouteId) -> None:
-    """Marks a route broken."""
+    """Marks a route as broken."""
     assert await rows.mark_broken(tx, org, route, reason="gone")

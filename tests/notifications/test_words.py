@@ -1,4 +1,4 @@
-"""What a notice says, and where it leads."""
+"""The sentence of a notice and the page it links to."""
 
 import pytest
 
@@ -10,7 +10,7 @@ IDS = NoticeIds("A", "R", "P", 7, None)
 
 
 def test_a_sentence_names_what_it_is_about() -> None:
-    """Names stand in quotes and are no pattern; counts have their words."""
+    """Quotes names literally and uses singular and plural of counts."""
     asks = sentence(Topic.APPROVAL_WAITING, FACTS)
     assert asks == "“Hide {0}” on “Northwind Tea” asks for approval of 12 changes"
     one_message = {**FACTS, "kind": "sends", "changes": 1}
@@ -19,7 +19,7 @@ def test_a_sentence_names_what_it_is_about() -> None:
 
 
 def test_several_notices_are_counted() -> None:
-    """Those of one automation by its name, those of many by their numbers."""
+    """Counts notices of one automation by its name and those of many by their number."""
     assert sentence(Topic.RUN_FAILED, FACTS, count=14) == "“Hide {0}” on “Northwind Tea”: 14 runs failed"
     many = sentence(Topic.RUN_FAILED, FACTS, count=3214, automations=812)
     assert many == "3,214 runs of 812 automations failed"
@@ -27,7 +27,7 @@ def test_several_notices_are_counted() -> None:
 
 @pytest.mark.parametrize("topic", Topic)
 def test_every_topic_has_its_sentence_and_page(topic: Topic) -> None:
-    """Also without facts and ids, and for one, several and many."""
+    """Has a sentence and a page for every topic, also without facts and ids."""
     for count, automations in ((1, 1), (2, 1), (2, 2)):
         text = sentence(topic, {}, count=count, automations=automations)
         assert text
@@ -36,7 +36,7 @@ def test_every_topic_has_its_sentence_and_page(topic: Topic) -> None:
 
 
 def test_a_notice_leads_to_its_record_and_several_to_a_list() -> None:
-    """An approval, a run, an automation's runs, a connection; no address has a token."""
+    """Links one notice to its record and several to a list."""
     assert page(Topic.APPROVAL_WAITING, IDS) == "/approvals/P"
     assert page(Topic.RUN_FAILED, NoticeIds("A", "R")) == "/runs/R"
     assert page(Topic.RUN_FAILED, NoticeIds("A", "R"), count=2) == "/automations/A/runs"

@@ -1,4 +1,4 @@
-"""Envelope encryption: a value opens in its own place, under its own key, unchanged."""
+"""Envelope encryption: a value opens unchanged in its own context and under its own key alone."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ KEY = new_data_key()
 
 @given(st.binary(max_size=500))
 def test_what_is_sealed_opens(value: bytes) -> None:
-    """What is sealed opens."""
+    """Opens a sealed value of any bytes unchanged."""
     assert open_sealed(seal(value, KEY, SEAL_CONTEXT), KEY, SEAL_CONTEXT) == value
 
 
@@ -37,14 +37,14 @@ def test_what_is_sealed_opens(value: bytes) -> None:
     ],
 )  # fmt: skip
 def test_a_value_moved_to_another_row_field_version_or_key_does_not_open(other: dict[str, object]) -> None:
-    """A value moved to another row field version or key does not open."""
+    """Raises CannotOpen when organisation, connection, field, version or key number differ."""
     sealed = seal(b"secret", KEY, SEAL_CONTEXT)
     with pytest.raises(CannotOpen):
         open_sealed(sealed, KEY, replace(SEAL_CONTEXT, **other))  # type: ignore[arg-type]
 
 
 def test_two_rows_exchanged_do_not_open() -> None:
-    """Two rows exchanged do not open."""
+    """Raises CannotOpen for two values that were exchanged between rows."""
     other = replace(SEAL_CONTEXT, integration_id=12)
     mine, theirs = seal(b"mine", KEY, SEAL_CONTEXT), seal(b"theirs", KEY, other)
     for sealed, context in ((theirs, SEAL_CONTEXT), (mine, other)):
@@ -53,7 +53,7 @@ def test_two_rows_exchanged_do_not_open() -> None:
 
 
 def test_the_places_of_two_numbers_never_read_alike() -> None:
-    """1|11 and 11|1, or a field with a bar, are not one place."""
+    """Encodes contexts without ambiguity and refuses a field name with a bar."""
     places = [
         SealContext(1, 11, "a", 1, 1),
         SealContext(11, 1, "a", 1, 1),
@@ -66,7 +66,7 @@ def test_the_places_of_two_numbers_never_read_alike() -> None:
 
 
 def test_every_changed_byte_is_noticed() -> None:
-    """Every changed byte is noticed."""
+    """Raises CannotOpen for each truncation and each flipped byte, and for another key."""
     sealed = seal(b"secret", KEY, SEAL_CONTEXT)
     for index in range(len(sealed)):
         for broken in (sealed[:index], sealed[:index] + bytes([sealed[index] ^ 1]) + sealed[index + 1 :]):
@@ -77,12 +77,12 @@ def test_every_changed_byte_is_noticed() -> None:
 
 
 def test_a_value_sealed_twice_looks_different() -> None:
-    """A value sealed twice looks different."""
+    """Seals the same value differently each time."""
     assert len({seal(b"secret", KEY, SEAL_CONTEXT) for _ in range(1000)}) == 1000
 
 
 def test_the_first_master_key_wraps_and_all_unwrap() -> None:
-    """The first master key wraps and all unwrap."""
+    """Wraps with the first master key and unwraps with any configured one."""
     old = wrap(KEY, [SECOND], org_id=1, key_no=1)
     new = wrap(KEY, [FIRST, SECOND], org_id=1, key_no=1)
     assert (wrapping_key_id(old), wrapping_key_id(new)) == ("2025-07", "2026-01")
@@ -93,7 +93,7 @@ def test_the_first_master_key_wraps_and_all_unwrap() -> None:
 
 
 def test_a_wrapped_key_belongs_to_one_organization_and_number() -> None:
-    """A wrapped key belongs to one organization and number."""
+    """Raises CannotOpen for a wrapped key of another organisation, number or master key."""
     wrapped = wrap(KEY, [FIRST], org_id=1, key_no=1)
     renamed = bytes([1, 7]) + b"2025-07" + wrapped[9:]
     for broken, org, number, keys in (
@@ -109,7 +109,7 @@ def test_a_wrapped_key_belongs_to_one_organization_and_number() -> None:
 
 
 def test_master_keys_have_32_bytes_a_short_id_and_are_never_shown() -> None:
-    """Master keys have 32 bytes a short id and are never shown."""
+    """Requires 32 bytes and a short ASCII id of a master key, and hides the key in its repr."""
     assert "1111" not in repr(FIRST)
     for name, key in (("a", b"1" * 31), ("", b"1" * 32), ("x" * 65, b"1" * 32), ("ä", b"1" * 32)):
         with pytest.raises(ValueError):

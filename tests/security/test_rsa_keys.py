@@ -1,4 +1,4 @@
-"""Keys of service accounts: what is one, how often it is checked, and how many checks are remembered."""
+"""Keys of service accounts: which are accepted, how often they are checked and what is remembered."""
 
 import base64
 
@@ -14,7 +14,7 @@ LONGEST = 16_384
 
 
 def pem_of(key: PrivateKeyTypes) -> str:
-    """The text of a key, as a key file holds it."""
+    """Returns the PEM text of a key as key files contain it."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
 
 
@@ -22,7 +22,7 @@ KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 def test_a_key_is_read_and_anything_else_refused() -> None:
-    """2048 bits at least, 16,384 characters at most, and RSA."""
+    """Accepts RSA keys of at least 2,048 bits in at most 16,384 characters, and refuses anything else."""
     pem = pem_of(KEY)
     assert is_rsa_key(pem)
     assert is_rsa_key(pem + "\n" * (LONGEST - len(pem)))
@@ -37,7 +37,7 @@ def test_a_key_is_read_and_anything_else_refused() -> None:
 
 
 def test_a_key_whose_numbers_do_not_fit_is_refused() -> None:
-    """One bit of a prime is another."""
+    """Refuses a key with one flipped bit in a prime."""
     content = bytearray(KEY.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()))
     prime = KEY.private_numbers().p.to_bytes(128, "big")
     content[content.index(prime) + 64] ^= 2
@@ -46,7 +46,7 @@ def test_a_key_whose_numbers_do_not_fit_is_refused() -> None:
 
 
 def test_no_more_checks_are_remembered_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest is forgotten; what is remembered is no key."""
+    """Remembers digests of checked keys up to the limit and forgets the oldest."""
     monkeypatch.setattr(rsa_keys, "_MAX_REMEMBERED", 2)
     rsa_keys._sound.clear()
     pem = pem_of(KEY)

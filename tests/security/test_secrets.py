@@ -16,7 +16,7 @@ QUICK = Cost(memory=64, passes=1)
 
 
 def test_client_ids_and_secrets_have_their_form_and_are_never_the_same() -> None:
-    """Client ids and secrets have their form and are never the same."""
+    """Creates ids and secrets of the documented form without repetition."""
     ids = {secrets.new_client_id() for _ in range(500)}
     values = {secrets.new_client_secret() for _ in range(500)}
     assert len(ids) == len(values) == 500
@@ -25,7 +25,7 @@ def test_client_ids_and_secrets_have_their_form_and_are_never_the_same() -> None
 
 
 def test_a_secret_matches_under_its_own_pepper_alone() -> None:
-    """A secret matches under its own pepper alone."""
+    """Matches a secret under its own pepper alone, exactly."""
     pepper, secret = secrets.new_pepper(), secrets.new_client_secret()
     hash_client_secret = secrets.hash_client_secret(secret, pepper)
     assert secrets.matches(secret, pepper, hash_client_secret)
@@ -35,7 +35,7 @@ def test_a_secret_matches_under_its_own_pepper_alone() -> None:
 
 
 def test_session_values_are_kept_as_hashes_and_compared_whole() -> None:
-    """Session values are kept as hashes and compared whole."""
+    """Hashes session values to 32 bytes and compares them whole."""
     value = secrets.new_value()
     assert len(value) == 43
     assert len(secrets.hash_value(value)) == 32
@@ -44,7 +44,7 @@ def test_session_values_are_kept_as_hashes_and_compared_whole() -> None:
 
 
 def test_a_password_is_verified_and_hashed_anew_when_the_cost_rose() -> None:
-    """A password is verified and hashed anew when the cost rose."""
+    """Verifies a password exactly, asks for a rehash at a higher cost, and refuses damaged hashes."""
     hash_password = passwords.hash_password("correct horse battery", QUICK)
     assert hash_password.startswith("$argon2id$v=19$m=64,t=1,p=1$")
     assert passwords.verify_password(hash_password, "correct horse battery")
@@ -62,7 +62,7 @@ def test_a_password_is_verified_and_hashed_anew_when_the_cost_rose() -> None:
 
 
 def test_one_spelling_of_a_password_is_as_good_as_another() -> None:
-    """One spelling of a password is as good as another."""
+    """Treats composed and decomposed Unicode spellings of a password as equal."""
     assert passwords.verify_password(passwords.hash_password("Café am Fluss", QUICK), "Cafe\u0301 am Fluss")
 
 
@@ -72,7 +72,7 @@ def test_one_spelling_of_a_password_is_as_good_as_another() -> None:
      "abababababab", "short", "x" * 129, "welcome123456789", "anna.k2026-shop!", "northwind-2026!"],
 )  # fmt: skip
 def test_a_common_short_or_own_name_password_is_refused(password: str) -> None:
-    """A common short or own name password is refused."""
+    """Refuses passwords that are short, long, common, repetitive or contain the person's own words."""
     assert passwords.problem_with(password, refused_words=["anna.k", "Northwind"]) is not None
 
 
@@ -80,12 +80,12 @@ def test_a_common_short_or_own_name_password_is_refused(password: str) -> None:
     "password", ["brisk-otter-lamp-9", "correct horse battery", "x9" * 6 + "qr", "é" * 3 + "fluss-und-meer"]
 )
 def test_a_good_password_is_taken(password: str) -> None:
-    """A good password is taken."""
+    """Accepts uncommon passwords, and ignores refused words that are too short."""
     assert passwords.problem_with(password, refused_words=["anna", "Northwind", "ann", ""]) is None
 
 
 def deliveries() -> tuple[bytes, list[dict[str, object]]]:
-    """The recorded deliveries of a real shop, and their secret."""
+    """Returns the secret and the signed deliveries recorded from a real shop."""
     recorded = json.loads(case_data("woocommerce/webhook_deliveries.json").read_text("utf-8"))
     return recorded["secret"].encode(), [
         delivery for delivery in recorded["deliveries"] if delivery["signed"]
@@ -93,7 +93,7 @@ def deliveries() -> tuple[bytes, list[dict[str, object]]]:
 
 
 def body_of(delivery: dict[str, object]) -> bytes:
-    """The exact bytes of a delivery."""
+    """Returns the exact bytes of a delivery."""
     request = delivery["request"]
     assert isinstance(request, dict)
     parts = request.get("body_parts")
@@ -105,7 +105,7 @@ def body_of(delivery: dict[str, object]) -> bytes:
 
 
 def test_every_recorded_delivery_verifies_and_no_changed_one_does() -> None:
-    """Wrong secret and one changed byte do not."""
+    """Verifies every recorded delivery, and none with another secret or one changed byte."""
     secret, signed = deliveries()
     assert len(signed) > 20
     for delivery in signed:
@@ -128,7 +128,7 @@ def test_every_recorded_delivery_verifies_and_no_changed_one_does() -> None:
 
 
 def test_a_signature_has_one_spelling() -> None:
-    """A signature has one spelling."""
+    """Accepts one spelling of a signature: padded base64 without additions."""
     good = signatures.sign(b"body", b"secret")
     raw = base64.b64decode(good)
     for wrong in (good + "\n", good.rstrip("="), raw.hex(), good.lower(), "", "ä", good[:-2] + "B="):

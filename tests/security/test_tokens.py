@@ -1,4 +1,4 @@
-"""Tokens: what a good one says, and every forgery refused."""
+"""Access tokens: valid ones are read and every forgery is refused."""
 
 import base64
 import hashlib
@@ -45,64 +45,64 @@ Json = Mapping[str, Any]
 
 
 def verifier(*keys: SigningKey) -> Verifier:
-    """A verifier that knows k1, or `keys`."""
+    """Returns a verifier that knows k1, or `keys`."""
     return Verifier(public_keys(keys or (KEY,)), issuer=ISSUER, audience=AUDIENCE, scopes=SCOPES)
 
 
 def coded(raw: bytes) -> str:
-    """base64url without padding."""
+    """Returns base64url without padding."""
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def raw_signature(key: SigningKey, text: bytes) -> bytes:
-    """ECDSA in its 64-byte form, with the smaller of the two values s may have."""
+    """Returns the 64-byte ECDSA signature with the smaller of the two possible values of s."""
     r, s = decode_dss_signature(key.private.sign(text, ec.ECDSA(hashes.SHA256())))
     return r.to_bytes(32, "big") + min(s, ORDER - s).to_bytes(32, "big")
 
 
 def mirrored(raw: bytes) -> bytes:
-    """The other signature that the same key and text have: (r, n - s)."""
+    """Returns the other valid signature of the same key and text: (r, n - s)."""
     return raw[:32] + (ORDER - int.from_bytes(raw[32:], "big")).to_bytes(32, "big")
 
 
 def make_token(header: Json | bytes = HEADER, claims: Json | bytes = CLAIMS, *, key: SigningKey = KEY) -> str:
-    """A token with a right signature over whatever is given."""
+    """Returns a token with a right signature over this header and these claims."""
     parts = [part if isinstance(part, bytes) else json.dumps(part).encode() for part in (header, claims)]
     signed = ".".join(coded(part) for part in parts)
     return f"{signed}.{coded(raw_signature(key, signed.encode()))}"
 
 
 def changed(part: Json, **values: Any) -> dict[str, Any]:
-    """`part` with other values; a value of ... takes the entry out."""
+    """Returns `part` with other values; `...` removes an entry."""
     return {name: value for name, value in {**part, **values}.items() if value is not ...}
 
 
 def claiming(**values: Any) -> str:
-    """A token well signed over other claims."""
+    """Returns a rightly signed token with changed claims."""
     return make_token(claims=changed(CLAIMS, **values))
 
 
 def resigned(token: str, change: Callable[[bytes], bytes]) -> str:
-    """A token with its signature changed."""
+    """Returns a token with its signature changed."""
     head, _, signature = token.rpartition(".")
     raw = base64.urlsafe_b64decode(signature + "==")
     return f"{head}.{coded(change(raw))}"
 
 
 def hs256_with_the_public_key() -> str:
-    """The classic: a public key as the secret of an HMAC."""
+    """Returns a token whose HMAC secret is the public key, the classic confusion of algorithms."""
     head = ".".join(coded(json.dumps(part).encode()) for part in (changed(HEADER, alg="HS256"), CLAIMS))
     pem = KEY.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return f"{head}.{coded(hmac.new(pem, head.encode(), hashlib.sha256).digest())}"
 
 
 def spare_bits(token: str) -> str:
-    """The same signature in another spelling of base64."""
+    """Returns the token with the same signature in another base64 spelling."""
     return token[:-1] + ALPHABET[ALPHABET.index(token[-1]) ^ 1]
 
 
 def der_signature(token: str) -> str:
-    """The signature in DER, not in the 64-byte form."""
+    """Returns the token with its signature in DER form."""
     head = token.rpartition(".")[0]
     return f"{head}.{coded(KEY.private.sign(head.encode(), ec.ECDSA(hashes.SHA256())))}"
 
@@ -202,15 +202,15 @@ FORGERIES: dict[str, str] = {
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forgery_is_refused(name: str) -> None:
-    """A forgery is refused."""
+    """Refuses each forgery, also when it is tried again."""
     held = verifier()
-    for _ in range(2):  # a failure is never remembered as anything else
+    for _ in range(2):  # a failure must not be cached as a success
         with pytest.raises(BadToken):
             held.verify(FORGERIES[name], NOW)
 
 
 def test_what_is_signed_is_what_is_read() -> None:
-    """What is signed is what is read."""
+    """Reads from a signed token exactly the claims that were signed."""
     signer = Signer(KEY, issuer=ISSUER, audience=AUDIENCE)
     scopes = ["automations:read", "automations:write"]
     token = signer.sign(person=7, org=3, client_id="st_X", scopes=scopes, epoch=2, jti=JTI, now=NOW)
@@ -221,7 +221,7 @@ def test_what_is_signed_is_what_is_read() -> None:
 
 
 def test_every_changed_added_or_missing_character_invalidates_a_token() -> None:
-    """Any change to a token's characters is another token, whatever bytes it stands for."""
+    """Refuses a token with any character changed, added or removed."""
     held = verifier()
     held.verify(GOOD, NOW)
     swapped = [
@@ -240,7 +240,7 @@ def test_every_changed_added_or_missing_character_invalidates_a_token() -> None:
 
 
 def test_what_is_signed_always_has_the_smaller_s() -> None:
-    """Of each pair of equivalent signatures one is made and one is taken."""
+    """Signs with the smaller s and refuses the equivalent signature with the larger one."""
     signer = Signer(KEY, issuer=ISSUER, audience=AUDIENCE)
     for epoch in range(1, 41):
         token = signer.sign(
@@ -256,7 +256,7 @@ def test_what_is_signed_always_has_the_smaller_s() -> None:
 
 
 def test_exp_is_exact_and_a_clock_may_be_five_seconds_behind() -> None:
-    """At the limits and one past them, remembered or not."""
+    """Accepts a token until a moment before exp and from five seconds before iat, cached or not."""
     for warm in (False, True):
         held = verifier()
         if warm:
@@ -269,7 +269,7 @@ def test_exp_is_exact_and_a_clock_may_be_five_seconds_behind() -> None:
 
 
 def test_a_remembered_signature_is_only_for_that_token() -> None:
-    """A remembered signature is only for that token."""
+    """Refuses forgeries of a token whose signature is cached."""
     held = verifier()
     held.verify(GOOD, NOW)
     for forged in (resigned(GOOD, lambda raw: raw[32:] + raw[:32]), spare_bits(GOOD)):
@@ -278,7 +278,7 @@ def test_a_remembered_signature_is_only_for_that_token() -> None:
 
 
 def test_no_more_than_ten_thousand_signatures_are_remembered() -> None:
-    """No more than ten thousand signatures are remembered."""
+    """Caches at most ten thousand signatures."""
     held = verifier()
     claims = held.verify(GOOD, NOW)
     held._good.clear()
@@ -288,7 +288,7 @@ def test_no_more_than_ten_thousand_signatures_are_remembered() -> None:
 
 
 def test_old_keys_verify_and_only_their_own_tokens() -> None:
-    """A new key signs at once; old ones verify."""
+    """Verifies tokens of an old key, and refuses tokens that name it but are signed by another."""
     both = verifier(KEY, OLD)
     assert both.verify(make_token(changed(HEADER, kid="k0"), key=OLD), NOW).org == 3
     with pytest.raises(BadToken):
@@ -296,7 +296,7 @@ def test_old_keys_verify_and_only_their_own_tokens() -> None:
 
 
 def test_the_public_keys_are_public_and_sufficient() -> None:
-    """The public keys are public and sufficient."""
+    """Exports public keys that suffice to verify a token and contain no private part."""
     exported = jwks([KEY, OLD])
     assert [key["kid"] for key in exported["keys"]] == ["k1", "k0"]
     assert all("d" not in key for key in exported["keys"])
@@ -314,7 +314,7 @@ def test_the_public_keys_are_public_and_sufficient() -> None:
 
 
 def test_a_key_is_never_shown_and_only_p_256_is_taken() -> None:
-    """A key is never shown and only p 256 is taken."""
+    """Hides the key in its repr and refuses curves other than P-256."""
     assert repr(KEY) == "SigningKey('k1', ***)"
     other = ec.generate_private_key(ec.SECP384R1())
     der = other.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())

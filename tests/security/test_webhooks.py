@@ -1,4 +1,4 @@
-"""Signed webhooks are verified by the specification's own libraries, of Python and of Node."""
+"""Signed webhooks are verified by the specification's own libraries for Python and Node."""
 
 import base64
 import json
@@ -27,12 +27,12 @@ process.stdout.write(JSON.stringify(verdicts));
 
 
 def now() -> datetime:
-    """The time by which the libraries judge."""
+    """Returns the real time, which the libraries compare with."""
     return SystemClock().now()
 
 
 def is_verified(secret: str, body: bytes, headers: dict[str, str]) -> bool:
-    """What the Python library says."""
+    """Returns whether the Python library accepts the delivery."""
     try:
         Webhook(secret).verify(body, headers)
     except WebhookVerificationError:
@@ -43,7 +43,7 @@ def is_verified(secret: str, body: bytes, headers: dict[str, str]) -> bool:
 @settings(max_examples=50, deadline=None)
 @given(value=st.text(max_size=200))
 def test_every_body_is_verified_as_signed(value: str) -> None:
-    """Whatever the JSON holds, the signature is over the bytes as sent."""
+    """Signs the bytes as sent, whatever the JSON contains."""
     secret, body = new_webhook_secret(), json.dumps({"text": value}, ensure_ascii=False).encode()
     headers = webhook_headers([secret], ID, now(), body)
     assert headers["webhook-id"] == f"msg_{ID}"
@@ -52,7 +52,7 @@ def test_every_body_is_verified_as_signed(value: str) -> None:
 
 
 def test_a_secret_is_a_prefix_and_32_random_bytes() -> None:
-    """Two secrets differ, and each holds the bytes that the specification asks for."""
+    """Creates different secrets of a prefix and 32 random bytes."""
     first, second = new_webhook_secret(), new_webhook_secret()
     assert first != second
     assert first.startswith("whsec_")
@@ -60,7 +60,7 @@ def test_a_secret_is_a_prefix_and_32_random_bytes() -> None:
 
 
 def test_during_a_rotation_both_secrets_verify_and_afterwards_the_new_one_alone() -> None:
-    """Both signatures stand in one header, the newest first."""
+    """Puts both signatures into one header during a rotation, and the new one alone afterwards."""
     former, current, body = new_webhook_secret(), new_webhook_secret(), b"{}"
     both = webhook_headers([current, former], ID, now(), body)
     assert is_verified(current, body, both)
@@ -72,7 +72,7 @@ def test_during_a_rotation_both_secrets_verify_and_afterwards_the_new_one_alone(
 
 @pytest.mark.parametrize(("age_s", "is_taken"), [(290, True), (310, False), (-310, False)])
 def test_a_replay_is_refused_after_five_minutes(age_s: int, is_taken: bool) -> None:
-    """The time is signed, so an old request cannot be made young."""
+    """Makes deliveries that the library refuses after five minutes, and whose time cannot be changed."""
     secret, body = new_webhook_secret(), b"{}"
     headers = webhook_headers([secret], ID, now() - timedelta(seconds=age_s), body)
     assert is_verified(secret, body, headers) is is_taken
@@ -82,13 +82,13 @@ def test_a_replay_is_refused_after_five_minutes(age_s: int, is_taken: bool) -> N
 
 
 def test_no_secret_signs_nothing() -> None:
-    """A delivery is never sent unsigned."""
+    """Raises ValueError rather than send a delivery unsigned."""
     with pytest.raises(ValueError, match="at least one secret"):
         webhook_headers([], ID, now(), b"{}")
 
 
 def test_the_library_of_node_agrees() -> None:
-    """Signed, rotated, replayed, forged and changed deliveries are told apart by the npm library too."""
+    """Agrees with the npm library on signed, rotated, replayed, forged and changed deliveries."""
     former, current, body = new_webhook_secret(), new_webhook_secret(), '{"type":"run.failed","name":"Tée"}'
     raw = body.encode()
     both = webhook_headers([current, former], ID, now(), raw)

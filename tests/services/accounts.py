@@ -1,4 +1,4 @@
-"""Fakes of services whose whole answer is a table: by method and path, in the shapes they document."""
+"""Fakes of services whose answers are a table by method and path, in the documented shapes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -73,7 +73,7 @@ _TABLES: Mapping[str, tuple[str, Mapping[tuple[str, str], FakeAnswer]]] = {
         ("PATCH", f"/v1/pages/{PAGE_ID}"): (200, PAGE),
     }),
 }  # fmt: skip
-# What a service says to a wrong key.
+# What a service answers to a wrong key.
 REFUSED: Mapping[str, FakeAnswer] = {
     "telegram": (401, {"ok": False, "error_code": 401, "description": "Unauthorized"}),
     "discord": (401, {"message": "401: Unauthorized", "code": 0}),
@@ -102,5 +102,5 @@ def fake(kind: str) -> FakeService:
 
 
 def signed_in(kind: str, request: SeenRequest) -> Any:
-    """Returns what of a request signs it in."""
+    """Returns the part of a request that authenticates it."""
     return request.path.split("/")[1] if kind == "telegram" else request.headers.get("authorization")

@@ -13,9 +13,9 @@ from steward.fake_platforms.world import FakePlatforms
 
 @dataclass(frozen=True)
 class SeenRequest:
-    """One request as it arrived; `body` is decoded JSON, the fields of a form, or the text of parts.
+    """Is one request as received; `body` is decoded JSON, form fields or the text of a multipart body.
 
-    A name that the query has several times has its values with commas between them.
+    A query name that repeats has its values joined by commas.
     """
 
     method: str
@@ -25,13 +25,16 @@ class SeenRequest:
     body: Any
 
 
-# Status and body; a body of None is an empty one.
+# Status and body; a body of None is empty.
 FakeAnswer = tuple[int, Any]
 
 
 @dataclass
 class FakeService:
-    """A service at one host: `respond` answers, `seen` has what arrived, `answers` go out before that."""
+    """Fakes a service at one host.
+
+    It gives `answers` first and then what `respond` returns; `seen` has the requests.
+    """
 
     host: str
     respond: Callable[[SeenRequest], FakeAnswer]
@@ -39,11 +42,11 @@ class FakeService:
     answers: list[FakeAnswer | Exception] = field(default_factory=list)
 
     def sent(self) -> list[SeenRequest]:
-        """Returns what arrived and was no read."""
+        """Returns the requests received that were not reads."""
         return [request for request in self.seen if request.method != "GET"]
 
     async def handle(self, request: httpx.Request) -> httpx.Response:
-        """Answers one request."""
+        """Answers one request from `answers` or by `respond`, and records it."""
         content, kind = await request.aread(), request.headers.get("content-type", "")
         body: Any = None
         if "urlencoded" in kind:
@@ -66,7 +69,7 @@ class FakeService:
 
 
 def beside(*services: FakeService) -> Callable[[FakePlatforms], None]:
-    """Returns what puts services beside the fake platforms, which answer at every other host."""
+    """Returns a function that puts services beside the fake platforms, which answer for every other host."""
     by_host = {service.host: service for service in services}
 
     def put(world: FakePlatforms) -> None:

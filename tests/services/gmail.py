@@ -1,4 +1,4 @@
-"""A fake of Gmail's API: a mailbox that keeps what was sent, in the shapes that Google documents."""
+"""A fake of Gmail's API: a mailbox that stores what was sent, in the shapes that Google documents."""
 
 import base64
 from dataclasses import dataclass, field
@@ -63,13 +63,13 @@ iVBORw0KGgo=\r
 
 @dataclass
 class Mailbox:
-    """One mailbox: `sent` has the messages in order, with the thread each belongs to."""
+    """A mailbox; `sent` has the messages in order with the thread of each."""
 
     sent: list[tuple[EmailMessage, str | None]] = field(default_factory=list)
     drafts: list[tuple[EmailMessage, str | None]] = field(default_factory=list)
 
     def respond(self, request: SeenRequest) -> FakeAnswer:
-        """Answers one request."""
+        """Answers one request as Gmail does."""
         path = request.path.removeprefix("/gmail/v1/users/me")
         if path == "/profile":
             return 200, {"emailAddress": ADDRESS, "messagesTotal": 1}
@@ -102,12 +102,12 @@ def _parsed(body: Any) -> EmailMessage:
 
 
 def gmail(mailbox: Mailbox) -> FakeService:
-    """Returns the API."""
+    """Returns the fake API."""
     return FakeService("gmail.googleapis.com", mailbox.respond)
 
 
 def sign_in_settings(clock: FakeClock) -> dict[str, str]:
-    """Returns the operator's app at the pretend Google."""
+    """Returns the operator's app at the fake Google."""
     described = create(1, f"http://{HOST}", clock.now).described()["spreadsheet"]
     return {
         "STEWARD_GOOGLE_CLIENT_ID": described["client_id"],
@@ -117,7 +117,7 @@ def sign_in_settings(clock: FakeClock) -> dict[str, str]:
 
 
 async def signed_in(shop: Shop, kind: str = "gmail") -> tuple[Connection, str]:
-    """Signs the owner in as in a browser; returns the connection and the scopes that were asked for."""
+    """Signs the owner in as in a browser; returns the connection and the requested scopes."""
     context = shop.service.context
     apps = context.rules.sign_in
     address = await shop.write(

@@ -15,9 +15,9 @@ CLIENT_ID, CLIENT_SECRET = "app-1", "app secret 1"
 
 @dataclass
 class OAuthServer:
-    """The server at one host; `rotates`: a refresh token is good once, and using one again ends them all.
+    """Fakes the server at one host; with `rotates` a refresh token is valid once and a reuse ends them all.
 
-    Without `gives_refresh` its access tokens last. `exchanged` is set by each refresh.
+    Without `gives_refresh` its access tokens do not expire. Each refresh sets `exchanged`.
     """
 
     host: str
@@ -35,20 +35,20 @@ class OAuthServer:
 
     @property
     def authorize_url(self) -> str:
-        """Where people sign in."""
+        """Returns the address at which people sign in."""
         return f"https://{self.host}/authorize"
 
     @property
     def token_url(self) -> str:
-        """Where codes and refresh tokens are exchanged."""
+        """Returns the address at which codes and refresh tokens are exchanged."""
         return f"https://{self.host}/token"
 
     def service(self) -> FakeService:
-        """Returns the server beside the fake platforms."""
+        """Returns the server as a service beside the fake platforms."""
         return FakeService(self.host, self.respond)
 
     def consent(self, address: str) -> dict[str, str]:
-        """Signs a person in at an authorization request; returns the query of the way back."""
+        """Signs a person in at an authorization request; returns the query of the redirect back."""
         query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
         assert address.startswith(self.authorize_url)
         assert (query["response_type"], query["client_id"]) == ("code", CLIENT_ID)
@@ -58,7 +58,7 @@ class OAuthServer:
         return {"code": code, "state": query["state"]}
 
     def respond(self, request: SeenRequest) -> FakeAnswer:
-        """Answers a request for tokens."""
+        """Answers a token request."""
         form = dict(request.body)
         if not self._knows_client(form, request.headers):
             return 401, {"error": "invalid_client"}
@@ -89,7 +89,7 @@ class OAuthServer:
 
     def _by_refresh(self, token: str) -> FakeAnswer:
         self.exchanged.set()
-        if token in self.spent:  # used a second time: whoever has it may have stolen it
+        if token in self.spent:  # a second use: the sender may have stolen it
             self.refresh_tokens.clear()
         if token not in self.refresh_tokens:
             return 400, {"error": "invalid_grant"}

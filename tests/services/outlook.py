@@ -41,12 +41,12 @@ MESSAGE = {
 
 @dataclass
 class OutlookMailbox:
-    """The mailbox; `lists` are the queries of its lists of messages."""
+    """A mailbox; `lists` has the queries of its message lists."""
 
     lists: list[dict[str, str]] = field(default_factory=list)
 
     def respond(self, request: SeenRequest) -> FakeAnswer | tuple[int, str]:
-        """Answers one request."""
+        """Answers one request as Graph does."""
         path = request.path.removeprefix("/v1.0/me")
         match (request.method, path):
             case ("GET", ""):
@@ -80,7 +80,7 @@ class OutlookMailbox:
 
 
 def graph(mailbox: OutlookMailbox) -> FakeService:
-    """Returns the API."""
+    """Returns the fake API."""
     return FakeService("graph.microsoft.com", mailbox.respond)
 
 

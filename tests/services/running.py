@@ -1,4 +1,4 @@
-"""Short ways to run a node of a service: as a pure call, and in a whole service beside a fake."""
+"""Shortcuts to run a node of a service: as a pure call, and in a whole service beside a fake."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ def call_of(
     account: Mapping[str, str] | None = None,
     item: Mapping[str, Any] | None = None,
 ) -> SendCall:
-    """Returns the call that literal parameters make of an item."""
+    """Returns the call that literal parameters produce for an item."""
     step_type = BY_TYPE[kind]
     assert isinstance(step_type, ServiceNode)
     operation = step_type.operations[step_type.operation_key(NodeDefinition("Step", version, parameters))]
@@ -34,7 +34,7 @@ def call_of(
 
 
 def items_of(kind: str, version: float, parameters: Mapping[str, Any], answer: Any) -> list[dict[str, Any]]:
-    """Returns the items that an answer puts out."""
+    """Returns the items that a node makes of an answer."""
     step_type = BY_TYPE[kind]
     assert isinstance(step_type, ServiceNode)
     operation = step_type.operations[step_type.operation_key(NodeDefinition("Step", version, parameters))]
@@ -42,7 +42,7 @@ def items_of(kind: str, version: float, parameters: Mapping[str, Any], answer: A
 
 
 def findings_of(kind: str, version: float, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Returns level and words of what importing a step finds, but that it needs an account."""
+    """Returns level and message of the findings of importing a step, without the one on its account."""
     read = read_value(chain(node("Step", kind, version, parameters)))
     return [
         (str(finding.level), finding.message)
@@ -55,7 +55,7 @@ def findings_of(kind: str, version: float, parameters: Mapping[str, Any]) -> lis
 async def shop_beside(
     database_url: str, clock: FakeClock, folder: Path, *services: FakeService, **settings: str
 ) -> AsyncIterator[Shop]:
-    """A whole service beside the fake platforms and these services."""
+    """Opens a whole service beside the fake platforms and these services."""
     shop = await open_shop(database_url, clock, folder, around=beside(*services), **settings)
     await connect_all(shop)
     try:
@@ -65,7 +65,7 @@ async def shop_beside(
 
 
 def mail_of(kind: str, version: float, parameters: Mapping[str, Any]) -> SendMail:
-    """Returns the message that literal parameters make."""
+    """Returns the message that literal parameters produce."""
     step_type = BY_TYPE[kind]
     assert isinstance(step_type, MailNode)
     return step_type.command(ServiceFields(Params(parameters), version, {}))

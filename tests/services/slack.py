@@ -16,7 +16,7 @@ _AUTH = {
 
 
 def respond(request: SeenRequest) -> FakeAnswer:
-    """Answers as Slack does: refusals with status 200 and `ok` false."""
+    """Answers as Slack does, which refuses with status 200 and `ok` false."""
     if request.headers.get("authorization") != f"Bearer {TOKEN}":
         return 200, {"ok": False, "error": "invalid_auth"}
     match request.path.removeprefix("/api/"):
@@ -52,10 +52,10 @@ def _posted(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def slack() -> FakeService:
-    """Returns the API."""
+    """Returns the fake API."""
     return FakeService("slack.com", respond)
 
 
 def webhooks() -> FakeService:
-    """Returns the host of webhooks, which answers in plain text."""
+    """Returns the fake host of webhooks, which answers in plain text."""
     return FakeService("hooks.slack.com", lambda request: (200, "ok"))

@@ -1,4 +1,4 @@
-"""Nodes of services for customers and sales: what each operation calls, and what it puts out."""
+"""Nodes of services for customers and sales: the call of each operation and the items it returns."""
 
 from typing import Any
 
@@ -396,7 +396,7 @@ CALLS += [("pipedrive", 1, *case) for case in PIPEDRIVE] + [("hubspot", *case) f
 def test_an_operation_calls_what_its_parameters_say(
     kind: str, version: float, parameters: dict[str, Any], target: str, sent: dict[str, Any]
 ) -> None:
-    """Method and path, and the query of a read or the body of a change, as the service documents them."""
+    """Calls the documented method and path with the documented query or body, without findings."""
     call = call_of(kind, version, parameters)
     assert f"{call.method} {call.path}" == target
     assert (call.query if call.method == "GET" else call.body) == sent
@@ -436,14 +436,14 @@ REFUSED = [
 def test_what_a_node_does_not_carry_out_is_an_error(
     kind: str, parameters: dict[str, Any], words: str
 ) -> None:
-    """One finding, in words that say what to do."""
+    """Reports one error that says what to do instead."""
     [(level, message)] = findings_of(kind, 1, parameters)
     assert level == "error"
     assert words in message
 
 
 def test_answers_of_pipedrive_are_its_records() -> None:
-    """The data alone; nothing for none; hits of a search with their score."""
+    """Returns Pipedrive's records alone, nothing for no data, and search hits with their score."""
     assert items_of("pipedrive", 1, {"title": "Tea"}, {"success": True, "data": {"id": 1}}) == [{"id": 1}]
     assert items_of("pipedrive", 1, {"operation": "getAll"}, {"success": True, "data": None}) == []
     request_body = {"operation": "search", "term": "tea"}
@@ -454,7 +454,7 @@ def test_answers_of_pipedrive_are_its_records() -> None:
 
 
 def test_a_contact_of_hubspot_is_not_read_again() -> None:
-    """The import warns where n8n would hand on the whole contact."""
+    """Warns that n8n would return the whole HubSpot contact and Steward only its `vid` and `isNew`."""
     [(level, message)] = findings_of("hubspot", 2.1, {"email": "a@shop.example"})
     assert level == "warning"
     assert "only its “vid” and “isNew” are" in message
@@ -462,7 +462,7 @@ def test_a_contact_of_hubspot_is_not_read_again() -> None:
 
 @pytest.mark.parametrize("date", ["soon", "31.01.2026"])
 def test_a_date_that_a_service_does_not_take_fails_its_item(date: str) -> None:
-    """Nothing is sent with a wrong date."""
+    """Fails the item of a date that cannot be read, and sends nothing."""
     with pytest.raises(ItemFailed, match="is no date"):
         call_of("hubspot", 1, {"stage": "won", "additionalFields": {"closeDate": date}})
     with pytest.raises(ItemFailed, match="is no date"):
@@ -470,7 +470,7 @@ def test_a_date_that_a_service_does_not_take_fails_its_item(date: str) -> None:
 
 
 def test_answers_are_the_records_within_them() -> None:
-    """A ticket, the hits of a search; success where the service answers with nothing."""
+    """Returns the records inside answers, and success where the service answers with an empty body."""
     assert items_of("zendesk", 1, {"description": "Tea"}, {"ticket": {"id": 1}}) == [{"id": 1}]
     assert items_of("zendesk", 1, {"operation": "getAll"}, {"results": [{"id": 1}]}) == [{"id": 1}]
     assert items_of("zendesk", 1, {"operation": "delete", "id": "1"}, {}) == [{"success": True}]

@@ -1,4 +1,4 @@
-"""Mail of workflows through a mail server: connecting, the node emailSend, and what becomes of messages."""
+"""Mail of workflows by SMTP: connecting, the node emailSend, and the outcome of messages."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -46,7 +46,7 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 async def mailing(
     database_url: str, clock: FakeClock, folder: Path, script: MailScript, **options: Any
 ) -> AsyncIterator[tuple[Shop, Mapping[str, Any]]]:
-    """A service beside a mail server, and the form of an account there."""
+    """Opens a service beside a mail server and yields it with the settings of an account there."""
     async with mail_server(script, **options) as port:
         hosts = f"{HOST},127.0.0.1:{port}"
         async with shop_beside(database_url, clock, folder, STEWARD_ALLOW_PRIVATE_HOSTS=hosts) as shop:
@@ -59,7 +59,7 @@ async def mailing(
 async def test_messages_are_sent_once_each_as_the_accounts_sender(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """A test run sends nothing; after approval each item's message goes to its own address."""
+    """Sends each item's message once to its own address after approval, and nothing in a test run."""
     script = MailScript()
     async with mailing(database_url, clock, tmp_path, script, signs_in=True) as (shop, form):
         account = await shop.connect("smtp", {**form, "user": USER, "password": PASSWORD})
@@ -105,7 +105,7 @@ async def test_messages_are_sent_once_each_as_the_accounts_sender(
 async def test_files_of_the_item_go_with_the_message(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Those that the step names, in its order; one that the item lacks fails the item."""
+    """Attaches the files that the step names in its order, and fails an item that lacks one."""
     script = MailScript()
     steps = (
         code("Items", "return [{json: {id: 1, email: 'jane@customer.example'}, binary: {"
@@ -134,7 +134,7 @@ async def test_files_of_the_item_go_with_the_message(
 async def test_a_greylisted_message_is_sent_later_and_a_refused_one_fails(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """A 4xx lets the run sleep and try again; a 5xx is the end of that message."""
+    """Retries a greylisted message later in the run, and fails a message refused with 5xx."""
     script = MailScript(answers=["451 4.7.1 Greylisted", "250 Ok", "554 5.7.1 No"])
     async with mailing(database_url, clock, tmp_path, script) as (shop, form):
         account = await shop.connect("smtp", form)
@@ -154,7 +154,7 @@ async def test_a_greylisted_message_is_sent_later_and_a_refused_one_fails(
 async def test_a_message_cut_after_its_content_is_never_sent_again(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """It may have arrived, so its outcome is unknown until a person decides."""
+    """Leaves a message unknown when the connection breaks after its content, and never sends it again."""
     script = MailScript(end="cut")
     async with mailing(database_url, clock, tmp_path, script) as (shop, form):
         account = await shop.connect("smtp", form)
@@ -172,7 +172,7 @@ async def test_a_message_cut_after_its_content_is_never_sent_again(
 async def test_an_account_is_checked_by_signing_in_and_sends_nothing(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """A wrong password is said at its field; a server that does not answer is not connected."""
+    """Signs in to check an account and names a wrong password; an unreachable server is not connected."""
     script = MailScript()
     async with mailing(database_url, clock, tmp_path, script, signs_in=True) as (shop, form):
         with pytest.raises(ValidationFailed) as refused:
@@ -203,7 +203,7 @@ async def test_an_account_is_checked_by_signing_in_and_sends_nothing(
     ],
 )
 def test_a_form_that_cannot_work_is_refused_by_field(form: dict[str, Any], field: str) -> None:
-    """Nothing is called for it."""
+    """Names the invalid field of the settings."""
     good = {"host": "mail.example", "sender": SENDER}
     with pytest.raises(BadSettings) as refused:
         CONNECTOR.settings({**good, **form})
@@ -211,7 +211,7 @@ def test_a_form_that_cannot_work_is_refused_by_field(form: dict[str, Any], field
 
 
 def test_usual_ports_are_taken_where_the_form_names_none() -> None:
-    """TLS from the start is 465; port 587 is STARTTLS."""
+    """Uses port 465 for TLS, and STARTTLS for port 587."""
     form = {"host": "Mail.Example", "sender": SENDER}
     assert CONNECTOR.settings(form).plain["address"] == "smtps://mail.example:465"
     assert CONNECTOR.settings({**form, "port": 587}).plain["address"] == "smtp://mail.example:587"
@@ -238,14 +238,14 @@ def test_usual_ports_are_taken_where_the_form_names_none() -> None:
 def test_what_differs_is_found_at_import(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
-    """Each in words that say what to do."""
+    """Reports each difference from n8n at import with its level and what to do."""
     assert [
         outcome for outcome, message in findings_of("emailSend", version, parameters) if words in message
     ] == [level]
 
 
 def test_an_ordinary_message_has_one_note_on_its_sender() -> None:
-    """The account's sender takes the place of the file's."""
+    """Notes that the account's sender replaces the file's, and finds nothing else."""
     [(level, words)] = findings_of("emailSend", 2.1, MAIL)
     assert level == "note"
     assert "sender of the account" in words
@@ -267,6 +267,6 @@ def test_an_ordinary_message_has_one_note_on_its_sender() -> None:
 def test_the_format_decides_which_bodies_go(
     version: float, parameters: dict[str, Any], bodies: tuple[str | None, str | None]
 ) -> None:
-    """Each version with its own default."""
+    """Chooses plain and HTML bodies by the format, with each version's default."""
     command = mail_of("emailSend", version, {"toEmail": "a@x.example", **parameters})
     assert (command.text, command.html) == bodies

@@ -37,25 +37,25 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 @pytest.fixture
 def mailbox() -> Mailbox:
-    """The mailbox at Google."""
+    """Returns the mailbox at Google."""
     return Mailbox()
 
 
 @pytest.fixture
 def api(mailbox: Mailbox) -> FakeService:
-    """The fake of Gmail's API."""
+    """Returns the fake of Gmail's API."""
     return gmail(mailbox)
 
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: FakeService) -> AsyncIterator[Shop]:
-    """A service beside Gmail, whose operator has set the sign-in up."""
+    """Yields a service beside Gmail whose operator configured the sign-in."""
     async with shop_beside(database_url, clock, tmp_path, api, **sign_in_settings(clock)) as opened:
         yield opened
 
 
 def read(*names: str) -> dict[str, Any]:
-    """A step that keeps some fields of its items."""
+    """Returns a step that keeps these fields of its items."""
     rows = [
         {"id": name, "name": name, "type": "string", "value": f"={{{{ $json.{name} }}}}"} for name in names
     ]
@@ -65,7 +65,7 @@ def read(*names: str) -> dict[str, Any]:
 async def test_a_message_is_sent_after_approval_and_its_ids_are_handed_on(
     shop: Shop, mailbox: Mailbox
 ) -> None:
-    """As the person who signed in, once; a test run sends nothing."""
+    """Sends a message once after approval as the signed-in person, and passes on its ids."""
     connection, scopes = await signed_in(shop)
     assert connection.account_label == ADDRESS
     assert scopes.split() == ["openid", "email", "https://www.googleapis.com/auth/gmail.modify"]
@@ -96,7 +96,7 @@ async def test_a_message_is_sent_after_approval_and_its_ids_are_handed_on(
 
 @on_one_engine
 async def test_a_reply_stays_in_its_thread_and_goes_to_the_others(shop: Shop, mailbox: Mailbox) -> None:
-    """It refers to the message it answers; the mailbox itself is no recipient."""
+    """Replies in the thread with its references, to everybody but the mailbox or to the sender alone."""
     connection, _ = await signed_in(shop)
     more = {"accounts": {"Mail": {"integration_id": connection.integration_id}}, "send_mode": "send"}
     reply = {
@@ -124,7 +124,7 @@ async def test_a_reply_stays_in_its_thread_and_goes_to_the_others(shop: Shop, ma
 
 @on_one_engine
 async def test_labels_are_changed_and_read(shop: Shop, api: FakeService) -> None:
-    """A change of labels is a send; labels are read in test runs too."""
+    """Changes labels as a send, and reads the list of labels."""
     connection, _ = await signed_in(shop)
     named = {"integration_id": connection.integration_id}
     label = {"operation": "addLabels", "messageId": "m1", "labelIds": ["L1"]}
@@ -143,7 +143,7 @@ async def test_labels_are_changed_and_read(shop: Shop, api: FakeService) -> None
 async def test_a_lost_answer_is_never_sent_again_and_a_mailbox_is_connected_once(
     shop: Shop, api: FakeService, mailbox: Mailbox
 ) -> None:
-    """Its outcome stays unknown; the same mailbox is refused under another name."""
+    """Never repeats a message whose answer was lost, and refuses to connect the same mailbox twice."""
     connection, _ = await signed_in(shop)
     with pytest.raises(ValidationFailed):
         await signed_in(shop)
@@ -168,7 +168,7 @@ CSV = code(
 
 @on_one_engine
 async def test_files_of_the_item_go_with_a_message_and_a_draft(shop: Shop, mailbox: Mailbox) -> None:
-    """What an approval shows names them; a draft stays in the mailbox, also without recipients."""
+    """Attaches the item's files to a message and to a draft without recipients; the approval names them."""
     connection, _ = await signed_in(shop)
     named = {"integration_id": connection.integration_id}
     files = {"attachmentsUi": {"attachmentsBinary": [{"property": "data"}]}}
@@ -197,7 +197,7 @@ async def test_files_of_the_item_go_with_a_message_and_a_draft(shop: Shop, mailb
 
 @on_one_engine
 async def test_messages_are_read_short_or_in_parts_with_their_files(shop: Shop, api: FakeService) -> None:
-    """Short with names of labels and headers; in parts as the message was sent."""
+    """Reads messages in short form with label names, or whole with their parsed parts and files."""
     connection, _ = await signed_in(shop)
     named = {"integration_id": connection.integration_id}
     filters = {"labelIds": ["INBOX", "L1"], "readStatus": "unread", "receivedAfter": "2026-05-01T00:00:00Z"}
@@ -237,7 +237,7 @@ async def test_messages_are_read_short_or_in_parts_with_their_files(shop: Shop, 
 
 
 def test_there_is_no_form_for_a_mailbox() -> None:
-    """It is connected by signing in."""
+    """Raises BadSettings, since a mailbox is connected by signing in."""
     with pytest.raises(BadSettings, match="signing in"):
         BUILT["gmail"].settings({"password": "x"})
 
@@ -258,7 +258,7 @@ def test_there_is_no_form_for_a_mailbox() -> None:
 def test_what_is_not_carried_out_is_found_at_import(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
-    """Each in words that say what to do."""
+    """Reports what is not carried out at import with its level and what to do."""
     assert [
         finding_level
         for finding_level, message in findings_of("gmail", version, parameters)
@@ -267,7 +267,7 @@ def test_what_is_not_carried_out_is_found_at_import(
 
 
 def test_an_ordinary_message_has_no_findings() -> None:
-    """Neither do those with an empty list of files, which n8n writes into its exports."""
+    """Finds nothing in an ordinary message, nor in n8n's empty list of attachments."""
     assert findings_of("gmail", 2.1, SEND) == []
     empty = {"attachmentsUi": {"attachmentsBinary": [{}]}}
     assert findings_of("gmail", 2.1, {**SEND, "options": {**QUIET, **empty}}) == []
@@ -289,7 +289,7 @@ def test_an_ordinary_message_has_no_findings() -> None:
 def test_each_version_is_read_in_its_own_way(
     version: float, parameters: dict[str, Any], receivers: list[str], bodies: tuple[str | None, str | None]
 ) -> None:
-    """Lists of the first version, HTML by default from the second."""
+    """Reads version 1 with lists of addresses, and version 2 with HTML by default."""
     command = mail_command(ServiceFields(Params(parameters), version, {}))
     assert [mailbox.address for mailbox in command.to] == receivers
     assert (command.text, command.html) == bodies

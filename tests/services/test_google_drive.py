@@ -34,7 +34,7 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 
 def respond(request: SeenRequest) -> FakeAnswer:
-    """Answers as Drive v3 documents it: one folder with a CSV file and a Google document."""
+    """Answers as Drive v3 documents: a folder with a CSV file and a Google document."""
     query, path = request.query, request.path.removeprefix("/drive/v3")
     if path == "/about":
         return 200, {"user": {"kind": "drive#user", "emailAddress": ADDRESS}}
@@ -63,26 +63,26 @@ def respond(request: SeenRequest) -> FakeAnswer:
 
 @pytest.fixture
 def api() -> FakeService:
-    """The fake of Drive's API."""
+    """Returns the fake of Drive's API."""
     return FakeService("www.googleapis.com", respond)
 
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: FakeService) -> AsyncIterator[Shop]:
-    """A service beside Google Drive, whose operator has set the sign-in up."""
+    """Yields a service beside Google Drive whose operator configured the sign-in."""
     async with shop_beside(database_url, clock, tmp_path, api, **sign_in_settings(clock)) as opened:
         yield opened
 
 
 async def accounts(shop: Shop, *steps: str) -> dict[str, Any]:
-    """Signs in, and returns the drive as the account of these steps."""
+    """Signs in and returns the drive as the account of these steps."""
     connection, _ = await signed_in(shop, "google_drive")
     assert connection.account_label == ADDRESS
     return {"accounts": {name: {"integration_id": connection.integration_id} for name in steps}}
 
 
 async def test_a_file_is_found_fetched_read_and_sent_after_approval(shop: Shop, api: FakeService) -> None:
-    """The search reads every page; what was approved is what is sent, and the answer is handed on."""
+    """Searches all pages, downloads and reads a file, and uploads one after approval."""
     more = await accounts(shop, "Find", "Fetch", "Put")
     only = code("Only", "return items.slice(0, 1)")
     steps = (
@@ -133,7 +133,7 @@ async def test_a_file_is_found_fetched_read_and_sent_after_approval(shop: Shop, 
 async def test_a_document_of_google_is_fetched_in_the_format_of_the_step(
     shop: Shop, api: FakeService
 ) -> None:
-    """Without a format its item fails, in words that name the option."""
+    """Exports a Google document in the step's format; without one the item fails and names the option."""
     more = await accounts(shop, "Fetch")
     docs = code("Items", "return [{json: {id: 'doc'}}]")
     chosen = {"googleFileConversion": {"conversion": {"docsToFormat": "text/plain"}}}
@@ -153,7 +153,7 @@ async def test_a_document_of_google_is_fetched_in_the_format_of_the_step(
 
 @on_one_engine
 async def test_a_file_is_moved_out_of_the_folders_it_is_in(shop: Shop, api: FakeService) -> None:
-    """The folders are read first."""
+    """Reads the file's folders and moves it out of them."""
     more = await accounts(shop, "Move")
     moved = {"operation": "move", "fileId": FILE, "folderId": PARENT, "driveId": {}}
     automation = await automated(
@@ -207,14 +207,14 @@ async def test_a_file_is_moved_out_of_the_folders_it_is_in(shop: Shop, api: Fake
 def test_an_operation_calls_what_its_parameters_say(
     version: float, parameters: dict[str, Any], request_line: str, body: dict[str, Any]
 ) -> None:
-    """Method, path and body, as Google documents them; nothing is found at import."""
+    """Calls the method, path and body that Google documents, without findings."""
     call = call_of("googleDrive", version, parameters)
     assert (f"{call.method} {call.path}", call.body) == (request_line, body)
     assert findings_of("googleDrive", version, parameters) == []
 
 
 def test_a_query_of_the_file_is_the_search_and_is_not_found_in_the_trash() -> None:
-    """Unless it says itself what is to be found there."""
+    """Searches by the step's query outside the trash, unless the query names it."""
     query = {"resource": "fileFolder", "searchMethod": "query", "queryString": "name = 'a' or name = 'b'"}
     query_values = call_of("googleDrive", 3, query).query
     assert query_values["q"] == "(name = 'a' or name = 'b') and trashed = false"
@@ -226,7 +226,7 @@ def test_a_query_of_the_file_is_the_search_and_is_not_found_in_the_trash() -> No
 
 
 def test_a_deleted_file_is_answered_with_its_id() -> None:
-    """Google itself answers with nothing."""
+    """Returns the id of a deleted file, since Google answers with an empty body."""
     parameters = {"operation": "deleteFile", "fileId": FILE}
     assert items_of("googleDrive", 3, parameters, {}) == [{"id": "f1", "fileId": "f1", "success": True}]
 
@@ -249,13 +249,13 @@ def test_a_deleted_file_is_answered_with_its_id() -> None:
 def test_what_is_not_carried_out_is_found_at_import(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
-    """Each in words that say what to do."""
+    """Reports what is not carried out at import with its level and what to do."""
     all_findings = findings_of("googleDrive", version, parameters)
     assert [finding_level for finding_level, message in all_findings if words in message] == [level]
 
 
 def test_a_file_is_sent_up_to_its_limit() -> None:
-    """One byte more fails the item."""
+    """Accepts a file of the limit and fails the item one byte above it."""
     limit = b"x" * drive_fields.UPLOAD_BYTES
     assert drive_fields.call_file("a", limit, "text/plain").content == limit
     with pytest.raises(ItemFailed, match=r"1\.5 MiB"):
@@ -263,17 +263,17 @@ def test_a_file_is_sent_up_to_its_limit() -> None:
 
 
 def test_a_mime_type_adds_no_lines_to_a_request() -> None:
-    """What is no MIME type is sent as plain bytes."""
+    """Sends an invalid MIME type as plain bytes, so that it adds no lines to a request."""
     assert drive_fields.call_file("a", b"", "text/plain\r\nx: y").mime_type == "application/octet-stream"
 
 
 def test_an_address_without_a_file_is_refused() -> None:
-    """It fails the item instead of naming another file."""
+    """Fails the item of an address that names no file."""
     with pytest.raises(ItemFailed, match="names no file"):
         call_of("googleDrive", 3, {"operation": "copy", "fileId": "https://drive.google.com/drive/my-drive"})
 
 
 def test_there_is_no_form_for_a_drive() -> None:
-    """It is connected by signing in."""
+    """Raises BadSettings, since a drive is connected by signing in."""
     with pytest.raises(BadSettings, match="signing in"):
         BUILT["google_drive"].settings({"key": "x"})

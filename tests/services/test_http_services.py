@@ -1,4 +1,4 @@
-"""Nodes of services that an account of an HTTP API signs in to: their calls and what is handed on."""
+"""Nodes of services that an HTTP API account authenticates: their calls and the items they return."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ REPOSITORY = {
 
 @dataclass
 class Api:
-    """Answers each request of one host with what `respond` makes of it; others go to the fake platforms."""
+    """Answers the requests of one host by `respond`; others go to the fake platforms."""
 
     host: str = ""
     seen: list[httpx.Request] = field(default_factory=list)
@@ -49,13 +49,13 @@ class Api:
 
 @pytest.fixture
 def api() -> Api:
-    """The API of the test."""
+    """Returns the fake API."""
     return Api()
 
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: Api) -> AsyncIterator[Shop]:
-    """The service beside the API."""
+    """Yields the service beside the API."""
     opened = await open_shop(database_url, clock, tmp_path, around=api.beside)
     await connect_all(opened)
     yield opened
@@ -63,14 +63,14 @@ async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: Api) ->
 
 
 async def signed_in(shop: Shop, api: Api, host: str) -> dict[str, Any]:
-    """Connects the account, and returns it as `accounts` names it."""
+    """Connects the account and returns it as `accounts` names it."""
     api.host = host
     connection = await shop.connect("http_api", {"hosts": host, "token": TOKEN})
     return {"integration_id": connection.integration_id}
 
 
 async def test_a_send_waits_and_its_answer_is_handed_on(shop: Shop, api: Api) -> None:
-    """The request is the service's own, signed with the account's key, and made once after approval."""
+    """Sends the service's own request once after approval with the account's key and returns its answer."""
     account = await signed_in(shop, api, "api.github.com")
     api.respond = lambda request: {"number": 7, "title": json.loads(request.content)["title"]}
     parameters = {**REPOSITORY, "title": "Sold out", "body": "Tea", "labels": [{"label": "shop"}]}
@@ -95,7 +95,7 @@ async def test_a_send_waits_and_its_answer_is_handed_on(shop: Shop, api: Api) ->
 
 
 async def test_a_list_is_read_page_by_page(shop: Shop, api: Api) -> None:
-    """All pages come, or as many items as the step says."""
+    """Reads all pages of a list in order."""
     account = await signed_in(shop, api, "api.github.com")
 
     def page(request: httpx.Request) -> list[dict[str, int]]:
@@ -114,7 +114,7 @@ async def test_a_list_is_read_page_by_page(shop: Shop, api: Api) -> None:
 
 
 async def test_a_search_is_read_page_by_page_without_approval(shop: Shop, api: Api) -> None:
-    """A POST that only reads runs at once; what it asks for is in its body, the next page with it."""
+    """Sends a POST that only reads without approval, and the next page's cursor in its body."""
     account = await signed_in(shop, api, "api.hubapi.com")
 
     def page(request: httpx.Request) -> dict[str, Any]:
@@ -140,7 +140,7 @@ async def test_a_search_is_read_page_by_page_without_approval(shop: Shop, api: A
 
 
 async def test_pages_go_on_by_what_each_service_says(shop: Shop, api: Api) -> None:
-    """Jira lists by position, at the host of the account, until the total is reached."""
+    """Pages Jira by position at the account's host until the total is reached."""
     account = await signed_in(shop, api, "shop.atlassian.net")
 
     def page(request: httpx.Request) -> dict[str, Any]:
@@ -161,7 +161,7 @@ async def test_pages_go_on_by_what_each_service_says(shop: Shop, api: Api) -> No
 
 
 async def test_a_form_is_sent_as_the_service_takes_it(shop: Shop, api: Api) -> None:
-    """Stripe takes nested fields as a form; its lists go on after the last record."""
+    """Sends nested fields to Stripe as a form, and pages its lists after the last record."""
     account = await signed_in(shop, api, "api.stripe.com")
 
     def respond(request: httpx.Request) -> dict[str, Any]:
@@ -202,7 +202,7 @@ async def test_a_form_is_sent_as_the_service_takes_it(shop: Shop, api: Api) -> N
 
 
 async def test_files_of_a_repository_are_read_and_changed(shop: Shop, api: Api) -> None:
-    """A change names what the file is now, and its path keeps its folders."""
+    """Reads, edits, creates and deletes repository files with their current sha and encoded path."""
     account = await signed_in(shop, api, "api.github.com")
     content = base64.b64encode(b"sku,stock\nT1,4\n").decode()
 

@@ -1,4 +1,4 @@
-"""The nodes of message services: what each operation calls, and what is refused at import."""
+"""Nodes of message services: the call of each operation and what import refuses."""
 
 from typing import Any
 
@@ -266,7 +266,7 @@ BUTTONS = {"rows": [{"row": {"buttons": [{"text": "Yes", "additionalFields": {"c
 def test_an_operation_calls_what_its_parameters_say(
     kind: str, version: float, parameters: dict[str, Any], path: str, body: dict[str, Any]
 ) -> None:
-    """The path and the body, as the service documents them."""
+    """Calls the path with the body that the service documents."""
     call = call_of(kind, version, parameters, {"account_sid": "AC1"})
     assert (call.path, call.body) == (path, body)
 
@@ -304,14 +304,14 @@ def test_an_operation_calls_what_its_parameters_say(
 def test_what_a_node_does_not_carry_out_is_found(
     kind: str, version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
-    """One finding, in words that say what to do."""
+    """Reports one finding with its level and what to do."""
     [(found_level, message)] = findings_of(kind, version, parameters)
     assert found_level == level
     assert words in message
 
 
 def test_a_webhook_in_the_file_is_replaced_by_the_account() -> None:
-    """The address is removed as a secret, and the step still runs: the connection has its own."""
+    """Removes a webhook's address from the file as a secret; the step's account replaces it."""
     address = "https://discord.com/api/webhooks/197911778886025216/" + "a1-B_" * 12
     all_findings = findings_of("discord", 1, {"webhookUri": address, "text": "Hi", "options": {}})
     assert {level for level, _ in all_findings} == {"note"}
@@ -320,7 +320,7 @@ def test_a_webhook_in_the_file_is_replaced_by_the_account() -> None:
 
 
 def test_lists_within_answers_are_items() -> None:
-    """As n8n puts them out: Telegram's administrators one by one, a deleted message as success."""
+    """Returns each of Telegram's administrators as an item, and success for a deleted message."""
     request_body = {"resource": "chat", "operation": "administrators", "chatId": "1"}
     assert items_of("telegram", 1.2, request_body, {"ok": True, "result": [{"a": 1}, {"a": 2}]}) == [
         {"a": 1},
@@ -333,7 +333,7 @@ def test_lists_within_answers_are_items() -> None:
 
 
 def test_a_parameter_that_is_part_of_a_path_stays_one_segment() -> None:
-    """No value of an item leads a call elsewhere."""
+    """Encodes a parameter in a path as one segment, and fails items whose value is empty or dots."""
     request_body = {"resource": "channel", "operation": "statistics"}
     call = call_of("mattermost", 1, request_body | {"channelId": "../users?x=1#y"})
     assert call.path == "/api/v4/channels/..%2Fusers%3Fx%3D1%23y/stats"

@@ -51,19 +51,19 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 @pytest.fixture
 def mailbox() -> OutlookMailbox:
-    """The mailbox at Microsoft."""
+    """Returns the mailbox at Microsoft."""
     return OutlookMailbox()
 
 
 @pytest.fixture
 def api(mailbox: OutlookMailbox) -> FakeService:
-    """The fake of Microsoft Graph."""
+    """Returns the fake of Microsoft Graph."""
     return graph(mailbox)
 
 
 @pytest.fixture
 def server() -> OAuthServer:
-    """Where people sign in."""
+    """Returns the server at which people sign in."""
     return OAuthServer("login.microsoftonline.com")
 
 
@@ -71,14 +71,14 @@ def server() -> OAuthServer:
 async def shop(
     database_url: str, clock: FakeClock, tmp_path: Path, api: FakeService, server: OAuthServer
 ) -> AsyncIterator[Shop]:
-    """A service beside Microsoft, whose operator has set the sign-in up."""
+    """Yields a service beside Microsoft whose operator configured the sign-in."""
     services = api, server.service()
     async with shop_beside(database_url, clock, tmp_path, *services, **outlook_settings(server)) as opened:
         yield opened
 
 
 async def accounts(shop: Shop, server: OAuthServer, *steps: str) -> dict[str, Any]:
-    """Signs in, and returns the mailbox as the account of these steps."""
+    """Signs in and returns the mailbox as the account of these steps."""
     connection = await signed_in_at(shop, server)
     assert connection.account_label == ADDRESS
     return {"accounts": {name: {"integration_id": connection.integration_id} for name in steps}}
@@ -87,7 +87,7 @@ async def accounts(shop: Shop, server: OAuthServer, *steps: str) -> dict[str, An
 async def test_messages_are_read_with_files_and_answered_after_approval(
     shop: Shop, api: FakeService, server: OAuthServer, mailbox: OutlookMailbox
 ) -> None:
-    """Every page is read; what was approved is what is sent, with the file that came."""
+    """Reads all pages with files, and sends the approved message with the file that was read."""
     more = await accounts(shop, server, "Read", "Mail")
     only = code("Only", "return items.filter(item => item.binary && Object.keys(item.binary).length)")
     steps = (
@@ -148,7 +148,7 @@ async def test_messages_are_read_with_files_and_answered_after_approval(
 async def test_a_reply_goes_to_the_sender_or_to_all_but_the_mailbox(
     shop: Shop, api: FakeService, server: OAuthServer
 ) -> None:
-    """To all it is a comment above the message; its recipients are those that were approved."""
+    """Replies to the sender, or to all but the mailbox as a comment with the approved recipients."""
     more = await accounts(shop, server, "Mail")
     for to_sender in (True, False):
         step = node("Mail", "microsoftOutlook", 2, {**REPLY, "replyToSenderOnly": to_sender})
@@ -174,7 +174,7 @@ async def test_a_reply_goes_to_the_sender_or_to_all_but_the_mailbox(
 
 @on_one_engine
 async def test_an_attachment_is_fetched_as_a_file_of_its_item(shop: Shop, server: OAuthServer) -> None:
-    """The item stays, and has the file beside it."""
+    """Downloads an attachment as a file of its item and keeps the item's fields."""
     more = await accounts(shop, server, "Fetch")
     fetch = {
         "resource": "messageAttachment", "operation": "download", "messageId": "m1", "attachmentId": "a1",
@@ -193,7 +193,7 @@ async def test_an_attachment_is_fetched_as_a_file_of_its_item(shop: Shop, server
 
 @on_one_engine
 async def test_a_lost_answer_is_never_sent_again(shop: Shop, api: FakeService, server: OAuthServer) -> None:
-    """Its outcome is unknown until a person decides."""
+    """Leaves a message unknown when its answer is lost, and never sends it again."""
     more = await accounts(shop, server, "Mail")
     plain = {"toRecipients": "jane@customer.example", "subject": "Hi", "bodyContent": "Hi"}
     step = node("Mail", "microsoftOutlook", 2, {**plain, "additionalFields": {}})
@@ -309,7 +309,7 @@ async def test_a_lost_answer_is_never_sent_again(shop: Shop, api: FakeService, s
 def test_an_operation_calls_what_its_parameters_say(
     version: float, parameters: dict[str, Any], method: str, path: str, body: dict[str, Any]
 ) -> None:
-    """Method, path and body, as Microsoft documents them."""
+    """Calls the method, path and body that Microsoft documents."""
     call = call_of("microsoftOutlook", version, parameters)
     assert (call.method, call.path, call.body) == (method, path, body)
 
@@ -378,13 +378,13 @@ def test_an_operation_calls_what_its_parameters_say(
 def test_a_read_asks_for_what_its_parameters_say(
     version: float, parameters: dict[str, Any], path: str, query: dict[str, str]
 ) -> None:
-    """Fields, filters, search and pages."""
+    """Reads with the fields, filters, search and limit of the parameters."""
     call = call_of("microsoftOutlook", version, parameters)
     assert (call.path, call.query) == (path, query)
 
 
 def test_a_message_of_version_1_and_a_raw_one_are_whole() -> None:
-    """Only version 2 makes a message shorter, unless the step says not to."""
+    """Shortens a message in version 2 alone, unless the step asks for raw output."""
     whole = {"id": "m", "from": person("a@b.example"), "toRecipients": []}
     assert items_of("microsoftOutlook", 1, {"operation": "get", "messageId": "m"}, whole) == [whole]
     raw = {"operation": "get", "messageId": "m", "output": "raw"}
@@ -424,13 +424,13 @@ def test_a_message_of_version_1_and_a_raw_one_are_whole() -> None:
 def test_what_the_node_does_not_carry_out_is_found(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
-    """One finding, in words that say what to do."""
+    """Reports one finding with its level and what to do."""
     [(found_level, message)] = findings_of("microsoftOutlook", version, parameters)
     assert found_level == level
     assert words in message
 
 
 def test_the_mailbox_has_no_form() -> None:
-    """It is connected by signing in alone."""
+    """Raises BadSettings, since a mailbox is connected by signing in."""
     with pytest.raises(BadSettings, match="signing in to Microsoft"):
         BUILT["microsoft_outlook"].settings({})

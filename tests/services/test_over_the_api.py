@@ -1,4 +1,4 @@
-"""A workflow with a Slack step over the API: connected, imported, bound, run, approved, answered."""
+"""A workflow with a Slack step over the API: connected, imported, bound, run, approved and answered."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,19 +21,19 @@ SAY = {"select": "channel", "channelId": GENERAL, "text": "Sold out", "otherOpti
 
 @pytest.fixture
 def api() -> FakeService:
-    """The fake of Slack's API."""
+    """Returns the fake of Slack's API."""
     return slack()
 
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: FakeService) -> AsyncIterator[Shop]:
-    """A service beside Slack, with a worker."""
+    """Yields a service beside Slack with a worker."""
     async with shop_beside(database_url, clock, tmp_path, api) as opened:
         yield opened
 
 
 async def test_a_message_is_asked_for_then_sent_without_asking(shop: Shop, api: FakeService) -> None:
-    """Without its account the automation is not ready; with it the answer is read by the next step."""
+    """Requires the step's account, sends after approval, and without approval in the mode `send`."""
     service = Service(shop.service.context, shop.clock, lines=[], told=[])
     await service.write(lambda tx: settle(tx, service))
     web, token = await service.web("owner"), await service.token("owner")
@@ -82,7 +82,7 @@ async def test_a_message_is_asked_for_then_sent_without_asking(shop: Shop, api: 
 
 
 async def approve(web: Any, approval_id: str) -> None:
-    """The owner approves all of it in the web app."""
+    """Approves everything as the owner in the web app."""
     path = f"/v1/automations/approvals/{approval_id}"
     approval = (await web.get(path)).data["approval"]
     request_body = {"version": approval["version"], "change_hash": approval["change_hash"]}

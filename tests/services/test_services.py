@@ -1,4 +1,4 @@
-"""Every service that is connected by a key: connecting, one message, its answer, and refusals in words."""
+"""Every service connected by a key: connecting, one message and its answer, and refusals in words."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.services.running import shop_beside
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 every_kind = pytest.mark.parametrize("kind", SETTINGS)
-# By kind: a step, its request's path and body, how it signs in, and a field of the answer.
+# By kind: a step, its request's path and body, its authentication, and a field of the answer.
 STEPS: dict[str, tuple[dict[str, Any], str, Any, str, str]] = {
     "telegram": (
         node("Say", "telegram", 1.2, {"chatId": "42", "text": "Hi", "additionalFields": {}}),
@@ -86,7 +86,7 @@ def connector_of(kind: str) -> ServiceConnector:
 
 @pytest.fixture
 def service(kind: str) -> FakeService:
-    """The fake of the kind's service."""
+    """Returns the fake of the kind's service."""
     return fake(kind)
 
 
@@ -94,7 +94,7 @@ def service(kind: str) -> FakeService:
 async def shop(
     database_url: str, clock: FakeClock, tmp_path: Path, service: FakeService
 ) -> AsyncIterator[Shop]:
-    """A service of ours beside the fake."""
+    """Yields our service beside the fake."""
     async with shop_beside(database_url, clock, tmp_path, service) as opened:
         yield opened
 
@@ -103,7 +103,7 @@ async def shop(
 async def test_a_message_is_sent_and_its_answer_read_by_the_next_step(
     shop: Shop, service: FakeService, kind: str
 ) -> None:
-    """Connected, bound, approved, sent once with the connection's key, and answered."""
+    """Connects, binds, approves and sends once with the connection's key; the next step reads the answer."""
     step, path, body, key, answered = STEPS[kind]
     account = await shop.connect(kind, SETTINGS[kind])
     then = code("Then", f"return [{{json: {{is: $input.first().json.{answered}}}}}]")
@@ -125,7 +125,7 @@ async def test_a_message_is_sent_and_its_answer_read_by_the_next_step(
 @on_one_engine
 @every_kind
 async def test_a_wrong_key_is_refused_at_its_field(shop: Shop, service: FakeService, kind: str) -> None:
-    """The check asks the service, and what it says is no reason to show the key."""
+    """Refuses a wrong key at its field without showing it."""
     service.answers.append(REFUSED[kind])
     with pytest.raises(ValidationFailed) as refused:
         await shop.connect(kind, SETTINGS[kind])
@@ -151,14 +151,14 @@ async def test_a_wrong_key_is_refused_at_its_field(shop: Shop, service: FakeServ
     ],
 )
 def test_an_answers_status_decides_its_outcome(kind: str, status: int, state: WriteState) -> None:
-    """Only what a service words as refused is refused; what it may have done is unknown."""
+    """Maps statuses to outcomes: only a worded refusal is refused, and 408, 3xx and 5xx are unknown."""
     outcome = connector_of(kind).outcome(PlatformResponse(status, {}, b'{"message": "because"}'))
     assert outcome.state is state
 
 
 @every_kind
 def test_an_empty_form_and_a_wrong_value_name_their_fields(kind: str) -> None:
-    """Each field of the form is checked by itself."""
+    """Names each invalid field of the settings."""
     connector, good = connector_of(kind), SETTINGS[kind]
     for name in good:
         with pytest.raises(BadSettings) as refused:
@@ -168,7 +168,7 @@ def test_an_empty_form_and_a_wrong_value_name_their_fields(kind: str) -> None:
 
 
 def test_a_servers_own_address_is_held_to_the_guard() -> None:
-    """Mattermost is at the merchant's address: public, https, without a name and password."""
+    """Requires a public https address without user and password for a Mattermost server."""
     for address in (
         "http://chat.example",
         "https://10.0.0.1",
@@ -189,7 +189,7 @@ def test_a_servers_own_address_is_held_to_the_guard() -> None:
 async def test_a_discord_webhook_takes_webhook_steps_alone(
     shop: Shop, service: FakeService, kind: str
 ) -> None:
-    """Either form of the connection refuses the steps of the other, and nothing is sent."""
+    """Accepts steps of its own form by a Discord webhook and fails the others without sending."""
     with pytest.raises(BadSettings):
         connector_of("discord").settings({"webhook_url": "https://evil.example/api/webhooks/1/x"})
     webhook = await shop.connect("discord", {"webhook_url": WEBHOOK})
@@ -214,7 +214,7 @@ async def test_a_discord_webhook_takes_webhook_steps_alone(
 async def test_a_file_of_the_item_goes_to_telegram_with_its_caption(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """In one form of parts, after an approval that names it; more than 1.5 MiB fails its item."""
+    """Uploads an item's file to Telegram with its caption after an approval that names it."""
     api = fake("telegram")
     real = api.respond
     api.respond = lambda request: (
@@ -250,7 +250,7 @@ async def test_a_file_of_the_item_goes_to_telegram_with_its_caption(
 
 
 def test_a_file_over_its_limit_is_not_sent() -> None:
-    """1.5 MiB is the most; one byte more says so."""
+    """Accepts a file of 1.5 MiB and fails the item one byte above it."""
     assert call_file("a.csv", b"x" * UPLOAD_BYTES, "text/csv").content
     with pytest.raises(ItemFailed, match=r"1\.5 MiB"):
         call_file("a.csv", b"x" * (UPLOAD_BYTES + 1), "text/csv")

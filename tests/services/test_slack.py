@@ -1,4 +1,4 @@
-"""Slack: a bot token's calls and a webhook's cards, what Slack's answers mean, and the node slack."""
+"""Slack: calls by a bot token, cards by a webhook, the meaning of answers, and the node slack."""
 
 import json
 from collections.abc import AsyncIterator
@@ -36,19 +36,19 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 @pytest.fixture
 def api() -> FakeService:
-    """The fake of Slack's API."""
+    """Returns the fake of Slack's API."""
     return slack()
 
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: FakeService) -> AsyncIterator[Shop]:
-    """A service beside Slack."""
+    """Yields a service beside Slack."""
     async with shop_beside(database_url, clock, tmp_path, api, webhooks()) as opened:
         yield opened
 
 
 def answered(status: int, body: Any) -> PlatformResponse:
-    """An answer as the client hands it on."""
+    """Returns an answer as the HTTP client delivers it."""
     text = body if isinstance(body, str) else json.dumps(body)
     return PlatformResponse(status, {}, text.encode())
 
@@ -73,7 +73,10 @@ def answered(status: int, body: Any) -> PlatformResponse:
 def test_an_answer_is_believed_by_its_body_and_not_by_its_status(
     status: int, body: Any, state: WriteState
 ) -> None:
-    """Slack refuses with status 200 and `ok` false; what cannot be read is unknown."""
+    """Reads the outcome from the body: `ok` false is refused in spite of status 200.
+
+    A body that cannot be read is unknown.
+    """
     assert CONNECTOR.outcome(answered(status, body)).state is state
 
 
@@ -91,14 +94,14 @@ def test_an_answer_is_believed_by_its_body_and_not_by_its_status(
     ],
 )
 def test_a_form_has_a_token_or_a_webhook_of_slack(form: dict[str, Any], fields: set[str]) -> None:
-    """Exactly one of the two, and an address of the operator's hosts alone."""
+    """Accepts either a token or a webhook at a configured host, and names the wrong field."""
     with pytest.raises(BadSettings) as refused:
         CONNECTOR.settings(form)
     assert set(refused.value.errors) == fields
 
 
 def test_a_card_calls_nobody_and_is_cut_at_its_end() -> None:
-    """Marks of Slack are escaped, and lines that do not fit are counted."""
+    """Escapes Slack's markup, so that a card mentions nobody, and cuts the card to its limit."""
     card = PostCard("Low <!channel>", text=("a & b",), facts=(("TEA-1", "<@U1>"),))
     assert message(card)["text"] == "*Low &lt;!channel&gt;*\na &amp; b\nTEA-1: &lt;@U1&gt;"
     long = message(PostCard("T", text=("x" * 1000,) * 20))["text"]
@@ -144,13 +147,13 @@ def test_a_card_calls_nobody_and_is_cut_at_its_end() -> None:
 def test_a_message_is_sent_as_its_parameters_say(
     version: float, parameters: dict[str, Any], path: str, body: dict[str, Any]
 ) -> None:
-    """Both generations of the node, its selectors, blocks, attachments and options."""
+    """Calls the documented path and body for both generations of the node."""
     call = call_of("slack", version, parameters)
     assert (call.method, call.path, call.body) == ("POST", path, body)
 
 
 def test_what_a_message_puts_out_is_slacks_answer() -> None:
-    """From version 2 on the time of the message has the name that n8n gives it."""
+    """Returns Slack's answer, with `message_timestamp` in place of `ts` from version 2 on."""
     answer = {"ok": True, "channel": "C0", "ts": "17.1", "message": {"text": "Hi"}}
     assert items_of("slack", 1, {}, answer) == [answer]
     [item] = items_of("slack", 2.2, {}, answer)
@@ -171,20 +174,20 @@ def test_what_a_message_puts_out_is_slacks_answer() -> None:
 def test_what_is_not_carried_out_is_found_at_import(
     parameters: dict[str, Any], level: str, words: str
 ) -> None:
-    """Each in one sentence that says what to do."""
+    """Reports what is not carried out at import with its level and what to do."""
     [(found_level, message_)] = findings_of("slack", 2.2, parameters)
     assert found_level == level
     assert words in message_
 
 
 def test_an_ordinary_message_has_no_findings() -> None:
-    """Neither does one of the first version."""
+    """Finds nothing in an ordinary message of either generation."""
     assert findings_of("slack", 2.2, SAY | NO_LINK) == []
     assert findings_of("slack", 1, {"channel": "ops", "text": "Hi", "attachments": []}) == []
 
 
 async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, api: FakeService) -> None:
-    """A test run sends nothing, `ask` after approval, `send` at the step."""
+    """Sends each message once after approval or at once in the mode `send`, and nothing in a test run."""
     bot = await shop.connect("slack", {"bot_token": TOKEN})
     accounts = {"Say": {"integration_id": bot.integration_id}}
     then = code("Then", "return $input.all().map(i => ({json: {at: i.json.message_timestamp}}))")
@@ -214,7 +217,7 @@ async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, a
 
 @on_one_engine
 async def test_a_refused_message_fails_and_a_lost_answer_stays_unknown(shop: Shop, api: FakeService) -> None:
-    """Slack's refusal with status 200 is no success, and a message is never repeated."""
+    """Fails a message that Slack refuses with status 200, and never repeats one whose answer was lost."""
     bot = await shop.connect("slack", {"bot_token": TOKEN})
     more = {"accounts": {"Say": {"integration_id": bot.integration_id}}, "send_mode": "send"}
     gone = SAY | {"channelId": GENERAL | {"value": "gone"}, "text": "Hi"}
@@ -234,7 +237,7 @@ async def test_a_refused_message_fails_and_a_lost_answer_stays_unknown(shop: Sho
 
 @on_one_engine
 async def test_channels_and_people_are_read_page_by_page(shop: Shop, api: FakeService) -> None:
-    """Reads are made in test runs too, and a channel nobody knows fails the step."""
+    """Reads channels page by page, also in a test run."""
     bot = await shop.connect("slack", {"bot_token": TOKEN})
     steps = [
         node("All", "slack", 2.2, {"resource": "channel", "operation": "getAll", "returnAll": True}),
@@ -255,7 +258,7 @@ async def test_channels_and_people_are_read_page_by_page(shop: Shop, api: FakeSe
 
 @on_one_engine
 async def test_a_webhook_takes_cards_and_a_token_takes_steps(shop: Shop, api: FakeService) -> None:
-    """A template's message needs a channel, a workflow's step needs the token; each refuses the other."""
+    """Posts template cards by a webhook and workflow steps by a token, and refuses the other combinations."""
     bot = await shop.connect("slack", {"bot_token": TOKEN})
     with pytest.raises(ValidationFailed) as refused:
         await shop.set_up(

@@ -1,4 +1,4 @@
-"""Airtable and Notion: records and pages, how they are asked for, written and put out."""
+"""Airtable and Notion: how records and pages are queried, written and returned."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -33,7 +33,7 @@ KNOWN_ID = "4587b66cd67045b593f069ba1b0f3924"
 
 
 def text(words: str) -> list[dict[str, Any]]:
-    """A text as Notion takes it."""
+    """Returns a text as Notion's API accepts it."""
     return [{"text": {"content": words}}]
 
 
@@ -107,13 +107,13 @@ def text(words: str) -> list[dict[str, Any]]:
 def test_a_record_is_written_as_the_step_maps_it(
     version: float, parameters: dict[str, Any], method: str, path: str, body: dict[str, Any]
 ) -> None:
-    """Of the item or of defined columns, in either generation of the node."""
+    """Writes the item's fields or the defined columns, in either generation of the node."""
     call = call_of("airtable", version, parameters, item=ROW)
     assert (call.method, call.path, call.body) == (method, path, body)
 
 
 def test_a_list_of_records_is_asked_for_with_its_formula_and_order() -> None:
-    """Version 2 puts out the fields beside the id, version 1 the record as it is."""
+    """Queries with formula, fields and order; version 2 returns flat records, version 1 whole ones."""
     request_body = BASE | {
         "operation": "search", "filterByFormula": "{Stock} < 5", "options": {"fields": ["Name", "Stock"]},
         "sort": {"property": [{"field": "Name", "direction": "desc"}]},
@@ -129,7 +129,7 @@ def test_a_list_of_records_is_asked_for_with_its_formula_and_order() -> None:
 
 
 def test_what_is_not_carried_out_is_found_at_import() -> None:
-    """A record found by another column, attachments, the search of Notion."""
+    """Reports as errors at import: other matching columns, attachments, Notion's search and nested blocks."""
     other = BASE | {"operation": "update", "columns": AUTO | {"matchingColumns": ["Name"]}, "options": {}}
     files = BASE | {"operation": "search", "options": {"downloadFields": ["A"]}}
     for kind, version, parameters in (
@@ -201,7 +201,7 @@ def test_what_is_not_carried_out_is_found_at_import() -> None:
     ],
 )
 def test_a_property_is_written_as_notion_takes_it(row: dict[str, Any], value: dict[str, Any]) -> None:
-    """By the kind that the step keeps beside its name."""
+    """Writes each property by the type that the step stores beside its name."""
     request_body = DATABASE | {
         "operation": "create",
         "title": "New",
@@ -215,7 +215,7 @@ def test_a_property_is_written_as_notion_takes_it(row: dict[str, Any], value: di
 
 
 def test_blocks_are_appended_and_read() -> None:
-    """Simplified as n8n does, each with its text as content."""
+    """Appends blocks, and reads them simplified with their text or whole."""
     rows = {
         "blockValues": [
             {"type": "paragraph", "textContent": "Hi"},
@@ -236,7 +236,7 @@ def test_blocks_are_appended_and_read() -> None:
 
 
 def test_pages_are_simplified_as_n8n_does() -> None:
-    """A field for each property; all of it when the step asks for that."""
+    """Simplifies a page to a field for each property as n8n does, or returns it whole."""
     request_body = {"resource": "databasePage", "operation": "get"}
     [item] = items_of("notion", 2.2, request_body, PAGE)
     assert item == {
@@ -258,7 +258,7 @@ def test_pages_are_simplified_as_n8n_does() -> None:
 
 @pytest.fixture
 def service() -> FakeService:
-    """The fake of Notion."""
+    """Returns the fake of Notion."""
     return fake("notion")
 
 
@@ -266,13 +266,13 @@ def service() -> FakeService:
 async def shop(
     database_url: str, clock: FakeClock, tmp_path: Path, service: FakeService
 ) -> AsyncIterator[Shop]:
-    """A service beside Notion."""
+    """Yields a service beside Notion."""
     async with shop_beside(database_url, clock, tmp_path, service) as opened:
         yield opened
 
 
 async def test_a_database_is_asked_by_posts_that_only_read(shop: Shop, service: FakeService) -> None:
-    """Page by page, in a test run too, with the filter as Notion takes it; nothing waits for approval."""
+    """Queries a database page by page by POST in test and live runs without approval."""
     notion = await shop.connect("notion", SETTINGS["notion"])
     rows = [{"key": "In stock|number", "condition": "less_than", "numberValue": 5}]
     order = {"sort": {"sortValue": [{"key": "Name|title", "direction": "descending"}]}}
@@ -302,7 +302,7 @@ async def test_a_database_is_asked_by_posts_that_only_read(shop: Shop, service: 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_a_post_that_is_no_query_is_no_read(shop: Shop, service: FakeService) -> None:
-    """A step that reads cannot make a page, whatever path it asks for."""
+    """Refuses a read by POST to any path that is no query."""
     notion = await shop.connect("notion", SETTINGS["notion"])
     connector = BUILT["notion"]
     secrets = ConnectionSecrets(

@@ -1,4 +1,4 @@
-"""Nodes of services for tasks, texts, calendars and rows: what each operation calls, and what it puts out."""
+"""Nodes of services for tasks, texts, calendars and rows: their calls and the items they return."""
 
 import json
 from typing import Any
@@ -368,7 +368,7 @@ def test_an_operation_calls_what_its_parameters_say(
     body: dict[str, Any],
     query: dict[str, str],
 ) -> None:
-    """Method, path, body and query, as the service documents them."""
+    """Calls the documented method, path, body and query, without findings."""
     call = call_of(kind, version, parameters, ZONE)
     assert (f"{call.method} {call.path}", call.body, call.query) == (target, body, query)
     assert findings_of(kind, version, parameters) == []
@@ -439,7 +439,7 @@ REFUSED = [
 def test_what_a_node_does_not_carry_out_is_an_error(
     kind: str, version: float, parameters: dict[str, Any], words: str
 ) -> None:
-    """One finding, in words that say what to do."""
+    """Reports one error that says what to do instead."""
     [(level, message)] = findings_of(kind, version, parameters)
     assert level == "error"
     assert words in message
@@ -458,13 +458,13 @@ NOT_SENT = [
 def test_a_call_that_would_mean_something_else_is_not_made(
     kind: str, parameters: dict[str, Any], words: str
 ) -> None:
-    """Every row of a table is never meant by leaving the condition out."""
+    """Fails items whose condition is missing or value is unreadable, instead of meaning every row."""
     with pytest.raises(ItemFailed, match=words):
         call_of(kind, 1, parameters, ZONE)
 
 
 def test_answers_are_put_out_as_n8n_does() -> None:
-    """The records within an answer, the text of a document, success where nothing is answered."""
+    """Returns records inside answers, a document's text, or success for an empty answer, as n8n does."""
     assert items_of("n8n", 1, {}, {"data": [{"id": "w1"}]}) == [{"id": "w1"}]
     assert items_of("todoist", 2, {"operation": "close", "taskId": "1"}, {}) == [{"success": True}]
     assert items_of("twitter", 2, {"text": "Tea"}, {"data": {"id": "1"}}) == [{"id": "1"}]
@@ -483,13 +483,13 @@ def test_answers_are_put_out_as_n8n_does() -> None:
 
 
 def test_the_first_version_of_a_post_is_posted_by_the_present_interface() -> None:
-    """With a warning; nothing may read the answer that it no longer has."""
+    """Warns that the first version of the API has ended; posts go to the present one."""
     [(level, message)] = findings_of("twitter", 1, {"text": "Tea"})
     assert (level, "has ended" in message) == ("warning", True)
 
 
 async def test_a_meeting_has_one_id_and_dates_are_in_the_zone_of_the_automation(shop: Shop, api: Api) -> None:
-    """A run that was resumed sends the event that was approved."""
+    """Sends an event in the automation's zone with one conference request id after a restart."""
     account = await signed_in(shop, api, "www.googleapis.com")
     api.respond = lambda request: {"id": "e1", "sent": json.loads(request.content)}
     meeting = {"conferenceDataUi": {"conferenceDataValues": {"conferenceSolution": "hangoutsMeet"}}}

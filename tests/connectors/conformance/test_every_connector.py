@@ -1,4 +1,4 @@
-"""What every registered connector keeps to, whatever its platform."""
+"""Rules that every registered connector keeps, whatever its platform."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ OPTIONS = Options(
     teams_hosts=(".example",),
 )
 BUILT = connectors.build(OPTIONS)
-# Settings as the connectors store them; each connector reads those it knows.
+# Settings as stored; each connector reads those it knows.
 PLAIN = {
     "shop_domain": "x.myshopify.com",
     "url": "https://api.example",
@@ -67,7 +67,7 @@ SEALED = {
 
 
 def secrets_of(connector: Connector) -> ConnectionSecrets:
-    """Returns the settings of a connection; one that takes a token or a webhook has the token."""
+    """Returns settings and secrets of a connection, with a token where a webhook would do as well."""
     form = properties_of(connector)
     tokens = {name: Secret(f"secret {name}") for name, field in form.items() if field.get("secret")}
     sealed = {**tokens, **SEALED}
@@ -87,7 +87,7 @@ def properties_of(connector: Connector) -> Mapping[str, Mapping[str, Any]]:
 
 @every_connector
 def test_its_facts_name_it_by_its_folder(connector: Connector) -> None:
-    """The id, which connections are stored by, is the folder's name."""
+    """Registers each connector under its folder's name, which connections are stored by."""
     assert connectors.ALL[connector.facts.id] is type(connector)
     assert type(connector).__module__ == f"steward.connectors.{connector.facts.id}.connector"
     assert connector.facts.title.strip()
@@ -97,7 +97,7 @@ def test_its_facts_name_it_by_its_folder(connector: Connector) -> None:
 
 @every_connector
 def test_its_settings_schema_is_a_form_with_titles_and_marked_secrets(connector: Connector) -> None:
-    """The web app draws the form from the schema, and hides what is secret."""
+    """Describes the settings by a valid JSON schema with titles and marked secrets, for the web form."""
     schema = connector.facts.settings_schema
     Draft202012Validator.check_schema(schema)
     assert schema["additionalProperties"] is False
@@ -109,7 +109,7 @@ def test_its_settings_schema_is_a_form_with_titles_and_marked_secrets(connector:
 
 @every_connector
 def test_an_unknown_setting_and_an_empty_form_are_refused(connector: Connector) -> None:
-    """The refusal names fields of the form."""
+    """Refuses unknown settings and an empty form under the names of fields."""
     with pytest.raises(BadSettings) as unknown:
         connector.settings({"no_such_setting": "x"})
     assert "no_such_setting" in unknown.value.errors
@@ -120,7 +120,7 @@ def test_an_unknown_setting_and_an_empty_form_are_refused(connector: Connector) 
 
 @every_connector
 def test_its_capabilities_are_what_it_implements(connector: Connector) -> None:
-    """Steps, templates and forms choose by the capabilities."""
+    """Declares exactly the capabilities that the connector implements."""
     capabilities = connector.facts.capabilities
     assert capabilities == type(connector).capabilities
     assert capabilities.reads is bool(connector.reads)
@@ -135,7 +135,7 @@ def test_its_capabilities_are_what_it_implements(connector: Connector) -> None:
 def test_its_operations_are_called_by_their_names_and_say_how_they_are_recovered(
     connector: Connector,
 ) -> None:
-    """The ledger finds an operation by its name after an interruption."""
+    """Registers operations under their own names with a recovery class, so that the ledger finds them."""
     for name, operation in connector.writes.items():
         assert name == operation.name
         assert isinstance(operation.recovery, Recovery)
@@ -145,7 +145,7 @@ def test_its_operations_are_called_by_their_names_and_say_how_they_are_recovered
 
 @every_connector
 def test_a_connection_without_messages_says_so(connector: Connector) -> None:
-    """The operation that posts a message is found, or refused with words."""
+    """Offers an operation that posts a message, or raises LookupError with words."""
     if Receivable.MESSAGE in connector.facts.capabilities.receives:
         assert message_operation(connector.writes).recovery is Recovery.AT_MOST_ONCE
     else:
@@ -162,7 +162,7 @@ def outbound(clock: FakeClock, status: int) -> Outbound:
 
 @every_connector
 async def test_a_check_that_is_refused_ends_in_words(connector: Connector, clock: FakeClock) -> None:
-    """A refusing server never raises, and what it answers is no reason to show a secret."""
+    """Reports a refused check in words without raising and without a secret."""
     http = outbound(clock, 403).management_client(OrgId(1), None, connector.endpoint(secrets_of(connector)))
     health = await connector.check(http, secrets_of(connector))
     assert health.ok is (health.error is None)
@@ -174,7 +174,7 @@ async def test_a_check_that_is_refused_ends_in_words(connector: Connector, clock
 
 @every_connector
 async def test_a_read_it_does_not_have_is_refused(connector: Connector, clock: FakeClock) -> None:
-    """A step cannot read what the connector does not offer."""
+    """Raises LookupError for a read that the connector does not offer."""
     http = outbound(clock, 403).read_client(
         OrgId(1), IntegrationId(7), connector.endpoint(secrets_of(connector))
     )

@@ -1,4 +1,4 @@
-"""Short ways to the Shopify connector over the pretend store, with every request in its ledger."""
+"""Shortcuts to the Shopify connector over the fake store, whose ledger records every request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ P = TypeVar("P")
 
 @dataclass
 class Bench:
-    """One connection to the pretend store, and what a run would be given of it."""
+    """A connection to the fake store and what a run receives of it."""
 
     clock: FakeClock
     store: ShopifyFake
@@ -51,12 +51,12 @@ class Bench:
         )
 
     def reader(self) -> Reader:
-        """A reader."""
+        """Returns a reader of the connection."""
         http = self.outbound.read_client(ORG, NUMBER, self.connector.endpoint(self.secrets))
         return self.connector.reader(http, self.secrets)
 
     def writer(self, keys: Sequence[str]) -> Writer:
-        """A writer for effects whose intent is kept."""
+        """Returns a writer for effects whose intent is stored."""
         now = self.clock.now()
         grant = WriteGrant(
             org=ORG,
@@ -71,24 +71,24 @@ class Bench:
         return self.connector.writer(http, self.secrets)
 
     async def check(self) -> Any:
-        """A check, as connecting makes it."""
+        """Checks the connection as connecting does."""
         http = self.outbound.management_client(ORG, NUMBER, self.connector.endpoint(self.secrets))
         return await self.connector.check(http, self.secrets)
 
     async def all(self, op: ReadOp[P, I], params: P) -> list[I]:
-        """Every item of a read."""
+        """Returns every item of a read over all pages."""
         return [item for page in await self.pages(op, params) for item in page.items]
 
     async def pages(self, op: ReadOp[P, I], params: P) -> list[RecordPage[I]]:
-        """Every page of a read."""
+        """Returns every page of a read."""
         return [page async for page in self.reader().read(op, params)]
 
     def plan(self, operation: str, *asks: Any) -> PlannedChanges:
-        """What an operation plans."""
+        """Returns what an operation plans."""
         return self.connector.writes[operation].plan(asks, integration_id=NUMBER)
 
     def keys(self, count: int) -> list[str]:
-        """Effect keys nobody used yet."""
+        """Returns effect keys that were not used before."""
         self._position += 1
         return [
             effect_key(RUN, "step", "-", position=self._position, part=part, version=1)
@@ -96,14 +96,14 @@ class Bench:
         ]
 
     def batch(self, parts: Sequence[Part]) -> Batch:
-        """Parts with keys of their own."""
+        """Returns a batch of these parts with new keys."""
         keys = self.keys(len(parts))
         return Batch(tuple(parts), tuple(keys), batch_key(keys))
 
     async def send(self, batch: Batch) -> list[WriteOutcome]:
-        """One attempt at a batch."""
+        """Sends a batch once and returns its outcomes."""
         return await self.writer(batch.effect_keys).apply(batch)
 
     async def all_products(self) -> list[Product]:
-        """Every product of the store."""
+        """Returns every product of the store."""
         return await self.all(PRODUCTS, ProductsQuery())

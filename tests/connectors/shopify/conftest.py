@@ -1,4 +1,4 @@
-"""The pretend store and a connection to it, for the tests of this folder."""
+"""The fake store and a connection to it, for the tests of this folder."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.fakes.shopify.store import ShopifyFake
 
 @pytest.fixture
 def store(clock: FakeClock) -> ShopifyFake:
-    """A store with 10 products, 4 orders and 3 customers."""
+    """Returns a store with 10 products, 4 orders and 3 customers."""
     fake_store = ShopifyFake(now=clock.now)
     fake_store.seed(products=10, orders=4, customers=3)
     return fake_store
@@ -17,5 +17,5 @@ def store(clock: FakeClock) -> ShopifyFake:
 
 @pytest.fixture
 def bench(clock: FakeClock, store: ShopifyFake) -> Bench:
-    """A connection to it."""
+    """Returns a connection to the store."""
     return Bench(clock, store)

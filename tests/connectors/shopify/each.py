@@ -1,4 +1,4 @@
-"""One change of every operation the connector has, worked out from what the pretend store holds."""
+"""Plans one change of every operation of the connector from what the fake store holds."""
 
 from typing import Any
 
@@ -63,12 +63,12 @@ OPERATIONS = (
     *("order.change_tags", "product.change_tags", "customer.change_tags", "draft_order.change_tags"),
 )
 
-# Planned by an undo alone: they put back what other operations made.
+# Planned by an undo alone, to take back what other operations created.
 ONLY_UNDONE = {"metafield.delete", "redirect.delete"}
 
 
 def furnish(store: ShopifyFake) -> None:
-    """What the changes below need, beside the seeded goods: an order for each, and a draft."""
+    """Adds the drafts, redirects and orders that the changes need beside the seeded products."""
     store.add_draft("#D1")
     store.add_draft("#D2")["tags"] = ["old"]
     variants = store.of("ProductVariant")[:2]
@@ -82,12 +82,12 @@ def furnish(store: ShopifyFake) -> None:
 
 
 async def read_all(reader: Reader, op: Any, ask: Any) -> list[Any]:
-    """Every item of a read."""
+    """Returns every item of a read."""
     return [item async for page in reader.read(op, ask) for item in page.items]
 
 
 async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) -> dict[str, Proposal]:
-    """A change for each operation, by its name."""
+    """Returns one planned change for each operation by its name."""
     location = str(number(store.of("Location")[0]))
     products = await read_all(reader, PRODUCTS, ProductsQuery())
     variants = await read_all(reader, VARIANTS, ProductsQuery(location=location))

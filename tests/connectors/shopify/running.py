@@ -1,4 +1,4 @@
-"""A whole service beside the pretend store, with an automation that makes one change of every operation."""
+"""A whole service beside the fake store, with an automation that makes one change of every operation."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -44,18 +44,18 @@ _EMPTY: dict[str, Any] = {"type": "object", "additionalProperties": False, "prop
 
 @dataclass
 class Stand:
-    """The service and the store beside it."""
+    """The service and the fake store beside it."""
 
     shop: Shop
     stores: list[ShopifyFake] = field(default_factory=list)
 
     @property
     def store(self) -> ShopifyFake:
-        """The store as it is now."""
+        """Returns the current store."""
         return self.stores[-1]
 
     def refurnish(self) -> None:
-        """Another store in the place of the one before, under the same domain and keys."""
+        """Replaces the store by a fresh one under the same domain and keys."""
         fake_store = ShopifyFake(now=self.shop.clock.now)
         fake_store.seed(products=8, orders=2, customers=2)
         furnish(fake_store)
@@ -63,12 +63,12 @@ class Stand:
         self.listen()
 
     def listen(self) -> None:
-        """From the next restart on the service finds the store under its domain."""
+        """Lets the service reach the store under its domain from the next restart on."""
         default, store = type(self.shop.world).transport, self.store
         self.shop.world.transport = lambda: beside(default(self.shop.world), store)  # type: ignore[method-assign]
 
     async def automation(self) -> Automation:
-        """One that makes every change there is."""
+        """Creates an automation that makes every change there is."""
         number = self.shop.connections["shopify"].integration_id
         ask = CreateCommand(CHANGE, CHANGE, {}, dict(BY_HAND), integration_id=number)
         rules = self.shop.service.worker_context.automation_rules
@@ -77,7 +77,7 @@ class Stand:
         ).automation
 
     async def play(self, killer: Killer, faults: Sequence[dict[str, Any]] = ()) -> Run:
-        """A run from its start to its end at a fresh store, killed where `killer` says."""
+        """Plays a run from start to end at a fresh store, killed where `killer` says, and returns it."""
         shop = self.shop
         self.refurnish()
         await shop.restart()
@@ -98,7 +98,7 @@ class Stand:
         return await shop.run(run)
 
     async def judge(self, run: Run) -> list[str]:
-        """What is wrong after a run that was killed on its way; empty: all is as promised."""
+        """Lists what is wrong after a run that was killed on its way; empty when all promises hold."""
         wrong = []
         keys = Counter(entry["idempotency_key"] for entry in self.store.applied())
         wrong += [f"one key was applied {times} times" for times in keys.values() if times > 1]
@@ -119,7 +119,7 @@ class Stand:
         return wrong
 
 
-# What one step of the template proposes, by any names.
+# Plans the changes that one step of the template proposes, under any names.
 Proposing: TypeAlias = Callable[[ShopifyFake, Reader, IntegrationId], Awaitable[Mapping[str, Proposal]]]
 
 
@@ -130,7 +130,7 @@ async def stand(
     folder: Path,
     steps: Sequence[Proposing] = (one_of_each,),
 ) -> Stand:
-    """A service whose store is connected, and which offers the template below."""
+    """Returns a service with the store connected that offers the template below."""
     running = Stand(await open_shop(database_url, clock, folder))
     monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template(running, steps)])
     running.refurnish()

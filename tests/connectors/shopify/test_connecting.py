@@ -1,4 +1,4 @@
-"""How a Shopify store is connected: the form, tokens, rights, places; and how calls are paced."""
+"""Connecting a Shopify store: settings, tokens, rights and locations, and the pacing of calls."""
 
 import asyncio
 from datetime import timedelta
@@ -58,7 +58,7 @@ FIXED = {"shop_domain": "teapots.myshopify.com", "access_token": "shpat_fixed012
     ],
 )
 def test_the_form_takes_an_app_or_a_token(form: dict[str, Any], fields: set[str]) -> None:
-    """Exactly one of the two.
+    """Accepts either an app or a token, and names the invalid fields of anything else.
 
     See docs/design/api/connections.md#connecting and docs/design/api/events.md#from-event-to-run.
     """
@@ -94,7 +94,7 @@ def test_the_form_takes_an_app_or_a_token(form: dict[str, Any], fields: set[str]
     ],
 )
 def test_the_served_schema_takes_the_domains_the_service_takes(written: str) -> None:
-    """Trimmed and in lower case; a client that checks by the schema refuses none of them.
+    """Accepts by the served schema only domains that the service accepts, trimmed and in lower case.
 
     See docs/design/api/connections.md#connecting.
     """
@@ -111,7 +111,10 @@ def test_the_served_schema_takes_the_domains_the_service_takes(written: str) -> 
 
 
 async def test_a_check_tells_rights_places_zone_and_currency(bench: Bench) -> None:
-    """See docs/design/connectors.md#interface."""
+    """Reads name, time zone, currency, channels, locations and rights in one check.
+
+    See docs/design/connectors.md#interface.
+    """
     health = await bench.check()
     assert (health.ok, health.name, health.zone, health.currency) == (True, "Teapots", "Europe/Berlin", "EUR")
     assert [location.name for location in health.channels] == ["Online Store", "Point of Sale"]
@@ -122,7 +125,10 @@ async def test_a_check_tells_rights_places_zone_and_currency(bench: Bench) -> No
 
 
 async def test_what_a_key_may_not_is_named_and_stops_nothing_else(bench: Bench) -> None:
-    """Missing rights are named; 4: ACCESS_DENIED. See docs/design/api/connections.md#connecting."""
+    """Names missing rights at connecting and in the reads that need them, and stops nothing else.
+
+    See docs/design/api/connections.md#connecting.
+    """
     bench.store.app.scopes = ("read_products", "read_orders")
     health = await bench.check()
     assert health.ok
@@ -140,7 +146,7 @@ async def test_what_a_key_may_not_is_named_and_stops_nothing_else(bench: Bench) 
 async def test_a_store_that_does_not_let_us_in_is_told_apart(
     bench: Bench, status: int, error: type[Exception]
 ) -> None:
-    """See docs/design/connectors.md#errors."""
+    """Maps each status that refuses access to its error. See docs/design/connectors.md#errors."""
     bench.store.fault("status", status=status, count=-1)
     health = await bench.check()
     assert not health.ok
@@ -148,14 +154,17 @@ async def test_a_store_that_does_not_let_us_in_is_told_apart(
 
 
 async def test_another_store_than_the_one_named_is_refused(bench: Bench) -> None:
-    """The same store. See docs/design/api/connections.md#connecting."""
+    """Refuses a store that names another domain than the one entered.
+
+    See docs/design/api/connections.md#connecting.
+    """
     bench.store.domain = "other.myshopify.com"
     health = await bench.check()
     assert (health.ok, health.error_field) == (False, "shop_domain")
 
 
 async def test_a_token_lasts_a_day_and_is_asked_for_once(bench: Bench, clock: FakeClock) -> None:
-    """Asked again at 80 % of its life, one at a time per connection.
+    """Fetches one token for parallel calls and another one at 80 % of its day.
 
     See docs/design/connectors.md#shopify.
     """
@@ -170,7 +179,10 @@ async def test_a_token_lasts_a_day_and_is_asked_for_once(bench: Bench, clock: Fa
 
 
 async def test_a_token_taken_back_is_replaced_and_an_app_that_is_gone_said_so(bench: Bench) -> None:
-    """Unauthorized. See docs/design/connectors.md#shopify and docs/design/connectors.md#errors."""
+    """Replaces a revoked token, and names the client id and secret when the app was removed.
+
+    See docs/design/connectors.md#shopify and docs/design/connectors.md#errors.
+    """
     await bench.all(VARIANTS, ProductsQuery())
     bench.store.tokens.clear()
     assert await bench.all(VARIANTS, ProductsQuery())
@@ -181,7 +193,7 @@ async def test_a_token_taken_back_is_replaced_and_an_app_that_is_gone_said_so(be
 
 
 async def test_a_fixed_token_is_sent_as_it_is(clock: FakeClock, store: ShopifyFake) -> None:
-    """Without webhook_secret events cannot be verified.
+    """Sends a fixed token without an exchange, and warns that events cannot be verified.
 
     See docs/design/connectors.md#shopify and docs/design/api/connections.md#connecting.
     """
@@ -193,7 +205,10 @@ async def test_a_fixed_token_is_sent_as_it_is(clock: FakeClock, store: ShopifyFa
 
 
 async def test_no_secret_is_in_any_line(bench: Bench) -> None:
-    """Canary secrets through every error. See docs/design/connectors.md#redaction."""
+    """Writes no secret into log lines or errors that the store echoes it in.
+
+    See docs/design/connectors.md#redaction.
+    """
     bench.store.fault("status", status=500, body={"errors": bench.store.app.client_secret}, count=-1)
     task = asyncio.create_task(bench.check())
     for _ in range(6):
@@ -207,23 +222,26 @@ async def test_no_secret_is_in_any_line(bench: Bench) -> None:
 
 
 async def test_calls_wait_for_the_points_they_need(bench: Bench) -> None:
-    """At most 70 % of the bucket; the true numbers are taken over. See docs/design/connectors.md#shopify."""
+    """Waits until the store's bucket holds the points a call needs, of which it leaves 30 % to others.
+
+    See docs/design/connectors.md#shopify.
+    """
     bench.store.bucket.maximum, bench.store.bucket.rate = 2_000.0, 100.0
     bench.store.bucket.take(1_000.0)
-    await bench.check()  # tells what the bucket holds
+    await bench.check()  # reads what the bucket holds
     begun = bench.clock.monotonic()
     task = asyncio.create_task(bench.all(VARIANTS, ProductsQuery()))
     while not task.done():
         await bench.clock.settle()
         await bench.clock.advance(1)
     assert await task
-    # 720 points and the 600 that are left to others: 320 more than there are, at 100 a second.
+    # The call needs 720 points and leaves 600 to others: 320 more than there are, at 100 a second.
     assert 3 <= bench.clock.monotonic() - begun <= 5
     assert bench.store.bucket.available >= 600
 
 
 async def test_a_throttled_read_waits_as_long_as_the_store_says_and_then_gives_up(bench: Bench) -> None:
-    """(requested − currentlyAvailable) / restoreRate, plus up to half a second.
+    """Waits as long as the store's throttle status implies, and raises Throttled in the end.
 
     See docs/design/connectors.md#shopify.
     """

@@ -1,4 +1,4 @@
-"""The crash matrix of a Shopify store: every operation in one run, killed and with its answers lost."""
+"""The crash matrix of a Shopify store: every operation in one run, killed or with its answers lost."""
 
 import random
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from tests.crash.killing import Killer
 from tests.fake_clock import FakeClock
 
 SEED = 20_261_121
-# Of the kills that one run offers so many are drawn; all of them take minutes.
+# Number of kills drawn from those that one run offers; trying all of them takes minutes.
 DRAWN = {"sqlite": 4, "postgresql": 2}
 FAULTS = {
     "every answer is lost": [
@@ -38,7 +38,7 @@ FAULTS = {
 async def running(
     monkeypatch: pytest.MonkeyPatch, database_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
-    """The service beside the store, once on each engine."""
+    """Yields the service beside the store, once on each engine."""
     running = await stand(monkeypatch, database_url, clock, tmp_path)
     yield running
     watch(None)
@@ -49,7 +49,7 @@ async def running(
 async def on_sqlite(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
-    """The same on SQLite alone, for what does not depend on the engine."""
+    """Yields the service on SQLite alone, for what does not depend on the engine."""
     running = await stand(monkeypatch, sqlite_url, clock, tmp_path)
     yield running
     watch(None)
@@ -57,7 +57,7 @@ async def on_sqlite(
 
 
 async def test_every_change_is_made_once_wherever_the_process_dies(running: Stand) -> None:
-    """Keyed and readable, effectively once; the crash matrix extended by connector.
+    """Makes every change exactly once wherever the process dies.
 
     See docs/design/writes.md#idempotency-classes and docs/design/writes.md#reconciliation.
     """
@@ -75,13 +75,16 @@ async def test_every_change_is_made_once_wherever_the_process_dies(running: Stan
 
 @pytest.mark.parametrize("what", FAULTS)
 async def test_every_change_is_made_once_whatever_is_lost(on_sqlite: Stand, what: str) -> None:
-    """See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes."""
+    """Makes every change exactly once whatever requests or answers are lost.
+
+    See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
+    """
     run = await on_sqlite.play(Killer(), FAULTS[what])
     assert await on_sqlite.judge(run) == []
 
 
 async def test_what_carries_a_key_is_asked_again_as_the_same_batch(running: Stand) -> None:
-    """Every attempt and every settling repeats exactly that batch.
+    """Repeats exactly the same batch for operations that carry an idempotency key.
 
     See docs/design/writes.md#keys and docs/design/writes.md#idempotency-classes.
     """
@@ -97,7 +100,10 @@ async def test_what_carries_a_key_is_asked_again_as_the_same_batch(running: Stan
 
 
 async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(running: Stand) -> None:
-    """Quiet 0, since the account itself removes duplicates. See docs/design/writes.md#idempotency-classes."""
+    """Leaves a keyed batch to the next worker when one dies before or after repeating it.
+
+    See docs/design/writes.md#idempotency-classes.
+    """
     lost = [{"kind": "drop_after", "operation": "SetStock"}]
     for point in ("before_repeat", "after_repeat"):
         run = await running.play(killer := Killer(points=[point]), lost)
@@ -106,7 +112,10 @@ async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(running
 
 
 async def test_after_the_window_of_a_key_the_value_is_read_back(running: Stand) -> None:
-    """Age < window − 4 h: repeat; older: as readable. See docs/design/writes.md#idempotency-classes."""
+    """Reads the value back and repeats nothing once the window of an idempotency key has passed.
+
+    See docs/design/writes.md#idempotency-classes.
+    """
     running.refurnish()
     await running.shop.restart()
     run = await running.shop.run_now(await running.automation())
@@ -131,7 +140,7 @@ async def test_after_the_window_of_a_key_the_value_is_read_back(running: Stand) 
 
 
 async def test_a_test_run_sends_nothing_but_reads(running: Stand) -> None:
-    """For every operation; a test run makes no write entry at all.
+    """Proposes every change in a test run and sends only reads.
 
     See docs/design/connectors.md#test-mode and docs/design/fake-platforms.md#control.
     """
@@ -142,7 +151,7 @@ async def test_a_test_run_sends_nothing_but_reads(running: Stand) -> None:
 
 
 async def test_a_store_whose_events_cannot_be_verified_offers_no_topics(on_sqlite: Stand) -> None:
-    """Without webhook_secret the shop's events cannot be verified and `topics` is empty.
+    """Offers no topics for a store whose events cannot be verified.
 
     See docs/design/api/connections.md#connecting.
     """

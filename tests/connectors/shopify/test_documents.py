@@ -1,4 +1,4 @@
-"""Every document against the platform's own schema, of every version there is.
+"""Every GraphQL document against the platform's own schema, in every version.
 
 See docs/design/connectors.md#tests.
 """
@@ -20,9 +20,9 @@ from tests.fakes.shopify.schema import schema_of, scopes_of
 from tests.fakes.shopify.store import _header_of
 
 ALL = (*READS, *WRITES)
-# What 2025-10, which the platform supports no longer, lacks: keys for writes, and an item's variants.
+# Version 2025-10, which the platform no longer supports, lacks keys for writes and an item's variants.
 NOT_IN_2025_10 = {"SetStock", "Refund", "ItemProduct"}
-# What lists of ids may hold, and other values that decide about the cost.
+# Largest lists of ids, and other values that decide the cost.
 LARGEST = {
     "ProductsById": {"ids": ["x"] * 28},
     "VariantsById": {"ids": ["x"]},
@@ -36,13 +36,16 @@ LARGEST = {
 
 
 def wrong(version: str, document: Document) -> list[GraphQLError]:
-    """What the schema of a version says against a document."""
+    """Returns the errors that a version's schema finds in a document."""
     return list(validate(schema_of(version), parse(document.text)))
 
 
 @pytest.mark.parametrize("version", SHIPPED)
 def test_every_document_is_valid_in_every_version(version: str) -> None:
-    """See docs/design/connectors.md#tests."""
+    """Validates each document in each version, but for three in the oldest.
+
+    See docs/design/connectors.md#tests.
+    """
     against = {
         document.name: [error.message for error in errors]
         for document in ALL
@@ -52,7 +55,10 @@ def test_every_document_is_valid_in_every_version(version: str) -> None:
 
 
 def test_the_versions_spoken_are_shipped_and_an_older_one_is_refused() -> None:
-    """Pinned, and compared. See docs/design/connectors.md#shopify."""
+    """Ships a schema for each supported version and refuses an older one.
+
+    See docs/design/connectors.md#shopify.
+    """
     assert set(VERSIONS) == set(SHIPPED) - {"2025-10", "unstable"}
     with pytest.raises(ValueError, match="2026-01"):
         Shopify(version="2025-10", url=None, read_s=20.0)
@@ -60,8 +66,11 @@ def test_the_versions_spoken_are_shipped_and_an_older_one_is_refused() -> None:
 
 @pytest.mark.parametrize("document", ALL, ids=lambda item: item.name)
 def test_no_document_costs_more_than_it_says_and_none_more_than_one_query_may(document: Document) -> None:
-    """One query at most 1,000 points. See docs/design/connectors.md#shopify."""
-    if document.max_cost == 0:  # run as a bulk operation, which is not counted so
+    """Declares a cost for each document that is at least the computed one and within 1,000 points.
+
+    See docs/design/connectors.md#shopify.
+    """
+    if document.max_cost == 0:  # runs as a bulk operation, which has no query cost
         assert document.name.startswith("Bulk")
         return
     requested = cost.requested(schema_of("2026-10"), parse(document.text), LARGEST.get(document.name, {}))
@@ -69,7 +78,7 @@ def test_no_document_costs_more_than_it_says_and_none_more_than_one_query_may(do
 
 
 def test_every_topic_is_one_of_the_platforms_own() -> None:
-    """A test compares every one; topics.
+    """Subscribes only to topics that the platform's schema lists.
 
     See docs/design/connectors.md#topics and docs/design/api/automations.md#trigger.
     """
@@ -81,7 +90,7 @@ def test_every_topic_is_one_of_the_platforms_own() -> None:
 
 
 class _Needs(Visitor):
-    """Gathers the scopes of every field and type a document goes through."""
+    """Collects the scopes of every field and type that a document visits."""
 
     def __init__(self, info: TypeInfo) -> None:
         super().__init__()
@@ -89,7 +98,7 @@ class _Needs(Visitor):
         self.needed_scopes: list[frozenset[str]] = []
 
     def enter_field(self, node: object, *_: object) -> None:
-        """A field with the type it is of."""
+        """Adds the scopes of a field and of its type."""
         parent, field = self._info.get_parent_type(), self._info.get_field_def()
         kind = self._info.get_type()
         if parent is None or field is None:
@@ -102,7 +111,10 @@ class _Needs(Visitor):
 
 
 def test_the_rights_asked_for_are_those_the_schema_names() -> None:
-    """The smallest set, computed from offline_scopes. See docs/design/connectors.md#shopify."""
+    """Requests exactly the rights that the documents need by the schema.
+
+    See docs/design/connectors.md#shopify.
+    """
     needed: list[frozenset[str]] = []
     for document in ALL:
         info = TypeInfo(schema_of("2026-10"))
@@ -111,14 +123,17 @@ def test_the_rights_asked_for_are_those_the_schema_names() -> None:
         needed += visitor.needed_scopes
     held = set(RIGHTS)
     assert [item for item in needed if not item & held] == []
-    # Each is needed by a document, or it is the reading or tagging of what is written.
+    # The others are needed to read or tag what is written.
     by_tags = {"write_draft_orders"}
     unused = {scope for scope in held if not any(scope in entry for entry in needed)}
     assert unused <= by_tags | {"read_locations"}
 
 
 def test_a_document_that_writes_is_none_that_reads() -> None:
-    """See docs/design/connectors.md#test-mode."""
+    """Registers queries and the bulk query as reads, and every other mutation as a write.
+
+    See docs/design/connectors.md#test-mode.
+    """
     registered = DocumentRegistry("/x", ALL, read_only_mutations=READ_ONLY_MUTATIONS)
     assert {document.name for document in ALL if registered.only_reads(document)} == {
         each_document.name for each_document in READS
@@ -141,7 +156,10 @@ def test_a_document_that_writes_is_none_that_reads() -> None:
     ],
 )
 def test_what_is_not_one_named_operation_is_no_document(text: str) -> None:
-    """See docs/design/connectors.md#test-mode."""
+    """Raises ValueError for a text that is not exactly one named operation.
+
+    See docs/design/connectors.md#test-mode.
+    """
     with pytest.raises(ValueError, match="operation"):
         operation_of(text)
 
@@ -160,5 +178,8 @@ def test_what_is_not_one_named_operation_is_no_document(text: str) -> None:
     ],
 )
 def test_what_a_document_does_is_told_from_its_words(text: str, effect: tuple[str, tuple[str, ...]]) -> None:
-    """Texts and comments hold any word. See docs/design/connectors.md#test-mode."""
+    """Finds the operation and root fields of a document, also among strings and comments.
+
+    See docs/design/connectors.md#test-mode.
+    """
     assert operation_of(text) == effect

@@ -1,4 +1,4 @@
-"""Plain fields, redirects that are there and holds that end: what is refused, what is already so."""
+"""Plain fields, existing redirects and holds that end: invalid values and values equal already."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ from tests.fakes.shopify.objects import holds_of
     ],
 )
 async def test_a_field_takes_only_what_fits(bench: Bench, name: str, good: Any, bad: tuple[Any, ...]) -> None:
-    """Checked by plan before anything is sent; a field without a row is refused.
+    """Plans a valid value of each field and reports an invalid one as a problem.
 
     See docs/design/connectors.md#operations.
     """
@@ -52,7 +52,7 @@ async def test_a_field_takes_only_what_fits(bench: Bench, name: str, good: Any, 
 
 
 async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
-    """An address whatever its letters' case; no value and an empty one are one.
+    """Plans nothing for equal values: emails without regard to case, and empty for none.
 
     See docs/design/connectors.md#change-operations.
     """
@@ -79,7 +79,7 @@ async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
 
 
 async def test_a_redirect_made_anew_under_the_same_path_is_left_alone(bench: Bench) -> None:
-    """The object that was shown is gone, whatever stands in its place.
+    """Treats a redirect that was created anew under its path as gone.
 
     See docs/design/writes.md#protocol-of-one-write.
     """
@@ -93,7 +93,7 @@ async def test_a_redirect_made_anew_under_the_same_path_is_left_alone(bench: Ben
 
 
 async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
-    """Null where the object has none; an object that is gone is told.
+    """Reads a metafield with its digest; none for an object without it, and RemoteNotFound for no object.
 
     See docs/design/connectors.md#shopify.
     """
@@ -111,7 +111,7 @@ async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
 
 
 async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: Bench) -> None:
-    """What is applied is exactly what was shown. See docs/design/security.md#promises."""
+    """Ends the holds that were shown and leaves one made since. See docs/design/security.md#promises."""
     row = bench.store.add_order(bench.store.of("ProductVariant")[:1])
     sending = bench.store.rows[row["fulfillmentOrders"][0]]
     sending.update(status="ON_HOLD", holds=["first"])
@@ -129,7 +129,7 @@ async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: 
 
 
 async def test_a_reserved_payment_that_ran_out_is_not_told_as_taken(bench: Bench) -> None:
-    """Neither "already so" before the call nor "applied" after an answer was lost.
+    """Settles a voided payment as a conflict, neither as captured before nor as applied.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
     """

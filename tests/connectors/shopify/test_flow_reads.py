@@ -1,7 +1,4 @@
-"""What flows read of a store.
-
-Ppaths compiled to queries that every version takes, and read to their ends.
-"""
+"""Reads of Shopify Flow: paths compiled to queries that every version accepts, and read completely."""
 
 import random
 from typing import Any
@@ -38,7 +35,7 @@ TIER = Patched("Customer", "loyaltyTier", "custom", "tier")
 
 
 def walked(chance: random.Random, root: str) -> str:
-    """A path that the schema has, found by walking at random."""
+    """Returns a path that the schema has, chosen by a random walk."""
     table, kind, names = schema_table(), {**OBJECTS, **FETCHED}[root], [root]
     for _ in range(chance.randint(1, 5)):
         name = chance.choice(table.names(kind))
@@ -54,7 +51,7 @@ def walked(chance: random.Random, root: str) -> str:
 
 
 def test_every_query_is_valid_in_every_version_and_within_what_one_may_cost() -> None:
-    """Validated against the real schema; Pace: at most 1,000 points a query.
+    """Compiles random paths to queries that are valid in each version and within 1,000 points.
 
     See docs/design/imports-shopify-flow.md#reading-objects and docs/design/connectors.md#shopify.
     """
@@ -80,7 +77,7 @@ def test_every_query_is_valid_in_every_version_and_within_what_one_may_cost() ->
 
 
 def test_what_cannot_be_read_is_told_path_by_path() -> None:
-    """A path the schema does not have is a finding of its own, the others stand.
+    """Reports each path that cannot be read, compiles the others, and puts no given text into the query.
 
     See docs/design/imports-shopify-flow.md#reading-objects.
     """
@@ -107,7 +104,7 @@ def test_what_cannot_be_read_is_told_path_by_path() -> None:
 
 
 async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
-    """Names as they are, lists plain, a metafield under its handle; long lists to the end.
+    """Reads an object with Flow's names, plain lists read to the end and metafields under their handles.
 
     See docs/design/imports-shopify-flow.md#environment.
     """
@@ -147,7 +144,7 @@ async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
 async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounded(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lists of at most 250.
+    """Reads at most 250 items of a list, and refuses a read that needs too many calls.
 
     See docs/design/imports-shopify-flow.md#reading-objects and docs/design/connectors.md#shopify.
     """
@@ -164,7 +161,10 @@ async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounde
 
 
 async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench) -> None:
-    """Get data by query, sort and maximum; at most 100. See docs/design/imports-shopify-flow.md#tasks."""
+    """Fetches lists by query, sort and maximum, in that order.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     for index in range(110):
         bench.store.add_product(f"More {index:03}", tags=["fresh"])
     paths = ("products.title", "products.variants.sku")
@@ -185,7 +185,7 @@ async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench)
 
 @pytest.mark.parametrize("recipe", [Recipe(Reads.OBJECT, "order", ("order.x",)), "query A { shop { name } }"])
 async def test_only_what_the_compiler_makes_is_sent(bench: Bench, recipe: Any) -> None:
-    """Names go in, never text; a recipe that makes no query is refused.
+    """Refuses to send anything but a query that the compiler makes.
 
     See docs/design/connectors.md#test-mode.
     """

@@ -1,4 +1,4 @@
-"""What is read of a Shopify store: pages, bulk results, searches; and what its deliveries come to."""
+"""Reads of a Shopify store: pages, bulk results and searches; and the reading of its deliveries."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -49,7 +49,7 @@ ADDRESS = "https://steward.example/v1/store-events/abc"
 
 
 async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> None:
-    """Read to the last page, in the order of ids.
+    """Reads products in the order of ids with all variants and channels; unknown ids are not found.
 
     See docs/design/connectors.md#common-records and docs/design/templates.md#e9-variants.
     """
@@ -76,7 +76,10 @@ async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> N
 async def test_a_large_store_is_read_by_a_bulk_operation(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same records, streamed; nothing else is written. See docs/design/connectors.md#shopify."""
+    """Reads a large store by bulk operations with the same records, and writes nothing else.
+
+    See docs/design/connectors.md#shopify.
+    """
     paged = [
         await bench.all_products(),
         await bench.all(VARIANTS, ProductsQuery()),
@@ -107,7 +110,10 @@ def _at_once(bench: Bench) -> Any:
 
 
 async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(bench: Bench) -> None:
-    """See docs/design/templates.md#e14-locations and docs/design/connectors.md#common-records."""
+    """Sums stock over active locations, or reads it at the one to be written; planning needs a location.
+
+    See docs/design/templates.md#e14-locations and docs/design/connectors.md#common-records.
+    """
     second, closed = bench.store.add_location("Shop"), bench.store.add_location("Old", active=False)
     product = bench.store.add_product("Two places", stock=4)
     item = bench.store.rows[bench.store.owned(product["id"])[0]["item"]]
@@ -135,7 +141,7 @@ async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(benc
 
 @pytest.mark.parametrize("sku", ["A'B", 'A"B', "A\\", "A OR sku:X", "a:b", "(", "*", "ä ö"])
 async def test_a_sku_is_searched_as_it_is(bench: Bench, sku: str) -> None:
-    """Search languages go through one quoting function. See docs/design/connectors.md#rules."""
+    """Searches a SKU with special characters literally. See docs/design/connectors.md#rules."""
     bench.store.add_product("Odd", sku=sku)
     variants = await bench.all(VARIANTS, ProductsQuery(skus=(sku, "none such")))
     assert [variant.sku for variant in variants] == [sku]
@@ -143,8 +149,9 @@ async def test_a_sku_is_searched_as_it_is(bench: Bench, sku: str) -> None:
 
 
 async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Bench) -> None:
-    """See docs/design/connectors.md#common-records
-    and docs/design/templates-catalogue.md#cancel-unpaid-orders.
+    """Reads payment, lines, risk and open fulfilment of orders.
+
+    See docs/design/connectors.md#common-records and docs/design/templates-catalogue.md#cancel-unpaid-orders.
     """
     variants = bench.store.of("ProductVariant")
     held = bench.store.add_order(variants[:12], payment="AUTHORIZED", risk="HIGH")
@@ -185,7 +192,7 @@ async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Benc
 async def test_a_bad_price_is_refused_before_it_is_sent(
     bench: Bench, price: str, compare: str | None, code: str
 ) -> None:
-    """Values; 2.1 plan. See docs/design/connectors.md#operations."""
+    """Reports an invalid price as a problem and plans nothing. See docs/design/connectors.md#operations."""
     [variant, *_] = await bench.all(VARIANTS, ProductsQuery())
     planned = bench.plan("variant.set_price", SetPrice(variant, price, compare_at=compare))
     assert [problem.code for problem in planned.problems] == [code]
@@ -202,14 +209,14 @@ async def test_a_bad_price_is_refused_before_it_is_sent(
     ],
 )
 async def test_an_answer_that_is_none_is_broken(bench: Bench, body: Any) -> None:
-    """1 Hostile answers. See docs/design/connectors.md#rules."""
+    """Raises UnusableResponse for an answer of another shape. See docs/design/connectors.md#rules."""
     bench.store.fault("status", "Variants", status=200, body=body)
     with pytest.raises(UnusableResponse):
         await bench.all(VARIANTS, ProductsQuery())
 
 
 async def upkeep(bench: Bench, *natives: str, **known_value: str) -> list[Any]:
-    """Subscriptions as they are to be."""
+    """Maintains the store's subscriptions for these topics."""
     http = bench.outbound.management_client(ORG, NUMBER, bench.connector.endpoint(bench.secrets))
     expected = DesiredSubscriptions(ADDRESS, natives, Secret("unused-secret"), known_value)
     events = bench.connector.events
@@ -218,7 +225,10 @@ async def upkeep(bench: Bench, *natives: str, **known_value: str) -> list[Any]:
 
 
 async def test_subscriptions_are_made_once_mended_and_removed(bench: Bench) -> None:
-    """Found by address, compared, made, removed. See docs/design/events.md#subscriptions."""
+    """Creates, repairs and removes subscriptions at our address and leaves others alone.
+
+    See docs/design/events.md#subscriptions.
+    """
     new_upkeep = await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE")
     assert {item.outcome for item in new_upkeep} == {SubscriptionOutcome.ACTIVE}
     known_by_name = {entry.native: entry.remote_id for entry in new_upkeep}
@@ -242,7 +252,10 @@ async def test_subscriptions_are_made_once_mended_and_removed(bench: Bench) -> N
 
 
 async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic(bench: Bench) -> None:
-    """See docs/design/api/events.md#deduplication and docs/design/connectors.md#listening."""
+    """Verifies a delivery by its signature, store and topic, and reads the object it is about.
+
+    See docs/design/api/events.md#deduplication and docs/design/connectors.md#listening.
+    """
     await upkeep(bench, "INVENTORY_LEVELS_UPDATE", "CUSTOMER_TAGS_ADDED")
     level = bench.store.of("InventoryLevel")[0]
     await bench.store.tell("INVENTORY_LEVELS_UPDATE", level, event_id="e1")
@@ -274,7 +287,7 @@ async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic
 
 
 async def test_what_was_not_delivered_is_read_and_its_topics_worked_out(bench: Bench) -> None:
-    """By updated_at; what became of an order is told from what was last seen.
+    """Reads objects changed since a time as events and derives topics from what was seen before.
 
     See docs/design/events.md#catch-up.
     """
@@ -294,7 +307,10 @@ async def test_what_was_not_delivered_is_read_and_its_topics_worked_out(bench: B
 
 
 def test_every_change_says_how_it_is_recovered() -> None:
-    """See docs/design/connectors.md#operations and docs/design/connectors.md#rules."""
+    """Recovers stock and refunds by idempotency key, and no other operation.
+
+    See docs/design/connectors.md#operations and docs/design/connectors.md#rules.
+    """
     changes = Shopify(version="2026-10", url=None, read_s=20.0).writes
     keyed = {name for name, op in changes.items() if op.recovery is Recovery.IDEMPOTENT}
     assert keyed == {"inventory.set", "refund.create"}

@@ -1,4 +1,4 @@
-"""Every change of a Shopify store is put back by an undo, and what cannot be is named before."""
+"""An undo restores every change of a Shopify store; what cannot be undone is named before."""
 
 import re
 from collections.abc import AsyncIterator, Collection
@@ -52,7 +52,7 @@ _UNLIKE = {
 async def running(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> AsyncIterator[Stand]:
-    """The service beside the store."""
+    """Yields the service beside the store."""
     running = await stand(monkeypatch, sqlite_url, clock, tmp_path)
     yield running
     watch(None)
@@ -60,7 +60,7 @@ async def running(
 
 
 def _tables(store: ShopifyFake, targets: Collection[str]) -> dict[str, Any]:
-    """The rows that changes touched, without times; what is made anew is called by what it is for."""
+    """Returns the rows that changes touched without times; new objects are named by their purpose."""
     tables = {}
     for row in store.rows.values():
         if row["__typename"] == "UrlRedirect":
@@ -73,14 +73,14 @@ def _tables(store: ShopifyFake, targets: Collection[str]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value without times; an empty text is none."""
+    """Returns a value without times, with empty text as None."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items() if name not in _UNLIKE}
     return [_plain(entry) for entry in value] if isinstance(value, list) else value or None
 
 
 async def test_what_was_changed_in_a_store_is_put_back_and_done_again(running: Stand) -> None:
-    """Run, approve, undo, approve: the rows are as before; undoing the undo makes them as after the run."""
+    """Restores the rows by an undo, and the changed rows by an undo of the undo."""
     run = await running.play(Killer())
     assert run.status is RunStatus.SUCCEEDED
     shop = running.shop
@@ -111,7 +111,7 @@ async def test_what_was_changed_in_a_store_is_put_back_and_done_again(running: S
     again = await undone(shop, undo_run)
     assert {each.outcome for each in await shop.changes(again)} == {Outcome.APPLIED}
     held = {name for name in after if "FulfillmentOrder" in name}
-    assert len(held) == 1  # goods that were released are not held again
+    assert len(held) == 1  # released goods are not held again
     redone = _tables(running.store, targets)
     assert {name: row for name, row in redone.items() if name not in held} == {
         name: row for name, row in after.items() if name not in held
@@ -168,7 +168,7 @@ def _planned(whose: IntegrationId, *commands: Any) -> dict[str, Proposal]:
 async def test_values_that_a_run_set_twice_are_put_back_to_the_first(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Also what has to be looked up, what was made and then changed, and values that parts share in part."""
+    """Restores the first values when a run set them twice, also looked-up, created and shared ones."""
     current = await stand(monkeypatch, sqlite_url, clock, tmp_path, (_first_values, _next_values))
     run = await current.play(Killer())
     assert run.status is RunStatus.SUCCEEDED, run

@@ -1,4 +1,4 @@
-"""Every change of a Shopify store: done, refused, lost on its way there or back; at most one effect."""
+"""Every change of a Shopify store: done, refused, or lost on either way, with at most one effect."""
 
 from collections import Counter
 from datetime import timedelta
@@ -20,31 +20,31 @@ from tests.fakes.shopify.store import ShopifyFake
 
 APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT
 CONFLICT, REFUSED = WriteState.CONFLICT, WriteState.REFUSED
-# A job of the store: its answer says only that it was taken on.
+# A job of the store: the answer says only that it was accepted.
 JOBS = {"order.cancel"}
 
 
 async def proposed(bench: Bench) -> dict[str, Proposal]:
-    """A change of every operation."""
+    """Returns a planned change of every operation."""
     furnish(bench.store)
     return await one_of_each(bench.store, bench.reader(), NUMBER)
 
 
 async def stocked(bench: Bench) -> list[Variant]:
-    """The variants with their stock at the one location."""
+    """Returns the variants with their stock at the only location."""
     location = str(number(bench.store.of("Location")[0]))
     return await bench.all(VARIANTS, ProductsQuery(location=location))
 
 
 def once(store: ShopifyFake) -> None:
-    """No key was applied twice, and no field of an object written twice."""
+    """Checks that no key was applied twice and no field of an object written twice."""
     keys = Counter(entry["idempotency_key"] for entry in store.applied())
     touched = Counter((item["id"], *item["fields"]) for entry in store.applied() for item in entry["objects"])
     assert [element for element, times in (keys + touched).items() if times > 1] == []
 
 
 async def test_every_change_is_done_once_and_told_so(bench: Bench) -> None:
-    """Applied only when the echo is as wanted; each under its own key.
+    """Applies each change once under its own key when the echo is as planned, and confirms it by reading.
 
     See docs/design/connectors.md#operations and docs/design/connectors.md#change-operations.
     """
@@ -63,7 +63,10 @@ async def test_every_change_is_done_once_and_told_so(bench: Bench) -> None:
 
 
 async def test_what_a_test_run_would_say_is_what_comes_of_it(bench: Bench) -> None:
-    """The value after, as it is then read. See docs/design/connectors.md#change-operations."""
+    """Predicts the value that reading returns after the change.
+
+    See docs/design/connectors.md#change-operations.
+    """
     for name, proposal in (await proposed(bench)).items():
         operation = bench.connector.writes[name]
         for part in proposal.parts:
@@ -81,7 +84,7 @@ async def test_what_a_test_run_would_say_is_what_comes_of_it(bench: Bench) -> No
 async def test_a_lost_request_or_answer_is_unknown_and_found_out(
     bench: Bench, clock: FakeClock, operation: str, kind: str
 ) -> None:
-    """Never repeated by itself; then read back, or asked again under the same key.
+    """Leaves a lost request or answer unknown, then reads back or repeats under the same key.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
     """
@@ -111,7 +114,7 @@ async def test_a_lost_request_or_answer_is_unknown_and_found_out(
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_what_the_store_did_not_do_is_not_sent(bench: Bench, clock: FakeClock, operation: str) -> None:
-    """429; THROTTLED with status 200; 401, 402 and a missing right are refused.
+    """Sends nothing again after throttling or a refusal, and names the wait or the error.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/connectors.md#errors.
     """
@@ -155,7 +158,10 @@ async def test_what_the_store_did_not_do_is_not_sent(bench: Bench, clock: FakeCl
     ],
 )
 async def test_an_answer_that_tells_nothing_is_unknown(bench: Bench, body: Any) -> None:
-    """Wrong types, missing fields, HTML with 200; 2.1 another echo. See docs/design/connectors.md#tests."""
+    """Treats an answer without the planned echo as unknown and settles it by reading.
+
+    See docs/design/connectors.md#tests.
+    """
     [part] = (await proposed(bench))["variant.set_price"].parts
     bench.store.fault("status_after", status=200, body=body)
     [outcome] = await bench.send(bench.batch([part]))
@@ -164,7 +170,10 @@ async def test_an_answer_that_tells_nothing_is_unknown(bench: Bench, body: Any) 
 
 
 async def test_another_echo_is_no_success(bench: Bench) -> None:
-    """A status of 200 proves nothing. See docs/design/connectors.md#rules."""
+    """Treats an echo with another value as unknown in spite of status 200.
+
+    See docs/design/connectors.md#rules.
+    """
     [part] = (await proposed(bench))["variant.set_price"].parts
     row = {"id": f"gid://shopify/ProductVariant/{part.target}", "price": "1.00", "compareAtPrice": None}
     payload = {"productVariants": [{**row, "updatedAt": "2026-05-01T06:00:00Z"}], "userErrors": []}
@@ -175,7 +184,10 @@ async def test_another_echo_is_no_success(bench: Bench) -> None:
 
 
 async def test_prices_of_a_product_go_together_and_fail_alone(bench: Bench) -> None:
-    """Variants of one product, at most 250; 2.1 Batches. See docs/design/connectors.md#operations."""
+    """Sets prices of one product in calls of at most 250 variants; one that is gone fails alone.
+
+    See docs/design/connectors.md#operations.
+    """
     product = bench.store.add_product(
         "Many", price="5.00", options=tuple(f"Size {index}" for index in range(252))
     )
@@ -191,7 +203,7 @@ async def test_prices_of_a_product_go_together_and_fail_alone(bench: Bench) -> N
 
 
 async def test_stock_is_swapped_only_for_the_number_that_was_seen(bench: Bench) -> None:
-    """CHANGE_FROM_QUANTITY_STALE; all or nothing, the others may go again.
+    """Sets stock only from the number that was seen; one stale item stops its batch, the others may go again.
 
     See docs/design/connectors.md#operations.
     """
@@ -213,7 +225,7 @@ async def test_stock_is_swapped_only_for_the_number_that_was_seen(bench: Bench) 
 
 
 async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock) -> None:
-    """The same key with other values is a defect; a concurrent one waits; 24 h.
+    """Accepts one request for a key within a day; other values are an error, and a parallel one waits.
 
     See docs/design/connectors.md#errors and docs/design/connectors.md#operations.
     """
@@ -234,12 +246,12 @@ async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock)
     [late] = await bench.send(batch)
     assert (
         late.state is CONFLICT
-    )  # forgotten: the number it was changed from is gone, so nothing happens twice
+    )  # the key is forgotten, but the expected number is gone, so nothing happens twice
     assert len(bench.store.applied()) == 1
 
 
 async def test_tags_are_added_and_taken_off_in_two_parts(bench: Bench) -> None:
-    """tagsAdd, tagsRemove of the difference; without regard to case.
+    """Adds and removes tags in two parts, without regard to case.
 
     See docs/design/connectors.md#operations.
     """
@@ -257,7 +269,10 @@ async def test_tags_are_added_and_taken_off_in_two_parts(bench: Bench) -> None:
 
 
 async def test_what_is_gone_is_a_conflict(bench: Bench) -> None:
-    """NotFound of a write. See docs/design/connectors.md#errors."""
+    """Reports changes of objects that are gone as conflicts or refused.
+
+    See docs/design/connectors.md#errors.
+    """
     for name, proposal in (await proposed(bench)).items():
         if name in ("redirect.create", "refund.create", "order.capture", "order.cancel"):
             continue
@@ -282,7 +297,7 @@ async def test_what_is_gone_is_a_conflict(bench: Bench) -> None:
 async def test_an_order_that_was_paid_meanwhile_is_not_cancelled(
     bench: Bench, changed: dict[str, str], outcome: WriteState
 ) -> None:
-    """Just before cancelling the order is read again.
+    """Settles an order that was paid meanwhile as a conflict and a cancelled one as applied.
 
     See docs/design/templates-catalogue.md#cancel-unpaid-orders.
     """
@@ -293,7 +308,7 @@ async def test_an_order_that_was_paid_meanwhile_is_not_cancelled(
 
 
 async def test_a_part_of_another_batch_key_never_leaves(bench: Bench) -> None:
-    """A write carries the key of its effects. See docs/design/connectors.md#test-mode."""
+    """Sends no part under the batch key of other effects. See docs/design/connectors.md#test-mode."""
     [part] = (await proposed(bench))["order.set_note"].parts
     keys = bench.keys(2)
     wrong = Batch((part,), (keys[0],), batch_key(keys))
