@@ -73,7 +73,10 @@ async def test_a_body_that_changes_nothing_needs_no_connected_store(world: World
 
 
 async def test_a_stale_version_is_refused_with_what_is_current(world: World) -> None:
-    """A stale version is refused with the current automation."""
+    """A stale version is refused with the current automation.
+
+    Interface statements: 2.1 StaleOccurrence.
+    """
     automation = await world.create()
     changed = await world.update(automation, name="First")
     with pytest.raises(StaleVersion) as raised:

@@ -61,7 +61,10 @@ async def test_an_event_trigger_is_a_draft_until_resumed(world: World) -> None:
 
 
 async def test_the_record_says_who_made_it_and_how(world: World) -> None:
-    """`created_by`, `created_via` and `api_client_id` name the caller."""
+    """`created_by`, `created_via` and `api_client_id` name the caller.
+
+    Interface statements: 2.3 created_by, created_via, api_client_id.
+    """
     automation = await world.create()
     assert automation.maker == Maker(world.owner.person, world.owner.via, "st_TEST")
     find = partial(history.find, org=automation.org, automation=automation.id, limit=10)

@@ -82,6 +82,8 @@ async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears
     """An event of 256 KB starts a run; one byte more gives a refused run.
 
     See docs/design/api/automations.md#trigger and docs/design/api/events.md#delivery.
+
+    Interface statements: 8 event.
     """
     automation = await ears.automation("orders/create")
     assert (await ears.deliver("order.created", sized(1, LIMIT))).status == 200

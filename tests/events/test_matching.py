@@ -67,6 +67,8 @@ async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ea
     """With 200 runs waiting, every further event is dropped and counted.
 
     See docs/design/api/automations.md#trigger and docs/design/runs.md#run-queue.
+
+    Interface statements: 8 waiting.
     """
     first_automation, other = await ears.automation("orders/create"), await ears.automation("orders/create")
     for number in range(205):

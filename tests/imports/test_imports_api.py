@@ -31,8 +31,9 @@ def body(export: Any, name: str = "Mine") -> dict[str, Any]:
 async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> None:
     """Returns the plan and needs; the same export again answers the import that there is.
 
-    Interface statements: 4.3 imports.
     See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
+
+    Interface statements: 4.3 imports.
     """
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"), drafted(), tell_step())
@@ -61,7 +62,9 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
 async def test_the_hundred_and_first_is_refused(service: Service) -> None:
     """Refuses one import more than the limit, here set to 2, but accepts a known export again.
 
-    Interface statements: 7 allowance_spent; 8 imports. See docs/design/api/imports.md#requests.
+    See docs/design/api/imports.md#requests.
+
+    Interface statements: 7 allowance_spent; 8 imports.
     """
     assert service.context.rules.imports_kept == 100
     service.restart(imports_kept=2)
@@ -252,7 +255,9 @@ async def test_a_payload_must_be_an_object_that_the_automation_can_start_with(se
 async def test_a_preview_keeps_nothing(service: Service) -> None:
     """Shows sends, readiness and errors of an export without storing it.
 
-    Interface statements: 4.3 imports. See docs/design/api/imports.md#findings.
+    See docs/design/api/imports.md#findings.
+
+    Interface statements: 4.3 imports.
     """
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"), tell_step(), node("Odd", "fluxCapacitor", 2, {}))
@@ -269,9 +274,10 @@ async def test_a_preview_keeps_nothing(service: Service) -> None:
 async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: Service) -> None:
     """Creates the automation, which is not ready and refuses runs until its step is bound.
 
-    The automation stays when its import is deleted. Interface statements: 2.3 workflow; 4.3 imports; 9
-    plan_version.
-    See docs/design/api/imports.md#requests and docs/design/api/automations.md#bindings-and-readiness.
+    The automation stays when its import is deleted. See docs/design/api/imports.md#requests and
+    docs/design/api/automations.md#bindings-and-readiness.
+
+    Interface statements: 2.3 workflow; 4.3 imports; 9 plan_version.
     """
     member = await service.token("member")
     stored = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), tell_step())))).data[
@@ -325,8 +331,10 @@ async def test_what_cannot_run_is_kept_but_not_run(service: Service) -> None:
 async def test_five_hundred_bindings_are_looked_at_and_no_more(service: Service) -> None:
     """Checks each of 500 bindings, and refuses 501 as a whole.
 
-    A number that no connection can have is an error of its binding. Interface statements: 8 bindings.
-    See docs/design/api/conventions.md#limits.
+    A number that no connection can have is an error of its binding. See
+    docs/design/api/conventions.md#limits.
+
+    Interface statements: 8 bindings.
     """
     member = await service.token("member")
     stored = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), tell_step())))).data[

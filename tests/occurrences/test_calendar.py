@@ -97,6 +97,8 @@ async def test_foreign_and_unknown_filters_are_refused(world: World, diary: Diar
     """Another organization's id and an unknown id both give 422.
 
     See docs/design/api/calendar.md#coming-runs and docs/design/api/conventions.md#codes.
+
+    Interface statements: 7 filter.
     """
     theirs = await world.write(partial(theirs_too, world=world), world.stranger.org)
     for foreign in (theirs.id, AutomationId(new_id(world.now))):

@@ -158,7 +158,10 @@ async def test_the_new_time_lies_within_366_days(
 
 
 async def test_a_time_that_has_passed_is_refused(world: World, diary: Diary) -> None:
-    """A past time is refused to the second. See docs/design/api/calendar.md#move."""
+    """A past time is refused to the second. See docs/design/api/calendar.md#move.
+
+    Interface statements: 4.2 rule 3.
+    """
     automation = await world.create()
     world.clock.tick(30)
     for run_at in (utc("05-01 06:00"), utc("05-01 05:00")):

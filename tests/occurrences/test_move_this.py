@@ -144,7 +144,10 @@ async def test_a_run_moved_before_its_slot_does_not_run_again_at_it(world: World
 async def test_the_new_time_lies_within_366_days(
     world: World, diary: Diary, run_at: timedelta, is_right: bool
 ) -> None:
-    """The new time is in the next 366 days. See docs/design/schedule.md#moving-one-run."""
+    """The new time is in the next 366 days. See docs/design/schedule.md#moving-one-run.
+
+    Interface statements: 4.2 rule 3.
+    """
     automation = await world.create()
     if is_right:
         assert (await diary.move(automation, SLOT, world.now + run_at)).occurrence.version == 1
@@ -197,7 +200,10 @@ async def test_a_run_may_pass_earlier_and_later_ones(world: World, diary: Diary)
 
 
 async def test_hourly_runs_can_be_moved_alone(world: World, diary: Diary) -> None:
-    """A single hourly occurrence can be moved. See docs/design/api/calendar.md#move."""
+    """A single hourly occurrence can be moved. See docs/design/api/calendar.md#move.
+
+    Interface statements: 4.2 this_and_later, hourly.
+    """
     automation = await world.create(schedule=HOURLY)
     moved = await diary.move(automation, utc("05-01 09:00"), utc("05-01 09:20"))
     assert moved.occurrence.version == 1
@@ -207,6 +213,8 @@ async def test_stale_versions_come_first_and_tell_what_is_current(world: World, 
     """A stale version is refused before everything but 404 and the shape.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
+
+    Interface statements: 4.2 rule 1.
     """
     automation = await world.create()
     current = (await diary.move(automation, SLOT, SLOT + HOUR)).occurrence
@@ -272,6 +280,8 @@ async def test_queued_and_skipped_runs_cannot_be_moved(world: World, diary: Diar
     """Queued and skipped occurrences are refused by state, not by version.
 
     See docs/design/api/calendar.md#move and docs/design/schedule.md#calendar.
+
+    Interface statements: 4.2 rule 2.
     """
     automation = await world.create()
     await diary.skip(automation, SLOT + DAY)

@@ -127,6 +127,8 @@ async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Diary
     """A this-and-later move and an update share the automation's version, so one is stale.
 
     See docs/design/api/conventions.md#versions.
+
+    Interface statements: 9 automation.
     """
     random = Random(4)
     for _ in range(TRIES):

@@ -61,7 +61,9 @@ def _refused_field(schedule: Schedule, key: str, to: datetime, now: datetime) ->
 def test_one_run_moves_to_any_time_from_now_to_366_days_ahead() -> None:
     """Accepts whole seconds from now to 366 days ahead, and drops the fraction.
 
-    Interface statements: 4.2 rule 3. See docs/design/schedule.md#moving-one-run.
+    See docs/design/schedule.md#moving-one-run.
+
+    Interface statements: 4.2 rule 3.
     """
     now, present = at("2026-01-10 12:00:00.500"), at("2026-01-11 08:00")
     far = now + timedelta(days=366)

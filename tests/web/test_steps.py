@@ -35,6 +35,8 @@ async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_as
     """A new binding supersedes the runs that wait.
 
     See docs/design/web.md#automation and docs/design/api/conventions.md#versions.
+
+    Interface statements: 9 plan_version.
     """
     prices, log = await sheet(web, "sheet-prices"), await sheet(web, "sheet-log")
     owner = await web.session_of("owner")

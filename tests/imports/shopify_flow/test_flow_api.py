@@ -100,8 +100,9 @@ async def store_import(member: Member, value: Any, **more: Any) -> dict[str, Any
 async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service) -> None:
     """Returns the trigger, steps and edges; the same file again answers the import that there is.
 
-    Interface statements: 4.3 imports.
     See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
+
+    Interface statements: 4.3 imports.
     """
     member = await service.token("member")
     flow_import = await store_import(member, PRESALE, name="Presale")
