@@ -314,6 +314,50 @@ def test_an_address_that_is_never_called_is_an_error(origin: str) -> None:
     assert levels(signed) == ["warning"]
 
 
+def _messages(step: dict[str, Any]) -> list[tuple[str, str]]:
+    """Returns the level and words of what is said of the address that a step calls."""
+    findings = read_value(chain(step)).findings
+    return [(str(each.level), each.message) for each in findings if each.message.startswith("It calls ")]
+
+
+@pytest.mark.parametrize("has_account", [False, True])
+@pytest.mark.parametrize("scheme", ["http", "ftp"])
+def test_a_scheme_that_is_never_called_is_said(scheme: str, has_account: bool) -> None:
+    """An error with an account too, as no private host is called by another scheme."""
+    signed_in = {"authentication": "headerAuth"} if has_account else {}
+    endpoint = {"endpoint": f"{scheme}://api.example.com/graphql", "query": "{ shop }"}
+    begins = f"It calls an address that begins with {scheme}://"
+    assert _messages(node("Ask", "graphql", 1.1, endpoint | signed_in)) == [
+        ("error", f"{begins}; only https is called. Change it.")
+    ]
+    if scheme == "ftp":
+        assert _messages(http(url="ftp://api.example.com/orders")) == [
+            ("error", f"{begins}; only https and http are called. Change it.")
+        ]
+
+
+@pytest.mark.parametrize(
+    "host", ["exa$mple.com", "a..example.com", "-a.example.com", f"{'a' * 64}.example.com"]
+)
+def test_a_host_that_is_no_name_is_said(host: str) -> None:
+    """Its port is the usual one, so no port is spoken of; with an account it warns."""
+    words = f"It calls {host}, which is not a valid host name. Correct the address."
+    signed_in = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
+    assert _messages(http(url=f"https://{host}/orders")) == [("error", words)]
+    assert _messages(http(url=f"https://{host}/orders", **signed_in)) == [("warning", words)]
+    endpoint = {"endpoint": f"https://{host}/graphql", "query": "{ shop }"}
+    assert _messages(node("Ask", "graphql", 1.1, endpoint)) == [("error", words)]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "port"), [("https", 80), ("https", 8443), ("http", 443), ("https", 99999)]
+)
+def test_another_port_is_said(scheme: str, port: int) -> None:
+    """Only a wrong port gets words about a port."""
+    words = f"It calls api.example.com:{port}; only the usual port of {scheme} is called. Change the address."
+    assert ("error", words) in _messages(http(url=f"{scheme}://api.example.com:{port}/orders"))
+
+
 @pytest.mark.parametrize(
     "url",
     ["https://api.example.com:443/x", "http://api.example.com", "={{ $json.host }}/x", "=https://{{ 1 }}:8/"],

@@ -43,35 +43,50 @@ def https_address(text: str, *, has_account: bool = False, allows_http: bool = F
 def uncalled_address_problems(
     address: object, *, has_account: bool = False, allows_http: bool = False
 ) -> Iterable[StepProblem]:
-    """Yields a problem for an address that is never called, as far as no expression decides it.
+    """Yields what keeps an address from ever being called, as far as no expression decides it.
 
-    With an account it is a warning: an operator may allow a private host to it.
+    A wrong scheme is an error. A wrong host or port is a warning with an account, because an operator may
+    allow a private host to it, and else an error.
     """
     if not isinstance(address, str) or not address.removeprefix("=").strip():
         words = "It does not say which address it calls, so it would fail. Fill it in and import it again."
         yield StepProblem("warning", "parameter", words)
         return
-    origin = _LITERAL_ORIGIN.match(address)
-    if origin is None:
+    literal = _LITERAL_ORIGIN.match(address)
+    if literal is None:
         return
-    scheme, place = origin[1].lower(), origin[2].rpartition("@")[2].lower()
-    host = place.partition(":")[0].rstrip(".")
-    level = "warning" if has_account else "error"
-    if "[" in place or looks_like_address(host):
-        words = (
-            f"It calls {place[:100]}; only hosts with a public name are called. Write the name of its host."
-        )
-        yield StepProblem(level, "parameter", words)
-        return
+    scheme, host_and_port = literal[1].lower(), literal[2].rpartition("@")[2].lower()
+    if scheme != "https" and not (allows_http and scheme == "http"):
+        called = "https and http are" if allows_http else "https is"
+        words = f"It calls an address that begins with {scheme[:30]}://; only {called} called. Change it."
+        yield StepProblem("error", "parameter", words)
+        scheme = "https"
+    host_words = _uncalled_host_words(scheme, host_and_port)
+    if host_words:
+        words = f"It calls {host_and_port[:100]}{host_words}"
+        yield StepProblem("warning" if has_account else "error", "parameter", words)
+
+
+def _uncalled_host_words(scheme: str, host_and_port: str) -> str:
+    """Returns what keeps a host and port from being called, and what to do; empty if nothing does."""
+    host = host_and_port.partition(":")[0].rstrip(".")
+    if "[" in host_and_port or looks_like_address(host):
+        return "; only hosts with a public name are called. Write the name of its host."
     if is_local_name(host):
-        words = f"It calls {place[:100]}, which only a network of its own reaches. Give it a public address."
-        yield StepProblem(level, "parameter", words)
-        return
+        return ", which only a network of its own reaches. Give it a public address."
+    if not _may_be_called(f"https://{host}/"):
+        return ", which is not a valid host name. Correct the address."
+    if not _may_be_called(f"{scheme}://{host_and_port}/"):
+        return f"; only the usual port of {scheme} is called. Change the address."
+    return ""
+
+
+def _may_be_called(url: str) -> bool:
     try:
-        origin_of(f"{scheme}://{place}/", (), allows_http=allows_http)
+        origin_of(url, (), allows_http=True)
     except CallRefused:
-        words = f"It calls {place[:100]}; only the usual port of https is called. Change the address."
-        yield StepProblem(level, "parameter", words)
+        return False
+    return True
 
 
 def with_query(url: str, query: Mapping[str, Any], lists: str = "") -> str:
