@@ -238,6 +238,23 @@ async def test_items_of_earlier_runs_are_left_out(shop: Shop, parameters: dict[s
 
 
 @on_one_engine
+@pytest.mark.parametrize("number", ["Infinity", "1e999", "-1e999", "x"])
+async def test_a_number_without_an_end_is_not_compared(shop: Shop, number: str) -> None:
+    """It cannot be stored as JSON, and without it the next run would take every item for new."""
+    parameters = {
+        "logic": "removeItemsUpToStoredIncrementalKey",
+        "incrementalDedupeValue": f"={{{{ $json.id === 10 ? '{number}' : $json.id }}}}",
+    }
+    automation = await automated(shop, compares(**parameters))
+    assert (await shop.run_and_drain(automation)).status is RunStatus.SUCCEEDED
+    before = await stored(shop, automation)
+    run = await shop.run_and_drain(automation)
+    assert run.status is RunStatus.FAILED
+    assert f'"{number}" is not a number' in str((await shop.steps(run))[-1]["message"])
+    assert await stored(shop, automation) == before
+
+
+@on_one_engine
 async def test_a_history_ends_at_its_size(shop: Shop) -> None:
     """Forgets values beyond the history's size, so that they count as new again."""
     parameters = {"dedupeValue": "={{ $json.id % 2 }}", "options": {"historySize": 1}}

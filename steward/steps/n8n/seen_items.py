@@ -4,6 +4,7 @@ See docs/design/static-data.md.
 """
 
 import hashlib
+import math
 from base64 import b64encode
 from collections.abc import Iterable
 from datetime import UTC
@@ -103,12 +104,12 @@ def _hash(value: Any) -> str:
 
 
 def _ordered(value: Any, *, is_date: bool) -> float:
-    """Returns a value as a number: itself, or the milliseconds of a date. Raises ItemFailed."""
+    """Returns a value as a finite number: itself, or the milliseconds of a date. Raises ItemFailed."""
     if not is_date:
         number = (
             js.number(value) if js.is_number(value) or (isinstance(value, str) and value.strip()) else None
         )
-        if number is None or number != number:
+        if number is None or not math.isfinite(number):
             raise ItemFailed(f"{js.json_text(value)[:80]} is not a number, so it cannot be compared.")
         return number
     date = js_dates.parse(value, UTC) if isinstance(value, str) else None
