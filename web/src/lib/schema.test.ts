@@ -4,7 +4,7 @@ import { type Field, formOf, sent, splitWords, startOf } from "./schema";
 import type { Schema } from "./schema_shape";
 import { check } from "./schema_check";
 import { rulesOf } from "./schema_rules";
-import { labelWords } from "./schema_words";
+import { hintWords, labelWords, optionWords } from "./schema_words";
 
 const ROOT: Schema = {
   type: "object",
@@ -66,6 +66,20 @@ describe("a form from a schema", () => {
 test("labels are merchants' words, not names of a schema (D17)", () => {
   const names = ["when", "skus", "max_change_percent", "older_than_days", "price_column"];
   expect(names.map(labelWords)).toEqual(["Rule", "SKUs", "Largest price change (%)", "Older than (days)", "Price column"]);
+});
+
+test("names that every object inherits are words like any other", () => {
+  for (const words of [labelWords, optionWords]) {
+    expect(["constructor", "to_string", "valueOf"].map((name) => words(name))).toEqual(["Constructor", "To string", "ValueOf"]);
+  }
+  expect(labelWords("valueOf_constructor")).toBe("ValueOf constructor");
+  expect(optionWords("constructor", "when")).toBe("Constructor");
+  expect(optionWords("new", "constructor")).toBe("New");
+});
+
+test("a value or a word of a hint that is named like a field does not get the field's label", () => {
+  expect(["floor", "percent", "when"].map((value) => optionWords(value))).toEqual(["Floor", "Percent", "Rule"]);
+  expect(hintWords("Rows with no_sale_days are left out")).toBe("Rows with no sale days are left out");
 });
 
 describe("fields that go together", () => {

@@ -84,16 +84,26 @@ const LABELS: Readonly<Record<string, string>> = {
   window_days: "Days that count",
 };
 
+/** The entry of a table under a name, without what every object inherits, such as "constructor". */
+function entryOf<T>(table: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
+  return table && Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
 /** "price_column" as a label: "Price column"; "sale_automation_id": "Sale automation". */
 export function labelWords(name: string): string {
-  if (name in LABELS) return LABELS[name]!;
-  const words = name.replace(/_id$/, "").split("_").map((word) => SHORT[word] ?? word).join(" ");
+  return entryOf(LABELS, name) ?? nameWords(name);
+}
+
+/** The parts of a name as words, the first with a capital letter. */
+function nameWords(name: string): string {
+  const words = name.replace(/_id$/, "").split("_").map((word) => entryOf(SHORT, word) ?? word).join(" ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 /** One of the values of a choice, as people read it. */
 export function optionWords(value: unknown, field = ""): string {
-  return OF_FIELD[field]?.[String(value)] ?? OPTIONS[String(value)] ?? labelWords(String(value));
+  const name = String(value);
+  return entryOf(entryOf(OF_FIELD, field), name) ?? entryOf(OPTIONS, name) ?? nameWords(name);
 }
 
 /** A description as a hint: what it says of absent and null is said of a field left empty. */
