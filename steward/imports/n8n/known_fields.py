@@ -33,7 +33,10 @@ _STEP = "Read the object with an HTTP Request step and the store's credential in
 
 
 def unknown_field_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
-    """An error for each running step that reads fields that do not come, naming them and whose they are."""
+    """Returns an error for each running step that reads fields which its source does not hand on here.
+
+    It names the fields and the source.
+    """
     sources = list(_sources(plan, nodes))
     if not sources:
         return []
@@ -92,7 +95,7 @@ def _lacking_reads(
     names = handing_on(plan, source)
     same = receiving(plan, source, joined=False, extended=False)
     extended = receiving(plan, source, joined=False) - same
-    there = {*known, *(name for members in known.values() for name in members or ())}
+    absent = LACKING_FIELDS.difference(known, *(members or () for members in known.values()))
     for reader in readers:
         name = reader.step.name
         reads = [
@@ -103,7 +106,7 @@ def _lacking_reads(
         ]
         fields = [field for read in reads if (field := _lacking(read, known))]
         if name in same:
-            fields += [field for field in reader.properties if field in LACKING_FIELDS and field not in there]
+            fields += [field for field in reader.properties if field in absent]
         if fields:
             yield reader.step, list(dict.fromkeys(fields))
 

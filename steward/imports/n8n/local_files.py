@@ -24,7 +24,7 @@ _SELECTORS: Final = {
 
 
 def unwritten_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
-    """An error for each running step that reads a file which no step before it writes."""
+    """Returns an error for each running step that reads a file which no step before it writes."""
     by_name = {node.name: node for node in nodes}
     sources: dict[str, list[str]] = {}
     for edge in plan.edges:
@@ -34,7 +34,7 @@ def unwritten_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
         node = by_name.get(step.name)
         if node is None or not _reads(node):
             continue
-        paths = list(_paths_before(sources, step.name, by_name))
+        paths = list(_paths_written_before(sources, step.name, by_name))
         selector = node.parameters.get(_SELECTORS[node.type])
         if not _may_select(selector, paths):
             findings.append(Finding(step.name, FindingLevel.ERROR, "binary", _WORDS))
@@ -62,10 +62,10 @@ def _may_select(selector: object, paths: Sequence[object]) -> bool:
     return any(map(is_expression, texts)) or bool(selected(selector, texts))
 
 
-def _paths_before(
+def _paths_written_before(
     sources: Mapping[str, Sequence[str]], name: str, nodes: Mapping[str, Node]
 ) -> Iterator[object]:
-    """The paths that the steps before a step write to."""
+    """Returns the paths that the steps before a step write to."""
     pending, reached = [name], {name}
     while pending:
         for source in sources.get(pending.pop(), ()):

@@ -48,11 +48,11 @@ class ReadWriteFileNode(_LocalFileNode):
         return f"readWriteFile.{node.literal('operation', 'read')}"
 
     def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns whether it writes a file of the item."""
+        """Returns whether it writes, since what it writes is a file of the item."""
         return bool(node.get("operation", "read") == "write")
 
     def known_fields(self, node: NodeDefinition) -> KnownFields | None:
-        """Returns what it tells of a file that it reads."""
+        """Returns the fields of an item that describe the file it reads; None if it writes."""
         return None if self.reads_file(node) else dict.fromkeys(_READ_FIELDS)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -61,7 +61,7 @@ class ReadWriteFileNode(_LocalFileNode):
             yield _kept_with_run()
 
     def keeps_files(self, call: StepCall) -> bool:
-        """A step that writes hands on the files of its items."""
+        """Returns whether it hands on the files of its items: only if it writes."""
         return call.first.text("operation", "read") == "write"
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -73,7 +73,7 @@ class ReadWriteFileNode(_LocalFileNode):
 
 
 class WriteBinaryFileNode(_LocalFileNode):
-    """The older form that writes."""
+    """Writes a file of each item, as readWriteFile does in newer versions of n8n."""
 
     types = ("writeBinaryFile",)
     field_use = FieldUse.EXTENDS_ITEMS
@@ -81,7 +81,7 @@ class WriteBinaryFileNode(_LocalFileNode):
     parameters = frozenset(("fileName", "dataPropertyName", "options"))
 
     def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns that it does."""
+        """Returns True: it writes a file of each item."""
         return True
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -94,7 +94,7 @@ class WriteBinaryFileNode(_LocalFileNode):
 
 
 class ReadBinaryFileNode(_LocalFileNode):
-    """The older form that adds one file to each item."""
+    """Adds a file, named by its path, to each item."""
 
     types = ("readBinaryFile",)
     field_use = FieldUse.PASSES_ITEMS
@@ -113,7 +113,7 @@ class ReadBinaryFileNode(_LocalFileNode):
 
 
 class ReadBinaryFilesNode(_LocalFileNode):
-    """The older form that makes an item of each file, once."""
+    """Makes an item of each file that a selector names, once for all items it receives."""
 
     types = ("readBinaryFiles",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -129,10 +129,11 @@ class ReadBinaryFilesNode(_LocalFileNode):
 
 def selected(selector: str, paths: Iterable[str]) -> list[str]:
     """Returns the paths that a selector names: that path, or those that fit its `*`, `**` and `?`."""
-    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    regex_by_wildcard = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", selector)
+    regex = "".join(regex_by_wildcard.get(part, re2.escape(part)) for part in parts)
     try:
-        pattern = re2.compile("(?s)" + "".join(signs.get(part, re2.escape(part)) for part in parts))
+        pattern = re2.compile(f"(?s){regex}")
     except re2.error:
         return [path for path in paths if path == selector]
     return [path for path in paths if path == selector or pattern.fullmatch(path) is not None]
@@ -166,12 +167,12 @@ async def _written(call: StepCall, index: int, item: Item) -> list[Item]:
 
 async def _read(call: StepCall, index: int) -> list[Item]:
     params = call.params(index)
-    files = [_as_told(file, params) for file in _selected(call, params.text("fileSelector"))]
+    files = [_with_options(file, params) for file in _selected(call, params.text("fileSelector"))]
     name = params.text("options.dataPropertyName") or "data"
-    return [Item(_told(file), paired_with(index), binary={name: file}) for file in files]
+    return [Item(_fields_of(file), paired_with(index), binary={name: file}) for file in files]
 
 
-def _as_told(file: BinaryReference, params: Params) -> BinaryReference:
+def _with_options(file: BinaryReference, params: Params) -> BinaryReference:
     """Returns the file with the name and type that the options say."""
     name = params.text("options.fileName") or file.file_name or ""
     extension = params.text("options.fileExtension").lstrip(".")
@@ -180,7 +181,8 @@ def _as_told(file: BinaryReference, params: Params) -> BinaryReference:
     return replace(file, file_name=name, mime_type=params.text("options.mimeType") or file.mime_type)
 
 
-def _told(file: BinaryReference) -> dict[str, str]:
+def _fields_of(file: BinaryReference) -> dict[str, str]:
+    """Returns the fields of an item that describe a file."""
     view = file.view()
     return {name: str(view[name]) for name in _READ_FIELDS if name in view}
 
