@@ -206,7 +206,7 @@ async def _reachable(
 def _is_wanted(member: PersonToTell, message: StoredMessage) -> bool:
     """Returns False when the person has switched off mail about everything that the message tells.
 
-    A message that nothing could take for hours was closed before that.
+    The person may have done so after the message was closed, while it waited to be tried again.
     """
     topics = message.envelope.get("topics")
     if not isinstance(topics, dict) or not topics:

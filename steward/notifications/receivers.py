@@ -39,7 +39,7 @@ class Audience:
     routes: Collection[RouteToTell]
     makers: Mapping[AutomationId, PersonId | None]
     starters: Mapping[RunId, PersonId | None]
-    _by_topic: dict[Topic, list[PersonId]] = field(default_factory=dict)
+    _by_topic: dict[Topic, list[PersonId]] = field(init=False, default_factory=dict)
 
     def receivers_of(self, stored: StoredNotice) -> set[PersonId]:
         """Returns the people who receive a notice."""

@@ -2,14 +2,15 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 from steward import worker
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Act, Autocommit, Engine, Tx
 from steward.database.notifications import due_tasks, messages
 from steward.model.ids import RouteId
 from steward.model.notice import ChannelName, MessageKind
@@ -18,6 +19,8 @@ from tests.fake_clock import FakeClock
 from tests.notifications.office import Office, open_office
 from tests.notifications.telling import failed, rows_of, tell
 from tests.outbound.mail_server import MailScript
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -101,8 +104,65 @@ async def test_channels_are_told_apart(office: Office) -> None:
     assert await office.shop.read(read) == ["deliver_slack"]
 
 
-async def test_nothing_else_polls_every_second(office: Office) -> None:
-    """Polls every second with this statement alone; the tasks it wakes run every 30 s otherwise."""
+class StatementCounter:
+    """An engine that counts transactions and the statements within them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.reads = self.writes = self.statements = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    async def read(self, now: datetime, act: Act[T], **options: Any) -> T:
+        """As the engine does, counting."""
+        self.reads += 1
+        counted = partial(self._counted, act)
+        return await self._engine.read(
+            now, Autocommit(counted) if isinstance(act, Autocommit) else counted, **options
+        )
+
+    async def write(self, now: datetime, act: Act[T], **options: Any) -> T:
+        """As the engine does, counting."""
+        self.writes += 1
+        return await self._engine.write(now, partial(self._counted, act), **options)
+
+    async def _counted(self, act: Act[T], tx: Tx) -> T:
+        return await act(_CountedStatements(tx, self))
+
+
+class _CountedStatements:
+    """A transaction that counts its statements."""
+
+    def __init__(self, tx: Tx, engine: StatementCounter) -> None:
+        self._tx = tx
+        self._counting = engine
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("first", "all", "execute", "many"):
+            self._counting.statements += 1
+        return getattr(self._tx, name)
+
+
+async def test_a_second_without_due_rows_costs_one_statement(office: Office) -> None:
+    """Reads one statement in a second without due rows, writes nothing and wakes no other task."""
+    engine = StatementCounter(office.ctx.engine)
+    hints: list[str] = []
+    ctx = replace(office.ctx, engine=engine, wake=hints.append)
+    hired = await office.shop.registered_worker()
+    others = {task.name for task in worker.periodic_tasks(replace(hired, notifications=None))}
+    tasks = worker.periodic_tasks(replace(hired, notifications=ctx))
+    own_tasks = [task for task in tasks if task.name not in others]
+    every_second = [task for task in own_tasks if task.every <= timedelta(seconds=1)]
+    assert len(own_tasks) > len(every_second)
+    for task in every_second:
+        assert not await task.run()
+    assert (engine.reads, engine.writes, engine.statements) == (1, 0, 1)
+    assert hints == []
+
+
+async def test_what_the_poll_wakes_runs_by_itself_twice_a_minute(office: Office) -> None:
+    """Runs fan-out, closing and each channel's delivery by a hint, and every 30 s otherwise."""
     tasks = worker.periodic_tasks(await office.shop.registered_worker())
     names = {"fan_out", "close_messages", *(f"deliver_{channel}" for channel in office.ctx.channels)}
     intervals = {task.name: task.every for task in tasks}
