@@ -323,7 +323,7 @@ def _messages(step: dict[str, Any]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("has_account", [False, True])
 @pytest.mark.parametrize("scheme", ["http", "ftp"])
 def test_a_scheme_that_is_never_called_is_said(scheme: str, has_account: bool) -> None:
-    """An error with an account too, as no private host is called by another scheme."""
+    """Names the scheme in an error, with an account too: no private host is called by another scheme."""
     signed_in = {"authentication": "headerAuth"} if has_account else {}
     endpoint = {"endpoint": f"{scheme}://api.example.com/graphql", "query": "{ shop }"}
     begins = f"It calls an address that begins with {scheme}://"
@@ -340,7 +340,7 @@ def test_a_scheme_that_is_never_called_is_said(scheme: str, has_account: bool) -
     "host", ["exa$mple.com", "a..example.com", "-a.example.com", f"{'a' * 64}.example.com"]
 )
 def test_a_host_that_is_no_name_is_said(host: str) -> None:
-    """Its port is the usual one, so no port is spoken of; with an account it warns."""
+    """Names the host and no port; with an account it warns."""
     words = f"It calls {host}, which is not a valid host name. Correct the address."
     signed_in = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
     assert _messages(http(url=f"https://{host}/orders")) == [("error", words)]
@@ -353,7 +353,7 @@ def test_a_host_that_is_no_name_is_said(host: str) -> None:
     ("scheme", "port"), [("https", 80), ("https", 8443), ("http", 443), ("https", 99999)]
 )
 def test_another_port_is_said(scheme: str, port: int) -> None:
-    """Only a wrong port gets words about a port."""
+    """Names the usual port only where the port is wrong."""
     words = f"It calls api.example.com:{port}; only the usual port of {scheme} is called. Change the address."
     assert ("error", words) in _messages(http(url=f"{scheme}://api.example.com:{port}/orders"))
 

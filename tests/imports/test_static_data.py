@@ -240,7 +240,7 @@ async def test_items_of_earlier_runs_are_left_out(shop: Shop, parameters: dict[s
 @on_one_engine
 @pytest.mark.parametrize("number", ["Infinity", "1e999", "-1e999", "x"])
 async def test_a_number_without_an_end_is_not_compared(shop: Shop, number: str) -> None:
-    """It cannot be stored as JSON, and without it the next run would take every item for new."""
+    """Fails the step: JSON has no infinity, so the next run would take every item for new."""
     parameters = {
         "logic": "removeItemsUpToStoredIncrementalKey",
         "incrementalDedupeValue": f"={{{{ $json.id === 10 ? '{number}' : $json.id }}}}",
