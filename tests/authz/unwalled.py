@@ -1,4 +1,4 @@
-"""A test hook that removes `org_id = :org` from PostgreSQL statements."""
+"""Removes `org_id = :org` from PostgreSQL statements."""
 
 import re
 
@@ -18,7 +18,7 @@ def open_wall(sql: Sql) -> str:
 
 
 class Unwalled(PostgresTx):
-    """A transaction whose statements see whatever row-level security allows."""
+    """Runs each statement without its condition, so that only row-level security limits its rows."""
 
     __slots__ = ()
 

@@ -284,7 +284,7 @@ async def test_a_terms_name_is_kept_as_wordpress_keeps_it(
 async def test_a_term_of_nothing_is_refused_and_four_bytes_may_be_left_out(
     shop: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """Refuses a name that is empty after cleaning, and drops four-byte characters where the shop has none."""
+    """Refuses a name that is empty after cleaning, and drops four-byte characters if the shop stores none."""
     assert await _status_and_code(await shop.post("products/tags", json={"name": "<b></b>"})) == (
         400,
         "empty_term_name",

@@ -132,7 +132,7 @@ async def test_a_field_is_written_as_text(value: Any, options: dict[str, Any], c
 
 
 async def test_base64_becomes_a_file_and_a_file_base64() -> None:
-    """Also reads data URLs; text that is not Base64 fails the step."""
+    """Writes a file from Base64 or a data URL and reads it back; other text fails the step."""
     raw = bytes(range(256))
     for text in (base64.b64encode(raw).decode(), "data:image/png;base64," + base64.b64encode(raw).decode()):
         assert await content_of({"a": text}, operation="toBinary", sourceProperty="a") == raw
