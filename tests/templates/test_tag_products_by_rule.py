@@ -117,7 +117,7 @@ async def test_new_ends_with_the_last_of_its_days(hours: int, is_new: bool) -> N
 
 
 async def test_kinds_that_are_left_out_are_not_tagged() -> None:
-    """Leaves out grouped products, as not sold themselves. See docs/design/templates.md#e9-variants."""
+    """Neither checks nor tags products that cannot be sold. See docs/design/templates.md#e9-variants."""
     grouped = product(id="8", kind="grouped", sellable=False, type="Tea")
     ran = await _stage(grouped, when="type", types=["tea"]).run()
     assert (ran.result["checked"], ran.proposals) == (0, [])
