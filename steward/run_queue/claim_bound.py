@@ -1,8 +1,10 @@
-"""Remembers below which stamp no ready run is left (docs/design/runs.md#claim)."""
+"""Remembers below which stamp no ready run is expected (docs/design/runs.md#claim)."""
 
 from collections.abc import Callable
 
-# As long as a transaction of the service may take: a stamp given before is committed after it at the latest.
+from steward.database.runs.transitions import Claim
+
+# Longer than a transaction that stamps a run usually takes from the stamp to its commit.
 MARGIN = 10.0  # seconds
 FULL_WALK_EVERY = 30.0  # seconds
 
@@ -10,9 +12,10 @@ FULL_WALK_EVERY = 30.0  # seconds
 class ClaimBound:
     """The stamp at which the claims of one worker begin.
 
-    The index keeps an entry of every run that was claimed since the oldest open transaction began. Claims
-    that begin at the bound do not read them again. Every 30 seconds one claim begins at 0: a run below the
-    bound (its transaction took longer than the margin, or its claim was rolled back) starts then.
+    PostgreSQL's index keeps an entry of every run that was claimed since the oldest open transaction began.
+    Claims that begin at the bound do not read those entries. Every 30 seconds one claim begins at 0 and finds
+    runs that were committed below the bound, after the margin; it lowers the bound to them, so that claims
+    keep the fair order.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -24,18 +27,24 @@ class ClaimBound:
 
     def first_vt(self) -> int:
         """Returns the stamp at which the next claim begins."""
-        now = self._monotonic()
-        if self._walked_at is None or now - self._walked_at >= FULL_WALK_EVERY:
-            self._walked_at = now
+        if self._walked_at is None or self._monotonic() - self._walked_at >= FULL_WALK_EVERY:
             return 0
         return self._bound
 
-    def note_claimed(self, last_vt: int, *, clock: int) -> None:
-        """Notes a claim that left out no organization: its largest stamp, and the fairness clock before it.
+    def note(self, first_vt: int, claim: Claim | None, *, leaves_out: bool) -> None:
+        """Notes a claim that began at `first_vt`; `leaves_out` says that it passed over full organizations.
 
-        Runs that become ready later are stamped with the clock or more, so the bound never passes it.
+        All runs from `first_vt` up to the claim's last stamp are taken then, but for those passed over. Runs
+        that become ready later are stamped with the fairness clock or more. So the bound never rises past
+        either, and not at all while organizations are passed over.
         """
         now = self._monotonic()
-        if now - self._candidate_at >= MARGIN:
+        if first_vt == 0:
+            self._walked_at = now
+        if claim is None:
+            return
+        self._bound = min(self._bound, claim.last_vt)
+        self._candidate = min(self._candidate, claim.last_vt)
+        if not leaves_out and now - self._candidate_at >= MARGIN:
             self._bound = self._candidate
-            self._candidate, self._candidate_at = min(last_vt, clock), now
+            self._candidate, self._candidate_at = min(claim.last_vt, claim.clock), now

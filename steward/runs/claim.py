@@ -65,11 +65,9 @@ async def claim(
     take = partial(_claim, worker=worker, free=limit, full=full, first_vt=first_vt)
     claimed = await engine.write(now, Autocommit(take))
     failpoint("after_claim")
-    if claimed is None:
-        return []
-    if bound is not None and not full:
-        bound.note_claimed(claimed.last_vt, clock=claimed.clock)
-    return claimed.leases
+    if bound is not None:
+        bound.note(first_vt, claimed, leaves_out=bool(full))
+    return [] if claimed is None else claimed.leases
 
 
 async def _claim(

@@ -107,7 +107,7 @@ class Log:
     def line(
         self, level: LogLevel, action: str, fields: dict[str, object], *, time: datetime | None = None
     ) -> None:
-        """Writes one line of `level`, at `at` or now."""
+        """Writes one line of `level`, dated `time` or now."""
         if level < self._level:
             return
         moment = (time or self._clock.now()).astimezone(UTC)

@@ -1,6 +1,10 @@
 """Where the claims of a worker begin: never past a run that they may still have to take."""
 
-from steward.database.runs import fairness
+import pytest
+
+from steward.database.engine.base import Tx
+from steward.database.runs import fairness, transitions
+from steward.database.runs.transitions import Claim
 from steward.model.run import Mode
 from steward.run_queue.claim_bound import FULL_WALK_EVERY, MARGIN, ClaimBound
 from steward.runs import claim
@@ -20,65 +24,100 @@ class _Time:
         return self.seconds
 
 
+def _claim(last_vt: int, clock: int) -> Claim:
+    return Claim([], last_vt, clock)
+
+
+def _raised(time: _Time, last_vt: int, clock: int) -> ClaimBound:
+    """Returns a bound that two claims with a margin between them have raised; its walk is just done."""
+    bound = ClaimBound(time.monotonic)
+    for _ in range(2):
+        time.seconds += MARGIN
+        bound.note(0, _claim(last_vt, clock), leaves_out=False)
+    return bound
+
+
 def test_the_bound_is_a_clock_of_the_margin_ago() -> None:
     """A claim becomes the bound only when a later one follows after the margin."""
     time = _Time()
     bound = ClaimBound(time.monotonic)
     assert bound.first_vt() == 0  # the walk of the start
     time.seconds += MARGIN
-    bound.note_claimed(500, clock=480)
+    bound.note(0, _claim(500, clock=480), leaves_out=False)
     time.seconds += MARGIN - 0.001
-    bound.note_claimed(900, clock=880)
+    bound.note(0, _claim(900, clock=880), leaves_out=False)
     assert bound.first_vt() == 0
     time.seconds += 0.001
-    bound.note_claimed(950, clock=940)
+    bound.note(0, _claim(950, clock=940), leaves_out=False)
     assert bound.first_vt() == 480
 
 
-def test_the_bound_passes_neither_the_clock_nor_the_last_claim() -> None:
+@pytest.mark.parametrize(("last_vt", "clock"), [(300, 200), (200, 300)])
+def test_the_bound_passes_neither_the_clock_nor_the_last_claim(last_vt: int, clock: int) -> None:
     """What becomes ready is stamped with the clock; what was left ready follows the last claimed stamp."""
-    for last_vt, clock in ((300, 200), (200, 300)):
-        time = _Time()
-        bound = ClaimBound(time.monotonic)
-        bound.first_vt()
-        for _ in range(2):
-            time.seconds += MARGIN
-            bound.note_claimed(last_vt, clock=clock)
-        assert bound.first_vt() == 200
+    assert _raised(_Time(), last_vt, clock).first_vt() == 200
 
 
 def test_one_claim_in_thirty_seconds_begins_at_the_start() -> None:
-    """A walk over everything comes at the interval, and once."""
+    """A walk is due at the interval and until a claim has made it."""
     time = _Time()
-    bound = ClaimBound(time.monotonic)
-    bound.first_vt()
-    for _ in range(2):
-        time.seconds += MARGIN
-        bound.note_claimed(200, clock=200)
-    time.seconds += FULL_WALK_EVERY - 2 * MARGIN - 0.001
+    bound = _raised(time, 200, 200)
+    time.seconds += FULL_WALK_EVERY - 0.001
     assert bound.first_vt() == 200
     time.seconds += 0.001
-    assert [bound.first_vt(), bound.first_vt()] == [0, 200]
+    assert [bound.first_vt(), bound.first_vt()] == [0, 0]  # the first claim failed
+    bound.note(0, None, leaves_out=False)
+    assert bound.first_vt() == 200
 
 
-async def test_a_run_below_the_bound_starts_with_the_next_walk(shop: Shop) -> None:
-    """Such a run was committed later than the margin allows: it waits for the walk and is not lost."""
-    time = _Time()
-    bound = ClaimBound(time.monotonic)
-    late = await shop.run_now(await shop.hiding())
-    hired = await shop.registered_worker()
-    bound.first_vt()
-    for _ in range(2):
+def test_a_claim_below_the_bound_lowers_it() -> None:
+    """A walk lowers the bound for the claims after it, also while organizations are passed over."""
+    for leaves_out in (False, True):
+        time = _Time()
+        bound = _raised(time, 200, 200)
+        bound.note(0, _claim(5, clock=210), leaves_out=leaves_out)
+        assert bound.first_vt() == 5
         time.seconds += MARGIN
-        bound.note_claimed(10_000, clock=10_000)
+        bound.note(5, _claim(250, clock=240), leaves_out=False)
+        assert bound.first_vt() == 5  # the candidate was lowered too
+        time.seconds += MARGIN
+        bound.note(5, _claim(250, clock=240), leaves_out=False)
+        assert bound.first_vt() == 240
+
+
+async def test_runs_below_the_bound_start_with_the_next_walk(shop: Shop) -> None:
+    """Runs committed after the margin wait for the walk, which lets all of them start one by one."""
+    time = _Time()
+    late = [await shop.run_now(await shop.hiding()) for _ in range(3)]
+    hired = await shop.registered_worker()
+    bound = _raised(time, 10_000, 10_000)
 
     async def claimed() -> list[str]:
-        leases = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=FREE, full=(), bound=bound)
+        leases = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=1, full=(), bound=bound)
         return [lease.run for lease in leases]
 
     assert await claimed() == []
     time.seconds += FULL_WALK_EVERY
-    assert await claimed() == [late.id]
+    assert [await claimed() for _ in range(4)] == [*([run.id] for run in late), []]
+
+
+async def test_a_run_that_is_stopped_as_it_falls_asleep_is_stamped_anew(shop: Shop) -> None:
+    """It is claimed at once, above the bound, instead of at the next walk."""
+    run = await shop.run_now(await shop.hiding())
+    hired = await shop.registered_worker()
+    now = shop.clock.now()
+    [lease] = await claim.claim(shop.engine, now, hired.id, free=1, full=())
+
+    async def stop_asleep(tx: Tx) -> None:
+        assert await transitions.start(tx, lease)
+        await fairness.advance(tx, 500)
+        assert await transitions.request_cancel(tx, shop.owner.org, run.id, code="by_person", vt=0)
+        assert await transitions.sleep(tx, lease, until=now, leased_ms=0, settles=False)
+
+    await shop.engine.write(now, stop_asleep, org=shop.owner.org)
+    bound = _raised(_Time(), 500, 500)
+    leases = await claim.claim(shop.engine, now, hired.id, free=1, full=(), bound=bound)
+    assert [lease.run for lease in leases] == [run.id]
 
 
 async def test_the_bound_rests_while_an_organization_is_left_out(shop: Shop) -> None:
@@ -88,7 +127,6 @@ async def test_the_bound_rests_while_an_organization_is_left_out(shop: Shop) -> 
     other = await neighbour(shop)
     held_back = await shop.run_now(await shop.hiding())
     hired = await shop.registered_worker()
-    bound.first_vt()
     for _ in range(3):
         time.seconds += MARGIN - 1  # short of the next walk
         for _ in range(3):

@@ -89,7 +89,7 @@ class ApiRequest:
             self.is_overlong = HEADERS_TOO_LARGE
 
     def size(self, maximum: int) -> int:
-        """Returns the declared size of the body in bytes; `most` if the caller declares none."""
+        """Returns the declared size of the body in bytes; `maximum` if the caller declares none."""
         if b"transfer-encoding" in self.headers:
             return maximum
         declared = self.headers.get(b"content-length", b"0")

@@ -16,13 +16,24 @@ class EngineWrapper:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.dialect = engine.dialect
-        self.read = engine.read
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
         """Writes like the wrapped engine."""
         return await self._engine.write(now, act, org=org, urgent=urgent)
+
+    async def read(
+        self,
+        now: datetime,
+        act: Act[T],
+        *,
+        org: OrgId | Collection[OrgId] = (),
+        small: bool = False,
+        sets_tenant: bool = False,
+    ) -> T:
+        """Reads like the wrapped engine."""
+        return await self._engine.read(now, act, org=org, small=small, sets_tenant=sets_tenant)
 
     async def close(self) -> None:
         """Closes the wrapped engine."""

@@ -58,7 +58,7 @@ def _fenced(lease: Lease, **more: object) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Leases in fair order, the largest stamp among their runs, and the fairness clock before the claim."""
+    """Leases in fair order, the largest stamp among their runs, and the fairness clock before it advances."""
 
     leases: list[Lease]
     last_vt: int
@@ -202,6 +202,7 @@ async def sleep(
     stays = "cancel_at IS NULL OR CAST(:settles AS boolean)"
     touched = await tx.execute(
         f"UPDATE runs SET queue = CASE WHEN {stays} THEN 'sleeping' ELSE 'ready' END,"
+        f" vt = CASE WHEN {stays} THEN vt ELSE (SELECT c.vt FROM fairness_clock AS c) END,"
         f" wake_at = CASE WHEN {stays} THEN CAST(:until AS bigint) END, worker_id = NULL,"
         f" held_name = CASE WHEN {stays} THEN CAST(:held AS text) END,"
         " held_until = CAST(:held_until AS bigint),"
