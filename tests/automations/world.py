@@ -276,7 +276,9 @@ class World:
 
         async def act(tx: Tx) -> Lease:
             worker = await workers.register(tx, "test", version="0", slots=1, lease_ms=30_000)
-            [(lease, _)] = await transitions.claim(tx, worker=worker, free=1, full=[])
+            claimed = await transitions.claim(tx, worker=worker, free=1, full=[])
+            assert claimed is not None
+            [lease] = claimed.leases
             return lease
 
         lease = await self.engine.write(self.now, act)

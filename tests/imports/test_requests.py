@@ -286,4 +286,5 @@ def test_a_request_signed_in_to_a_store_never_changes_it() -> None:
     assert ("error", "parameter") in findings(signed_in("/wp-json/wc/v3/products", method="POST"))
     shopify = signed_in("/admin/products.json", nodeCredentialType="shopifyAccessTokenApi", method="POST")
     assert ("error", "credential") in findings(shopify)
-    assert findings(signed_in("/wp-json/wc/v3/products")) == [("warning", "credential")]
+    public = "https://shop.example.com/wp-json/wc/v3/products"
+    assert findings(signed_in("", url=public)) == [("warning", "credential")]
