@@ -320,6 +320,7 @@ CREATE OR REPLACE FUNCTION queue_claim(worker bigint, free bigint, full_orgs big
 RETURNS TABLE (org_id bigint, id text, vt bigint, epoch bigint, attempt bigint, is_fresh boolean, clock bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_sort = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -339,7 +340,9 @@ BEGIN
         RETURNING r.org_id, r.id, r.vt, r.epoch, r.attempt, r.started_at IS NULL
     LOOP
         latest := greatest(latest, vt);
-        clock := coalesce(clock, (SELECT c.vt FROM fairness_clock AS c));
+        IF clock IS NULL THEN
+            SELECT c.vt INTO clock FROM fairness_clock AS c WHERE c.singleton = 1;
+        END IF;
         RETURN NEXT;
     END LOOP;
     IF latest > 0 THEN
