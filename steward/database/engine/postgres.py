@@ -136,9 +136,10 @@ def _as_app(deadline: float) -> Callable[[Any], Coroutine[Any, Any, None]]:
     """Returns a function that sets a connection's role and its server-side time limits."""
     limit = round((deadline + _GRACE_SECONDS) * 1000)
 
+    # Functions switch kinds of plans off by a high cost, for which the server would compile short statements.
     async def prepare_connection(connection: Any) -> None:
         await connection.execute(
-            "SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = '';"
+            "SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = ''; SET jit = off;"
             f" SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {_IDLE_MS}"
         )
 
