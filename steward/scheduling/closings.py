@@ -6,7 +6,7 @@ The rules are numbered in docs/design/closed-periods.md#rules-of-time.
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -20,6 +20,11 @@ from steward.scheduling.zones import FIRST, LAST, instant_of, zone
 
 # How many adjoining closings a search passes before it gives up and answers that there is no open time.
 MAX_JUMPS = 2_000
+# How many closings a search reads before it gives up too: with more than 50 periods it passes fewer.
+_MAX_CLOSINGS = 100_000
+# How many stretches are computed in a row, and how many others are remembered; some 2 MB.
+_MAX_STRETCHES = 10_000
+_MAX_REMEMBERED = 4_096
 # Going on with a stream of slots for so many costs less than beginning another one.
 _FEW_SLOTS = 5
 
@@ -76,30 +81,42 @@ def closing_at(periods: Collection[ClosedPeriod], instant: datetime) -> Closing 
 
 
 class Stretch(NamedTuple):
-    """So many closings that overlap or adjoin: [`start`, `end`); without `end` until a person ends one."""
+    """Closings that overlap or adjoin, as one: [`start`, `end`); `end` is None when no open time follows.
+
+    A search passes it in so many `jumps` from one closing's end into the next, of all its `closings`.
+    """
 
     start: datetime
     end: datetime | None
+    jumps: int
     closings: int
 
 
 class ClosedTimes:
-    """When at least one of several periods closes, from an instant on, computed as far as it is asked for.
+    """Tells when at least one of several periods closes, from an instant on.
 
-    One object serves all automations that the same periods act on.
+    Computes stretches when they are needed and keeps them. One object serves all automations on which the
+    same periods act.
     """
 
     def __init__(self, periods: Collection[ClosedPeriod], since: datetime) -> None:
+        self.max_jumps = min(MAX_JUMPS, _MAX_CLOSINGS // max(len(periods), 1))
         self._periods = periods
+        self._since = since
         self._closings = all_closings(periods, since=since, until=LAST)
         self._ahead = next(self._closings, None)  # the first closing that is in no stretch yet
         self._stretches: list[Stretch] = []
         self._starts: list[datetime] = []
+        self._distant = lru_cache(maxsize=_MAX_REMEMBERED)(partial(_stretch_of, periods, self.max_jumps))
 
     def stretch_at(self, instant: datetime) -> Stretch | None:
         """Returns the stretch that holds an instant, which is not before the first one; None when open."""
+        read = 0
         while self._ahead is not None and self._ahead.start <= instant:
-            self._add_stretch(self._ahead)
+            # Beginning anew at a distant instant costs less than reading all closings before it.
+            if read >= 2 * len(self._periods) or len(self._stretches) == _MAX_STRETCHES:
+                return self._distant(instant)
+            read += self._add_stretch(self._ahead)
         index = bisect_right(self._starts, instant) - 1
         if index < 0:
             return None
@@ -115,19 +132,44 @@ class ClosedTimes:
         """Returns the closing that is named of those that hold the instant (R19); None when it is open."""
         return None if self.stretch_at(instant) is None else closing_at(self._periods, instant)
 
-    def _add_stretch(self, first: Closing) -> None:
-        """Joins a closing with those that begin until it, and the ones joined with it, have ended."""
-        ahead: Closing | None = first
-        end: datetime | None = first.start
-        count = 0
-        while ahead is not None and end is not None and ahead.start <= end:
-            count += 1
-            if ahead.end is None or ahead.end > end:
-                end = None if count == MAX_JUMPS else ahead.end
-            ahead = next(self._closings, None)
-        self._starts.append(first.start)
-        self._stretches.append(Stretch(first.start, end, count))
-        self._ahead = None if end is None else ahead
+    def _add_stretch(self, first: Closing) -> int:
+        """Computes the next stretch; returns how many closings it joins."""
+        stretch, self._ahead = _join(first, self._closings, self._since, self.max_jumps)
+        self._starts.append(stretch.start)
+        self._stretches.append(stretch)
+        return stretch.closings
+
+
+def _stretch_of(periods: Collection[ClosedPeriod], max_jumps: int, instant: datetime) -> Stretch | None:
+    """Returns the stretch that holds an instant, from the closings that hold it on; None when it is open."""
+    stream = all_closings(periods, since=instant, until=LAST)
+    first = next(stream, None)
+    if first is None or first.start > instant:
+        return None
+    return _join(first, stream, instant, max_jumps)[0]
+
+
+def _join(
+    first: Closing, others: Iterator[Closing], since: datetime, max_jumps: int
+) -> tuple[Stretch, Closing | None]:
+    """Joins a closing with those that overlap or adjoin; returns the stretch and the first closing after it.
+
+    A search jumps to the latest end of the closings that hold its instant, so the others cost no jump.
+    """
+    jumped_to = end = max(first.start, since)
+    jumps, count = 0, 0
+    ahead: Closing | None = first
+    while ahead is not None and ahead.start <= end:
+        count += 1
+        if ahead.start > jumped_to:
+            jumped_to = end
+        if end == jumped_to and (ahead.end is None or ahead.end > end):
+            jumps += 1
+        if ahead.end is None or jumps >= max_jumps or count >= _MAX_CLOSINGS:
+            return Stretch(first.start, None, jumps, count), None
+        end = max(end, ahead.end)
+        ahead = next(others, None)
+    return Stretch(first.start, end, jumps, count), ahead
 
 
 def first_open(
@@ -141,13 +183,13 @@ def first_open(
     stream = slots_from(since)
     slot = next(stream, None)
     jumps = 0
-    while slot is not None and jumps < MAX_JUMPS:
+    while slot is not None and jumps < closed.max_jumps:
         stretch = closed.stretch_at(slot)
         if stretch is None:
             return slot
         if stretch.end is None:
             return None
-        jumps += stretch.closings
+        jumps += stretch.jumps
         open_at = stretch.end
         slot = next((later for later in islice(stream, _FEW_SLOTS) if later >= open_at), None)
         if slot is None:

@@ -25,12 +25,16 @@ from steward.scheduling.closings import (
     stopping_runs,
 )
 from steward.scheduling.slots import slots
-from steward.scheduling.zones import LAST
-from tests.scheduling.short import at, closed_period, daily, open_from, place
+from steward.scheduling.zones import LAST, instant_of
+from tests.scheduling.short import at, closed_period, daily, monthly, open_from, place
 
 _HAIR = timedelta(microseconds=1)
 _CHRISTMAS = ClosedWhen(ClosedKind.YEARLY, first="12-24", last="12-26")
 _SUNDAYS = ClosedWhen(ClosedKind.WEEKLY, days=(7,))
+
+
+def _every_day(from_time: str | None = None, to_time: str | None = None) -> ClosedWhen:
+    return ClosedWhen(ClosedKind.WEEKLY, days=(1, 2, 3, 4, 5, 6, 7), from_time=from_time, to_time=to_time)
 
 
 def _once(start: str, end: str) -> ClosedWhen:
@@ -157,11 +161,26 @@ def test_the_first_open_slot_is_found_by_jumping_over_closings() -> None:
     assert len(requests) == 2
 
 
+@pytest.mark.parametrize("slots_inside", [1, 4, 5, 6, 7, 12])
+def test_the_first_open_slot_is_that_of_all_slots_filtered(slots_inside: int) -> None:
+    """Finds the slot a plain filter finds, within a stream for five slots of a closing and by a new one."""
+    morning, noon = at("2026-05-01 06:00"), at("2026-05-01 12:00")
+    closed = closed_period(_once("2026-05-01T06:00", "2026-05-01T12:00"), timezone="UTC")
+    all_slots = [morning + number * (noon - morning) / slots_inside for number in range(2 * slots_inside)]
+    requests: list[datetime] = []
+
+    def slots_from(since: datetime) -> Iterator[datetime]:
+        requests.append(since)
+        return (slot for slot in all_slots if slot >= since)
+
+    [expected, *_] = [slot for slot in all_slots if closing_at([closed], slot) is None]
+    assert first_open(slots_from, ClosedTimes([closed], morning), morning) == expected == noon
+    assert requests == ([morning] if slots_inside <= 5 else [morning, noon])
+
+
 def test_there_is_no_open_slot_when_every_day_is_closed_at_its_hour() -> None:
     """Finds no slot when every day is closed at its hour."""
-    mornings = closed_period(
-        ClosedWhen(ClosedKind.WEEKLY, days=(1, 2, 3, 4, 5, 6, 7), from_time="05:00", to_time="07:00")
-    )
+    mornings = closed_period(_every_day("05:00", "07:00"))
     berlin = place("Europe/Berlin")
 
     def morning_slots(since: datetime) -> Iterator[datetime]:
@@ -175,14 +194,85 @@ def test_there_is_no_open_slot_when_every_day_is_closed_at_its_hour() -> None:
 def test_a_search_for_an_open_instant_ends_after_its_jumps() -> None:
     """Passes one closed day less than MAX_JUMPS, and finds nothing behind MAX_JUMPS closed days."""
     start = at("2026-01-01 00:00")
-    every_day = ClosedWhen(ClosedKind.WEEKLY, days=(1, 2, 3, 4, 5, 6, 7))
 
     def closed_for(days: int) -> ClosedPeriod:
         valid = (start, start + timedelta(days=days))
-        return closed_period(every_day, timezone="UTC", valid=valid)
+        return closed_period(_every_day(), timezone="UTC", valid=valid)
 
     assert open_from([closed_for(MAX_JUMPS - 1)], start) == start + timedelta(days=MAX_JUMPS - 1)
     assert open_from([closed_for(MAX_JUMPS)], start) is None
+
+
+@pytest.mark.parametrize("hours", [("10:00", "12:00"), ("23:00", "01:00"), (None, None)])
+def test_closings_that_only_overlap_cost_no_jumps(hours: tuple[str | None, str | None]) -> None:
+    """Passes one day less than MAX_JUMPS, and not MAX_JUMPS, also with 49 periods that overlap."""
+    start = at("2026-01-01 00:00")
+
+    def closed_for(days: int) -> list[ClosedPeriod]:
+        end = start + timedelta(days=days)
+        others = [closed_period(_every_day(*hours), timezone="UTC", valid=(start, end)) for _ in range(49)]
+        return [closed_period(_every_day(), timezone="UTC", valid=(start, end)), *others]
+
+    assert open_from(closed_for(MAX_JUMPS - 1), start) == start + timedelta(days=MAX_JUMPS - 1)
+    assert open_from(closed_for(MAX_JUMPS), start) is None
+
+
+def test_more_periods_than_fifty_shorten_the_search() -> None:
+    """Passes half as many jumps with 100 periods, so that the work stays bounded."""
+    start = at("2026-01-01 00:00")
+
+    def closed_for(days: int) -> list[ClosedPeriod]:
+        valid = (start, start + timedelta(days=days))
+        return [closed_period(_every_day(), timezone="UTC", valid=valid)] * 100
+
+    assert open_from(closed_for(MAX_JUMPS // 2 - 1), start) == start + timedelta(days=MAX_JUMPS // 2 - 1)
+    assert open_from(closed_for(MAX_JUMPS // 2), start) is None
+
+
+@pytest.mark.parametrize("other", [_SUNDAYS, _every_day("10:00", "12:00"), _every_day("00:00", "23:00")])
+def test_a_search_ends_whichever_closing_comes_last(other: ClosedWhen) -> None:
+    """Ends also where the last closing does not extend the stretch, and does not read on to the year 9999."""
+    start = at("2026-01-05 00:00")  # a Monday
+    periods = [closed_period(_every_day(), timezone="UTC"), closed_period(other, timezone="UTC")]
+    before = _work()
+    assert open_from(periods, start) is None
+    assert _work() - before < 20 * MAX_JUMPS
+
+
+def test_a_search_of_distant_slots_does_not_compute_all_closings_before_them() -> None:
+    """Computes a few closings a month for monthly slots that lie in a nightly closing, not thirty."""
+    nightly = closed_period(_every_day("22:00", "06:00"))
+    berlin, since = place("Europe/Berlin"), at("2026-05-01 00:00")
+    times = ClosedTimes([nightly], since)
+
+    def monthly_slots(instant: datetime) -> Iterator[datetime]:
+        stream = slots(monthly(1, "03:00"), berlin, spread_minutes=0, after=instant - _HAIR, until=LAST)
+        return (slot.slot_at for slot in stream)
+
+    before = _work()
+    assert first_open(monthly_slots, times, since) is None
+    assert _work() - before < 25 * MAX_JUMPS  # 60 for all of them
+    distant = at("2300-01-01 02:00")
+    assert times.open_from(distant) == at("2300-01-01 05:00")
+    assert times.open_from(at("2300-01-01 12:00")) == at("2300-01-01 12:00")
+
+
+def test_nights_are_closed_however_many_came_before() -> None:
+    """Knows the end of each night, also past the 10,000 stretches that are kept."""
+    nightly = closed_period(_every_day("22:00", "06:00"), timezone="UTC")
+    since = at("2026-05-01 03:00")
+    times = ClosedTimes([nightly], since)
+    for night in range(10_003):
+        instant = since + timedelta(days=night)
+        assert times.open_from(instant) == instant + timedelta(hours=3)
+    noon = instant + timedelta(hours=9)
+    assert times.open_from(noon) == noon
+
+
+def _work() -> int:
+    """Returns how many local times have been turned into instants."""
+    info = instant_of.cache_info()
+    return info.hits + info.misses
 
 
 def test_only_periods_that_stop_runs_close_slots() -> None:

@@ -6,17 +6,17 @@ of periods compared on each (default 3), and `STEWARD_CLOSING_SEED` the seed.
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 
 import pytest
 
 from steward.model.closed_period import ClosedKind, ClosedPeriod, ClosedWhen
-from steward.scheduling.closings import ClosedTimes, closing_at, closings
+from steward.scheduling.closings import ClosedTimes, closing_at, closings, first_open
 from steward.scheduling.zones import zone_names
 from tests.scheduling.closings_walk import Walk, closed_numbers, walk
-from tests.scheduling.short import at, closed_period, open_from, place
+from tests.scheduling.short import at, closed_period, place
 from tests.scheduling.walk import stretches
 
 _CASES = int(os.environ.get("STEWARD_CLOSING_CASES", "24"))
@@ -64,6 +64,8 @@ def _assert_as_walked(
     since, until = middle - _DAY, middle + _DAY
     walked = walk(zone, since - _MARGIN * _DAY, until + _MARGIN * _DAY)
     inside = range(_MARGIN * _MINUTES_A_DAY, walked.count - _MARGIN * _MINUTES_A_DAY)
+    periods: list[ClosedPeriod] = []
+    closed: list[set[int]] = []
     for number in range(_SHAPES):
         when = _when(draw, kinds[number % len(kinds)], middle.astimezone(zone))
         period = closed_period(when, timezone=name)
@@ -78,9 +80,13 @@ def _assert_as_walked(
                 )
             )
         assert seen == expected, f"{case} {when}"
-        times = ClosedTimes([period], since - _DAY)
+        periods.append(period)
+        closed.append(expected)
+    for count in range(1, len(periods) + 1):
+        times = ClosedTimes(periods[:count], since - _DAY)
+        expected = set().union(*closed[:count])
         for _ in range(2):
-            _assert_jumps(draw, period, times, walked, inside, expected, f"{case} {when}")
+            _assert_jumps(draw, periods[:count], times, walked, inside, expected, f"{case} {periods[:count]}")
 
 
 def _number(walked: Walk, instant: datetime) -> int:
@@ -90,22 +96,30 @@ def _number(walked: Walk, instant: datetime) -> int:
 
 def _assert_jumps(
     draw: random.Random,
-    period: ClosedPeriod,
+    periods: Sequence[ClosedPeriod],
     times: ClosedTimes,
     walked: Walk,
     inside: range,
     expected: set[int],
     case: str,
 ) -> None:
-    """Compares whether one minute is closed, and the first open minute after it."""
+    """Compares whether one minute is closed, the first open minute after it, and the first open slot."""
     number = draw.choice(inside)
     minute = walked.since + number * _MINUTE
-    assert (closing_at([period], minute) is not None) == (number in expected), case
+    assert (closing_at(periods, minute) is not None) == (number in expected), case
     first = times.open_from(minute)  # None: closed day after day
-    assert first == open_from([period], minute), case
     open_number = inside.stop if first is None else min(_number(walked, first), inside.stop)
     assert open_number not in expected, case
     assert expected.issuperset(range(number, open_number)), case
+    # Pauses of minutes put more slots into a closing than a search reads before it begins a new stream.
+    pause = draw.choice((1, 7, 60, 300, 1440))
+    numbers = range(number, inside.stop, pause)
+
+    def slots_from(instant: datetime) -> Iterator[datetime]:
+        return (slot for each in numbers if (slot := walked.since + each * _MINUTE) >= instant)
+
+    open_slots = (walked.since + each * _MINUTE for each in numbers if each not in expected)
+    assert first_open(slots_from, times, minute) == next(open_slots, None), case
 
 
 def _when(draw: random.Random, kind: ClosedKind, local: datetime) -> ClosedWhen:
