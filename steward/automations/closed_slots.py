@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,10 +22,20 @@ _INSTANT = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class JudgedSlots:
-    """The slots that no period leaves out, nor the next ones after them, and those that one leaves out."""
+    """Due slots: `closed` are left out by a closed period; of `unaffected` the next slot is open too."""
 
     unaffected: Sequence[PlainSlot]
     closed: Sequence[ClosedSlot]
+
+
+class _Search(NamedTuple):
+    """What the first open slot after a closed one depends on, alike for many automations."""
+
+    times: ClosedTimes
+    next_at: datetime | None
+    schedule: str
+    timezone: str
+    spread_minutes: int
 
 
 async def judge(tx: Tx, due: Sequence[PlainSlot]) -> JudgedSlots:
@@ -38,11 +49,15 @@ async def judge(tx: Tx, due: Sequence[PlainSlot]) -> JudgedSlots:
     since = min(plain_slot.slot_at for plain_slot in doubtful)
     periods = await acting.read_many(tx, sorted({plain_slot.row["org_id"] for plain_slot in doubtful}), since)
     unaffected, closed = [], []
+    searches: dict[_Search, datetime | None] = {}
     for plain_slot in due:
         times = _times(plain_slot, periods) if _may_be_closed(plain_slot) else None
         closing = None if times is None else times.closing_at(plain_slot.slot_at)
         if times is not None and closing is not None:
-            closed.append(ClosedSlot(plain_slot, closing.period.name, _next_open(plain_slot, times)))
+            search = _search(plain_slot, times)
+            if search not in searches:
+                searches[search] = _next_open(search)
+            closed.append(ClosedSlot(plain_slot, closing.period.name, searches[search]))
         elif times is None or plain_slot.next_at is None or times.stretch_at(plain_slot.next_at) is None:
             unaffected.append(plain_slot)
     return JudgedSlots(unaffected, closed)
@@ -62,19 +77,24 @@ def _times(plain_slot: PlainSlot, periods: Mapping[OrgId, ActingPeriods]) -> Clo
     return None if acting_periods is None else acting_periods.times(row["id"], row["integration_id"])
 
 
-def _next_open(plain_slot: PlainSlot, times: ClosedTimes) -> datetime | None:
-    """Returns the automation's first open slot after this one; None when there is none."""
-    row, next_at = plain_slot.row, plain_slot.next_at
+def _search(plain_slot: PlainSlot, times: ClosedTimes) -> _Search:
+    row = plain_slot.row
+    return _Search(times, plain_slot.next_at, row["schedule"], row["timezone"], row["spread_minutes"])
+
+
+def _next_open(search: _Search) -> datetime | None:
+    """Returns the first open slot from `next_at` on; None when there is none."""
+    times, next_at = search.times, search.next_at
     if next_at is None or times.stretch_at(next_at) is None:
         return next_at
-    schedule = Schedule.from_wire(msgspec.json.decode(row["schedule"]))
-    zone_info = zone(row["timezone"])
+    schedule = Schedule.from_wire(msgspec.json.decode(search.schedule))
+    zone_info = zone(search.timezone)
     if zone_info is None:
-        raise LookupError(f"the zone database has no {row['timezone']}")
+        raise LookupError(f"the zone database has no {search.timezone}")
 
     def slots_from(instant: datetime) -> Iterator[datetime]:
         stream = slots.slots(
-            schedule, zone_info, spread_minutes=row["spread_minutes"], after=instant - _INSTANT, until=LAST
+            schedule, zone_info, spread_minutes=search.spread_minutes, after=instant - _INSTANT, until=LAST
         )
         return (slot.slot_at for slot in stream)
 

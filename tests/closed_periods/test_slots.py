@@ -4,7 +4,7 @@ See docs/design/closed-periods.md#slots.
 """
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -16,9 +16,11 @@ from steward.model.account import Via
 from steward.model.automation import Automation
 from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
 from steward.model.ids import AutomationId, IntegrationId
+from steward.model.json import JsonObject
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import ValidationFailed, WrongState
 from steward.occurrences import closings
+from steward.scheduling.zones import instant_of
 from tests.automations.world import HOURLY, World, make_world
 from tests.closed_periods.closing import WHOLE, Closer
 from tests.fake_clock import FakeClock
@@ -120,6 +122,30 @@ async def test_the_fast_path_starts_no_slot_that_a_period_leaves_out(world: Worl
     for automation in closed:
         [row] = await world.rows(automation)
         assert row.closed_name == "Christmas"
+
+
+async def test_automations_of_one_schedule_share_the_search_of_their_next_run(
+    world: World, closer: Closer
+) -> None:
+    """Searches once for five automations of one schedule that never run again."""
+    [first, *others] = [await daily(world) for _ in range(6)]
+    own = ClosedScope(ClosedScopeKind.AUTOMATION, automation=first.id)
+    mornings: JsonObject = {"days": [1, 2, 3, 4, 5, 6, 7], "from": "07:00", "to": "09:00"}
+
+    async def decide(instant: datetime) -> int:
+        await followed(world)
+        await world.clock.advance_to(instant)
+        before = instant_of.cache_info()
+        await world.dispatch()
+        after = instant_of.cache_info()
+        return after.hits + after.misses - before.hits - before.misses
+
+    await closer.make(ClosedKind.WEEKLY, mornings, scope=own)
+    alone = await decide(FIRST)
+    await closer.make(ClosedKind.WEEKLY, mornings, scope=WHOLE)
+    together = await decide(SECOND)
+    assert [(await world.read(automation)).next_run_at for automation in (first, *others)] == [None] * 6
+    assert 2_000 < alone < together < 3 * alone
 
 
 async def test_a_period_of_one_automation_leaves_others_alone(world: World, closer: Closer) -> None:
