@@ -16,7 +16,8 @@ from steward.scheduling.zones import FIRST
 # A call is handed over within 5 s of its intent, so the writes of the next 5 s are decided now.
 SEND_WITHIN = timedelta(seconds=5)
 
-_Acted: TypeAlias = tuple[AutomationId | None, IntegrationId | None]
+# An automation that has periods of its own, and a store.
+_TimesKey: TypeAlias = tuple[AutomationId | None, IntegrationId | None]
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class ActingPeriods:
     periods: tuple[ClosedPeriod, ...] = ()
     since: datetime = FIRST
     _own: frozenset[AutomationId | None] = field(init=False)
-    _times: dict[_Acted, ClosedTimes | None] = field(default_factory=dict)
+    _times: dict[_TimesKey, ClosedTimes | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._own = frozenset(period.scope.automation for period in self.periods)
@@ -36,11 +37,11 @@ class ActingPeriods:
 
         Automations without periods of their own share what is computed.
         """
-        acted = automation if automation in self._own else None, integration
-        if acted not in self._times:
+        key = automation if automation in self._own else None, integration
+        if key not in self._times:
             periods = self.on_runs_of(automation, integration)
-            self._times[acted] = ClosedTimes(periods, self.since) if periods else None
-        return self._times[acted]
+            self._times[key] = ClosedTimes(periods, self.since) if periods else None
+        return self._times[key]
 
     def on_runs(self, automation: Automation) -> tuple[ClosedPeriod, ...]:
         """Returns the periods in which no run of the automation begins."""
