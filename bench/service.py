@@ -192,6 +192,7 @@ async def wire(url: str, folder: Path, *, clock: Clock, **given: str) -> House:
         "STEWARD_LOG_LEVEL": "warning",
         "STEWARD_SPREAD_MAX": "0",
         "STEWARD_LIMIT_PERSON": "1000000",
+        "STEWARD_LIMIT_WEB": "1000000",
         "STEWARD_LIMIT_ORGANIZATION": "1000000",
         **{f"STEWARD_{name.upper()}": value for name, value in given.items()},
     }
