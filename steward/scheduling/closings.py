@@ -64,7 +64,7 @@ def closings(period: ClosedPeriod, *, since: datetime, until: datetime) -> Itera
 
 
 def all_closings(periods: Collection[ClosedPeriod], *, since: datetime, until: datetime) -> Iterator[Closing]:
-    """The stretches of all `periods` that reach into [`since`, `until`), by rising start."""
+    """Yields the closings of all `periods` that reach into [`since`, `until`), by rising start."""
     streams = [closings(period, since=since, until=until) for period in periods]
     return merge(*streams, key=attrgetter("start"))
 

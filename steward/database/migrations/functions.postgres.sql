@@ -316,6 +316,7 @@ END $$;
 
 -- Claims ready runs in fair order and advances the fairness clock to the largest stamp, unless another worker is doing
 -- so. Runs stamped below `first_vt` are left out. `clock` is the fairness clock before this claim advances it.
+-- Without sorts, a plan made while few runs are ready reads the index in order instead of every ready run.
 CREATE OR REPLACE FUNCTION queue_claim(worker bigint, free bigint, full_orgs bigint[], first_vt bigint, test_now bigint)
 RETURNS TABLE (org_id bigint, id text, vt bigint, epoch bigint, attempt bigint, is_fresh boolean, clock bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public

@@ -13,14 +13,14 @@ from steward.model.plan import Plan, PlanStep
 from steward.steps.n8n.nodes.http_request import hands_on_whole_lists
 from steward.steps.workflow.step_types import NodeDefinition
 
-_TODO: Final = (
+_ADVICE: Final = (
     "Here each element is an item of its own. In n8n let the request split its answer into items, and read"
     " their fields."
 )
 
 
 def whole_list_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
-    """An error for each running step that takes the item of an older HTTP Request step for a list."""
+    """Returns an error for each running step that takes the item of an older HTTP Request step for a list."""
     running = {step.name: step for step in plan.running()}
     sources = [node.name for node in nodes if node.name in running and _hands_on_whole_lists(node)]
     if not sources:
@@ -32,7 +32,7 @@ def whole_list_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
         names = handing_on(plan, source)
         readers = own & receiving(plan, source, joined=False)
         readers |= {name for name, read_names in lists.items() if not read_names.isdisjoint(names)}
-        words = f"It reads the list that “{source[:80]}” hands on as one item in n8n. {_TODO}"
+        words = f"It reads the list that “{source[:80]}” hands on as one item in n8n. {_ADVICE}"
         findings += [
             Finding(name, FindingLevel.ERROR, "parameter", words) for name in running if name in readers
         ]
