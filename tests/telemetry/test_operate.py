@@ -1,4 +1,4 @@
-"""Tests that docs/guides/operators.md describes every metric and every warning."""
+"""Tests that docs/guides/operators.md describes every metric and every action of the log."""
 
 import ast
 import re
@@ -7,6 +7,7 @@ from functools import cache
 
 from steward.telemetry.known import DESCRIPTIONS
 from steward.telemetry.metrics import Metrics
+from steward.telemetry.words import ACTIONS
 from tests.source import ROOT, nodes_of, python_files
 
 PAGE = (ROOT / "docs/guides/operators.md").read_text("utf-8")
@@ -62,12 +63,53 @@ def test_the_labels_of_every_metric_are_told() -> None:
     assert {name: set(re.findall(r"\w+", labels)) for name, labels in table} == results
 
 
-def test_every_warning_and_error_is_told_with_what_to_do() -> None:
-    """Documents every warning and error, and no action that the service never logs."""
-    logged = {name for method, name in called("warning", "error") if re.fullmatch(r"[a-z_]+", name)}
-    assert set(rows("The log")) >= logged
-    every = {name for _, name in called("warning", "error", "info", "debug")}
-    assert set(rows("The log")) <= every
+def logged_actions() -> Iterator[tuple[str, str]]:
+    """Yields action and level of each line that the service logs; a library's line has either level."""
+    for level, action in called("debug", "info", "warning", "error"):
+        if re.fullmatch(r"[a-z_]+", action):  # other classes have methods of these names
+            yield action, level
+    yield from (("library", "warning"), ("library", "error"))
+
+
+def levels_in(text: str) -> set[str]:
+    """Returns the levels that a text such as `warning or error` names."""
+    return set(text.replace("`", "").split(" or "))
+
+
+def test_every_action_is_listed_with_its_levels() -> None:
+    """Lists exactly the actions that the service logs, each with the levels that its lines have."""
+    levels: dict[str, set[str]] = {}
+    for action, level in logged_actions():
+        levels.setdefault(action, set()).add(level)
+    assert {name: levels_in(action.level) for name, action in ACTIONS.items()} == levels
+    assert list(ACTIONS) == sorted(ACTIONS)
+    assert all(action.meaning.endswith(".") for action in ACTIONS.values())
+
+
+def test_no_action_is_named_by_a_value() -> None:
+    """Writes each action as a text at the call, except for the line of a library."""
+    unnamed = [
+        f"{path.name}:{node.lineno}"
+        for path in python_files("steward")
+        for node in nodes_of(path)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in ("line", "debug", "info", "warning", "error")
+        if ast.unparse(node.func.value).rpartition(".")[2] in ("log", "_log")
+        if not (node.args and isinstance(node.args[0], ast.Constant))
+    ]
+    assert [place.partition(":")[0] for place in unnamed] == ["log.py"], unnamed
+
+
+def test_the_guide_lists_every_action_with_its_level() -> None:
+    """Documents each action once, with its level and meaning; what to do about warnings and errors."""
+    section = PAGE.partition("\n## The log\n")[2].partition("\n## ")[0]
+    table = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    documented = [(name, cells) for cells in table for name in re.findall(r"`([a-z_]+)`", cells[0])]
+    assert sorted(name for name, _ in documented) == list(ACTIONS)
+    for name, (_, level, meaning, what_to_do) in documented:
+        assert levels_in(level) == levels_in(ACTIONS[name].level), name
+        assert meaning.strip()
+        assert what_to_do.strip() or ACTIONS[name].level in ("debug", "info") or name == "disk_recovered"
 
 
 def test_what_is_told_has_its_help_and_one_line_a_series() -> None:
