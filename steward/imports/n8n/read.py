@@ -7,6 +7,7 @@ from typing import Any
 from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph, start_fields, steps, triggers, unwrap
 from steward.imports.n8n.data_flow import DataFlow
+from steward.imports.n8n.data_tables import table_findings
 from steward.imports.n8n.form_pages import with_pages
 from steward.imports.n8n.known_fields import unknown_field_findings
 from steward.imports.n8n.local_files import unwritten_file_findings
@@ -111,6 +112,7 @@ class _WorkflowReader:
         self.findings += start_file_findings(plan, self.workflow.nodes)
         self.findings += unwritten_file_findings(plan, self.workflow.nodes)
         self.findings += whole_list_findings(plan, self.workflow.nodes)
+        self.findings += table_findings(plan, self.workflow.nodes)
         if paths:
             names = self._names_by_place(cleaned["nodes"])
             removed = [_removed_secret(path, names) for path in paths]

@@ -1,7 +1,8 @@
-"""What the scripts of a workflow keep from run to run, as one run sees it.
+"""What an imported workflow keeps from run to run, as one run sees it.
 
-n8n calls it static data: an object of the whole workflow (`global`) and one of each node. A run reads what is
-stored at its first need. What it changes is in the rows of its steps until it ends, and stored with its end.
+n8n calls it static data: an object of the whole workflow (`global`) and one of each node. Beside them are
+data tables. A run reads what is stored at its first need. What it changes is in the rows of its steps until
+it ends, and stored with its end.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +16,7 @@ from steward.model.json import JsonObject
 MAX_BYTES: Final = 1024 * 1024  # of an automation, as JSON
 _GLOBAL: Final = "global"
 _NODE: Final = "node"  # of the node whose script asks
+_TABLE: Final = "table"
 TOO_LARGE: Final = (
     "What the workflow keeps from run to run (static data) is larger than 1 MiB. Delete entries that are no"
     " longer needed in the script, or keep them in a spreadsheet."
@@ -44,15 +46,22 @@ class _Objects:
 class StaticData:
     """The static data of one automation during one run. `load` reads what is stored.
 
-    Keys are `global` and `node:<name>`; before those of a called workflow stands the path of its step.
+    Keys are `global`, `node:<name>` and `table:<id>`; before the first two of a called workflow stands the
+    path of its step. `_caller` is where a workflow that keeps no objects of its own has its tables.
     """
 
     load: Callable[[], Awaitable[JsonObject]] = _nothing
     _objects: _Objects = field(default_factory=_Objects)
     _path: str = ""
+    _caller: "StaticData | None" = None
 
-    def of_called(self, step: str) -> "StaticData":
-        """Returns the static data of the workflow that a step calls, kept with its caller's."""
+    def of_called(self, step: str, *, is_kept: bool) -> "StaticData":
+        """Returns the static data of the workflow that a step calls, kept with its caller's or for one call.
+
+        Data tables are the caller's either way.
+        """
+        if not is_kept:
+            return StaticData(_caller=self._caller or self)
         return replace(self, _path=f"{self._path}{step}{_BELOW}")
 
     async def read(self, node: str) -> dict[str, JsonObject]:
@@ -62,9 +71,22 @@ class StaticData:
 
     async def write(self, node: str, objects: Mapping[str, JsonObject]) -> None:
         """Takes over what a script made of them. Raises StaticDataTooLarge."""
-        before = await self._all()
         keys = self._keys(node)
-        written = {keys[name]: msgspec.json.encode(value) for name, value in objects.items() if name in keys}
+        await self._put({keys[name]: value for name, value in objects.items() if name in keys})
+
+    async def read_table(self, table: str) -> JsonObject:
+        """Returns a copy of a data table; an empty object before anything is written to it."""
+        owner = self._caller or self
+        return _decoded((await owner._all()).get(f"{_TABLE}:{table}", _EMPTY))
+
+    async def write_table(self, table: str, content: JsonObject) -> None:
+        """Replaces a data table. Raises StaticDataTooLarge."""
+        owner = self._caller or self
+        await owner._put({f"{_TABLE}:{table}": content})
+
+    async def _put(self, objects: Mapping[str, JsonObject]) -> None:
+        before = await self._all()
+        written = {key: msgspec.json.encode(value) for key, value in objects.items()}
         changes = {key: value for key, value in written.items() if value != before.get(key, _EMPTY)}
         if changes and sum(map(len, {**before, **changes}.values())) > MAX_BYTES:
             raise StaticDataTooLarge

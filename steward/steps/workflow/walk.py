@@ -20,7 +20,6 @@ from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.items import History, Items, Outputs, PastRun
 from steward.steps.workflow.memory_budget import MemoryBudget
 from steward.steps.workflow.plan_order import Execution, PlanOrder
-from steward.steps.workflow.static_data import StaticData
 from steward.steps.workflow.step_types import (
     MAX_SUB_WORKFLOW_DEPTH,
     AnswerUse,
@@ -136,7 +135,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, jo
             depth=depth,
             binding=lambda inside: context.environment.binding(name),
             # n8n keeps nothing for a workflow that stands in its caller.
-            static_data=context.environment.static_data.of_called(name) if called.is_chosen else StaticData(),
+            static_data=context.environment.static_data.of_called(name, is_kept=called.is_chosen),
         )
         return await _run_sub_workflow(called, items_, context=replace(context, environment=environment))
 

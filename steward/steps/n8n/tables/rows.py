@@ -1,0 +1,191 @@
+"""The rows of a data table: their values by the types of the columns, their conditions and their order.
+
+See docs/design/static-data.md#data-tables.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from steward.model.json import JsonObject
+from steward.steps.workflow.javascript import dates as js_dates
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed
+
+Row: TypeAlias = dict[str, Any]
+Condition: TypeAlias = Callable[[Row], bool]
+
+_DATE: Final = "date"
+_OWN_COLUMNS: Final = {"id": "number", "createdAt": _DATE, "updatedAt": _DATE}  # of every table
+OWN_COLUMNS: Final = frozenset(_OWN_COLUMNS)
+_TYPES: Final = {
+    "string": "string",
+    "number": "number",
+    "boolean": "boolean",
+    "date": _DATE,
+    "dateTime": _DATE,
+}
+VALUELESS: Final = frozenset(("isEmpty", "isNotEmpty", "isTrue", "isFalse"))
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "eq": lambda value, other: bool(value == other),
+    "neq": lambda value, other: bool(value != other),
+    "gt": lambda value, other: bool(value > other),
+    "gte": lambda value, other: bool(value >= other),
+    "lt": lambda value, other: bool(value < other),
+    "lte": lambda value, other: bool(value <= other),
+}
+CONDITIONS: Final = VALUELESS | _COMPARISONS.keys()
+
+
+@dataclass(slots=True)
+class Table:
+    """A data table: the types of its columns, `""` where one is unknown, and its rows in order of id."""
+
+    columns: dict[str, str] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    next_id: int = 1
+
+    @classmethod
+    def of_stored(cls, stored: JsonObject) -> "Table":
+        """Returns the table that is stored; an empty one of an empty object."""
+        return msgspec.convert(stored, cls)
+
+    def stored(self) -> JsonObject:
+        """Returns what is stored of it."""
+        return {"columns": dict(self.columns), "rows": list(self.rows), "next_id": self.next_id}
+
+    def add_columns(self, types: Mapping[str, object]) -> None:
+        """Adds columns that the table does not have yet, and the types of those that have none."""
+        for name, kind in types.items():
+            if name not in _OWN_COLUMNS and not self.columns.get(name):
+                self.columns[name] = _TYPES.get(str(kind), "")
+
+    def type_of(self, column: str) -> str:
+        """Returns the type of a column, `""` if it is not known."""
+        return _OWN_COLUMNS.get(column) or self.columns.get(column, "")
+
+    def insert(self, values: Mapping[str, Any], now: datetime) -> Row:
+        """Adds a row and returns it. Raises ItemFailed for a value that is not of its column's type."""
+        stored = self._converted(values)
+        time = js_dates.utc_iso(now)
+        row: Row = {"id": self.next_id, "createdAt": time, "updatedAt": time, **stored}
+        self.next_id += 1
+        self.rows.append(row)
+        return row
+
+    def update(self, rows: Sequence[Row], values: Mapping[str, Any], now: datetime) -> None:
+        """Changes rows. Raises ItemFailed for a value that is not of its column's type."""
+        stored = self._converted(values)
+        for row in rows:
+            row |= {**stored, "updatedAt": js_dates.utc_iso(now)}
+
+    def delete(self, rows: Sequence[Row]) -> None:
+        """Removes rows."""
+        gone = {row["id"] for row in rows}
+        self.rows = [row for row in self.rows if row["id"] not in gone]
+
+    def shown(self, row: Row) -> Row:
+        """Returns a row as it is handed on: null in each column in which it has no value."""
+        return {**dict.fromkeys(self.columns), **row}
+
+    def matching(self, conditions: Sequence[Condition], *, all_of_them: bool) -> list[Row]:
+        """Returns the rows that meet all conditions, or any of them; without conditions every row."""
+        decide = all if all_of_them else any
+        return [row for row in self.rows if not conditions or decide(meets(row) for meets in conditions)]
+
+    def condition(self, column: str, name: str, value: Any) -> Condition:
+        """Returns one condition on a column. Raises ItemFailed if it compares with nothing."""
+        if name == "isEmpty":
+            return lambda row: row.get(column) is None
+        if name == "isNotEmpty":
+            return lambda row: row.get(column) is not None
+        if name in ("isTrue", "isFalse"):
+            return lambda row: row.get(column) is (name == "isTrue")
+        if js.is_missing(value):
+            raise ItemFailed(f"The value that “{column}” is compared with is empty. Check its expression.")
+        compare, kind = _COMPARISONS[name], self.type_of(column)
+        others = {kind: _comparable(value, kind, column)} if kind else {}
+
+        def meets(row: Row) -> bool:
+            cell = row.get(column)
+            if cell is None:  # a row without a value is neither equal nor different
+                return False
+            cell_kind = kind or _type_of_value(cell)
+            if cell_kind not in others:
+                others[cell_kind] = _comparable(value, cell_kind, column)
+            return compare(_comparable(cell, cell_kind, column), others[cell_kind])
+
+        return meets
+
+    def ordered(self, rows: Sequence[Row], column: str, *, is_descending: bool) -> list[Row]:
+        """Returns rows by the values of a column; those without a value count as the lowest."""
+        valued = [row for row in rows if row.get(column) is not None]
+        empty = [row for row in rows if row.get(column) is None]
+        kind = self.type_of(column)
+
+        def place(row: Row) -> tuple[str, Any]:
+            cell_kind = kind or _type_of_value(row[column])
+            return cell_kind, _comparable(row[column], cell_kind, column)
+
+        valued.sort(key=place, reverse=is_descending)
+        return [*valued, *empty] if is_descending else [*empty, *valued]
+
+    def _converted(self, values: Mapping[str, Any]) -> Row:
+        self.add_columns(dict.fromkeys(values, ""))
+        return {name: converted(value, self.type_of(name), name) for name, value in values.items()}
+
+
+def converted(value: Any, kind: str, column: str) -> Any:
+    """Returns a value as a column of the type keeps it. Raises ItemFailed."""
+    if js.is_missing(value):
+        return None
+    if js.is_object(value) or js.is_list(value):
+        words = f"“{column}” is a list or an object, which a data table cannot hold. Write it as text."
+        raise ItemFailed(words)
+    result = _CONVERSIONS[kind](value) if kind else value
+    if result is None:
+        raise ItemFailed(f"{js.json_text(value)[:80]} in “{column}” is no {_NAMES[kind]}. Correct the value.")
+    return result
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or (isinstance(value, str) and not value.strip()):
+        return None
+    number = js.number(value)
+    return js.plain_number(number) if math.isfinite(number) else None
+
+
+def _boolean(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False, "1": True, "0": False}.get(js.text(value).strip().lower())
+
+
+def _date(value: Any) -> str | None:
+    date = js_dates.parse(value, UTC) if isinstance(value, str) else None
+    return None if date is None else js_dates.utc_iso(date)
+
+
+_CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
+    "string": js.text,
+    "number": _number,
+    "boolean": _boolean,
+    _DATE: _date,
+}
+_NAMES: Final = {"string": "text", "number": "number", "boolean": "true or false", _DATE: "date"}
+
+
+def _type_of_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if js.is_number(value) else "string"
+
+
+def _comparable(value: Any, kind: str, column: str) -> Any:
+    """Returns a value so that it compares with others of its type. Raises ItemFailed."""
+    stored = converted(value, kind, column)
+    return datetime.fromisoformat(stored) if kind == _DATE else stored
