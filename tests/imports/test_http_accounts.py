@@ -1,5 +1,6 @@
 """Tests HTTP steps that sign in: the account that an import asks for, and runs with a bound account."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,18 @@ def predefined(name: str, **parameters: Any) -> dict[str, Any]:
             ),
             (None, "custom", None, [API]),
         ),
+        (http(url=f"https://jane:old-password-4711@{API}/orders"), (None, "basic", None, [API])),
+        (http(url=f"=https://jane:old-password-4711@{API}/{{{{ $json.n }}}}"), (None, "basic", None, [API])),
+        (
+            node(
+                "Ask", "graphql", 1, {"endpoint": f"https://jane:old-password-4711@{API}/g", "query": "{ a }"}
+            ),
+            (None, "basic", None, [API]),
+        ),
+        (
+            predefined("googleApi", url="https://indexing.googleapis.com/v3/x"),
+            ("googleApi", "oauth2", None, ["*.googleapis.com"]),
+        ),
         (
             node("Ask", "graphql", 1, {"endpoint": ORDERS, "query": "{ a }", "authentication": "headerAuth"}),
             ("httpHeaderAuth", "header", None, [API]),
@@ -204,11 +217,27 @@ def test_a_sign_in_that_is_not_offered_is_an_error(name: str) -> None:
     assert (needs, account, findings) == (None, None, [("error", "credential")])
 
 
-@pytest.mark.parametrize("name", ["aws", "googleApi", "shopifyAccessTokenApi"])
+@pytest.mark.parametrize("name", ["aws", "shopifyAccessTokenApi"])
 def test_a_service_that_signs_in_another_way_is_an_error(name: str) -> None:
-    """Reports request signing, Google service accounts and writes to a store as `credential` errors."""
+    """Reports request signing and writes to a store as `credential` errors."""
     needs, account, findings = read(predefined(name, method="POST"))
     assert (needs, account, findings) == (None, None, [("error", "credential")])
+
+
+@pytest.mark.parametrize("user", ["jane", "jane:{{ $json.password }}", "{{ $json.user }}:x"])
+def test_a_user_name_in_an_address_is_an_error_of_its_own(user: str) -> None:
+    """Reports a user part whose password is not a removed secret; such an address is never called."""
+    needs, account, findings = read(http(url=f"=https://{user}@{API}/orders"))
+    assert (needs, account) == (None, None)
+    assert [entry for entry in findings if entry[0] == "error"] == [("error", "credential")]
+
+
+def test_a_removed_key_is_said_once() -> None:
+    """Names a removed key beside another one in one finding each, not also as a key that is sent."""
+    headers = {"parameters": [{"name": "X-Api-Key", "value": "an-old-key-4711-of-the-file"}]}
+    url = f"https://{API}/hooks/sk-live-abcdefghijklmnop1234567890/x"
+    _, _, findings = read(http(url=url, sendHeaders=True, headerParameters=headers))
+    assert findings == [("error", "secret_removed")] * 2
 
 
 def test_an_address_that_is_not_the_services_own_is_warned_about() -> None:
@@ -250,3 +279,21 @@ async def test_a_key_that_a_set_step_held_is_put_back_by_the_account(partner: Pa
     [request] = partner.api.seen
     assert request.headers.get_list("x-api-key") == [KEY]
     assert str(request.url) == f"{ORDERS}?n=1"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_password_in_an_address_is_put_back_as_a_basic_sign_in(
+    partner: PartnerShop, method: str
+) -> None:
+    """Calls the address without its user part, with the user name and password of the bound account."""
+    shop = partner.shop
+    account = await shop.connect("http_api", {"hosts": API, "username": "jane", "password": KEY})
+    step = http(url=f"https://jane:old-password-4711@{API}/orders?n=1", method=method)
+    bound = {"Ask": {"integration_id": account.integration_id}}
+    automation = await automated(shop, chain(step), accounts=bound, send_mode="send")
+    partner.api.seen.clear()
+    run = await shop.run_and_drain(automation)
+    [request] = partner.api.seen
+    assert str(request.url) == f"{ORDERS}?n=1"
+    assert request.headers["authorization"] == f"Basic {b64encode(f'jane:{KEY}'.encode()).decode()}"
+    assert "old-password" not in repr(await shop.steps(run))

@@ -51,6 +51,7 @@ gitlabOAuth2Api oauth2 - gitlab.com
 gmailOAuth2 oauth2 - gmail.googleapis.com www.googleapis.com
 googleAdsOAuth2Api oauth2 - googleads.googleapis.com
 googleAnalyticsOAuth2 oauth2 - analyticsdata.googleapis.com analyticsreporting.googleapis.com
+googleApi oauth2 - *.googleapis.com
 googleCalendarOAuth2Api oauth2 - www.googleapis.com
 googleDocsOAuth2Api oauth2 - docs.googleapis.com www.googleapis.com
 googleDriveOAuth2Api oauth2 - www.googleapis.com

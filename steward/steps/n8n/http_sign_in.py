@@ -16,7 +16,7 @@ from steward.outbound.errors import CallError
 from steward.outbound.hosts import is_among
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
-from steward.steps.workflow.addresses import is_removed_key, removed_in_address
+from steward.steps.workflow.addresses import is_removed_key, removed_in_address, user_part_of
 from steward.steps.workflow.effects import as_item_failure, read_all, store_of
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
@@ -25,6 +25,7 @@ from steward.steps.workflow.web_access import KIND
 _NONE = ("none", "", None)
 _PREDEFINED, _GENERIC = "predefinedCredentialType", "genericCredentialType"
 _WOO = "wooCommerceApi"
+_SERVICE_ACCOUNT = "googleApi"
 # What older versions of the nodes call the generic sign-ins.
 _OLDER = {
     "basicAuth": "httpBasicAuth",
@@ -41,11 +42,11 @@ _NOT_OFFERED = {
     "oAuth1Api": "OAuth 1",
     "twitterOAuth1Api": "OAuth 1",
     "aws": "signatures of AWS",
-    "googleApi": "the key of a Google service account",
     "httpSslAuth": "a certificate of its own",
 }
 _HEADER_ROWS = ("headerParameters.parameters", "headerParametersUi.parameter")
 BODIES = ("bodyParameters", "bodyParametersUi", "jsonBody", "body", "bodyParametersJson")
+_ALONE = ("path", "basic")  # places that no custom sign-in fills
 _IN_CUSTOM = ("bearer", "header", "query")  # sign-ins that a custom one can hold beside other keys
 _QUERY_ROWS = ("queryParameters.parameters", "queryParametersUi.parameter")
 
@@ -110,7 +111,7 @@ def puts_back_keys(parameters: JsonObject, account: Mapping[str, Any]) -> bool:
     if account.get("credential") is None:
         return True
     if account.get("sign_in") == "custom":
-        return all(part != "path" for part, _ in keys)
+        return all(part not in _ALONE for part, _ in keys)
     return not _beside(keys, str(account.get("sign_in")), account.get("name"))
 
 
@@ -131,6 +132,8 @@ def _removed_keys(node: NodeDefinition) -> list[tuple[str, str]]:
     keys += [("body", str(number)) for number in sorted(_bodies(node)[0])]
     url = str(node.get("url", node.get("endpoint", "")))
     keys += [("query", name) for name in removed_in_address(url)]
+    if MARKER.search(user_part_of(url)):
+        keys.append(("basic", ""))
     prefix = _path_before_key(url)
     return keys if prefix is None else [*keys, ("path", prefix)]
 
@@ -174,16 +177,18 @@ def _sign_in_of_keys(keys: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
     """Returns the sign-in that puts the removed keys back where they were."""
     places = {(part, name.lower()): name for part, name in keys}
     if len(places) > 1:
-        return ("custom" if all(part != "path" for part, _ in places) else ""), None
+        return ("custom" if all(part not in _ALONE for part, _ in places) else ""), None
     [((part, lowered), name)] = places.items()
-    if part == "body":
+    if part in ("body", "basic"):
         return part, None
     return ("bearer", None) if (part, lowered) == ("header", "authorization") else (part, name)
 
 
 def literal_host(url: str) -> str | None:
     """Returns the host of an address, if no expression is in it."""
-    match = re.match(r"=?\s*https?://([A-Za-z0-9._-]+)(?=[/?:#]|\s*\Z)", url)
+    user_part = user_part_of(url)
+    plain = url.replace(user_part, "", 1) if user_part else url
+    match = re.match(r"=?\s*https?://([A-Za-z0-9._-]+)(?=[/?:#]|\s*\Z)", plain)
     return match[1].lower() if match else None
 
 
@@ -212,6 +217,9 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
         words = f"It signs in with {_NOT_OFFERED[credential]}, which is not offered here."
         yield StepProblem("error", "credential", f"{words} Use another sign-in of the service.")
         return
+    if credential == _SERVICE_ACCOUNT:
+        words = "In n8n it signs in with the key of a Google service account, here with another sign-in."
+        yield StepProblem("warning", "credential", f"{words} Check that it reaches the same data at Google.")
     credential_type = CREDENTIAL_TYPES.get(credential)
     host = literal_host(str(node.get("url", node.get("endpoint", ""))))
     if (

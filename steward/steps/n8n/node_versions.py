@@ -1,8 +1,10 @@
 """The versions that n8n has of its node types; a test compares every step type with them."""
 
+from datetime import date
 from types import MappingProxyType
 
 N8N_VERSION = "2.41.1"  # the newest n8n that the list was compared with
+COMPARED_ON = date(2026, 11, 22)
 
 VERSIONS = MappingProxyType(
     {

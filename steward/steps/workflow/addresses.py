@@ -17,17 +17,23 @@ _KEYS = re.compile(
 )
 # The scheme, host and port of an address that no expression decides.
 _LITERAL_ORIGIN = re.compile(r"=?\s*([A-Za-z][A-Za-z0-9+.-]*)://([^\s/?#{}]+)(?=[/?#]|\s*\Z)")
+_EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+# What stands before the `@` of an address: a user name and password.
+_USER_PART = re.compile(r"(?<=://)[^\s/?#@]*@")
 _REMOVED_PARAMETER = re.compile(rf"(?<=[?&])[^=&#]+=[^=&#]*{MARKER.pattern}[^=&#]*(?:&|(?=#|\Z))")
 
 
 def https_address(text: str, *, has_account: bool = False, allows_http: bool = False) -> str:
     """Returns the stripped address without its fragment. Raises ItemFailed unless it is absolute and https.
-    A parameter whose value was a key in the file is left out, and one in the path stays marked if the step
-    has an account: the account puts it back.
+
+    A parameter whose value was a key in the file is left out, and so is a password with its user; one in the
+    path stays marked if the step has an account: the account puts it back.
     """
     url = text.strip().partition("#")[0]
     if MARKER.search(url):
         url = _REMOVED_PARAMETER.sub("", url).rstrip("?&")
+        if has_account and MARKER.search(user_part := user_part_of(url)):
+            url = url.replace(user_part, "", 1)
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -52,6 +58,10 @@ def uncalled_address_problems(
         words = "It does not say which address it calls, so it would fail. Fill it in and import it again."
         yield StepProblem("warning", "parameter", words)
         return
+    user_part = user_part_of(address)
+    if user_part and not MARKER.search(user_part):
+        words = "It signs in with a user name before the “@” of its address, which is not done here."
+        yield StepProblem("error", "credential", f"{words} Use a saved Basic Auth credential in n8n.")
     literal = _LITERAL_ORIGIN.match(address)
     if literal is None:
         return
@@ -124,6 +134,12 @@ def is_removed_key(name: str, value: object) -> bool:
     if isinstance(value, str) and MARKER.search(value):
         return True
     return _KEYS.match(name.strip()) is not None and value in ("", None)
+
+
+def user_part_of(url: str) -> str:
+    """Returns the user name and password of an address with the `@` behind them; empty without any."""
+    match = _USER_PART.search(_EXPRESSION.sub(lambda chunk: "_" * len(chunk[0]), url))
+    return url[match.start() : match.end()] if match else ""
 
 
 def removed_in_address(url: str) -> list[str]:

@@ -133,8 +133,9 @@ def _document(params: Params) -> bytes:
     return js.json_text(body).encode()
 
 
-def _endpoint(params: Params) -> str:
-    return https_address(params.text("endpoint"))
+def _endpoint(call: StepCall, params: Params) -> str:
+    has_account = call.step.origin is not None and call.step.origin.needs == KIND
+    return https_address(params.text("endpoint"), has_account=has_account)
 
 
 def _headers(params: Params) -> dict[str, str]:
@@ -146,7 +147,7 @@ def _sends(call: StepCall) -> NodeResult:
         params = call.params(index)
         body = _document(params)
         preview = body[:8192].decode("utf-8", "replace")
-        return SendRequest("POST", _endpoint(params), _headers(params), body, preview)
+        return SendRequest("POST", _endpoint(call, params), _headers(params), body, preview)
 
     def settings_of(index: int) -> JsonObject:
         return answer_settings(_shaped(call.params(index)))
@@ -179,7 +180,7 @@ async def _questions(call: StepCall) -> NodeResult:
         if not only_asks(params.text("query")):
             raise ItemFailed("Its document is no longer a query, because its data changed it. Use variables.")
         try:
-            answer = await web.query(_endpoint(params), _document(params), _headers(params))
+            answer = await web.query(_endpoint(call, params), _document(params), _headers(params))
         except CallError as error:
             raise as_item_failure(error) from error
         objects = response_items(answer, _shaped(params))
