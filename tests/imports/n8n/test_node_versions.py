@@ -3,7 +3,7 @@
 import pytest
 
 from steward.model.finding import FindingLevel
-from steward.steps.n8n.node_versions import N8N_VERSION, VERSIONS
+from steward.steps.n8n.node_versions import COMPARED_ON, N8N_VERSION, VERSIONS
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.store_event import EVENT_TYPE
 from tests.imports.n8n.one_step import errors_of, outputs_of, read_value, workflow_of
@@ -13,7 +13,7 @@ from tests.imports.n8n.one_step import errors_of, outputs_of, read_value, workfl
 def test_every_step_type_supports_the_newest_version_of_its_node_type(name: str) -> None:
     """Every step type supports the newest version of its node type, and no version that n8n does not have."""
     assert set(BY_TYPE[name].versions) <= set(VERSIONS[name])
-    assert max(BY_TYPE[name].versions) == max(VERSIONS[name]), f"n8n {N8N_VERSION}"
+    assert max(BY_TYPE[name].versions) == max(VERSIONS[name]), f"n8n {N8N_VERSION} of {COMPARED_ON}"
 
 
 @pytest.mark.parametrize(
