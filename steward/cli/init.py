@@ -71,7 +71,7 @@ async def _initialize(args: CliArgs) -> Facts:
     folder = Path(options.data_dir or args.environ.get(f"{PREFIX}DATA_DIR") or _FOLDER)
     if not (folder / _SETTINGS_FILE).exists():
         folder = Path(questions.text(options.data_dir, "data folder", str(folder)))
-    file = _write_settings(args, questions, folder.resolve())
+    file = await _write_settings(args, questions, folder.resolve())
     known_args = _with_settings(args, file)
     await _migrated(known_args)
     async with desk(known_args) as open_desk:
@@ -103,10 +103,11 @@ async def _again(open_desk: Desk, args: CliArgs, questions: _Questions) -> SetUp
     return await open_desk.write(lambda tx: setup.offer_again(tx, org, owner))
 
 
-def _write_settings(args: CliArgs, questions: _Questions, folder: Path) -> Path:
+async def _write_settings(args: CliArgs, questions: _Questions, folder: Path) -> Path:
     """Writes the settings and the master key unless they are there; returns the file of settings.
 
-    What the environment sets is asked for and written nowhere: the environment's value holds.
+    What the environment sets is asked for and written nowhere: the environment's value holds. Raises
+    SettingsError and, for a database that cannot be used, what `migrate` raises.
     """
     file = folder / _SETTINGS_FILE
     if file.exists():
@@ -116,9 +117,10 @@ def _write_settings(args: CliArgs, questions: _Questions, folder: Path) -> Path:
         variables["BASE_URL"] = questions.text(args.options.base_url, "address of the web app", _BASE_URL)
     if not _is_set(args, "DATABASE_URL"):
         variables |= _database(args, questions, folder)
-    # Read before it is kept: a mistyped answer must not leave a file that stops the next try.
+    # Tried before it is kept: a mistyped answer must not leave a file that stops the next try.
     keys = {} if _is_set(args, "MASTER_KEYS") else {"MASTER_KEYS": _new_key()}
-    read({**_prefixed({**variables, **keys}), **_own_variables(args.environ)})
+    settings = read({**_prefixed({**variables, **keys}), **_own_variables(args.environ)})
+    await migrate(settings.database_url, args.now(), only_look=True)
     make_folder(folder)
     if keys:
         variables["MASTER_KEYS_FILE"] = str(folder / KEY_FILE)

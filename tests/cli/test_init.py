@@ -12,6 +12,7 @@ import pytest
 from steward.cli.command import read_env_file
 from steward.cli.run import run
 from tests.cli.test_operator import CommandOutput, Steward, steward
+from tests.processes.ports import free_port
 
 __all__ = ["steward"]
 OWNER = ("--org", "My Shop", "--timezone", "Europe/Berlin", "--email", "owner@example.com")
@@ -86,6 +87,15 @@ def test_a_refused_init_can_be_run_again(tmp_path: Path, words: tuple[str, ...],
     assert done.status in (1, 2)
     assert done.facts["error"]["code"] == code
     assert init_in(folder, "--yes", *OWNER).status == 0
+
+
+def test_a_database_that_does_not_answer_is_not_kept(tmp_path: Path) -> None:
+    """Writes nothing while the database of the answers cannot be reached."""
+    folder, address = tmp_path / "data", tmp_path / "address"
+    address.write_text(f"postgresql://steward:x@127.0.0.1:{free_port()}/steward")
+    done = init_in(folder, "--yes", *OWNER, "--database-url-file", str(address))
+    assert done.refused == (1, "unavailable")
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("stored_keys", [("master.keys",), ("master.keys", "steward.env")])
