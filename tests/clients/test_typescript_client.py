@@ -1,22 +1,34 @@
-"""The TypeScript client against the live service, built and run by one process of Node."""
+"""The TypeScript client against the live service, built and run by one process of Node.
+
+CLIENT_RUNS sets how many runs are started while every fifth answer is lost.
+"""
 
 import asyncio
+import inspect
 import json
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from steward_client import errors
 
+from steward.api import openapi
+from steward.api.operations import OPERATIONS
 from steward.cli.edge import ConnectionLimits
+from steward.model.account import Scope
 from tests.api.test_edge import listening
+from tests.clients.faults import name_of_call
+from tests.imports.exports import chain, tell_step
 from tests.source import ROOT
 from tests.whole import Whole
 
 FOLDER = ROOT / "clients/typescript"
-RUNS = 10
+RUNS = int(os.environ.get("CLIENT_RUNS", "10"))
 LOGIN = "POST /v2/api/automations/login"
 needs_build = pytest.mark.skipif(
     not (FOLDER / "dist/bundle.js").exists() or shutil.which("node") is None,
@@ -31,6 +43,8 @@ async def seen_by_node(whole: Whole, port: int) -> Any:
         "url": f"http://127.0.0.1:{port}",
         "lost": 5,
         "runs": RUNS,
+        "sheet": whole.number("spreadsheet"),
+        "content": chain(tell_step()),
         "clientId": body["client_id"],
         "clientSecret": body["client_secret"],
         "username": body["username"],
@@ -39,7 +53,7 @@ async def seen_by_node(whole: Whole, port: int) -> Any:
     }
     pipes = {name: asyncio.subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
     node = await asyncio.create_subprocess_exec(
-        "node", FOLDER / "test/live.mjs", json.dumps(settings), **pipes
+        "node", FOLDER / "test/live.mjs", json.dumps(settings), limit=1 << 20, **pipes
     )
     assert node.stdin is not None
     assert node.stdout is not None
@@ -57,13 +71,15 @@ async def seen_by_node(whole: Whole, port: int) -> Any:
 
 @needs_build
 async def test_the_client_keeps_its_rules(whole: Whole) -> None:
-    """One login for a hundred callers; while answers are lost no run twice."""
+    """One login for a hundred callers; while answers are lost no run twice; every operation is called."""
     async with listening(whole.service, ConnectionLimits()) as port:
         seen = await seen_by_node(whole, port)
     assert seen["done"] == ["succeeded", [1, 2, 3]]
     assert seen["live"] == "waiting_approval"
     assert seen["pages"] == [1, 1]
-    assert seen["runs"] == RUNS
+    assert len(set(seen["ids"])) == RUNS
+    assert set(seen["ids"]) <= set(seen["listed"])
+    assert len(seen["listed"]) == 2 + RUNS
     assert len(seen["keys"]) == 2 + RUNS
     assert [key for key in seen["keys"] if re.fullmatch("01[0-9A-HJKMNP-TV-Z]{24}", key) is None] == []
     assert seen["unknown"] == ["OutcomeUnknown", "Another", True]
@@ -75,6 +91,15 @@ async def test_the_client_keeps_its_rules(whole: Whole) -> None:
     assert sent["POST /v1/automations/runs/{id}/cancel"] == 1
     assert sent["POST /v1/automations/{id}/runs"] > 2 + RUNS
     assert (seen["failures"], seen["logins"]) == (["InvalidCredentials"], 3)
+    assert seen["operations"] == {
+        "run": ["waiting_approval", "cancelled", 1, "WrongState"],
+        "isWaiting": True,
+        "isCounted": True,
+        "isListed": True,
+    }
+    calls = [httpx.Request(*call.split(" ", 1)) for call in seen["called"]]
+    named = {row.name for row in OPERATIONS if row.scope in (Scope.READ, Scope.WRITE)}
+    assert {name_of_call(call) for call in calls} == named | {"login"}
 
 
 @needs_build
@@ -101,6 +126,30 @@ def test_the_program_of_the_readme_is_sound(tmp_path: Path) -> None:
 def test_the_package_is_small() -> None:
     """At most 15 KB minified, with what it needs in it."""
     assert (FOLDER / "dist/bundle.js").stat().st_size <= 15 * 1024
+
+
+def test_both_clients_have_the_same_errors() -> None:
+    """Each code and status has a class of the same name in both; the codes are those of the document."""
+    source = (FOLDER / "src/errors.ts").read_text("utf-8")
+    table = dict(re.findall(r"(\w+): ([A-Z]\w+)(?=,)", source.partition("KINDS")[2].partition("};")[0]))
+    python = {str(key): kind.__name__ for key, kind in [*errors.BY_CODE.items(), *errors.BY_STATUS.items()]}
+    assert table == {"0": "NoAnswer", **python}
+    document = openapi.document(OPERATIONS, "/", version="1")
+    answers = [
+        answer
+        for item in document["paths"].values()
+        for row in item.values()
+        for answer in row["responses"].values()
+    ]
+    codes = {code for answer in answers for code in answer.get("x-codes", ())}
+    assert codes - errors.BY_CODE.keys() == {"unsupported_media_type"}  # both send JSON alone
+    for name, kind in vars(errors).items():
+        if (
+            inspect.isclass(kind)
+            and issubclass(kind, errors.StewardError)
+            and name not in ("StewardError", "WaitTimeout")
+        ):
+            assert f"export class {name} extends {kind.__base__.__name__} " in source
 
 
 def test_the_lock_file_names_no_registry() -> None:

@@ -24,20 +24,35 @@ export class StewardError extends Error {
 }
 
 export class NoAnswer extends StewardError {}  // the service cannot be reached, or its answer was lost
+export class Malformed extends StewardError {}
 export class Unauthenticated extends StewardError {}
 export class InvalidCredentials extends Unauthenticated {}
 export class Forbidden extends StewardError {}
 export class NotFound extends StewardError {}
-export class StaleVersion extends StewardError {}
+export class Conflict extends StewardError {}
+export class StaleVersion extends Conflict {}
 export class OutcomeUnknown extends StaleVersion {}  // an answer was lost, and this call or another moved the version on
-export class WrongState extends StewardError {}
+export class WrongState extends Conflict {}
+export class TooLarge extends StewardError {}
 export class ValidationFailed extends StewardError {}
+export class AllowanceSpent extends ValidationFailed {}
+export class NotConnected extends ValidationFailed {}
+export class ClosedPeriod extends ValidationFailed {}
+export class NotReady extends ValidationFailed {}
+export class KeyReused extends ValidationFailed {}
+export class TooManyWaiting extends ValidationFailed {}
 export class RateLimited extends StewardError {}
+export class InternalError extends StewardError {}
 export class Unavailable extends StewardError {}
+export class NotConfigured extends Unavailable {}
 
 const KINDS: Record<string, typeof StewardError> = {
-  invalid_credentials: InvalidCredentials, stale_version: StaleVersion, 0: NoAnswer, 401: Unauthenticated,
-  403: Forbidden, 404: NotFound, 409: WrongState, 422: ValidationFailed, 429: RateLimited, 502: Unavailable, 503: Unavailable, 504: Unavailable,
+  malformed: Malformed, unauthenticated: Unauthenticated, invalid_credentials: InvalidCredentials, forbidden: Forbidden,
+  not_found: NotFound, stale_version: StaleVersion, wrong_state: WrongState, too_large: TooLarge, validation_failed: ValidationFailed,
+  allowance_spent: AllowanceSpent, not_connected: NotConnected, closed_period: ClosedPeriod, not_ready: NotReady, key_reused: KeyReused,
+  too_many_waiting: TooManyWaiting, rate_limited: RateLimited, internal: InternalError, unavailable: Unavailable, not_configured: NotConfigured,
+  0: NoAnswer, 400: Malformed, 401: Unauthenticated, 403: Forbidden, 404: NotFound, 409: Conflict, 413: TooLarge, 422: ValidationFailed,
+  429: RateLimited, 500: InternalError, 502: Unavailable, 503: Unavailable, 504: Unavailable,
 };
 
 /** The error of a refusal; an unknown code is told by its status. */

@@ -2,8 +2,9 @@
 // standard output, which the test answers when the worker has worked. The last line is what was seen.
 import { createInterface } from "node:readline";
 import * as client from "../dist/index.js";
+import { callEveryOperation } from "./operations.mjs";
 
-const { url, lost, runs, ...options } = JSON.parse(process.argv[2]);
+const { url, lost, runs, sheet, content, ...options } = JSON.parse(process.argv[2]);
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 let now = 0;
 async function sleep(milliseconds) {
@@ -14,10 +15,13 @@ async function sleep(milliseconds) {
 
 const sent = {};
 const keys = new Set();
+const called = new Set();
 let isLost = () => false;
 let count = 0;
 async function lossy(address, init) {
-  const name = `${init.method} ${new URL(address).pathname.replace(/[0-9A-Z]{26}/, "{id}")}`;
+  const { pathname } = new URL(address);
+  const name = `${init.method} ${pathname.replace(/[0-9A-Z]{26}/, "{id}")}`;
+  called.add(`${init.method} ${pathname}`);
   const number = count++;
   sent[name] = (sent[name] ?? 0) + 1;
   if (name.endsWith("/runs") && init.method === "POST") keys.add(JSON.parse(init.body).idempotency_key);
@@ -41,13 +45,16 @@ const done = await steward.waitFor((await run("test")).run, { onStep: (step) => 
 seen.done = [done.status, steps];
 seen.live = (await steward.waitFor((await run("live")).run)).status;
 seen.pages = [];
-const page = (cursor) => call(steward.api.GET("/v1/automations/runs", { params: { query: { limit: 1, ...(cursor ? { cursor } : {}) } } }));
-for await (const { runs: listed } of steward.pages(page)) seen.pages.push(listed.length);
+const page = (limit) => (cursor) => call(steward.api.GET("/v1/automations/runs", { params: { query: { limit, ...(cursor ? { cursor } : {}) } } }));
+for await (const { runs: listed } of steward.pages(page(1))) seen.pages.push(listed.length);
 
 isLost = (name, number) => number % lost === 0;
 const ids = [];
 for (let number = 0; number < runs; number += 1) ids.push((await run("test")).run.id);
-seen.runs = new Set(ids).size;
+seen.ids = ids;
+isLost = () => false;
+seen.listed = [];
+for await (const { runs: listed } of steward.pages(page(200))) seen.listed.push(...listed.map(({ id }) => id));
 seen.keys = [...keys];
 
 isLost = (name) => name.startsWith("PATCH") && sent[name] === 1;
@@ -64,9 +71,11 @@ seen.absent = (await failure(steward.api.GET("/v1/automations/runs/{run_id}", { 
 now += 3600_000;
 await call(steward.api.GET("/v1/automations/status"));
 seen.sent = { ...sent };
+seen.operations = await callEveryOperation(steward, body, { sheet, content });
+seen.called = [...called];
 const stranger = new client.Steward(url, { ...options, clientSecret: "wrong", fetch: lossy, clock: () => now, sleep });
 const failures = await Promise.all(Array.from({ length: 100 }, () => failure(call(stranger.api.GET("/v1/automations/status")))));
 seen.failures = [...new Set(failures.map((error) => error.name))];
 seen.logins = sent["POST /v2/api/automations/login"];
-process.stdout.write(`${JSON.stringify({ seen })}\n`);
-process.exit(0);
+// An exit before a pipe is written whole would cut the line off.
+process.stdout.write(`${JSON.stringify({ seen })}\n`, () => process.exit(0));
