@@ -35,6 +35,7 @@ from bench.cases import (
     search,
     small,
     store_events,
+    traces,
     waiting,
     web_pages,
 )
@@ -61,6 +62,7 @@ ALL: list[Case] = [
     *notices.CASES,
     *inbox.CASES,
     *search.CASES,
+    *traces.CASES,
     *small.CASES,
     *web_pages.CASES,
 ]

@@ -122,10 +122,10 @@ class House:
 
         await self.write(some)
 
-    async def run_now(self, automation: Automation) -> Run:
+    async def run_now(self, automation: Automation, mode: Mode = Mode.LIVE) -> Run:
         """A run by hand, as the endpoint makes it; wakes the worker."""
         self.started += 1
-        ask = RunNow(automation.id, f"bench-{self.started}", Mode.LIVE)
+        ask = RunNow(automation.id, f"bench-{self.started}", mode)
         now, templates = self.service.clock.now(), self.ctx.automation_rules.templates
         started = await start.start(self.engine, now, self.owner, ask, templates=templates, max_waiting=1000)
         run = started.run

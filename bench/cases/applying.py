@@ -34,7 +34,6 @@ from steward.runs.approval import ApproveCommand
 
 PRODUCTS = 2_000
 PAGE = 100
-KEYS = ("url", "consumer_key", "consumer_secret")
 _PRODUCTS = "/wp-json/wc/v3/products"
 _SHOWN = ("visible", "catalog", "search")
 
@@ -65,7 +64,7 @@ async def on_postgres(place: Place) -> AsyncIterator[Opened]:
 
 
 @contextlib.asynccontextmanager
-async def _shop(count: int) -> AsyncIterator[Mapping[str, Any]]:
+async def shop_of(count: int) -> AsyncIterator[Mapping[str, Any]]:
     """A pretend shop of `count` products in another process; its address and keys."""
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.cases.applying", str(count)), stdout=asyncio.subprocess.PIPE
@@ -80,7 +79,7 @@ async def _shop(count: int) -> AsyncIterator[Mapping[str, Any]]:
 
 async def _round(url: str, folder: Path, count: int) -> Mapping[str, float]:
     """From the approval of a change for each product until the run has ended."""
-    async with _shop(count) as shop:
+    async with shop_of(count) as shop:
         house = await open_house(url, folder, allow_private_hosts=shop["url"].removeprefix("http://"))
         own = await house.worker()
         stop = asyncio.Event()
@@ -89,7 +88,7 @@ async def _round(url: str, folder: Path, count: int) -> Mapping[str, float]:
             waiting = await _waiting(house, shop)
             used, begun = time.process_time(), time.perf_counter()
             count = await _approve(house, waiting)
-            ended = await _until(house, waiting, *TERMINAL)
+            ended = await until(house, waiting, *TERMINAL)
             seconds, cpu = time.perf_counter() - begun, time.process_time() - used
             assert ended.status is RunStatus.SUCCEEDED, ended
         finally:
@@ -99,11 +98,16 @@ async def _round(url: str, folder: Path, count: int) -> Mapping[str, float]:
     return {"changes": count / seconds, "cpu": cpu / count * 1e6}
 
 
+def address_and_keys(shop: Mapping[str, Any]) -> dict[str, Any]:
+    """What a person types to connect the shop."""
+    return {name: shop[name] for name in ("url", "consumer_key", "consumer_secret")}
+
+
 async def _waiting(house: House, shop: Mapping[str, Any]) -> Run:
     """A run that would hide and tag every product of the shop, waiting for its approval."""
     vault, owner, clock = house.service.context.vault, house.owner, house.service.clock
-    given = {name: shop[name] for name in KEYS}
-    tried = await connect.try_settings(vault, owner.org, "woocommerce", submitted=given, now=clock.now())
+    submitted = address_and_keys(shop)
+    tried = await connect.try_settings(vault, owner.org, "woocommerce", submitted=submitted, now=clock.now())
     keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
     store = (await house.write(keep)).connection.integration_id
     ask = CreateCommand(
@@ -115,7 +119,7 @@ async def _waiting(house: House, shop: Mapping[str, Any]) -> Run:
     )
     make = partial(setup.create, actor=owner, command=ask, rules=house.ctx.automation_rules)
     run = await house.run_now((await house.write(make)).automation)
-    return await _until(house, run, RunStatus.WAITING_APPROVAL)
+    return await until(house, run, RunStatus.WAITING_APPROVAL)
 
 
 async def _approve(house: House, run: Run) -> int:
@@ -129,7 +133,8 @@ async def _approve(house: House, run: Run) -> int:
     return await house.read(partial(changes.count, org=org, run=run.id))
 
 
-async def _until(house: House, run: Run, *statuses: RunStatus) -> Run:
+async def until(house: House, run: Run, *statuses: RunStatus) -> Run:
+    """The run as soon as it has one of these statuses; it must not end with another."""
     look = partial(runs.get, org=house.owner.org, run=run.id)
     while (now := await house.read(look)).status not in statuses:
         assert now.status not in TERMINAL, now
@@ -139,7 +144,7 @@ async def _until(house: House, run: Run, *statuses: RunStatus) -> Run:
 
 async def _reference(count: int) -> Mapping[str, float]:
     """The same values written by a bare client: each page read again and two batches for it, no ledger."""
-    async with _shop(count) as shop:
+    async with shop_of(count) as shop:
         keys = httpx.BasicAuth(shop["consumer_key"], shop["consumer_secret"])
         async with httpx.AsyncClient(base_url=shop["url"], auth=keys, timeout=60) as client:
             made = await client.post(f"{_PRODUCTS}/tags", json={"name": "hidden"})
