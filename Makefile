@@ -154,8 +154,11 @@ generators: $(GENERATORS) ## three generators of clients read the OpenAPI docume
 	@cd .cache/generators && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@GENERATORS=1 $(PYTEST) -q -p no:randomly tests/api/test_generators.py
 
-docs: $(DEV) $(WEB) browser ## make the generated pages of docs/ and the pictures of docs/guides/merchants.md
-	@$(PY) -c "from steward.cli.settings_page import settings_page; print(settings_page(), end='')" >docs/settings.md
+# The page of settings is part of the site, too.
+docs/settings.md: steward/config.py steward/cli/settings_page.py | $(RUN)
+	@$(PY) -c "from steward.cli.settings_page import settings_page; print(settings_page(), end='')" >$@
+
+docs: $(DEV) $(WEB) docs/settings.md browser ## make the generated pages of docs/ and the pictures of docs/guides/merchants.md
 	@$(PY) -m tests.interface_coverage
 	@$(PY) -m tests.api_examples
 	@$(PY) -m tests.templates_page
@@ -386,7 +389,7 @@ $(SITE): docs/requirements.txt | $(DEV)
 	@$(PY) -m venv .cache/docs && .cache/docs/bin/python -m pip install --quiet --disable-pip-version-check \
 		--only-binary :all: --require-hashes -r $< && touch $@
 
-site: $(SITE) $(CLIENT) ## the documentation site, into .cache/site (make site ARGS=serve shows it)
+site: $(SITE) $(CLIENT) docs/settings.md ## the documentation site, into .cache/site (make site ARGS=serve shows it)
 	@$(PY) tools/site.py stage .cache/site-source
 	@.cache/docs/bin/zensical build --config-file zensical.toml --strict >.cache/site.txt 2>&1 || { cat .cache/site.txt; exit 1; }
 	@$(PY) tools/site.py finish .cache/site-source .cache/site

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 from steward.api import openapi
+from steward.cli.settings_page import settings_page
 from tests.postgres_server import locked
 from tests.source import ROOT, kept_files, name_of
 
@@ -61,6 +62,7 @@ def site(session_folder: Path) -> dict[Path, Page]:
 
 def _build() -> None:
     openapi.write_public(ROOT / ".cache/openapi.json")
+    (ROOT / "docs/settings.md").write_text(settings_page(), "utf-8")
     tool, source = [sys.executable, "tools/site.py"], ".cache/site-source"
     for command in (
         [*tool, "stage", source],
