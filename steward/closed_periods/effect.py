@@ -15,7 +15,7 @@ from steward.database.closed_periods.affected import ScheduleGroup
 from steward.database.engine.base import Tx
 from steward.model.closed_period import ClosedPeriod, ClosedScopeKind, Closing, Stops
 from steward.model.schedule import Schedule
-from steward.scheduling.closings import ClosedTimes, closings, first_open, stopping_runs
+from steward.scheduling.closings import ClosedTimes, closings, count_closed, first_open, stopping_runs
 from steward.scheduling.slots import slots
 from steward.scheduling.zones import LAST, zone
 
@@ -91,18 +91,20 @@ def _closed_stretches(period: ClosedPeriod, now: datetime) -> list[Stretch]:
     until = now + timedelta(days=_DAYS)
     stretches: list[Stretch] = []
     for closing in closings(period, since=now, until=until):
-        start = max(closing.start, stretches[-1][1] if stretches else now)
+        start = max(closing.start, now)
         end = until if closing.end is None else min(closing.end, until)
+        if stretches and start <= stretches[-1][1]:
+            start, end = stretches[-1][0], max(end, stretches.pop()[1])
         if start < end:
             stretches.append((start, end))
     return stretches
 
 
 def _slots_closed(group: ScheduleGroup, stretches: Sequence[Stretch], now: datetime) -> int:
-    count = 0
-    for start, end in stretches:
-        count += sum(1 for _ in _slots_of(group, after=max(start - _INSTANT, now), until=end))
-    return count
+    def slots_from(instant: datetime) -> Iterator[datetime]:
+        return _slots_of(group, after=max(instant - _INSTANT, now), until=stretches[-1][1])
+
+    return count_closed(slots_from, stretches)
 
 
 def _is_never_open(group: ScheduleGroup, closed: ClosedTimes, now: datetime) -> bool:

@@ -4,7 +4,7 @@ The rules are numbered in docs/design/closed-periods.md#rules-of-time.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache, partial
 from heapq import merge
@@ -190,12 +190,38 @@ def first_open(
         if stretch.end is None:
             return None
         jumps += stretch.jumps
-        open_at = stretch.end
-        slot = next((later for later in islice(stream, _FEW_SLOTS) if later >= open_at), None)
-        if slot is None:
-            stream = slots_from(open_at)
-            slot = next(stream, None)
+        stream, slot = _advance(stream, slots_from, stretch.end)
     return None
+
+
+def count_closed(
+    slots_from: Callable[[datetime], Iterator[datetime]], stretches: Sequence[tuple[datetime, datetime]]
+) -> int:
+    """Counts the slots that lie in stretches of time, which rise and do not overlap, by a merge of both.
+
+    `slots_from(instant)` is the stream of slots from an instant on; it may end with the last stretch.
+    """
+    count = 0
+    stream: Iterator[datetime] = iter(())
+    slot: datetime | None = FIRST
+    for start, end in stretches:
+        if slot is not None and slot < start:
+            stream, slot = _advance(stream, slots_from, start)
+        while slot is not None and slot < end:
+            count += 1
+            slot = next(stream, None)
+    return count
+
+
+def _advance(
+    stream: Iterator[datetime], slots_from: Callable[[datetime], Iterator[datetime]], instant: datetime
+) -> tuple[Iterator[datetime], datetime | None]:
+    """Returns the first slot at or after `instant`, and the stream of those after it."""
+    slot = next((later for later in islice(stream, _FEW_SLOTS) if later >= instant), None)
+    if slot is None:
+        stream = slots_from(instant)
+        slot = next(stream, None)
+    return stream, slot
 
 
 def _first_instant(day: date, tz: ZoneInfo) -> datetime:

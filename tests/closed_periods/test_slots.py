@@ -21,7 +21,7 @@ from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import ValidationFailed, WrongState
 from steward.occurrences import closings
 from steward.scheduling.zones import instant_of
-from tests.automations.world import HOURLY, World, make_world
+from tests.automations.world import DAILY, HOURLY, World, make_world
 from tests.closed_periods.closing import WHOLE, Closer
 from tests.fake_clock import FakeClock
 from tests.occurrences.diary import LATER, Diary, utc
@@ -377,3 +377,32 @@ async def test_an_organization_has_at_most_two_hundred_periods(world: World, clo
         assert set(refused.value.errors or {}) == {"body"}
         await closer.end(first)
         await closer.close("05-01T00:00", "05-02T00:00", scope=scopes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (ClosedKind.ONCE, {"start": "2026-05-03T07:00", "end": "2026-05-05T08:00"}),
+        (ClosedKind.WEEKLY, {"days": [3, 7], "from": None, "to": None}),
+        (ClosedKind.WEEKLY, {"days": [1, 2, 3, 4, 5, 6, 7], "from": "06:00", "to": "09:00"}),
+        (ClosedKind.WEEKLY, {"days": [1, 2, 3, 4, 5, 6, 7], "from": None, "to": None}),
+        (ClosedKind.YEARLY, {"first": "05-10", "last": "05-11"}),
+    ],
+)
+async def test_the_effect_counts_the_runs_that_the_calendar_leaves_out(
+    world: World, closer: Closer, kind: ClosedKind, fields: JsonObject
+) -> None:
+    """Counts the slots of the next 30 days that the calendar shows as closed, of automations alike or not."""
+    weekly: JsonObject = {"cadence": "weekly", "run_at": "08:00", "day_of_week": 7}
+    monthly: JsonObject = {"cadence": "monthly", "run_at": "00:00", "day_of_month": 10}
+    for schedule in ({"cadence": "every_6_hours"}, DAILY, DAILY, weekly, monthly):
+        await world.create(schedule=schedule, timezone="UTC")
+    stored = await closer.make(kind, fields)
+
+    async def read(tx: Tx) -> PeriodEffect:
+        return await effect_of(tx, stored.period)
+
+    effect = await world.engine.read(world.now, read, org=world.owner.org)
+    until = world.now + timedelta(days=30)
+    rows = await Diary(world).rows(states=[SKIPPED], since=world.now, until=until, limit=500)
+    assert effect.slots_closed == len(rows) > 0
