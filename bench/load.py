@@ -89,11 +89,14 @@ def posting(path: str, headers: Mapping[str, str], body: bytes) -> bytes:
 
 async def get(port: int, path: str, headers: Mapping[str, str]) -> bytes:
     """One answer's body."""
+    return await answer(port, request(path, headers))
+
+
+async def answer(port: int, sent: bytes) -> bytes:
+    """The body of the answer to a request, over a connection of its own."""
     loop = asyncio.get_running_loop()
     left = Left(1, 1, loop.create_future())
-    transport, caller = await loop.create_connection(
-        lambda: Caller(repeat(request(path, headers)), left), "127.0.0.1", port
-    )
+    transport, caller = await loop.create_connection(lambda: Caller(repeat(sent), left), "127.0.0.1", port)
     await left.done
     transport.close()
     return caller.last

@@ -25,7 +25,7 @@ ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Ho
 ROWS = 200
 
 
-def _schedule(number: int) -> dict[str, object]:
+def mixed_schedule(number: int) -> dict[str, object]:
     """Every cadence, at many times of the day."""
     at = f"{number % 24:02}:{number * 7 % 60:02}"
     return (
@@ -44,7 +44,7 @@ async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
     url = f"sqlite:///{place.folder}/steward.db"
     house = await open_house(url, place.folder)
     for first in range(0, AUTOMATIONS, ROWS):
-        await house.mixed([(_schedule(n), ZONES[n % len(ZONES)]) for n in range(first, first + ROWS)])
+        await house.mixed([(mixed_schedule(n), ZONES[n % len(ZONES)]) for n in range(first, first + ROWS)])
     headers = {"authorization": f"Bearer {house.token()}"}
     now = house.service.clock.now()
     await house.service.close()

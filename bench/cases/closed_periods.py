@@ -1,0 +1,149 @@
+"""Closed periods of an organization with ten thousand automations: preview, make, and rewrite next runs."""
+
+import contextlib
+import json
+import statistics
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from bench.cases.calendar import ZONES, mixed_schedule
+from bench.load import answer, get, posting
+from bench.postgres import fresh_database, server_cpu
+from bench.rounds import Case, Figure, Opened, Place
+from bench.served import USED
+from bench.servers import Server, ready, serving
+from bench.service import House, open_house
+from steward.accounts.sessions import csrf_token
+from steward.closed_periods import change
+from steward.closed_periods.change import MakePeriod, SentWhen
+from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
+from steward.model.json import JsonObject
+from steward.occurrences import closings
+
+AUTOMATIONS = 10_000
+BATCH = 500
+PATH = "/app/closed-periods"
+_DAYS = [1, 2, 3, 4, 5, 6, 7]
+# A holiday, Sundays, nights and a few days of each year.
+_WHENS: tuple[JsonObject, ...] = (
+    {"kind": "once", "start": "{year}-12-24T00:00", "end": "{year}-12-27T00:00"},
+    {"kind": "weekly", "days": [7], "from": None, "to": None},
+    {"kind": "weekly", "days": [*_DAYS], "from": "03:00", "to": "04:00"},
+    {"kind": "yearly", "first": "12-24", "last": "12-26"},
+)
+
+
+@contextlib.asynccontextmanager
+async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+    """The embedded database: everything in the server's process."""
+    async with _opened(f"sqlite:///{place.folder}/steward.db", place) as opened:
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+    """PostgreSQL beside the server's process."""
+    assert place.postgres is not None
+    async with fresh_database(place.postgres) as url, _opened(url, place) as opened:
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def _opened(url: str, place: Place) -> AsyncIterator[Opened]:
+    house = await open_house(url, place.folder, spread_max="9")
+    for first in range(0, AUTOMATIONS, BATCH):
+        numbers = range(first, first + BATCH)
+        await house.mixed([(mixed_schedule(n), ZONES[n % len(ZONES)]) for n in numbers])
+    rewritten = await _rewritten(house)
+    bodies = _bodies(house.service.clock.now().year + 1)
+    headers = await house.sign_in()
+    await house.service.close()
+    with serving(url, place.folder) as server:
+        await ready(server, PATH, headers)
+        headers["x-csrf-token"] = csrf_token(headers["cookie"].partition("=")[2])
+        shop = _Closer(url, server, headers)
+        yield Opened(partial(shop.round, bodies * place.size(20, 5), rewritten))
+
+
+def _bodies(year: int) -> list[bytes]:
+    bodies = []
+    for when in _WHENS:
+        body = {"name": "Measured", "scope": {"kind": "organization"}, "stops": "runs", "when": when}
+        bodies.append(json.dumps({**body, "timezone": "Europe/Berlin"}).replace("{year}", f"{year}").encode())
+    return bodies
+
+
+async def _rewritten(house: House) -> float:
+    """Seconds in which the next runs of all automations are rewritten after Sundays were closed."""
+    when = SentWhen(ClosedKind.WEEKLY, {"days": [7], "from": None, "to": None})
+    command = MakePeriod("Measured", ClosedScope(ClosedScopeKind.ORGANIZATION), Stops.RUNS, when, "UTC")
+    made = await house.write(partial(change.make, actor=house.owner, command=command))
+    begun = time.perf_counter()
+    while await closings.follow_changes(house.engine, house.service.clock.now()):
+        pass
+    spent = time.perf_counter() - begun
+    await house.write(partial(change.end, actor=house.owner, period_id=made.period.id, version=1))
+    return spent
+
+
+@dataclass(frozen=True, slots=True)
+class _Closer:
+    """The signed-in owner, who previews and makes periods over loopback."""
+
+    url: str
+    server: Server
+    headers: Mapping[str, str]
+
+    async def round(self, bodies: Sequence[bytes], rewritten: float) -> Mapping[str, float]:
+        """Previews each body, and then makes and ends each."""
+        database, process = await self._used()
+        times = [(await self._timed(f"{PATH}/preview", body))[0] for body in bodies]
+        database_after, process_after = await self._used()
+        figures = {
+            "preview_p95": _p95(times),
+            "preview_cpu": (process_after - process) / len(bodies) * 1000,
+            "preview_database_cpu": (database_after - database) / len(bodies) * 1000,
+        }
+        times = []
+        for body in bodies:
+            spent, made = await self._timed(PATH, body)
+            times.append(spent)
+            await self._post(f"{PATH}/{made['closed_period']['id']}/end", b'{"version":1}')
+        return figures | {"make_p95": _p95(times), "rewritten": rewritten}
+
+    async def _used(self) -> tuple[float, float]:
+        """The seconds of CPU that PostgreSQL and the service have used."""
+        database = 0.0 if self.url.startswith("sqlite:///") else await server_cpu(self.url)
+        return database, float(await get(self.server.port, USED, {}))
+
+    async def _timed(self, path: str, body: bytes) -> tuple[float, dict[str, Any]]:
+        begun = time.perf_counter()
+        data = await self._post(path, body)
+        spent = (time.perf_counter() - begun) * 1000
+        if data["effect"]["automations"] != AUTOMATIONS:
+            raise RuntimeError(f"the period acts on {data['effect']['automations']} automations")
+        return spent, data
+
+    async def _post(self, path: str, body: bytes) -> dict[str, Any]:
+        answered = json.loads(await answer(self.server.port, posting(path, self.headers, body)))
+        return cast("dict[str, Any]", answered["data"])
+
+
+def _p95(times: Sequence[float]) -> float:
+    return statistics.quantiles(times, n=20)[-1]
+
+
+_FIGURES = (
+    Figure("preview_p95", "ms", most=300),
+    Figure("preview_cpu", "ms of CPU of the service per preview"),
+    Figure("preview_database_cpu", "ms of CPU of PostgreSQL per preview"),
+    Figure("make_p95", "ms", most=300),
+    Figure("rewritten", "s for the next runs of all automations", most=20),
+)
+CASES = (
+    Case("closed_periods_sqlite", _FIGURES, on_sqlite),
+    Case("closed_periods_postgres", _FIGURES, on_postgres, needs_postgres=True),
+)
