@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from steward.closed_periods import change
-from steward.closed_periods.change import MakePeriod, SentWhen
+from steward.closed_periods.change import FrozenChanges, MakePeriod, SentWhen
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import Actor, Role, Via
@@ -67,5 +67,9 @@ class Closer:
 
     async def freeze(self, scope: ClosedScope = WHOLE) -> StoredPeriod:
         """Stops all changes now."""
+        return (await self.freeze_now(scope)).stored
+
+    async def freeze_now(self, scope: ClosedScope = WHOLE) -> FrozenChanges:
+        """Stops all changes now; also returns how many requests were under way."""
         act = partial(change.freeze, actor=self.actor, scope=scope, reason=None)
-        return (await self.engine.write(self.clock.now(), act, org=self.actor.org)).stored
+        return await self.engine.write(self.clock.now(), act, org=self.actor.org)
