@@ -1,6 +1,6 @@
 """The fast path and the slow path of a run's transitions write the same rows.
 
-SQLite has one fast path, checkpoints in a batch. It writes every other transition one by one on both sides.
+SQLite writes due slots and checkpoints in batches, and every other transition one by one on both sides.
 """
 
 import asyncio
@@ -18,8 +18,10 @@ import pytest
 from steward.automations import lifecycle
 from steward.automations.lifecycle import StateCommand
 from steward.automations.plain import FastStarts
+from steward.database import due_rows
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Batchable, Engine, Tx
+from steward.database.operator import erasure
 from steward.database.runs import records as runs
 from steward.database.runs.steps import StepValue, ValueState, packed
 from steward.database.runs.transitions import Lease
@@ -49,9 +51,10 @@ TABLES = (
     "automations",
     "idempotency_keys",
     "notices",
+    "fairness_orgs",
 )
 FAILURES = ("step_failed", "some_changes_failed", "all_conflicted", "outcome_unknown")
-# Stamps come from one clock of all organizations; runs that start together take theirs in no given order.
+# Runs that start together take consecutive stamps in no given order: which stamps they are is compared.
 STAMP = "vt"
 HOURLY = {"cadence": "hourly"}
 STEP = PlanStep("look", "Look", StepKind.READ, "test.look")
@@ -256,9 +259,9 @@ class Both:
         assert fast == slow
 
     async def compare(self) -> None:
-        """Asserts that every table the acts touch has the same rows on both sides."""
+        """Asserts that every table the paths write has the same rows on both sides."""
         rows = [await _named_rows(side) for side in (self.fast, self.slow)]
-        for table in TABLES:
+        for table in rows[0]:
             fast, slow = [sorted(of_side[table], key=repr) for of_side in rows]
             for record, other in zip(fast, slow, strict=True):
                 assert record == other, (
@@ -289,18 +292,37 @@ async def _rows(side: Side, tables: Sequence[str]) -> dict[str, list[dict[str, A
     return await side.shop.read(read)
 
 
+async def _rows_elsewhere(side: Side) -> Counter[str]:
+    """Counts the organization's rows in the tables that neither path writes."""
+    tables = (erasure.TABLES.keys() | {"audit_log"}) - set(TABLES)
+    counts = " UNION ALL ".join(
+        f"SELECT '{table}' AS name, count(*) AS n FROM {table} WHERE org_id = :org" for table in tables
+    )
+    rows = await side.shop.read(lambda tx: tx.all(counts, {"org": side.shop.owner.org}))
+    return Counter({row["name"]: row["n"] for row in rows})
+
+
+async def _deferred(side: Side, names: dict[object, str]) -> list[dict[str, Any]]:
+    """Reads the deferred rows of the side's automations: the table is common to all organizations."""
+    rows = await side.shop.read(lambda tx: tx.all("SELECT * FROM deferred_rows"))
+    return [dict(row) for row in rows if row["key"] in names]
+
+
 async def _named_rows(side: Side) -> dict[str, list[dict[str, Any]]]:
-    """Reads the rows of each table, with names in place of ids."""
+    """Reads the rows of each table, with names in place of ids, and the stamps of the runs in their order."""
     shop = side.shop
     names: dict[object, str] = {run.id: f"run {number}" for number, run in enumerate(side.runs)}
     names |= {automation.id: f"automation {number}" for number, automation in enumerate(side.automations)}
     texts = {str(connection.integration_id): kind for kind, connection in shop.connections.items()}
+    rows = await _rows(side, TABLES)
+    stamps = sorted(row[STAMP] for row in rows["runs"] if row[STAMP] is not None)
+    rows |= {"stamps": [{"queued": stamps}], "deferred_rows": await _deferred(side, names)}
     return {
         table: [
             {column: _named(column, value, names, texts) for column, value in row.items() if column != STAMP}
-            for row in rows
+            for row in of_table
         ]
-        for table, rows in (await _rows(side, TABLES)).items()
+        for table, of_table in rows.items()
     }
 
 
@@ -376,6 +398,12 @@ async def _set_state(side: Side, number: int, verb: Any) -> str:
     return "changed"
 
 
+async def _defer(side: Side, number: int) -> int:
+    """Defers the slots of an automation, as a dispatcher does that failed with it."""
+    key = str(side.automations[number].id)
+    return await side.shop.write(partial(due_rows.defer, tick="dispatch", key=key, message="It failed."))
+
+
 async def _connection_is(side: Side, state: ConnectionState) -> None:
     await side.shop.set_connection_state("woocommerce", state)
 
@@ -438,8 +466,19 @@ async def _act(both: Both, random: Random) -> None:
     """Applies one random act on both sides."""
     shop = both.fast.shop
     kind = random.choices(
-        ["start", "claim", "checkpoint", "finish", "dispatch", "cancel", "state", "connection", "periods"],
-        weights=[6, 6, 6, 6, 6, 2, 1, 1, 2],
+        [
+            "start",
+            "claim",
+            "checkpoint",
+            "finish",
+            "dispatch",
+            "cancel",
+            "state",
+            "connection",
+            "periods",
+            "defer",
+        ],
+        weights=[6, 6, 6, 6, 6, 2, 1, 1, 2, 2],
     )[0]
     if kind == "start":
         await both.start(_requests(random))
@@ -464,14 +503,40 @@ async def _act(both: Both, random: Random) -> None:
         await both.same(partial(_connection_is, state=state))
     elif kind == "periods":
         await _change_periods(both, random)
+    elif kind == "defer":
+        await both.same(partial(_defer, number=random.randrange(3)))
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_both_paths_clear_the_failures_of_slots_they_decide(both: Both, closed: bool) -> None:
+    """A deferred slot that starts, or that a closed period leaves out, is deferred no longer."""
+    shop = both.fast.shop
+    if closed:
+        fields: JsonObject = {"start": "2026-01-01T00:00", "end": "2027-01-01T00:00"}
+        await both.same(partial(_close, kind=ClosedKind.ONCE, fields=fields, stops=Stops.RUNS, scope=0))
+    for number in range(3):
+        await both.same(partial(_defer, number=number))
+    await both.compare()
+    assert len((await _named_rows(both.fast))["deferred_rows"]) == 3
+    await shop.clock.advance(3600)
+    await both.dispatch()
+    await both.compare()
+    rows = await _named_rows(both.fast)
+    states = {"skipped"} if closed else {"queued"}
+    assert {row["state"] for row in rows["occurrences"]} == states
+    assert rows["deferred_rows"] == []
 
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_both_paths_write_the_same_rows(both: Both, seed: int) -> None:
     """Random acts leave equal rows in every table, whichever path writes them."""
     random = Random(seed)
+    sides = (both.fast, both.slow)
+    before = [await _rows_elsewhere(side) for side in sides]
     for _ in range(ACTS):
         await _act(both, random)
         await both.compare()
         both.fast.shop.clock.tick(0.001)
+    after = [await _rows_elsewhere(side) for side in sides]
+    assert after[0] - before[0] == after[1] - before[1]
     assert both.fast.runs
