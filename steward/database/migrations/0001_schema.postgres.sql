@@ -58,6 +58,10 @@ END $$;
 
 CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE ON audit_log
     FOR EACH ROW EXECUTE FUNCTION steward_append_only();
+CREATE TRIGGER runs_turn_of_new BEFORE INSERT ON runs FOR EACH ROW
+    WHEN (NEW.mode = 'live' AND NEW.queue <> 'done' AND NEW.turn = 0) EXECUTE FUNCTION steward_take_turn();
+CREATE TRIGGER runs_turn_of_promoted BEFORE UPDATE OF queue ON runs FOR EACH ROW
+    WHEN (OLD.queue = 'blocked' AND NEW.queue = 'ready') EXECUTE FUNCTION steward_take_turn();
 CREATE TRIGGER steps_append_only BEFORE UPDATE ON steps FOR EACH ROW EXECUTE FUNCTION steward_append_only();
 
 GRANT USAGE ON SCHEMA public TO steward_app, steward_queue;
@@ -79,7 +83,7 @@ REVOKE DELETE ON audit_heads FROM steward_app;
 -- The role that sees every organization reads what its functions compare, and no contents.
 GRANT SELECT ON schedules, approvals, write_ledger, workers, deferred_rows, dir_orgs TO steward_queue;
 GRANT SELECT, UPDATE ON fairness_clock TO steward_queue;
-GRANT SELECT (org_id, run_id) ON run_files TO steward_queue;
+GRANT SELECT (org_id, run_id, is_test, created_at) ON run_files TO steward_queue;
 GRANT SELECT (org_id, id, automation_id, mode, status, queue, vt, worker_id, epoch, attempt, wake_at, approval_id, queued_at, started_at,
     expires_at, finished_at, held_name, kind) ON runs TO steward_queue;
 GRANT SELECT (org_id, kind, valid_until) ON closed_periods TO steward_queue;

@@ -351,6 +351,7 @@ CREATE TABLE schedules (
     events_dropped_at {ms},
     due_at {ms},
     queue_opened_at {ms},
+    {postgres} turn bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (org_id, automation_id),
     FOREIGN KEY (org_id, automation_id) REFERENCES automations
 ) {rowless};
@@ -514,6 +515,9 @@ CREATE TABLE runs (
     held_name {text},
     held_until {ms},
     held_at {ms},
+    -- The turn of the automation's schedule, which rises with the active run's own when that run begins. So lookups and
+    -- checks of `runs_active` read no entries of earlier runs, which PostgreSQL keeps while a transaction stays open.
+    {postgres} turn bigint NOT NULL DEFAULT 0,
     {sqlite} kind INTEGER GENERATED ALWAYS AS (
     {postgres} kind smallint GENERATED ALWAYS AS (
         CASE status WHEN 'queued' THEN 0 WHEN 'running' THEN 10 WHEN 'waiting_approval' THEN 20
@@ -541,10 +545,14 @@ CREATE TABLE runs (
 ) {rowless};
 CREATE INDEX runs_ready ON runs (vt, id) WHERE queue = 'ready';
 CREATE INDEX runs_leased ON runs (worker_id) WHERE queue = 'leased';
-CREATE INDEX runs_queued ON runs (org_id, automation_id, queued_at, id) WHERE status = 'queued';
+{sqlite} CREATE INDEX runs_queued ON runs (org_id, automation_id, queued_at, id) WHERE status = 'queued';
+-- Few runs are blocked, so that few entries of earlier ones are in the way while a transaction stays open.
+{postgres} CREATE INDEX runs_blocked ON runs (org_id, automation_id, queued_at, id) WHERE queue = 'blocked';
+{postgres} CREATE INDEX runs_queued_tests ON runs (org_id, automation_id) WHERE status = 'queued' AND mode = 'test';
 CREATE INDEX runs_sleeping ON runs (wake_at) WHERE queue = 'sleeping';
 CREATE INDEX runs_parked ON runs (expires_at) WHERE queue = 'parked';
-CREATE UNIQUE INDEX runs_active ON runs (org_id, automation_id)
+{sqlite} CREATE UNIQUE INDEX runs_active ON runs (org_id, automation_id)
+{postgres} CREATE UNIQUE INDEX runs_active ON runs (org_id, automation_id, turn)
     WHERE mode = 'live' AND queue IN ('ready', 'leased', 'sleeping', 'parked');
 CREATE UNIQUE INDEX runs_of_slot ON runs (org_id, automation_id, slot_at) WHERE slot_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_of_event ON runs (org_id, automation_id, event_id) WHERE event_id IS NOT NULL;
@@ -617,9 +625,11 @@ CREATE TABLE run_files (
     size {int} NOT NULL CHECK (size BETWEEN 0 AND 20971520),
     key_no {int} NOT NULL,
     created_at {ms} NOT NULL,
+    is_test {bool} NOT NULL,
     PRIMARY KEY (org_id, run_id, sha256),
     FOREIGN KEY (org_id, run_id) REFERENCES runs
 ) {strict};
+CREATE INDEX run_files_by_age ON run_files (is_test, created_at);
 
 -- The sealed content of a file in pieces of 256 KiB, since one value of 20 MiB would be held whole by every reader.
 -- Empty on SQLite.
@@ -904,6 +914,7 @@ CREATE UNIQUE INDEX messages_open ON messages (org_id, person_id, route_id, chan
 CREATE INDEX messages_to_close ON messages (next_try_at, id) WHERE state = 'collecting';
 CREATE INDEX messages_due ON messages (channel, next_try_at, id) WHERE state IN ('due', 'sending');
 CREATE INDEX messages_of_receiver ON messages (org_id, person_id, route_id, channel, closed_at);
+CREATE INDEX messages_last_sent ON messages (channel, sent_at) WHERE sent_at IS NOT NULL;
 CREATE INDEX messages_sent ON messages (org_id, channel, sent_at) WHERE sent_at IS NOT NULL;
 CREATE INDEX messages_waiting ON messages (org_id, channel, due_at) WHERE state IN ('due', 'sending');
 

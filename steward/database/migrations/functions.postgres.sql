@@ -62,6 +62,22 @@ BEGIN
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME;
 END $$;
 
+-- Gives a live run that is queued or promoted its automation's turn. A blocked run is never queued before the active one,
+-- whenever its statement began: so blocked runs are looked for from there on. The queue, the schedule's row, is locked.
+CREATE OR REPLACE FUNCTION steward_take_turn() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS $$
+BEGIN
+    SELECT s.turn INTO STRICT NEW.turn FROM schedules AS s
+    WHERE s.org_id = NEW.org_id AND s.automation_id = NEW.automation_id;
+    IF NEW.queue = 'blocked' THEN
+        NEW.queued_at := greatest(NEW.queued_at, (
+            SELECT r.queued_at FROM runs AS r
+            WHERE r.org_id = NEW.org_id AND r.automation_id = NEW.automation_id AND r.turn = NEW.turn
+              AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')));
+    END IF;
+    RETURN NEW;
+END $$;
+
 -- Counts a call in a fixed window of one calendar minute; true, and not counted, when it would pass the limit.
 CREATE OR REPLACE FUNCTION steward_count_call(of_kind text, org bigint, of_key bigint, max_calls bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -384,10 +400,12 @@ $$;
 
 CREATE OR REPLACE FUNCTION queue_unstarted(before bigint, max_rows bigint) RETURNS TABLE (org_id bigint, id text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT r.org_id, r.id FROM runs AS r
-    WHERE r.status = 'queued' AND r.started_at IS NULL AND r.queued_at <= before
-      AND r.queue IN ('blocked', 'ready')
-      AND NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.org_id = r.org_id AND s.automation_id = r.automation_id
+    SELECT r.org_id, r.id FROM (
+        SELECT b.org_id, b.id, b.automation_id, b.queued_at FROM runs AS b
+        WHERE b.queue = 'blocked' AND b.started_at IS NULL AND b.queued_at <= before
+        UNION ALL SELECT q.org_id, q.id, q.automation_id, q.queued_at FROM runs AS q
+        WHERE q.queue = 'ready' AND q.status = 'queued' AND q.started_at IS NULL AND q.queued_at <= before) AS r
+    WHERE NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.org_id = r.org_id AND s.automation_id = r.automation_id
                       AND s.queue_opened_at > before)
       AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f
                       WHERE f.task = 'queue_limit' AND f.key = r.id AND f.not_before > steward_now())
@@ -447,13 +465,23 @@ SET search_path = pg_catalog, public AS $$
     ORDER BY o.org_id, r.id LIMIT max_rows
 $$;
 
--- Runs that finished before an instant, which is another one for test runs, and still have files.
+-- Runs that finished before an instant, which is another one for test runs, and still have files. A file is stored before
+-- its run finishes, so the oldest files are enough.
 CREATE OR REPLACE FUNCTION queue_retain_files(before bigint, test_before bigint, max_rows bigint)
 RETURNS TABLE (org_id bigint, id text) LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, public AS $$
-    SELECT DISTINCT f.org_id, f.run_id FROM run_files AS f
-    JOIN runs AS r ON r.org_id = f.org_id AND r.id = f.run_id
-    WHERE r.finished_at < CASE r.mode WHEN 'test' THEN test_before ELSE before END
+    SELECT DISTINCT t.org_id, t.run_id FROM (
+        (SELECT f.org_id, f.run_id FROM run_files AS f
+         CROSS JOIN LATERAL (SELECT q.finished_at FROM runs AS q
+                             WHERE q.org_id = f.org_id AND q.id = f.run_id OFFSET 0) AS r
+         WHERE f.is_test AND f.created_at < test_before AND r.finished_at < test_before
+         ORDER BY f.created_at LIMIT max_rows)
+        UNION ALL
+        (SELECT f.org_id, f.run_id FROM run_files AS f
+         CROSS JOIN LATERAL (SELECT q.finished_at FROM runs AS q
+                             WHERE q.org_id = f.org_id AND q.id = f.run_id OFFSET 0) AS r
+         WHERE NOT f.is_test AND f.created_at < before AND r.finished_at < before
+         ORDER BY f.created_at LIMIT max_rows)) AS t
     LIMIT max_rows
 $$;
 
@@ -513,8 +541,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     UNION ALL SELECT 'parked', count(*), min(c.queued_at) FROM
         (SELECT r.queued_at FROM runs AS r WHERE r.queue = 'parked' ORDER BY r.expires_at LIMIT cap) AS c
     UNION ALL SELECT 'blocked', count(*), min(c.queued_at) FROM
-        (SELECT r.queue, r.queued_at FROM runs AS r WHERE r.status = 'queued'
-         ORDER BY r.org_id, r.automation_id, r.queued_at, r.id LIMIT cap) AS c WHERE c.queue = 'blocked'
+        (SELECT r.queued_at FROM runs AS r WHERE r.queue = 'blocked'
+         ORDER BY r.org_id, r.automation_id, r.queued_at, r.id LIMIT cap) AS c
 $$;
 
 CREATE OR REPLACE FUNCTION queue_closed_gauges(cap bigint) RETURNS TABLE (held bigint, frozen bigint)
@@ -677,13 +705,14 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     FROM (VALUES ('email'), ('push'), ('teams'), ('slack'), ('webhook')) AS c (channel)
 $$;
 
--- Since when the oldest mail is due and not delivered, and when a mail was accepted last; for `steward doctor` alone.
-CREATE OR REPLACE FUNCTION queue_mail_times() RETURNS TABLE (oldest_due_at bigint, last_sent_at bigint)
+-- Since when the oldest of the mails that are tried next is due, and when a mail was accepted last; for `steward doctor`.
+CREATE OR REPLACE FUNCTION queue_mail_times(cap bigint) RETURNS TABLE (oldest_due_at bigint, last_sent_at bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT (SELECT min(m.due_at) FROM messages AS m WHERE m.channel = 'email' AND m.state IN ('due', 'sending')),
-        (SELECT max(l.sent_at) FROM dir_orgs AS o CROSS JOIN LATERAL (
-            SELECT m.sent_at FROM messages AS m WHERE m.org_id = o.org_id AND m.channel = 'email'
-              AND m.sent_at IS NOT NULL ORDER BY m.sent_at DESC LIMIT 1) AS l)
+    SELECT (SELECT min(c.due_at) FROM (SELECT m.due_at FROM messages AS m
+                WHERE m.channel = 'email' AND m.state IN ('due', 'sending')
+                ORDER BY m.next_try_at, m.id LIMIT cap) AS c),
+        (SELECT m.sent_at FROM messages AS m WHERE m.channel = 'email' AND m.sent_at IS NOT NULL
+         ORDER BY m.sent_at DESC LIMIT 1)
 $$;
 
 -- Runs -------------------------------------------------------------------------------------------------------
@@ -716,6 +745,26 @@ BEGIN
     FROM unnest(orgs, ids) WITH ORDINALITY AS i (org_id, id, n) ORDER BY i.n);
 END $$;
 
+-- Counts the runs of an automation that are queued or wait for approval: blocked ones and tests, up to `most` each, and
+-- the active run, which is of this turn. No run is blocked that was queued before it.
+CREATE OR REPLACE FUNCTION steward_count_waiting(org bigint, automation text, of_turn bigint, most bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public AS $$
+BEGIN
+    RETURN (SELECT coalesce(active.status IN ('queued', 'waiting_approval'), false)::int
+            + (SELECT count(*) FROM (
+                SELECT 1 FROM runs AS r WHERE r.org_id = org AND r.automation_id = automation AND r.queue = 'blocked'
+                  AND r.queued_at >= coalesce(active.queued_at, 0)
+                ORDER BY r.queued_at, r.id LIMIT most) AS blocked)
+            + (SELECT count(*) FROM (
+                SELECT 1 FROM runs AS r WHERE r.org_id = org AND r.automation_id = automation AND r.status = 'queued'
+                  AND r.mode = 'test' LIMIT most) AS tests)
+        FROM (VALUES (1)) AS single (row) LEFT JOIN LATERAL (
+            SELECT r.status, r.queued_at FROM runs AS r
+            WHERE r.org_id = org AND r.automation_id = automation AND r.turn = of_turn AND r.mode = 'live'
+              AND r.queue IN ('ready', 'leased', 'sleeping', 'parked') OFFSET 0) AS active ON true);
+END $$;
+
 -- What decides whether runs started by hand may start: the automation, whether the slow path must decide (its key was
 -- used, or the limit of waiting runs is near), and with the first of each organization its usable connections.
 CREATE OR REPLACE FUNCTION steward_start_precheck(orgs bigint[], automations text[], keys text[], max_waiting bigint, test_now bigint)
@@ -731,9 +780,9 @@ BEGIN
     RETURN QUERY
     SELECT i.n, now_ms, i.record,
         (SELECT true FROM idempotency_keys AS k WHERE k.org_id = i.org_id AND k.kind = 'run' AND k.key = i.key) IS NOT NULL
-        OR (SELECT count(*) FROM (SELECT 1 FROM runs AS r WHERE r.org_id = i.org_id
-                AND r.automation_id = i.automation_id AND r.status = 'queued'
-                ORDER BY r.queued_at, r.id LIMIT max_waiting) AS counted) >= max_waiting - 1
+        OR steward_count_waiting(i.org_id, i.automation_id,
+            (SELECT s.turn FROM schedules AS s WHERE s.org_id = i.org_id AND s.automation_id = i.automation_id),
+            max_waiting) >= max_waiting - 1
         OR (SELECT o.closed_from <= now_ms FROM organizations AS o WHERE o.org_id = i.org_id) IS TRUE,
         CASE WHEN row_number() OVER (PARTITION BY i.org_id ORDER BY i.n) = 1 THEN ARRAY(
             SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected'
@@ -755,10 +804,18 @@ DECLARE
     now_ms bigint := steward_set_tenants(orgs, test_now);
     clock bigint;
     inserted_keys bigint;
+    locked_orgs bigint[];
+    locked_ids text[];
+    turns bigint[];
+    inserted_ids text[];
+    queued_ats bigint[];
+    active_since bigint[];
 BEGIN
-    PERFORM 1 FROM (SELECT DISTINCT i.org_id, i.automation_id FROM unnest(orgs, automations) AS i (org_id, automation_id))
-        AS i JOIN schedules AS s ON s.org_id = i.org_id AND s.automation_id = i.automation_id
-    ORDER BY s.org_id, s.automation_id FOR UPDATE OF s;
+    SELECT array_agg(l.org_id), array_agg(l.automation_id), array_agg(l.turn) INTO locked_orgs, locked_ids, turns
+    FROM (SELECT s.org_id, s.automation_id, s.turn
+          FROM (SELECT DISTINCT i.org_id, i.automation_id FROM unnest(orgs, automations) AS i (org_id, automation_id))
+              AS i JOIN schedules AS s ON s.org_id = i.org_id AND s.automation_id = i.automation_id
+          ORDER BY s.org_id, s.automation_id FOR UPDATE OF s) AS l;
     INSERT INTO idempotency_keys (org_id, kind, key, automation_id, object_id, request_sha256, created_at)
     SELECT i.org_id, 'run', i.key, i.automation_id, i.run_id, i.sha, now_ms
     FROM unnest(orgs, keys, automations, run_ids, shas) AS i (org_id, key, automation_id, run_id, sha)
@@ -768,46 +825,51 @@ BEGIN
     IF inserted_keys < array_length(keys, 1) THEN
         RAISE EXCEPTION 'a key was used concurrently';
     END IF;
-    PERFORM 1 FROM (SELECT i.org_id, i.automation_id, count(*) AS many
-                    FROM unnest(orgs, automations) AS i (org_id, automation_id) GROUP BY 1, 2) AS i
-    WHERE (SELECT count(*) FROM (SELECT 1 FROM runs AS r WHERE r.org_id = i.org_id
-               AND r.automation_id = i.automation_id AND r.status = 'queued'
-               ORDER BY r.queued_at, r.id LIMIT max_waiting) AS counted)
-        + (SELECT count(*) FROM runs AS r WHERE r.org_id = i.org_id AND r.automation_id = i.automation_id
-           AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')
-           AND r.status = 'waiting_approval')
-        + i.many > max_waiting;
+    active_since := ARRAY(
+        SELECT (SELECT r.queued_at FROM runs AS r
+                WHERE r.org_id = l.org_id AND r.automation_id = l.automation_id AND r.turn = l.turn AND r.mode = 'live'
+                  AND r.queue IN ('ready', 'leased', 'sleeping', 'parked'))
+        FROM unnest(locked_orgs, locked_ids, turns) WITH ORDINALITY AS l (org_id, automation_id, turn, n) ORDER BY l.n);
+    PERFORM 1 FROM unnest(locked_orgs, locked_ids, turns) AS l (org_id, automation_id, turn)
+    WHERE steward_count_waiting(l.org_id, l.automation_id, l.turn, max_waiting)
+        + (SELECT count(*) FROM unnest(orgs, automations) AS i (org_id, automation_id)
+           WHERE i.org_id = l.org_id AND i.automation_id = l.automation_id) > max_waiting;
     IF FOUND THEN
         RAISE EXCEPTION 'too many runs wait';
     END IF;
     SELECT c.vt INTO clock FROM fairness_clock AS c WHERE c.singleton = 1;
     WITH new_runs AS (
-        SELECT i.*, i.mode = 'test'
+        SELECT i.*, l.turn, l.active_since, i.mode = 'test'
             OR (row_number() OVER (PARTITION BY i.org_id, i.automation_id, i.mode ORDER BY i.n) = 1
-                AND (SELECT r.id FROM runs AS r
-                     WHERE r.org_id = i.org_id AND r.automation_id = i.automation_id AND r.mode = 'live'
-                       AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')) IS NULL) AS is_ready
+                AND l.active_since IS NULL) AS is_ready
         FROM unnest(orgs, run_ids, automations, modes, plans, names, versions, templates, template_versions, keys,
             stores, persons, vias, clients) WITH ORDINALITY AS i (org_id, run_id, automation_id, mode, plan_version, name,
             version, template_id, template_version, key, store, person, via, client, n)
+        LEFT JOIN unnest(locked_orgs, locked_ids, turns, active_since) AS l (org_id, automation_id, turn, active_since)
+            ON l.org_id = i.org_id AND l.automation_id = i.automation_id
     ), stamped AS (
         INSERT INTO fairness_orgs AS f (org_id, last_vt)
         SELECT w.org_id, clock + count(*) FROM new_runs AS w WHERE w.is_ready GROUP BY w.org_id ORDER BY w.org_id
         ON CONFLICT (org_id) DO UPDATE SET last_vt = greatest(f.last_vt, clock) + excluded.last_vt - clock
         RETURNING f.org_id, f.last_vt
-    ), turns AS (
+    ), stamped_runs AS (
         SELECT w.*, CASE WHEN w.is_ready THEN (SELECT s.last_vt FROM stamped AS s WHERE s.org_id = w.org_id)
             - row_number() OVER (PARTITION BY w.org_id, w.is_ready ORDER BY w.n DESC) ELSE 0 END AS vt
         FROM new_runs AS w
+    ), inserted AS (
+        INSERT INTO runs (org_id, id, automation_id, integration_id, mode, status, queue, vt, epoch, attempt, last_seq,
+            plan_version, leased_ms, queued_at, automation_name, automation_version, template_id, template_version,
+            started_by, idempotency_key, created_by, created_via, api_client_id, turn)
+        SELECT t.org_id, t.run_id, t.automation_id, t.store, t.mode, 'queued',
+            CASE WHEN t.is_ready THEN 'ready' ELSE 'blocked' END, t.vt, 0, 1, 0, t.plan_version, 0,
+            CASE WHEN t.is_ready THEN now_ms ELSE greatest(now_ms, t.active_since) END, t.name, t.version, t.template_id,
+            t.template_version, 'hand', t.key, t.person, t.via, t.client, CASE t.mode WHEN 'live' THEN t.turn ELSE 0 END
+        FROM stamped_runs AS t ORDER BY t.n
+        RETURNING id, queued_at
     )
-    INSERT INTO runs (org_id, id, automation_id, integration_id, mode, status, queue, vt, epoch, attempt, last_seq,
-        plan_version, leased_ms, queued_at, automation_name, automation_version, template_id, template_version, started_by,
-        idempotency_key, created_by, created_via, api_client_id)
-    SELECT t.org_id, t.run_id, t.automation_id, t.store, t.mode, 'queued', CASE WHEN t.is_ready THEN 'ready' ELSE 'blocked' END,
-        t.vt, 0, 1, 0, t.plan_version, 0, now_ms, t.name, t.version, t.template_id, t.template_version, 'hand', t.key,
-        t.person, t.via, t.client
-    FROM turns AS t ORDER BY t.n;
-    RETURN QUERY SELECT i.n, now_ms FROM generate_series(1, array_length(run_ids, 1)::bigint) AS i (n);
+    SELECT array_agg(inserted.id), array_agg(inserted.queued_at) INTO inserted_ids, queued_ats FROM inserted;
+    RETURN QUERY SELECT array_position(run_ids, i.id)::bigint, i.queued_at
+    FROM unnest(inserted_ids, queued_ats) AS i (id, queued_at);
 END $$;
 
 -- Claimed runs as database/runs/ reads them, with their automations, the organization's switch, and with the first of
@@ -845,7 +907,7 @@ BEGIN
     FROM unnest(numbers, records, owners, steward_automations(owners, automations)) AS i (n, run, org_id, automation);
 END $$;
 
--- Marks claimed runs as running and writes the first row of their journal. Returns those that were still leased and
+-- Marks claimed runs as running, with the next turn of their automations, and writes the first row of their journal. Returns those that were still leased and
 -- queued; leaves the others as they are.
 CREATE OR REPLACE FUNCTION steward_begin_runs(orgs bigint[], run_ids text[], epochs bigint[], automations text[], live boolean[],
     outputs bytea[], test_now bigint)
@@ -861,20 +923,20 @@ BEGIN
     JOIN schedules AS s ON s.org_id = i.org_id AND s.automation_id = i.automation_id
     WHERE i.live ORDER BY s.org_id, s.automation_id FOR UPDATE OF s;
     WITH locked AS (
-        SELECT r.org_id, r.id, i.n
-        FROM (SELECT u.* FROM unnest(orgs, run_ids, epochs) WITH ORDINALITY AS u (org_id, run_id, epoch, n)
+        SELECT r.org_id, r.id, i.n, i.live
+        FROM (SELECT u.* FROM unnest(orgs, run_ids, epochs, live) WITH ORDINALITY AS u (org_id, run_id, epoch, live, n)
               ORDER BY u.run_id) AS i
         CROSS JOIN LATERAL (
             SELECT q.org_id, q.id FROM runs AS q
             WHERE q.org_id = i.org_id AND q.id = i.run_id AND q.epoch = i.epoch AND q.queue || '' = 'leased'
               AND q.status = 'queued' AND q.started_at IS NULL FOR UPDATE) AS r
     ), updated AS (
-        UPDATE runs AS r SET status = 'running', started_at = now_ms FROM locked
+        UPDATE runs AS r SET status = 'running', started_at = now_ms, turn = r.turn + locked.live::int FROM locked
         WHERE r.org_id = locked.org_id AND r.id = locked.id
         RETURNING locked.n
     )
     SELECT array_agg(updated.n) INTO begun FROM updated;
-    UPDATE schedules AS s SET last_run_at = now_ms
+    UPDATE schedules AS s SET last_run_at = now_ms, turn = s.turn + 1
     FROM unnest(orgs, automations, live) WITH ORDINALITY AS i (org_id, automation_id, live, n)
     WHERE i.n = ANY (begun) AND i.live AND s.org_id = i.org_id AND s.automation_id = i.automation_id;
     INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, state)
@@ -956,6 +1018,7 @@ DECLARE
     owned bigint[];
     cancel_codes text[];
     ended bigint[];
+    ended_queued_at bigint[];
     stepped bigint[];
     next_orgs bigint[];
     next_automations text[];
@@ -989,19 +1052,20 @@ BEGIN
             summary = CASE WHEN locked.ends THEN coalesce(locked.summary, r.summary) ELSE r.summary END,
             result = CASE WHEN locked.ends THEN coalesce(locked.result, r.result) ELSE r.result END
         FROM locked WHERE r.org_id = locked.org_id AND r.id = locked.id AND (locked.ends OR locked.seq IS NOT NULL)
-        RETURNING locked.n, locked.ends, locked.seq, r.cancel_code
+        RETURNING locked.n, locked.ends, locked.seq, r.cancel_code, r.queued_at
     )
     SELECT array_agg(updated.n), array_agg(updated.cancel_code), array_agg(updated.n) FILTER (WHERE updated.ends),
+        array_agg(updated.queued_at) FILTER (WHERE updated.ends),
         array_agg(updated.n) FILTER (WHERE updated.seq IS NOT NULL)
-    INTO owned, cancel_codes, ended, stepped FROM updated;
+    INTO owned, cancel_codes, ended, ended_queued_at, stepped FROM updated;
     PERFORM steward_insert_steps(stepped, now_ms, orgs, run_ids, seqs, names, iterations, attempts, statuses, changes,
         wires, mark, outputs, unknowns, states);
-    SELECT array_agg(i.org_id), array_agg(i.automation_id),
-        array_agg((SELECT b.id FROM runs AS b WHERE b.org_id = i.org_id AND b.automation_id = i.automation_id
-                   AND b.queue = 'blocked' AND b.status = 'queued' ORDER BY b.queued_at, b.id LIMIT 1))
+    -- No run is blocked that was queued before the active one, which ended just now.
+    SELECT array_agg(orgs[e.n]), array_agg(automations[e.n]),
+        array_agg((SELECT b.id FROM runs AS b WHERE b.org_id = orgs[e.n] AND b.automation_id = automations[e.n]
+                   AND b.queue = 'blocked' AND b.queued_at >= e.queued_at ORDER BY b.queued_at, b.id LIMIT 1))
     INTO next_orgs, next_automations, next_runs
-    FROM unnest(orgs, automations, live) WITH ORDINALITY AS i (org_id, automation_id, live, n)
-    WHERE i.n = ANY (ended) AND i.live;
+    FROM unnest(ended, ended_queued_at) AS e (n, queued_at) WHERE live[e.n];
     IF array_remove(next_runs, NULL) <> '{}' THEN
         SELECT c.vt INTO clock FROM fairness_clock AS c WHERE c.singleton = 1;
         WITH following AS (
@@ -1050,8 +1114,8 @@ BEGIN
     SELECT s.org_id, s.automation_id, s.next_slot_at, s.slots_after, a.version, a.kind, a.template_id,
         a.template_version, a.integration_id, a.name, a.state, a.inputs, a.schedule, a.timezone,
         a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on, o.closed_from,
-        (SELECT r.id FROM runs AS r WHERE r.org_id = k.org_id AND r.automation_id = k.id AND r.mode = 'live'
-         AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')),
+        (SELECT r.id FROM runs AS r WHERE r.org_id = k.org_id AND r.automation_id = k.id AND r.turn = s.turn
+         AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')),
         EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id AND c.automation_id = s.automation_id
                 AND c.slot_at >= s.next_slot_at)
         OR EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id
@@ -1094,7 +1158,7 @@ BEGIN
             s.last_vt - row_number() OVER (PARTITION BY w.org_id ORDER BY w.n DESC), 0, 1, 0,
             w.plan_version, w.slot_at, 0, now_ms, w.name, w.version, w.template_id, w.template_version, 'schedule'
         FROM slots_to_start AS w JOIN stamped AS s ON s.org_id = w.org_id
-        ON CONFLICT (org_id, automation_id) WHERE mode = 'live' AND queue IN ('ready', 'leased', 'sleeping', 'parked')
+        ON CONFLICT (org_id, automation_id, turn) WHERE mode = 'live' AND queue IN ('ready', 'leased', 'sleeping', 'parked')
             DO NOTHING
         RETURNING runs.id
     )

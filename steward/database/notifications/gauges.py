@@ -23,11 +23,11 @@ _WAITING = Both(
     "SELECT channel, waiting FROM queue_messages_waiting(:cap)",
 )
 _MAIL = Both(
-    "SELECT (SELECT min(due_at) FROM messages WHERE channel = 'email' AND state IN ('due', 'sending'))"
-    " AS oldest_due_at,"
-    " (SELECT max(m.sent_at) FROM dir_orgs AS o JOIN messages AS m ON m.org_id = o.org_id"
-    " AND m.channel = 'email' AND m.sent_at IS NOT NULL) AS last_sent_at",
-    "SELECT oldest_due_at, last_sent_at FROM queue_mail_times()",
+    "SELECT (SELECT min(due_at) FROM (SELECT due_at FROM messages WHERE channel = 'email'"
+    " AND state IN ('due', 'sending') ORDER BY next_try_at, id LIMIT :cap)) AS oldest_due_at,"
+    " (SELECT sent_at FROM messages WHERE channel = 'email' AND sent_at IS NOT NULL"
+    " ORDER BY sent_at DESC LIMIT 1) AS last_sent_at",
+    "SELECT oldest_due_at, last_sent_at FROM queue_mail_times(:cap)",
 )
 
 
@@ -62,9 +62,9 @@ async def waiting(tx: Tx, *, cap: int = MOST_COUNTED) -> dict[ChannelName, int]:
     return {ChannelName(row["channel"]): row["waiting"] for row in rows}
 
 
-async def mail(tx: Tx) -> MailTimes:
-    """Returns since when mail waits and when one was accepted last; looks into every organization."""
-    row = await tx.first(_MAIL)
+async def mail(tx: Tx, *, cap: int = MOST_COUNTED) -> MailTimes:
+    """Returns since when mail waits, of the `cap` mails tried next, and when one was accepted last."""
+    row = await tx.first(_MAIL, {"cap": cap})
     if row is None:
         return MailTimes(None, None)
     return MailTimes(from_ms_or_none(row["oldest_due_at"]), from_ms_or_none(row["last_sent_at"]))

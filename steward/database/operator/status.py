@@ -8,6 +8,7 @@ from datetime import datetime
 from steward.database.engine.base import Json, Tx, from_ms, from_ms_or_none
 from steward.database.operator.restored import with_history
 from steward.model.ids import OrgId
+from steward.model.run import RunStatus, kinds
 
 # Upper ends in seconds of the steps delays are counted in; the last step has none.
 DELAY_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
@@ -18,7 +19,7 @@ _COUNTED = {
     "active": "automations WHERE org_id = :org AND state = 'active'",
     "paused": "automations WHERE org_id = :org AND state = 'paused'",
     "waiting_approvals": "approvals WHERE org_id = :org AND status = 'pending'",
-    "queued_runs": "runs WHERE org_id = :org AND status = 'queued'",
+    "queued_runs": "runs WHERE org_id = :org AND kind IN (:kinds)",
 }
 _COUNTS = "SELECT " + ", ".join(
     f"(SELECT count(*) FROM (SELECT 1 FROM {rows} LIMIT :cap) AS counted) AS {name}"
@@ -47,7 +48,7 @@ class SchedulerStats:
 
 async def counts(tx: Tx, org: OrgId, *, cap: int = MOST_COUNTED) -> StatusCounts:
     """Returns the organization's counts, each to `cap`, in one statement."""
-    row = await tx.first(_COUNTS, {"org": org, "cap": cap})
+    row = await tx.first(_COUNTS, {"org": org, "cap": cap, "kinds": kinds([RunStatus.QUEUED])})
     if row is None:
         return StatusCounts(0, 0, 0, 0)
     return StatusCounts(row["active"], row["paused"], row["waiting_approvals"], row["queued_runs"])

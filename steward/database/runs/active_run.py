@@ -1,18 +1,37 @@
 """The active run of an automation and the lock of its queue, which is the automation's schedule row.
 
 The queue has no row of its own: the active run is the automation's one live run that is neither done nor
-blocked, which the unique index `runs_one_live` enforces.
+blocked, which the unique index `runs_active` enforces.
 """
 
 from collections.abc import Collection
 from typing import NamedTuple
 
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Both, Tx
 from steward.model.ids import AutomationId, OrgId, RunId
 from steward.model.run import RunStatus
 
-# As the index `runs_one_live` has it.
+# As the index `runs_active` has it; PostgreSQL adds the turn, see docs/design/runs.md#run-queue
 LIVE = "{run}.mode = 'live' AND {run}.queue IN ('ready', 'leased', 'sleeping', 'parked')"
+
+
+_ACTIVE = Both(
+    sqlite="SELECT r.automation_id, r.id, r.status FROM runs AS r"
+    f" WHERE r.org_id = :org AND r.automation_id IN (:automations) AND {LIVE.format(run='r')}",
+    postgresql="SELECT r.automation_id, r.id, r.status FROM schedules AS s CROSS JOIN LATERAL ("
+    "SELECT q.automation_id, q.id, q.status FROM runs AS q WHERE q.org_id = s.org_id"
+    f" AND q.automation_id = s.automation_id AND q.turn = s.turn AND {LIVE.format(run='q')} OFFSET 0) AS r"
+    " WHERE s.org_id = :org AND s.automation_id IN (:automations)",
+)
+_WAITING = Both(
+    sqlite="SELECT (SELECT count(*) FROM (SELECT 1 FROM runs"
+    " WHERE org_id = :org AND automation_id = :automation AND status = 'queued'"
+    " ORDER BY queued_at, id LIMIT :most) AS counted)"
+    " + (SELECT count(*) FROM runs AS r WHERE r.org_id = :org AND r.automation_id = :automation"
+    f" AND {LIVE.format(run='r')} AND r.status = 'waiting_approval') AS n",
+    postgresql="SELECT steward_count_waiting(org_id, automation_id, turn, :most) AS n FROM schedules"
+    " WHERE org_id = :org AND automation_id = :automation",
+)
 
 
 class ActiveRun(NamedTuple):
@@ -39,11 +58,7 @@ async def active_runs(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, ActiveRun]:
     """Returns the active runs of the automations that have one; call it with the queues locked."""
-    rows = await tx.all(
-        "SELECT r.automation_id, r.id, r.status FROM runs AS r"
-        f" WHERE r.org_id = :org AND r.automation_id IN (:automations) AND {LIVE.format(run='r')}",
-        {"org": org, "automations": list(automations)},
-    )
+    rows = await tx.all(_ACTIVE, {"org": org, "automations": list(automations)})
     return {
         AutomationId(row["automation_id"]): ActiveRun(RunId(row["id"]), RunStatus(row["status"]))
         for row in rows
@@ -64,7 +79,7 @@ async def oldest_blocked(tx: Tx, org: OrgId, automation: AutomationId) -> RunId 
     row = await tx.first(
         "SELECT id FROM runs"
         " WHERE org_id = :org AND automation_id = :automation AND queue = 'blocked'"
-        " AND status = 'queued'"  # as the index of queued runs has it
+        " AND status = 'queued'"  # as SQLite's index has it
         " ORDER BY queued_at, id LIMIT 1",
         {"org": org, "automation": automation},
     )
@@ -76,12 +91,5 @@ async def waiting(tx: Tx, org: OrgId, automation: AutomationId, limit: int) -> i
 
     Only the active run can wait for approval.
     """
-    row = await tx.first(
-        "SELECT (SELECT count(*) FROM (SELECT 1 FROM runs"
-        " WHERE org_id = :org AND automation_id = :automation AND status = 'queued'"
-        " ORDER BY queued_at, id LIMIT :most) AS counted)"
-        " + (SELECT count(*) FROM runs AS r WHERE r.org_id = :org AND r.automation_id = :automation"
-        f" AND {LIVE.format(run='r')} AND r.status = 'waiting_approval') AS n",
-        {"org": org, "automation": automation, "most": limit + 1},
-    )
+    row = await tx.first(_WAITING, {"org": org, "automation": automation, "most": limit + 1})
     return int(row["n"]) if row else 0

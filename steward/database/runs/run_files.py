@@ -35,8 +35,9 @@ async def insert(tx: Tx, org: OrgId, run: RunId, *, file: StoredFile, sealed: by
     """
     args = {"org": org, "run": run, "sha256": file.sha256, "size": file.size, "key_no": file.key_no}
     stored = await tx.execute(
-        "INSERT INTO run_files (org_id, run_id, sha256, size, key_no, created_at)"
-        " VALUES (:org, :run, :sha256, :size, :key_no, :now)"
+        "INSERT INTO run_files (org_id, run_id, sha256, size, key_no, created_at, is_test)"
+        " VALUES (:org, :run, :sha256, :size, :key_no, :now,"
+        " (SELECT mode = 'test' FROM runs WHERE org_id = :org AND id = :run))"
         " ON CONFLICT (org_id, run_id, sha256) DO NOTHING",
         args,
     )
@@ -69,8 +70,9 @@ async def expired(
     rows = await tx.all(
         Both(
             "SELECT DISTINCT f.org_id, f.run_id AS id FROM run_files AS f"
-            " JOIN runs AS r ON r.org_id = f.org_id AND r.id = f.run_id"
-            " WHERE r.finished_at < CASE r.mode WHEN 'test' THEN :test_before ELSE :before END LIMIT :most",
+            " CROSS JOIN runs AS r ON r.org_id = f.org_id AND r.id = f.run_id"  # the oldest files first
+            " WHERE (f.is_test = TRUE AND f.created_at < :test_before AND r.finished_at < :test_before)"
+            " OR (f.is_test = FALSE AND f.created_at < :before AND r.finished_at < :before) LIMIT :most",
             "SELECT org_id, id FROM queue_retain_files(:before, :test_before, :most)",
         ),
         {"before": before, "test_before": test_before, "most": max_rows},

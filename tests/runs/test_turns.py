@@ -1,0 +1,82 @@
+"""What PostgreSQL reads of an automation's earlier runs while a transaction keeps their dead rows."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from steward.model.run import Run, RunStatus
+from steward.runs import finish
+from steward.runs.finish import FinishRequest, RunEnd
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, connect_all, open_shop
+
+ROUNDS = 40
+PAGES = 20  # what one look at the queue may read; each run leaves four dead rows and as many index entries
+
+
+@pytest.fixture
+async def shop(postgresql_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """Provides a connected shop on PostgreSQL."""
+    opened = await open_shop(postgresql_url, clock, tmp_path)
+    await connect_all(opened)
+    yield opened
+    await opened.service.close()
+
+
+async def _end(shop: Shop, run: Run) -> None:
+    """Claims, begins and ends a run that is ready."""
+    claimed = await shop.begun((await shop.claimed())[run.id])
+    assert claimed is not None
+    ctx = shop.service.worker_context
+    end = RunEnd(RunStatus.SUCCEEDED, message=None, summary={"text": "Done."}, result={"seen": 1})
+    request = FinishRequest(claimed.lease, end, run.automation_id, run.mode, ctx.automation_rules)
+    await finish.end_run(ctx.engine, shop.clock.now(), request)
+
+
+async def test_a_queue_is_read_without_the_runs_that_ended(shop: Shop, postgresql_url: str) -> None:
+    """Neither to count what waits, nor to check that no other run is active, nor to promote the next one."""
+    automation = await shop.hiding()
+    reader: Any = await asyncpg.connect(postgresql_url)
+    owner: Any = await asyncpg.connect(postgresql_url)
+
+    async def pages(statement: str, *args: object) -> int:
+        texts = [await owner.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", *args)]
+        texts.append(await owner.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", *args))
+        plan = json.loads(texts[1])[0]["Plan"]  # the first also reads the catalogue
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+    async with reader.transaction(isolation="repeatable_read"):
+        await reader.fetchval("SELECT count(*) FROM runs")
+        next_run = await shop.run_now(automation)
+        for _ in range(ROUNDS):
+            run, next_run = next_run, await shop.run_now(automation)
+            await _end(shop, run)
+            shop.clock.tick(1)
+        await owner.execute("SET plan_cache_mode = force_generic_plan")
+        turn = await owner.fetchval("SELECT turn FROM runs WHERE id = $1", next_run.id)
+        assert turn == ROUNDS
+        key = (int(shop.owner.org), str(automation.id))
+        assert await pages("SELECT steward_count_waiting($1, $2, $3, 1000)", *key, turn) <= PAGES
+        async with owner.transaction():
+            await owner.execute("SET LOCAL enable_seqscan = off")
+            # Not a heap-only update, since the stamp is part of an index: every unique index is checked.
+            moved = "UPDATE runs SET vt = vt + 1 WHERE org_id = $1 AND id = $2"
+            assert await pages(moved, key[0], str(next_run.id)) <= 4 * PAGES
+    await reader.close()
+    await owner.close()
+
+
+async def test_no_run_is_blocked_that_was_queued_before_the_active_one(shop: Shop) -> None:
+    """Though its statement began first, or a clock was set back: the next run is searched from there on."""
+    automation = await shop.hiding()
+    active = await shop.run_now(automation)
+    shop.clock.jump(-10)
+    blocked = [await shop.run_now(automation) for _ in range(2)]
+    assert [run.queued_at for run in blocked] == [active.queued_at] * 2
+    assert [(await shop.run(run)).queued_at for run in blocked] == [active.queued_at] * 2
+    for run in (active, *sorted(blocked, key=lambda run: run.id)):
+        await _end(shop, run)
