@@ -7,12 +7,14 @@ from steward.automations import workflows
 from steward.automations.rules import Templates as Templates
 from steward.database.accounts import connections, organizations
 from steward.database.engine.base import Tx
+from steward.database.runs import workers
 from steward.model.automation import Automation, AutomationKind
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
 from steward.model.refusals import NotConnected, NotReady
 from steward.templates.base import Template
+from steward.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +34,21 @@ async def obstacle(tx: Tx, automation: Automation, *, templates: Templates) -> O
 async def obstacles(
     tx: Tx, org: OrgId, requested: Sequence[Automation], *, templates: Templates
 ) -> dict[AutomationId, Obstacle]:
-    """As `obstacle`, for several automations; those without one are absent."""
+    """As `obstacle`, for several automations; those without one are absent.
+
+    An unknown template is none while a worker of another release lives, which may know it.
+    """
     organization = await organizations.get(tx, org)
     is_on = organization is not None and organization.automations_on
     named = {integration for automation in requested for integration in connections_of(automation, templates)}
     connections_by_id = await connections.among(tx, org, named) if named else {}
+    withdrawn = {automation.id for automation in requested if is_withdrawn(automation, templates)}
+    if withdrawn and await workers.is_other_release_alive(tx, __version__):
+        withdrawn.clear()
     by_automation: dict[AutomationId, Obstacle] = {}
     for automation in requested:
-        what = _obstacle(automation, templates, connections_by_id, is_on=is_on)
+        is_offered = automation.id not in withdrawn
+        what = _obstacle(automation, templates, connections_by_id, is_on=is_on, is_offered=is_offered)
         if what is None and automation.kind is AutomationKind.WORKFLOW:
             what = await _unready(tx, automation)
         if what is not None:
@@ -61,10 +70,11 @@ def _obstacle(
     connections_by_id: Mapping[IntegrationId, Connection],
     *,
     is_on: bool,
+    is_offered: bool,
 ) -> Obstacle | None:
     if not is_on:
         return Obstacle("switched_off", "Automations are switched off for this organisation.")
-    if is_withdrawn(automation, templates):
+    if not is_offered:
         return Obstacle("not_ready", "The template of this automation is no longer offered.")
     for integration in connections_of(automation, templates):
         words = why_unusable(connections_by_id.get(integration))

@@ -13,7 +13,7 @@ from steward.database.accounts import organizations
 from steward.database.automations import records as automations
 from steward.database.engine.base import Autocommit, Batchable, Engine, Tx
 from steward.database.events import records as events
-from steward.database.runs import fairness, fast_runs, held, steps, transitions, undos
+from steward.database.runs import fairness, fast_runs, held, steps, transitions, undos, workers
 from steward.database.runs import records as runs
 from steward.database.runs.fast_runs import LeasedRun, RunToBegin
 from steward.database.runs.steps import StepValue, ValueState
@@ -30,10 +30,13 @@ from steward.runs import finish, undo
 from steward.runs.ledger import WritesClosed
 from steward.runs.run_context import LeaseLost
 from steward.steps.base import StoreEvent
+from steward.version import __version__
 
 BATCH = 50
 # A run is stopped this long after its start; time asleep and waiting for people counts.
 LONGEST = timedelta(days=90)
+# How long a run sleeps that this release cannot walk, before any worker claims it again.
+HANDED_BACK = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +293,18 @@ async def _event_output(tx: Tx, run: Run, event: EventRef, *, is_workflow: bool)
     """Returns what the run keeps of its event, which itself is deleted earlier."""
     pointer, body = await events.content_for_run(tx, run.org, event.id, with_body=is_workflow)
     return pointer if body is None else {**pointer, "payload": json.loads(body)}
+
+
+async def hand_back(tx: Tx, *, lease: Lease) -> bool:
+    """Puts a run to sleep for a short time, so that a worker of another release may claim it.
+
+    Returns False when none lives. Raises LeaseLost.
+    """
+    if not await workers.is_other_release_alive(tx, __version__):
+        return False
+    if not await transitions.sleep(tx, lease, until=tx.now + HANDED_BACK, leased_ms=0, settles=True):
+        raise LeaseLost(lease)
+    return True
 
 
 def sends_wait_for_approval(claimed: "ClaimedRun") -> bool:

@@ -28,7 +28,7 @@ from steward.model.undo import Original, OriginalRun, Sought
 from steward.outbound.web import KIND, NO_CONNECTION, WebReadClient
 from steward.run_queue.undo_plan import UNDO
 from steward.runs.claim import ClaimedRun, event_of
-from steward.runs.run_context import RunContext, check_run_wanted
+from steward.runs.run_context import RunContext, UnknownPlan, check_run_wanted
 from steward.runs.storage import payload as payloads
 from steward.runs.storage.files import StoredRunFiles
 from steward.scheduling import slots, zones
@@ -40,8 +40,16 @@ I = TypeVar("I")  # noqa: E741
 
 
 def template_of(templates: Templates, claimed: ClaimedRun) -> Template:
-    """Returns the template that the run walks; an undo walks a built-in plan, whatever its automation is."""
-    return templates[claimed.run.template_id] if claimed.run.undo_of is None else UNDO
+    """Returns the template that the run walks; an undo walks a built-in plan, whatever its automation is.
+
+    Raises UnknownPlan.
+    """
+    if claimed.run.undo_of is not None:
+        return UNDO
+    template = templates.get(claimed.run.template_id)
+    if template is None:
+        raise UnknownPlan(f"template {claimed.run.template_id}")
+    return template
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,13 @@ from steward.database.automations import schedules
 from steward.database.automations.schedules import Timing
 from steward.database.engine.base import Autocommit, Dialect, Engine, Tx, ms
 from steward.database.operator import status as stats
+from steward.database.runs import workers
 from steward.failpoint import failpoint
 from steward.model.ids import AutomationId, OrgId
 from steward.model.limits import FAILURES_TO_PAUSE
 from steward.model.refusals import Unavailable
 from steward.telemetry.log import Log
+from steward.version import __version__
 
 # Automations in one transaction, some 20 ms of SQLite's only writer and few locks held on PostgreSQL;
 # transactions at once; automations in one look. SQLite gains by looking further: neighbours then share a
@@ -222,7 +224,9 @@ def _withdrawn(locked: Mapping[OrgId, Mapping[AutomationId, Locked]], rules: Aut
 
 
 async def _pause_withdrawn(tx: Tx, *, org: OrgId, automation: AutomationId, rules: AutomationRules) -> None:
-    """Pauses an automation whose template is no longer offered."""
+    """Pauses an automation whose template is no longer offered, unless another release may offer it."""
+    if await workers.is_other_release_alive(tx, __version__):
+        return
     words = "Its template is no longer part of the service."
     await lifecycle.pause_by_service(tx, org, automation, reason=words, rules=rules)
 

@@ -243,6 +243,10 @@ class LeaseLost(Exception):
         super().__init__(f"run {lease.run} is no longer held at epoch {lease.epoch}")
 
 
+class UnknownPlan(Exception):
+    """This release does not have the run's template, or a step type of its plan."""
+
+
 class WorkerStopping(Exception):
     """The process ends: the run is released at its next checkpoint."""
 

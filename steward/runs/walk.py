@@ -38,7 +38,7 @@ from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.claim import LONGEST, ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
-from steward.runs.run_context import CancelRequested, LeaseLost, RunContext, WorkerStopping
+from steward.runs.run_context import CancelRequested, LeaseLost, RunContext, UnknownPlan, WorkerStopping
 from steward.runs.state import FAILING, ApprovalMismatch, RunTimedOut, Walk
 from steward.steps.base import StepContext, StepFailed, StepResult
 
@@ -108,7 +108,13 @@ async def _continue_run(ctx: RunContext, claimed: ClaimedRun) -> None:
             opened = await context.open_connections(ctx, claimed)
         except NotConnected as refusal:
             end = partial(_stopped_by, RunEnd(RunStatus.FAILED, "step_failed", refusal.message))
-    walk = await _start_walk(ctx, claimed, opened)
+    try:
+        walk = await _start_walk(ctx, claimed, opened)
+    except UnknownPlan as unknown:
+        if not await ctx.engine.write(ctx.clock.now(), partial(claim.hand_back, lease=lease), org=lease.org):
+            raise
+        ctx.log.info("run_handed_back", run=lease.run, org=lease.org, reason=str(unknown))
+        return
     if end is None and _was_stopping(walk):
         end = partial(_stopped_by, RunEnd(RunStatus.FAILED, finish.INTERRUPTED, _STOPPING_WORDS))
     await (_walk_to_pause(walk) if end is None else _close(walk, end))
@@ -152,6 +158,8 @@ async def _start_walk(ctx: RunContext, claimed: ClaimedRun, opened: context.Open
     )
     if template is None:
         walk.plan, walk.bindings = await workflow.plan_of(walk)
+        if unknown := workflow.unknown_types(walk.plan):
+            raise UnknownPlan(f"step types {', '.join(sorted(unknown))}")
         walk.sends_wait_for_approval = claim.sends_wait_for_approval(claimed)
     if claimed.state.last_seq or len(claimed.journal) > 1:
         await walk.read(partial(_resume, walk=walk))

@@ -23,7 +23,7 @@ from steward.runs.state import RunTimedOut, Walk
 from steward.runs.storage import static_data
 from steward.steps.base import StepFailed, StepResult
 from steward.steps.n8n.nodes import BY_TYPE
-from steward.steps.shopify_flow.walk import flow_handed_on, walk_flow
+from steward.steps.shopify_flow.walk import flow_handed_on, is_flow_type, walk_flow
 from steward.steps.start_reads import with_reads_of
 from steward.steps.workflow import start_times
 from steward.steps.workflow.execute import ExecutionResult, origin_of
@@ -67,6 +67,19 @@ async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
     if entry is not None:
         plan = with_reads_of(plan, entry, run)
     return plan, stored_plan.bindings
+
+
+def unknown_types(plan: Plan) -> set[str]:
+    """Returns the types of the plan's steps that run and that this release does not know."""
+    is_known = is_flow_type if plan.mode is DataMode.ENVIRONMENT else BY_TYPE.__contains__
+    unknown = {
+        step.origin.source_type
+        for step in plan.steps
+        if step.origin is not None
+        and (step.origin.supported and step.origin.reachable and not step.origin.disabled)
+        and not is_known(step.origin.source_type)
+    }
+    return unknown.union(*(unknown_types(inner) for inner in plan.inner.values()))
 
 
 async def advance(walk_: Walk) -> Ended | None:

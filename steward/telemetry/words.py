@@ -53,6 +53,7 @@ ACTIONS: Mapping[str, LogAction] = {
     "run_abandoned": LogAction("warning or error", "A run was left for another try: no database or memory."),
     "run_crashed": LogAction("error", "A defect ended a run."),
     "run_finished": LogAction("info", "A run ended."),
+    "run_handed_back": LogAction("info", "A run was left to a worker of another release."),
     "run_held": LogAction("info", "A closed period or a stop holds the writes of a run."),
     "run_interrupted": LogAction("error", "A run ended after three workers were lost with it."),
     "run_lost": LogAction("info", "Another worker has this run now."),

@@ -6,6 +6,7 @@ See docs/design/schedule.md#what-a-due-slot-becomes and docs/design/schedule.md#
 import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -16,6 +17,7 @@ from steward.database.automations import records as automations
 from steward.database.automations.occurrences import StoredSlot
 from steward.database.engine.base import Engine, Tx
 from steward.database.engine.postgres import PostgresEngine
+from steward.database.runs import workers
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.connection import ConnectionState
 from steward.model.occurrence import OccurrenceState, SkipReason
@@ -240,6 +242,19 @@ async def test_a_withdrawn_template_pauses_its_automations(world: World) -> None
         None,
     )
     assert [run.status for run in await world.runs(automation)] == [RunStatus.REFUSED]
+
+
+async def test_an_unknown_template_of_another_release_pauses_nothing(world: World) -> None:
+    """While a worker of another release lives its slots become runs, which that worker takes.
+
+    See docs/design/storage.md#two-releases.
+    """
+    automation = await due(world)
+    register = partial(workers.register, name="other", version="next", slots=1, lease_ms=60_000)
+    await world.write(register)
+    await world.dispatch(replace(world.rules, templates={}))
+    assert (await world.read(automation)).state is AutomationState.ACTIVE
+    assert [run.status for run in await world.runs(automation)] == [RunStatus.QUEUED]
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,16 @@ async def living(tx: Tx) -> list[str]:
     return [row["name"] for row in rows]
 
 
+async def is_other_release_alive(tx: Tx, release: str) -> bool:
+    """Whether a worker of another release than `release` holds its lease."""
+    row = await tx.first(
+        "SELECT 1 AS alive FROM workers"
+        " WHERE state IN ('alive', 'stopping') AND lease_until >= {now} AND version <> :release LIMIT 1",
+        {"release": release},
+    )
+    return row is not None
+
+
 async def expired(tx: Tx, own_id: WorkerId, limit: int = 10) -> list[WorkerId]:
     """Returns other workers whose lease has expired."""
     rows = await tx.all(

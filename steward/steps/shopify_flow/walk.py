@@ -37,3 +37,8 @@ async def walk_flow(
 def flow_handed_on(step: DoneStep, done: Sequence[DoneChange]) -> HandedOn | None:
     """Returns what an answered step of a flow hands on; None for a change, which has no items of its own."""
     return hand_on(step, done, RUN_TYPES) if step.answers else None
+
+
+def is_flow_type(source_type: str) -> bool:
+    """Whether a step type of Shopify Flow is one that this release runs."""
+    return source_type in RUN_TYPES
