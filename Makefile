@@ -361,7 +361,13 @@ browser: ## Debian's Chromium, which the browser tests drive
 	@$(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes --no-deps \
 		--upgrade --target .cache/fleet/site -r $< && touch $@
 
-fleet: $(DEV) postgres .cache/fleet/site/patroni ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS=--asynchronous must fail)
+# Debian's Patroni, for the control that has to fail: it stands before the newer one on the path of its processes.
+.cache/fleet/debian/usr/lib/python3/dist-packages/patroni: .cache/fleet/site/patroni
+	@echo "Fetching Debian's Patroni"
+	@mkdir -p .cache/fleet/debian && cd .cache/fleet/debian && apt-get -qq download patroni python3-urllib3 python3-six \
+		2>/dev/null && for package in *.deb; do dpkg-deb -x $$package .; done && rm *.deb && touch $(CURDIR)/$@
+
+fleet: $(DEV) postgres .cache/fleet/site/patroni $(if $(findstring patroni-3,$(ARGS)),.cache/fleet/debian/usr/lib/python3/dist-packages/patroni) ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS=--asynchronous and ARGS=--patroni-3 must fail)
 	@$(PY) -m tests.fleet --failovers $(or $(FAILOVERS),20) $(ARGS) 2>.cache/fleet/log.txt
 
 soak: $(DEV) postgres ## the random and destructive tests at length: make soak MINUTES=30 (ARGS="--only simulate,kill")

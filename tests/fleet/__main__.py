@@ -1,6 +1,7 @@
 """`make fleet`: fail-overs of three database hosts under load, and what became of every answered act.
 
-`python -m tests.fleet --failovers 20 [--asynchronous] [--report FILE]`. Needs root, for network namespaces.
+`python -m tests.fleet --failovers 20 [--asynchronous | --patroni-3] [--report FILE]`. Needs root, for network
+namespaces.
 """
 
 import argparse
@@ -34,6 +35,8 @@ FROZEN = 35.0  # longer than `ttl`
 UNREPLICATED = 3.0
 FAULTS = ("host killed", "host frozen", "cable pulled", "server killed")
 PROGRAMS = Path(".cache/fleet").resolve()
+STOP = PROGRAMS / "stop"  # a file that ends a campaign after the fail-over under way
+DEBIAN = PROGRAMS / "debian/usr/lib/python3/dist-packages"  # Patroni 3.0.2 and what it imports
 
 
 @dataclass
@@ -43,7 +46,18 @@ class Report:
     failovers: int = 0
     gaps: dict[str, list[float]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
+    wrong_by_freeze: list[int] = field(default_factory=list)
     history: History = field(default_factory=History)
+
+    def note(self, fault: str, gap: float | None) -> None:
+        """Counts and prints a fail-over, and after how many seconds the service was back."""
+        self.failovers += 1
+        if gap is None:
+            self.wrong.append(f"fail-over {self.failovers}: {fault}, not back within {BACK_WITHIN:.0f} s")
+            print(self.wrong[-1], flush=True)
+        else:
+            self.gaps.setdefault(fault, []).append(gap)
+            print(f"{self.failovers}: {fault}, back after {gap:.1f} s", flush=True)
 
     def as_json(self) -> dict[str, Any]:
         """The figures."""
@@ -58,6 +72,7 @@ class Report:
                 "by_fault": {fault: [round(gap, 1) for gap in some] for fault, some in self.gaps.items()},
             },
             "violations": self.wrong,
+            "violations_by_freeze": self.wrong_by_freeze,
         }
 
 
@@ -67,13 +82,13 @@ class Clients:
 
     site: Site
     history: History
+    begun: int = 0
 
-    async def go_on(self, client: int) -> None:
+    async def go_on(self) -> None:
         """One automation after the other; whatever is no answer leaves the outcome unknown."""
-        number = 0
         while True:
-            number += 1
-            await self._make(f"act {client}.{number}")
+            self.begun += 1
+            await self._make(f"act {self.begun}")
             await CLOCK.sleep(PACE)
 
     async def _make(self, key: str) -> None:
@@ -110,7 +125,7 @@ class Clients:
 @contextlib.asynccontextmanager
 async def working(clients: Clients) -> AsyncIterator[None]:
     """While in force, the clients work."""
-    tasks = [asyncio.create_task(clients.go_on(number)) for number in range(CLIENTS)]
+    tasks = [asyncio.create_task(clients.go_on()) for _ in range(CLIENTS)]
     try:
         yield
     finally:
@@ -119,8 +134,11 @@ async def working(clients: Clients) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def fail(cluster: Cluster, host: Host, fault: str, clients: Clients) -> float:
-    """Lets the primary's host fail, and brings it back when the service goes on; seconds until it did."""
+async def fail(cluster: Cluster, host: Host, fault: str, clients: Clients) -> float | None:
+    """Lets the primary's host fail, and brings it back when the service goes on.
+
+    Returns the seconds until it did, or None when it did not within `BACK_WITHIN`.
+    """
     since = CLOCK.monotonic()
     if fault == "host killed":
         host.signal(signal.SIGKILL)
@@ -130,7 +148,9 @@ async def fail(cluster: Cluster, host: Host, fault: str, clients: Clients) -> fl
         host.plug("down")
     else:
         os.kill(host.postmaster(), signal.SIGKILL)
-    gap = await clients.are_back(since)
+    gap: float | None = None
+    with contextlib.suppress(AssertionError):
+        gap = await clients.are_back(since)
     if fault == "host killed":
         cluster.start(host)
     elif fault == "host frozen":
@@ -147,20 +167,20 @@ async def campaign(cluster: Cluster, folder: Path, failovers: int, report: Repor
         clients = Clients(site, report.history)
         async with working(clients):
             for number in range(failovers):
+                if STOP.exists():  # the history of those before is compared all the same
+                    break
                 fault = FAULTS[number % len(FAULTS)]
                 host = await cluster.leader()
                 assert host is not None
                 await clients.are_back(CLOCK.monotonic())
                 run, approved, before = await applying(site)
-                gap = await fail(cluster, host, fault, clients)
-                report.gaps.setdefault(fault, []).append(gap)
-                report.failovers += 1
-                print(f"{number + 1}: {fault}, back after {gap:.1f} s", flush=True)
+                report.note(fault, await fail(cluster, host, fault, clients))
                 await cluster.becomes_whole()
                 try:
                     await assert_written_once(site, run, approved, before)
                 except AssertionError as error:
                     report.wrong.append(f"run {run}: {error}")
+                    print(report.wrong[-1], flush=True)
     report.wrong += report.history.violations(await stored(cluster))
 
 
@@ -186,6 +206,24 @@ async def lie(cluster: Cluster, folder: Path, report: Report) -> None:
     report.wrong += report.history.violations(await stored(cluster))
 
 
+async def freeze(cluster: Cluster, folder: Path, report: Report) -> None:
+    """The control: under Patroni 3.0.2 a frozen primary that wakes can take the leader key back."""
+    history = History()
+    async with open_site(cluster.url, folder, STEWARD_LEASE_SECONDS="5") as site:
+        clients = Clients(site, history)
+        async with working(clients):
+            primary = await cluster.leader()
+            assert primary is not None
+            await clients.are_back(CLOCK.monotonic())
+            report.note("host frozen", await fail(cluster, primary, "host frozen", clients))
+            await cluster.becomes_whole()
+    wrong = history.violations(await stored(cluster))
+    report.history.acts += history.acts
+    report.wrong += wrong
+    report.wrong_by_freeze.append(len(wrong))
+    print(f"{len(wrong)} violations", flush=True)
+
+
 async def stored(cluster: Cluster) -> list[str]:
     """The keys of the acts that the database holds."""
     leader = await cluster.leader()
@@ -203,22 +241,32 @@ async def main(words: Sequence[str]) -> int:
     """Runs the campaign and prints its report; 1 when the checker found something."""
     parser = argparse.ArgumentParser(prog="make fleet")
     parser.add_argument("--failovers", type=int, default=20)
-    parser.add_argument("--asynchronous", action="store_true", help="the control, which has to fail")
+    control = parser.add_mutually_exclusive_group()
+    control.add_argument("--asynchronous", action="store_true", help="a control, which has to fail")
+    control.add_argument(
+        "--patroni-3", action="store_true", help="a control: frozen hosts under Debian's Patroni"
+    )
     parser.add_argument("--report", type=Path)
     args = parser.parse_args(words)
     if os.geteuid() != 0:
         print("SKIPPED LOUDLY: network namespaces need root")
         return 0
-    programs = Programs(PROGRAMS / "usr/bin/etcd", PROGRAMS / "site")
+    site = PROGRAMS / "site"
+    programs = Programs(PROGRAMS / "usr/bin/etcd", [DEBIAN, site] if args.patroni_3 else [site])
     report = Report()
-    with tempfile.TemporaryDirectory(prefix="steward-fleet-") as name:
-        folder = Path(name)
-        os.chmod(folder, 0o755)  # the servers' user passes through
-        async with cluster(folder, programs, is_synchronous=not args.asynchronous) as new_cluster:
-            if args.asynchronous:
-                await lie(new_cluster, folder / "service", report)
-            else:
-                await campaign(new_cluster, folder / "service", args.failovers, report)
+    for _ in range(
+        args.failovers if args.patroni_3 else 1
+    ):  # each freeze of the control: a cluster of its own
+        with tempfile.TemporaryDirectory(prefix="steward-fleet-") as name:
+            folder = Path(name)
+            os.chmod(folder, 0o755)  # the servers' user passes through
+            async with cluster(folder, programs, is_synchronous=not args.asynchronous) as new_cluster:
+                if args.asynchronous:
+                    await lie(new_cluster, folder / "service", report)
+                elif args.patroni_3:
+                    await freeze(new_cluster, folder / "service", report)
+                else:
+                    await campaign(new_cluster, folder / "service", args.failovers, report)
     text = json.dumps(report.as_json(), indent=1)
     print(text)
     if args.report is not None:

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,10 @@ WHOLE_WITHIN = 180.0
 
 @dataclass(frozen=True)
 class Programs:
-    """Where the programs of others are: etcd, and the folder with Patroni and what it imports."""
+    """Where the programs of others are: etcd, and the folders with Patroni and what it imports."""
 
     etcd: Path
-    patroni: Path
+    patroni: Sequence[Path]
 
 
 @dataclass
@@ -145,7 +145,7 @@ class Cluster:
         settings.write_text(yaml.safe_dump(self._settings(host)))
         os.chown(settings, NOBODY, NOBODY)
         # Debian's Python: one of root's own cannot be run by others.
-        site = {"PYTHONPATH": str(self.programs.patroni)}
+        site = {"PYTHONPATH": ":".join(map(str, self.programs.patroni))}
         host.start(["/usr/bin/python3", "-m", "patroni", settings], "patroni.log", site)
 
     def _settings(self, host: Host) -> dict[str, Any]:
