@@ -57,7 +57,10 @@ demo: $(WEB) $(READABLE) ## the service with a pretend outside world and sample 
 serve: $(WEB) $(READABLE) ## the service with the settings of the environment (docs/settings.md after make docs)
 	@exec $(PY) -m steward serve $(ARGS)
 
-test: $(DEV) $(GENERATORS) $(CLIENT_TS) $(SITE) $(READABLE) postgres browser shopify-schema cards-schema promtool check web-check ## all checks and all tests, on SQLite and PostgreSQL
+# `check` keeps one core busy, while the others install and build: both begin when all that they share is made.
+test: $(DEV) $(CLIENT) $(READABLE) ## all checks and all tests, on SQLite and PostgreSQL
+	@$(MAKE) --silent check & checking=$$!; $(MAKE) --silent $(GENERATORS) $(CLIENT_TS) $(SITE) postgres browser \
+		shopify-schema cards-schema promtool web-check; prepared=$$?; wait $$checking && exit $$prepared
 	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED) $(ARGS)
 
 check: $(DEV) $(CLIENT) ## lint, format, types, import order
