@@ -5,9 +5,11 @@ The cast and the short ways to a state are in people.py and builders.py, a runni
 
 import os
 import shutil
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,9 @@ settings.load_profile("steward")
 # Of a connection that is given up while asyncpg asks for TLS, it leaves an error that nobody reads: the event
 # loop reports it in whichever test comes later. The servers of the tests have no TLS.
 os.environ["PGSSLMODE"] = "disable"
+# httpx imports sniffio at each request to an application: where it is absent, that searches every path anew.
+if find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 # Seconds for a statement and for a connection: how fast the machine is, tests of deadlines alone ask.
 PATIENCE = 300.0
 
