@@ -310,10 +310,10 @@ def shared_server(session: Path, *, starter: int, prepare: Callable[[Server], No
     note = session / "postgres.json"
     with locked(session / "postgres.lock"):
         if note.exists():
-            actual = json.loads(note.read_text())
-            if "refused" in actual:
-                raise NoPostgres(actual["refused"])
-            return Server(**actual)
+            record = json.loads(note.read_text())
+            if "refused" in record:
+                raise NoPostgres(record["refused"])
+            return Server(**record)
         remove_leftovers()
         try:
             server = start(starter=starter)
@@ -332,8 +332,8 @@ def shared_server(session: Path, *, starter: int, prepare: Callable[[Server], No
 def stop_shared(session: Path) -> None:
     """Stops the session's cluster if one was started."""
     note = session / "postgres.json"
-    if note.exists() and "folder" in (actual := json.loads(note.read_text())):
-        stop(Path(actual["folder"]))
+    if note.exists() and "folder" in (record := json.loads(note.read_text())):
+        stop(Path(record["folder"]))
 
 
 if __name__ == "__main__":

@@ -155,14 +155,14 @@ class Service:
 async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Service:
     """The service with its cast; `context` replace those of the tests (automation_rules, vault)."""
     lines: list[str] = []
-    actual: list[str] = []
+    woken: list[str] = []
     log = Log(lines.append, clock, Register())
     ring = await open_ring(engine, clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL)
     register = Register()
     context_fields: Mapping[str, Any] = {
         "vault": Vault(MASTERS, {}, Outbound(HttpTransport(clock, register, log)), register),
         "automation_rules": AutomationRules({template.facts.template_id: template for template in TEMPLATES}),
-        "wake": actual.append,
+        "wake": woken.append,
         "sandbox_pool": shared_sandbox(),
         **context,
     }
@@ -175,7 +175,7 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
         log=log,
         **{name: value for name, value in context_fields.items() if name != "rules"},
     )
-    service = Service(new_app_context, clock, lines=lines, told=actual)
+    service = Service(new_app_context, clock, lines=lines, told=woken)
     await service.write(lambda tx: settle(tx, service))
     return service
 

@@ -34,14 +34,14 @@ def token_of(invited: Heard) -> str:
 
 def acceptance(invited: Heard, **body: Any) -> dict[str, Any]:
     """Returns the body that accepts an invitation with a new account; `...` removes a field."""
-    actual = {
+    fields = {
         "token": token_of(invited),
         "password": NEW_PASSWORD,
         "first_name": "Nina",
         "last_name": "Newcomer",
         **body,
     }
-    return {name: value for name, value in actual.items() if value is not ...}
+    return {name: value for name, value in fields.items() if value is not ...}
 
 
 async def test_an_invited_person_makes_an_account_and_is_in(service: Service) -> None:
@@ -278,13 +278,13 @@ async def _accounts(service: Service) -> None:
     await invite(await service.web("stranger"), "two@example.com", first_name="Theirs")
 
 
-def _without(actual: Any, *mine: Any) -> Any:
+def _without(data: Any, *mine: Any) -> Any:
     """Returns a record with the values that differ between addresses masked."""
-    if isinstance(actual, dict):
-        return {name: _without(value, *mine) for name, value in actual.items() if name != "request_id"}
-    if isinstance(actual, list):
-        return [_without(item, *mine) for item in actual]
-    return "*" if actual in mine else actual
+    if isinstance(data, dict):
+        return {name: _without(value, *mine) for name, value in data.items() if name != "request_id"}
+    if isinstance(data, list):
+        return [_without(item, *mine) for item in data]
+    return "*" if data in mine else data
 
 
 async def test_inviting_does_not_tell_whether_an_address_has_an_account(service: Service) -> None:

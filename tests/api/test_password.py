@@ -13,8 +13,8 @@ NEW_PASSWORD = "violet harbour 1931"
 
 def body(**changes: object) -> dict[str, object]:
     """Returns the body that changes the cast's password; `...` removes a field."""
-    actual = {"current_password": PASSWORD, "new_password": NEW_PASSWORD, **changes}
-    return {name: value for name, value in actual.items() if value is not ...}
+    fields = {"current_password": PASSWORD, "new_password": NEW_PASSWORD, **changes}
+    return {name: value for name, value in fields.items() if value is not ...}
 
 
 async def test_a_new_password_renews_this_session_and_ends_the_others(service: Service) -> None:

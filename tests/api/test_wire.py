@@ -33,9 +33,9 @@ class Answer:
     @property
     def code(self) -> Any:
         """Returns the refusal's code, or None for a success."""
-        actual = json.loads(self.body)
-        assert actual["contract_version"] == 1
-        return actual.get("code")
+        envelope = json.loads(self.body)
+        assert envelope["contract_version"] == 1
+        return envelope.get("code")
 
 
 @dataclass

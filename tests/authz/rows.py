@@ -37,13 +37,13 @@ def _create(ids: Ids, **changes: Any) -> Body:
 
 
 def _alert(ids: Ids, teams: int) -> Body:
-    actual = {"threshold": 5, "teams": {"integration_id": teams}}
-    return _create(ids, template_id="low-stock-alert", inputs=actual)
+    inputs = {"threshold": 5, "teams": {"integration_id": teams}}
+    return _create(ids, template_id="low-stock-alert", inputs=inputs)
 
 
 def _prices(ids: Ids, sheet: int) -> Body:
-    actual = {"integration_id": sheet, "tab": "Prices"}
-    inputs = {"sheet": actual, "sku_column": "SKU", "price_column": "Price"}
+    prices_tab = {"integration_id": sheet, "tab": "Prices"}
+    inputs = {"sheet": prices_tab, "sku_column": "SKU", "price_column": "Price"}
     return _create(ids, template_id="price-update-from-spreadsheet", inputs=inputs)
 
 

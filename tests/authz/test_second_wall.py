@@ -96,9 +96,9 @@ async def test_every_table_stands_behind_the_wall_or_in_the_directory(walled: Wa
         " WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
     )
     results = {row["relname"]: row["walled"] for row in rows}
-    lagging = {name for name, is_walled in results.items() if is_walled}
-    assert lagging >= OWNED
-    assert results.keys() - lagging - DIRECTORY == set()
+    walled_tables = {name for name, is_walled in results.items() if is_walled}
+    assert walled_tables >= OWNED
+    assert results.keys() - walled_tables - DIRECTORY == set()
 
 
 async def test_each_organisation_sees_its_own_rows_and_without_one_there_are_none(walled: Walled) -> None:

@@ -146,22 +146,22 @@ class Reads:
 
     def _cursor(self, operation: Operation, query: Query, rows: int) -> str:
         """Returns the cursor of a page far into a list, as the page before it would have."""
-        lagging, last = RARE + LIMIT, rows - 2 * LIMIT
-        oldest, newest = self.history.instant(lagging), self.history.instant_back(lagging)
+        first, last = RARE + LIMIT, rows - 2 * LIMIT
+        oldest, newest = self.history.instant(first), self.history.instant_back(first)
         keys: Mapping[str, list[Any]] = {
-            f"{PREFIX}/runs": [wire_time(oldest), row_id("R", lagging)],
-            "/app/runs": [wire_time(oldest), row_id("R", lagging)],
-            f"{PREFIX}/approvals": [wire_time(newest), row_id("A", lagging)],
+            f"{PREFIX}/runs": [wire_time(oldest), row_id("R", first)],
+            "/app/runs": [wire_time(oldest), row_id("R", first)],
+            f"{PREFIX}/approvals": [wire_time(newest), row_id("A", first)],
             "/app/approvals/decided": [wire_time(self.history.instant_back(last)), row_id("A", last)],
             f"{PREFIX}/runs/{{run_id}}/changes": [2, last],
             CALENDAR: [
                 *(ms(newest), ms(newest), self.history.other_automation),
                 *(ms(self.history.oldest), ms(newest + timedelta(days=1))),
             ],
-            "/app/automations/{automation_id}/history": [row_id("H", lagging)],
-            "/app/audit": [ms(oldest), OLD_ENTRIES + lagging],
-            "/app/inbox": [ms(oldest), row_id("N", lagging)],
-            "/app/notification-routes/{route_id}/deliveries": [ms(oldest), row_id("M", lagging)],
+            "/app/automations/{automation_id}/history": [row_id("H", first)],
+            "/app/audit": [ms(oldest), OLD_ENTRIES + first],
+            "/app/inbox": [ms(oldest), row_id("N", first)],
+            "/app/notification-routes/{route_id}/deliveries": [ms(oldest), row_id("M", first)],
         }
         assert operation.query is not None
         call: Any = SimpleNamespace(

@@ -272,7 +272,7 @@ async def _connect(site: Site) -> None:
     site.csrf = {"X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
     shop = site.sandbox.facts["woocommerce"]
     keys = {name: shop[name] for name in ("url", "consumer_key", "consumer_secret")}
-    lagging = site.sandbox.facts["url"].rpartition(":")[2]
-    keys["url"] = keys["url"].replace(f":{lagging}", f":{site.line.listen_port}")
+    sandbox_port = site.sandbox.facts["url"].rpartition(":")[2]
+    keys["url"] = keys["url"].replace(f":{sandbox_port}", f":{site.line.listen_port}")
     body = {"kind": "woocommerce", "name": "The shop", "settings": keys}
     site.store = (await site.call("POST", "/app/connections", body))["connection"]["integration_id"]

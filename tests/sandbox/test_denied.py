@@ -83,11 +83,11 @@ def test_foreign_code_is_refused_in_production_without_walls(
     env = _environ(tmp_path, **more)
     subprocess.run([sys.executable, "-m", "steward", "migrate"], cwd=ROOT, env=env, check=True, timeout=60)
     ended = _denied("-c", ASKING, json.dumps(MESSAGES), env=env)
-    actual = json.loads(ended.stdout)
+    outcomes = json.loads(ended.stdout)
     if runs:
-        assert actual == {JAVASCRIPT: [[True]], LIQUID: [[]]}
+        assert outcomes == {JAVASCRIPT: [[True]], LIQUID: [[]]}
         return
-    for code, words in actual.values():
+    for code, words in outcomes.values():
         assert code == "code_refused"
         assert "not run on this installation" in words
         assert "operator" in words
@@ -113,8 +113,8 @@ def test_operators_are_told_by_doctor_and_at_the_start(tmp_path: Path) -> None:
         process.terminate()
         _, log = process.communicate(timeout=60)
         lines = [json.loads(line) for line in log.splitlines()]
-        (actual,) = [line for line in lines if line.get("action") == "foreign_code_not_confined"]
-        assert words in actual["message"]
+        (log_line,) = [line for line in lines if line.get("action") == "foreign_code_not_confined"]
+        assert words in log_line["message"]
 
 
 async def test_a_service_starts_where_no_child_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

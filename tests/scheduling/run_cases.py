@@ -50,12 +50,12 @@ def outcomes(document: Mapping[str, object]) -> Iterator[Outcome]:
 
 def _outcome(name: str, number: int, case: Case) -> Outcome:
     """Returns a case's outcome. A case that raises counts as different, and the next one follows."""
-    actual = f"{name}/{case.get('id', number)}"
+    case_name = f"{name}/{case.get('id', number)}"
     work = _LISTS[name]
     try:
-        return Outcome(actual, *work(case))
+        return Outcome(case_name, *work(case))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        return Outcome(actual, "a case", f"{type(error).__name__}: {error}")
+        return Outcome(case_name, "a case", f"{type(error).__name__}: {error}")
 
 
 def _next(case: Case) -> tuple[object, object]:

@@ -97,19 +97,19 @@ async def test_what_libraries_say_in_a_served_process_is_ours(sqlite_url: str, t
     assert UNKNOWN not in text
     assert "not told" not in text
     lines: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
-    actual = [line for line in lines if line["action"] == "library"]
-    assert {line["logger"] for line in actual} == {
+    of_libraries = [line for line in lines if line["action"] == "library"]
+    assert {line["logger"] for line in of_libraries} == {
         *("uvicorn.error", "httpx", "httpcore.connection", "asyncpg.pool", "a.library.nobody.knows"),
         *("py.warnings", "asyncio"),
     }
-    assert [line["level"] for line in actual if line["logger"] == "httpx"] == [
+    assert [line["level"] for line in of_libraries if line["logger"] == "httpx"] == [
         "warning",
         "error",
         "error",
         "error",
     ]
     assert "ValueError: GET /x?[redacted] with [redacted]" in next(
-        line["traceback"] for line in actual if line["logger"] == "httpx" and "traceback" in line
+        line["traceback"] for line in of_libraries if line["logger"] == "httpx" and "traceback" in line
     )
     uncaught = [line["traceback"] for line in lines if line["action"] == "uncaught_error"]
     assert [words.rstrip().splitlines()[-1].split()[:2] for words in uncaught] == [

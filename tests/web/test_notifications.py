@@ -224,9 +224,9 @@ async def _see_that_mail_is_down(seen: OpenPage, web: WebSite, script: MailScrip
 
     await eventually(has_waited)
     await seen.open("/")
-    actual = seen.page.get_by_role("status").filter(has_text="E-mail is not going out since")
-    await expect(actual).to_contain_text("Nothing is lost")
-    await expect(actual).to_contain_text("steward doctor")
+    banner = seen.page.get_by_role("status").filter(has_text="E-mail is not going out since")
+    await expect(banner).to_contain_text("Nothing is lost")
+    await expect(banner).to_contain_text("steward doctor")
     assert await seen.check_looks("mail-is-down") == []
     member = await (await web.session_of("member")).call("GET", "/app/inbox")
     assert member["mail_down_since"] is None  # told to owners, who can see to it
