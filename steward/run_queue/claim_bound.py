@@ -5,15 +5,15 @@ from collections.abc import Callable
 from steward.database.runs.transitions import Claim
 
 # Longer than a transaction that stamps a run usually takes from the stamp to its commit.
-MARGIN = 10.0  # seconds
-FULL_WALK_EVERY = 30.0  # seconds
+MARGIN = 2.0  # seconds
+FULL_WALK_EVERY = 10.0  # seconds
 
 
 class ClaimBound:
     """The stamp at which the claims of one worker begin.
 
     PostgreSQL's index keeps an entry of every run that was claimed since the oldest open transaction began.
-    Claims that begin at the bound do not read those entries. Every 30 seconds one claim begins at 0 and finds
+    Claims that begin at the bound do not read those entries. Every 10 seconds one claim begins at 0 and finds
     runs that were committed below the bound, after the margin; it lowers the bound to them, so that claims
     keep the fair order.
     """
