@@ -117,6 +117,10 @@ async def test_an_event_hands_on_the_object_it_tells_of(flow_shop: FlowShop) -> 
     displayed = "[o.title, o.variants[0].price]"
     [item] = await run_of_event(flow_shop, "products/update", "PRODUCTS_UPDATE", product, displayed)
     assert item == ["Mug", "12.50"]
+    customer = flow_shop.store.add_customer("Ann Lee", spent="40.00", orders=2)
+    displayed = "[o.email, o.orders_count, o.total_spent]"
+    [item] = await run_of_event(flow_shop, "customers/update", "CUSTOMERS_UPDATE", customer, displayed)
+    assert item == [customer["email"], 2, "40.00"]
 
 
 @on_one_engine

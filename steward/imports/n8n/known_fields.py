@@ -79,7 +79,8 @@ def _sources(plan: Plan, nodes: Iterable[Node]) -> Iterator[tuple[str, KnownFiel
 def _told_by(entry: PlanTrigger) -> KnownFields | None:
     topic = entry.topics[0]
     told = told_fields(topic)
-    noun = "" if topic.endswith("/delete") else topic.partition("/")[0].removesuffix("s")
+    is_read = not topic.endswith(("/delete", "/tags_added"))
+    noun = topic.partition("/")[0].removesuffix("s") if is_read else ""
     return None if told is None else {**dict.fromkeys(told), **KNOWN_FIELDS.get(noun, {})}
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from steward.connectors.base.queries import ORDERS, PRODUCTS, OrdersQuery, ProductsQuery
-from steward.connectors.base.records import Fulfilment, Order, Payment, Product
+from steward.connectors.base.records import Customer, Fulfilment, Order, Payment, Product
 from steward.steps.base import StoreAccess
 from steward.steps.n8n.nodes.stores import READS, StoreNode, limit_of, operation_of
 from steward.steps.n8n.store_fields import SHOPIFY
@@ -36,7 +36,7 @@ _FULFILMENT: Final[Mapping[Fulfilment, str]] = {
     Fulfilment.PARTIAL: "partial",
     Fulfilment.FULFILLED: "fulfilled",
 }
-# The fields of what order_fields and product_fields make; of an object or a list's elements, theirs.
+# The fields that are handed on of each kind of object; of an object in one or a list's elements, theirs.
 KNOWN_FIELDS: Final[Mapping[str, KnownFields]] = {
     "order": {
         **dict.fromkeys(
@@ -63,6 +63,9 @@ KNOWN_FIELDS: Final[Mapping[str, KnownFields]] = {
             )
         ),
     },
+    "customer": dict.fromkeys(
+        ("id", "email", "tags", "note", "orders_count", "total_spent", "currency", "updated_at")
+    ),
 }
 # Fields that the REST interface and its events have beside those of KNOWN_FIELDS.
 LACKING_FIELDS: Final = frozenset(
@@ -250,4 +253,18 @@ def order_fields(order: Order) -> dict[str, Any]:
             }
             for line in order.lines
         ],
+    }
+
+
+def customer_fields(customer: Customer) -> dict[str, Any]:
+    """Returns a customer as the REST interface has it, as far as it is read."""
+    return {
+        "id": _number(customer.id),
+        "email": customer.email or None,
+        "tags": ", ".join(customer.tags),
+        "note": customer.note or None,
+        "orders_count": customer.orders_count,
+        "total_spent": customer.spent,
+        "currency": customer.currency,
+        "updated_at": customer.modified_at and js_dates.utc_iso(customer.modified_at),
     }

@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from steward.connectors.base.queries import (
+    CUSTOMERS,
     OBJECTS,
     ORDERS,
     PRODUCTS,
+    CustomersQuery,
     ObjectsQuery,
     OrdersQuery,
     ProductsQuery,
@@ -21,7 +23,7 @@ from steward.model.plan import Plan, PlanEdge, PlanStep, PlanTrigger, StepKind, 
 from steward.model.run import Counts
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StoreAccess, StoreEvent
-from steward.steps.n8n.nodes.shopify import order_fields, product_fields
+from steward.steps.n8n.nodes.shopify import customer_fields, order_fields, product_fields
 from steward.steps.workflow.effects import read_all, store_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import ItemFailed, NodeResult, StepCall, StepType, paired_with
@@ -102,4 +104,7 @@ async def _read_from_shopify(
     if event.object_type == "product":
         products = await read_all(store.reader.read(PRODUCTS, ProductsQuery(ids=ids)))
         return next(map(product_fields, products), {})
+    if event.topic in ("customers/create", "customers/update"):
+        customers = await read_all(store.reader.read(CUSTOMERS, CustomersQuery(ids=ids)))
+        return next(map(customer_fields, customers), {})
     return {}
