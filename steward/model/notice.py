@@ -105,12 +105,16 @@ class StoredNotice:
 
 
 def facts_of(**values: JsonValue) -> JsonObject:
-    """Returns facts for a notice: texts are cut to 80 characters, nulls are left out."""
+    """Returns facts for a notice: longer texts end in `…` at 80 characters, nulls are left out."""
     return {
-        name: value[:NAME_CHARACTERS] if isinstance(value, str) else value
+        name: _shortened(value) if isinstance(value, str) else value
         for name, value in values.items()
         if value is not None
     }
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= NAME_CHARACTERS else f"{text[: NAME_CHARACTERS - 1].rstrip()}…"
 
 
 class ChannelName(StrEnum):

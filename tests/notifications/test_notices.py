@@ -32,7 +32,7 @@ def _lost(number: int = 1) -> Notice:
     return Notice(
         topic=Topic.CONNECTION_LOST,
         dedupe=f"connection_lost|{number}",
-        facts=facts_of(connection="é" * 100, code=None),
+        facts=facts_of(connection="é" * 100, store="s" * 80, code=None),
     )
 
 
@@ -50,7 +50,7 @@ async def test_a_fact_has_one_notice_however_often_it_is_written(engine: Engine,
     assert not await engine.write(clock.now(), partial(notices.add, org=org, notice=_lost()), org=org)
     [stored] = await _new(engine, clock, org)
     assert stored.notice == _lost()
-    assert stored.notice.facts == {"connection": "é" * 80}
+    assert stored.notice.facts == {"connection": "é" * 79 + "…", "store": "s" * 80}
 
 
 async def test_a_fact_that_is_rolled_back_leaves_no_notice(engine: Engine, clock: FakeClock) -> None:

@@ -46,6 +46,8 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
     page = await _opened(seen, run)
     approve = page.locator("[data-approve] button")
     await expect(approve).to_have_text("Approve 40 changes")
+    # No column stands empty: neither visibility nor tags have a difference in numbers.
+    await expect(page.get_by_role("button", name="Difference")).to_have_count(0)
     await _row(page, "Leave out 00").get_by_role("checkbox").uncheck()
     # By keyboard: into the table, on to the next changes, Space.
     await page.get_by_role("heading", level=1).focus()
@@ -168,6 +170,7 @@ async def test_prices_are_summed_up_and_narrowed_by_their_plot(looking: Look, we
     seen = await looking("approver")
     page = await _opened(seen, run)
     await expect(page.get_by_text("6 down, 4 up, median −5 %, largest −20 %")).to_be_visible()
+    await expect(page.get_by_role("button", name="Difference")).to_be_visible()
     await expect(page.get_by_text("Read 20 rows of the sheet")).to_be_visible()
     await expect(page.get_by_text("Started by The Owner")).to_be_visible()
     await expect(page.get_by_role("link", name="The automation")).to_be_visible()

@@ -8,7 +8,7 @@ export interface Column<C extends string = string> {
   align?: "start" | "end";
   /** As wide as what stands in it, on one line; numbers, times, marks and buttons. Others share the rest and wrap. */
   fits?: boolean;
-  /** Left out where the table has less than 900 px. */
+  /** Left out where the table has less than 1000 px. */
   roomy?: boolean;
   sorts?: boolean;
   /** Where it stands on a small screen: beside the name, in the second line, a line of its own, or not at all. */

@@ -46,6 +46,8 @@ describe("the report", () => {
     expect(verdict([], { runs: 30, steps: 30, start: null }).words).toBe("Can run");
     expect(verdict([], undefined, "workflow_tool").words).toBe("Can run");
     expect(verdict([], undefined, "store_flow").words).toBe("Can run on a Shopify store");
+    expect(verdict([], undefined, "store_flow", true).tone).toBe("good");
+    expect(verdict([], undefined, "store_flow", false).tone).toBe("muted");
     expect(verdict([finding("A", "error")], { runs: 5, steps: 30, start: null }).words).toBe("1 step cannot run");
     expect(whyNot([{ ...finding(null, "error"), message: "Nothing follows the start." }])).toBe("Nothing follows the start.");
     expect(counted(issues)).toBe("3 errors, 1 warning");

@@ -40,13 +40,14 @@ export interface Reach {
 
 /**
  * "Can run", how many of the steps run, or how many cannot; an error of the whole file names none. With `source` it
- * is judged against no store, so that a flow can run on a Shopify store, which the organisation may not have.
+ * is judged against no store, so that a flow can run on a Shopify store: a tick only where the organisation has one.
  */
-export function verdict(issues: readonly FindingRecord[], reach?: Reach, source?: string): Shown {
+export function verdict(issues: readonly FindingRecord[], reach?: Reach, source?: string, hasShopify = true): Shown {
   if (!issues.some(({ level }) => level === "error")) {
-    const whole = source === ("store_flow" satisfies Source) ? "Can run on a Shopify store" : "Can run";
+    const isFlow = source === ("store_flow" satisfies Source);
+    const whole = isFlow ? "Can run on a Shopify store" : "Can run";
     const words = reach && reach.runs < reach.steps ? `Runs ${reach.runs} of ${count(reach.steps, "step")}` : whole;
-    return { words, shape: "tick", tone: "good" };
+    return isFlow && !hasShopify ? { words, shape: "circle", tone: "muted" } : { words, shape: "tick", tone: "good" };
   }
   const steps = blocked(issues).length;
   return { words: steps ? `${count(steps, "step")} cannot run` : "Cannot run", shape: "cross", tone: "bad" };
