@@ -40,20 +40,22 @@ _AUTOMATIONS = (
 )
 
 
-def _statements(count: int, orgs: int, now: datetime, *, postgres: bool) -> Iterator[str]:
-    """What fills the tables: daily automations of every minute of the day, in four zones."""
+def _statements(
+    count: int, orgs: int, now: datetime, *, postgres: bool, minutes: int = MINUTES
+) -> Iterator[str]:
+    """What fills the tables: daily automations of the first minutes of the day, in four zones."""
     yes, no = ("true", "false") if postgres else ("1", "0")
     fixed = {"first": FIRST_ORG, "orgs": orgs, "now": ms(now), "yes": yes, "no": no, "template": FIVE_STEPS}
     for text in _ORGS:
         yield text.format(series=_series(orgs, postgres=postgres), **fixed)
-    for minute in range(MINUTES):
+    for minute in range(minutes):
         name = ZONES[minute % len(ZONES)]
         place = zone(name)
         assert place is not None
         schedule = Schedule.from_wire({"cadence": "daily", "run_at": f"{minute // 60:02}:{minute % 60:02}"})
         first = next(slots.slots(schedule, place, spread_minutes=0, after=now, until=LAST))
-        before = count * minute // MINUTES
-        share = count * (minute + 1) // MINUTES - before
+        before = count * minute // minutes
+        share = count * (minute + 1) // minutes - before
         for text in _AUTOMATIONS:
             yield text.format(
                 series=_series(share, postgres=postgres),
@@ -111,10 +113,10 @@ async def queue(url: str, now: datetime, *, org: int, automation: str, count: in
     await _execute(url, [text.format(series=series, **given) for text in _READY])
 
 
-async def fill(url: str, now: datetime, *, count: int, orgs: int) -> None:
-    """Writes organisations and automations, each with its schedule from `now` on."""
+async def fill(url: str, now: datetime, *, count: int, orgs: int, minutes: int = MINUTES) -> None:
+    """Writes organisations and automations, each with its schedule from `now` on, over minutes of a day."""
     postgres = not url.startswith("sqlite:///")
-    await _execute(url, _statements(count, orgs, now, postgres=postgres))
+    await _execute(url, _statements(count, orgs, now, postgres=postgres, minutes=minutes))
 
 
 async def _execute(url: str, statements: Iterable[str]) -> None:
