@@ -204,6 +204,7 @@ async def export_gauges(ctx: TaskContext, lease_until: float, *, expects_standby
     ]:
         await _export_open_transactions(tx, metrics)
         await _export_standbys(tx, metrics, are_expected=expects_standbys)
+        await _export_tables(tx, metrics)
         return (
             tx.now,
             await gauges.queues(tx),
@@ -251,6 +252,17 @@ async def _export_standbys(tx: Tx, metrics: Metrics, *, are_expected: bool) -> N
         return
     metrics.set("steward_standbys", standbys.synchronous, state="synchronous")
     metrics.set("steward_standbys", standbys.asynchronous, state="asynchronous")
+
+
+async def _export_tables(tx: Tx, metrics: Metrics) -> None:
+    """Sets what the PostgreSQL server has to clean up; SQLite has no such series."""
+    for table, many in (await health.dead_rows(tx)).items():
+        metrics.set("steward_dead_rows", many, table=table)
+    for table, many in (await health.rest_rows(tx)).items():
+        metrics.set("steward_rest_rows", many, table=table)
+    transaction_age = await health.transaction_age(tx)
+    if transaction_age is not None:
+        metrics.set("steward_transaction_age", transaction_age)
 
 
 def _age(now: datetime, since: datetime | None) -> float:

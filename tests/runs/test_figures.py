@@ -1,6 +1,8 @@
 """Tests the metrics of the queue, leases, slots and open writes on both engines."""
 
+import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -8,6 +10,7 @@ import pytest
 
 from steward import worker
 from steward.database.engine.migrate import is_sqlite
+from steward.database.operator import health
 from steward.model.run import Mode
 from steward.worker import WorkerContext
 from tests.databases import HIDE_SESSIONS
@@ -58,6 +61,52 @@ async def test_standbys_are_counted_where_they_are_expected_and_seen(shop: Shop,
     await owner.close()
     await worker.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_standbys", "state") == {}
+
+
+async def test_what_the_server_has_to_clean_up_is_counted(shop: Shop, database_url: str) -> None:
+    """Exports dead rows, the age of transactions, and rows without a partition, counted up to the limit."""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite cleans up in each transaction")
+    hired = await shop.registered_worker()
+    await worker.export_gauges(hired)
+    assert gauge_by_label(hired.ctx, "steward_dead_rows", "table").keys() == set(health.QUEUE_TABLES)
+    assert re.search(r"^steward_transaction_age [1-9]", hired.ctx.metrics.text(), re.M)
+    rest_rows = gauge_by_label(hired.ctx, "steward_rest_rows", "table")
+    assert rest_rows.keys() == {"audit_log", "changes", "event_bodies", "step_values", "steps"}
+    assert rest_rows["event_bodies"] == 0
+    owner: Any = await asyncpg.connect(database_url)
+    await owner.execute(
+        "SET session_replication_role = replica;"  # without triggers and foreign keys
+        " INSERT INTO event_bodies (org_id, event_id, body)"
+        " SELECT 1, '7ZZZZZZZZZZZZZZZZZZZZZZZZ' || n, '' FROM generate_series(1, 3) AS n"
+    )
+    await owner.close()
+    await worker.export_gauges(hired)
+    assert gauge_by_label(hired.ctx, "steward_rest_rows", "table")["event_bodies"] == 3
+    engine = shop.service.engine
+    for cap in (2, 3):
+        counted = await engine.read(shop.clock.now(), partial(health.rest_rows, cap=cap))
+        assert counted["event_bodies"] == cap
+    assert (await engine.read(shop.clock.now(), health.rest_rows))["event_bodies"] == 3
+
+
+async def test_tables_of_the_queue_are_vacuumed_early(postgresql_url: str) -> None:
+    """Gives the tables whose rows change most, and no others, their own limits for autovacuum."""
+    owner: Any = await asyncpg.connect(postgresql_url)
+    rows = await owner.fetch("SELECT relname, reloptions FROM pg_class WHERE relkind = 'r'")
+    await owner.close()
+    options = {row["relname"]: set(row["reloptions"] or ()) for row in rows}
+    assert {name for name in options if any("autovacuum" in option for option in options[name])} == set(
+        health.QUEUE_TABLES
+    )
+    early = {
+        "autovacuum_vacuum_scale_factor=0.01",
+        "autovacuum_vacuum_threshold=1000",
+        "autovacuum_vacuum_cost_delay=0",
+        "autovacuum_analyze_scale_factor=0.02",
+    }
+    for name in health.QUEUE_TABLES:
+        assert options[name] - {"fillfactor=70"} == early
 
 
 async def test_metrics_report_depth_and_age_of_the_queue(shop: Shop) -> None:

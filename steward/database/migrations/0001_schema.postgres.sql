@@ -12,6 +12,20 @@ CREATE UNLOGGED TABLE rate_windows (
 
 ALTER TABLE schedules SET (fillfactor = 70);
 
+-- Rows of the queue change many times in their short life. The server's defaults let a fifth of a table die first.
+DO $$
+DECLARE
+    busy text;
+BEGIN
+    FOREACH busy IN ARRAY ARRAY['runs', 'schedules', 'events', 'listeners']
+    LOOP
+        EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,'
+            ' autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.02,'
+            ' toast.autovacuum_vacuum_scale_factor = 0.01, toast.autovacuum_vacuum_threshold = 1000,'
+            ' toast.autovacuum_vacuum_cost_delay = 0)', busy);
+    END LOOP;
+END $$;
+
 -- Old months are dropped instead of deleted row by row. The default partition takes rows of months that were not
 -- created in time. Their tables have no foreign key to `runs`: rows are written under the run's row lock alone, and
 -- dropping a referencing partition would lock `runs`.
@@ -23,6 +37,8 @@ BEGIN
     LOOP
         EXECUTE format('CREATE TABLE %I PARTITION OF %I DEFAULT', parent || '_default', parent);
         PERFORM steward_protect_partition(parent || '_default');
+        EXECUTE format('CREATE POLICY all_tenants ON %I TO steward_queue USING (true)', parent || '_default');
+        EXECUTE format('GRANT SELECT (org_id) ON %I TO steward_queue', parent || '_default');
     END LOOP;
 END $$;
 SELECT steward_create_partitions(steward_now(), 3);

@@ -582,6 +582,16 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     FROM pg_stat_replication AS s WHERE s.state = 'streaming'
 $$;
 
+-- Rows in the default partitions, each counted up to `cap`: those of months that were not created in time.
+CREATE OR REPLACE FUNCTION queue_rest_rows(cap bigint) RETURNS TABLE (parent text, many bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT 'audit_log', count(*) FROM (SELECT 1 FROM audit_log_default LIMIT cap) AS r
+    UNION ALL SELECT 'changes', count(*) FROM (SELECT 1 FROM changes_default LIMIT cap) AS r
+    UNION ALL SELECT 'event_bodies', count(*) FROM (SELECT 1 FROM event_bodies_default LIMIT cap) AS r
+    UNION ALL SELECT 'step_values', count(*) FROM (SELECT 1 FROM step_values_default LIMIT cap) AS r
+    UNION ALL SELECT 'steps', count(*) FROM (SELECT 1 FROM steps_default LIMIT cap) AS r
+$$;
+
 CREATE OR REPLACE FUNCTION queue_open_writes(cap bigint) RETURNS TABLE (state text, many bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT c.state, count(*) FROM

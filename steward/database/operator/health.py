@@ -13,6 +13,10 @@ from steward.model.run import RunStatus, kinds
 _SHARED = ("dir_orgs", "fairness_orgs")
 # With SQLite's own 2 MiB the check reads the pages of a large file again and again.
 _CHECK_CACHE_KIB = 256 * 1024
+# The tables whose rows change most: `0001_schema.postgres.sql` has them vacuumed early.
+QUEUE_TABLES = ("runs", "schedules", "events", "listeners")
+# Counting stops here: this number means "at least this many".
+_MOST_REST_ROWS = 1_000
 # From entering the queue: a run is ended 90 days after its start, and waits less than the rest.
 _LONGEST_RUN = timedelta(days=120)
 
@@ -145,6 +149,37 @@ async def standbys(tx: Tx) -> Standbys | None:
         return None
     row = await tx.first("SELECT synchronous, asynchronous, is_waiting FROM queue_standbys()")
     return None if row is None else Standbys(row["synchronous"], row["asynchronous"], row["is_waiting"])
+
+
+async def dead_rows(tx: Tx) -> dict[str, int]:
+    """Returns how many dead rows the PostgreSQL server counts in each table of the queue; none on SQLite."""
+    if tx.dialect == "sqlite":
+        return {}
+    rows = await tx.all(
+        "SELECT relname AS name, n_dead_tup AS many FROM pg_stat_all_tables"
+        " WHERE schemaname = 'public' AND relname IN (:tables)",
+        {"tables": QUEUE_TABLES},
+    )
+    return {row["name"]: row["many"] for row in rows}
+
+
+async def rest_rows(tx: Tx, *, cap: int = _MOST_REST_ROWS) -> dict[str, int]:
+    """Returns how many rows of each partitioned table, up to `cap`, have no partition of their month."""
+    if tx.dialect == "sqlite":
+        return {}
+    rows = await tx.all("SELECT parent AS name, many FROM queue_rest_rows(:cap)", {"cap": cap})
+    return {row["name"]: row["many"] for row in rows}
+
+
+async def transaction_age(tx: Tx) -> int | None:
+    """Returns how many transactions ago the oldest row was not yet frozen; None on SQLite."""
+    if tx.dialect == "sqlite":
+        return None
+    row = await tx.first(
+        "SELECT age(datfrozenxid) AS age FROM pg_database WHERE datname = current_database()"
+    )
+    assert row is not None
+    return int(row["age"])
 
 
 async def sees_sessions(tx: Tx) -> bool:
