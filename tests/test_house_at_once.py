@@ -125,6 +125,54 @@ def _acts(kind: str) -> Iterator[tuple[str, tuple[Path, Function] | None, tuple[
                     yield where, together, alone
 
 
+def _autocommit_writes(path: Path, function: Function) -> Iterator[ast.expr]:
+    """The functions whose Autocommit acts a function passes to `write`, directly or by a local name."""
+    acts = {
+        target.id: node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for call in ast.walk(function):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "write":
+            for argument in call.args:
+                act = acts.get(argument.id) if isinstance(argument, ast.Name) else argument
+                if isinstance(act, ast.Call) and ast.unparse(act.func) == "Autocommit":
+                    yield act.args[0]
+
+
+def _repeatable() -> Iterator[str]:
+    """Every function that is called without a transaction to write, or for several writes at once."""
+    for path in python_files("steward"):
+        if not re.search(r"\b(?:Autocommit|Batchable)\(", path.read_text("utf-8")):
+            continue
+        for function in functions(path):
+            batches = [
+                call.args[2]
+                for call in ast.walk(function)
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "Batchable"
+            ]
+            for act in [*batches, *_autocommit_writes(path, function)]:
+                meant = _meant(path, function, act)
+                assert meant is not None, f"{name_of(path)}: {ast.unparse(act)} is not seen"
+                yield f"{meant[0].stem}.{meant[1].name}"
+
+
+def test_each_call_whose_outcome_may_be_unknown_is_safe_to_repeat() -> None:
+    """Each such call has a reason in the table, and a test that repeats it.
+
+    See docs/design/storage.md#writes-whose-outcome-is-unknown.
+    """
+    text = (ROOT / "docs/design/storage.md").read_text("utf-8")
+    section = text.partition("### Writes whose outcome is unknown")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| \[(\w+)\]\(\.\./\.\./([^)]+)\) \|$", section, re.M)
+    assert sorted(call for call, *_ in rows) == sorted(set(_repeatable()))
+    for _, reason, test, path in rows:
+        assert len(reason) > 20
+        assert test in _functions(ROOT / path), test
+
+
 def _plain(seen: Sequence[str]) -> list[str]:
     return [text for text in seen if not _STANDS_BY_ITSELF.match(text) or _TABLE.search(text)]
 

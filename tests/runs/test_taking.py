@@ -256,6 +256,38 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     assert set(await shop.claimed()) == {lagging.id}
 
 
+async def test_a_run_is_begun_and_ended_once(shop: Shop) -> None:
+    """Beginning and ending a run again, as after a lost answer, writes nothing.
+
+    See docs/design/storage.md#writes-whose-outcome-is-unknown.
+    """
+    ctx = shop.service.worker_context
+    run = await shop.run_now(await shop.hiding())
+    [lease] = (await shop.claimed(1)).values()
+    await shop.begun(lease)
+    begun = await shop.run(run)
+    shop.clock.tick(1)
+    await shop.begun(lease)
+    assert await shop.run(run) == begun
+    value = {"seen": 1}
+    ended = Ended(LOOK, "Look", StepStatus.SUCCEEDED, shop.clock.now(), None, Counts(read=1))
+    row = StepValue("look", "", 1, ValueState.DONE, value)
+    point = checkpoint.step_point(Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)), ended)
+    request = FinishRequest(
+        lease, RunEnd(DONE, message="Done."), run.automation_id, run.mode, ctx.automation_rules
+    )
+    end = partial(finish.end_with_step, ctx.engine, request=request, point=point)
+    assert (await end(now=shop.clock.now())).ended
+    finished = await shop.run(run)
+    shop.clock.tick(1)
+    with pytest.raises(LeaseLost):
+        await end(now=shop.clock.now())
+    with pytest.raises(LeaseLost):
+        await finish.end_run(ctx.engine, shop.clock.now(), request)
+    assert await shop.run(run) == finished
+    assert len(await shop.steps(run)) == 1
+
+
 async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop) -> None:
     """A batched read returns what a single read returns; otherwise every run would take the slow path.
 
