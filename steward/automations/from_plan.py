@@ -11,9 +11,8 @@ from steward.automations.bindings import check_bound
 from steward.automations.checks import BY_SCHEDULE, Faults, RequestedTrigger
 from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
-from steward.automations.setup import KEY_KIND, WORKFLOW_TEMPLATE, Created
-from steward.database.accounts import idempotency, organizations
-from steward.database.automations import records as automations
+from steward.automations.setup import WORKFLOW_TEMPLATE, Created
+from steward.database.accounts import organizations
 from steward.database.engine.base import Tx
 from steward.model import kept_plan
 from steward.model.account import Actor, maker
@@ -22,7 +21,6 @@ from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, new_id
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import DataMode, Plan
-from steward.model.refusals import KeyReused
 from steward.model.schedule import MANUAL, Cadence, Schedule
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.spread import spread_minutes
@@ -89,8 +87,8 @@ async def create(
     if command.timezone is not None:
         checks.check_timezone(faults, command.timezone)
     trigger = trigger_of(faults, command.trigger)
-    if not faults.found and (replayed := await _replayed(tx, actor, command)) is not None:
-        return replayed
+    if not faults.found and (replay := await setup.replayed(tx, actor, command)) is not None:
+        return replay
     stored_plan = await calls.choose(tx, actor.org, faults, plan, command.import_id, command.calls)
     steps = kept_plan.from_kept(stored_plan)
     connections_by_id = await workflows.connections_of(
@@ -109,8 +107,8 @@ async def create(
     if command.integration_id is not None:
         checks.refuse_unconnected({"integration_id": [command.integration_id]}, connections_by_id)
     automation = _built(tx, actor, command, source, schedule, trigger, store, bindings, timezone, rules)
-    if (replayed := await _keep_key(tx, actor, command, automation)) is not None:
-        return replayed
+    if (replay := await setup.keep_key(tx, actor, command, automation)) is not None:
+        return replay
     placed = await setup.place_automation(tx, actor, automation)
     await workflows.keep_plan(tx, actor.org, automation.id, 1, stored_plan, bindings)
     return Created(placed, replayed=False)
@@ -166,40 +164,6 @@ async def check_sending(tx: Tx, org: OrgId, faults: Faults, *, is_ready: bool) -
         faults.add("send_mode", "This organisation sends nothing without approval. Choose ask.")
     elif not is_ready:
         faults.add("send_mode", "Steps are still without a connection. Choose ask, and change it later.")
-
-
-async def _replayed(tx: Tx, actor: Actor, command: CreateWorkflowCommand) -> Created | None:
-    if command.idempotency_key is None:
-        return None
-    stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=command.idempotency_key)
-    return None if stored_key is None else await _replay(tx, actor, command, stored_key)
-
-
-async def _replay(
-    tx: Tx, actor: Actor, command: CreateWorkflowCommand, stored_key: idempotency.KeptKey
-) -> Created:
-    if stored_key.request_sha256 != command.request_sha256():
-        words = "This idempotency key was used for another automation. Use a new one."
-        raise KeyReused(errors={"idempotency_key": [words]})
-    automation = await automations.get(tx, actor.org, AutomationId(stored_key.object_id))
-    return Created(automation, replayed=True)
-
-
-async def _keep_key(
-    tx: Tx, actor: Actor, command: CreateWorkflowCommand, automation: Automation
-) -> Created | None:
-    """Keeps the key; the automation another request made with it, when that was faster."""
-    if command.idempotency_key is None or await idempotency.keep(
-        tx,
-        actor.org,
-        KEY_KIND,
-        key=command.idempotency_key,
-        object_id=automation.id,
-        automation=automation.id,
-        request_sha256=command.request_sha256(),
-    ):
-        return None
-    return await _replayed(tx, actor, command)
 
 
 def _built(

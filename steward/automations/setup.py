@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from steward.automations import checks, history
 from steward.automations.checks import BY_SCHEDULE, Faults, RequestedTrigger
@@ -26,9 +27,20 @@ from steward.scheduling.spread import spread_minutes
 from steward.scheduling.zones import zone
 from steward.templates.base import NamedConnection, SetupContext, Template
 
-KEY_KIND = "automation"
+_KEY_KIND = "automation"
 WORKFLOW_TEMPLATE = "imported-workflow"
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+class KeyedCommand(Protocol):
+    """A command that creates an automation once for an idempotency key."""
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key of the request; None without one."""
+
+    def request_sha256(self) -> str:
+        """Returns the hash of the request: two that ask for the same have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,26 +114,14 @@ async def create(tx: Tx, actor: Actor, command: CreateCommand, *, rules: Automat
     """
     faults = Faults()
     checked = _check_shapes(faults, command, rules)
-    if not faults.found and command.idempotency_key is not None:
-        stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=command.idempotency_key)
-        if stored_key is not None:
-            return await _replay(tx, actor, command, stored_key)
+    if not faults.found and (replay := await replayed(tx, actor, command)) is not None:
+        return replay
     if checked is None:
         raise ValidationFailed(errors=faults.found)
     context = await _check_world(tx, actor, command, checked, faults=faults, rules=rules)
     automation = _build(tx, actor, command, checked, context=context, rules=rules)
-    if command.idempotency_key is not None and not await idempotency.keep(
-        tx,
-        actor.org,
-        KEY_KIND,
-        key=command.idempotency_key,
-        object_id=automation.id,
-        automation=automation.id,
-        request_sha256=command.request_sha256(),
-    ):
-        stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=command.idempotency_key)
-        if stored_key is not None:  # another request was faster
-            return await _replay(tx, actor, command, stored_key)
+    if (replay := await keep_key(tx, actor, command, automation)) is not None:
+        return replay
     return Created(await place_automation(tx, actor, automation), replayed=False)
 
 
@@ -147,12 +147,39 @@ async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Auto
     return replace(automation, next_run_at=timing.next_run_at)
 
 
-async def _replay(tx: Tx, actor: Actor, command: CreateCommand, stored_key: idempotency.KeptKey) -> Created:
+async def replayed(tx: Tx, actor: Actor, command: KeyedCommand) -> Created | None:
+    """Returns the automation that an earlier request with the same key created.
+
+    None without a key or such a request. Raises KeyReused if that request asked for something else.
+    """
+    if command.idempotency_key is None:
+        return None
+    stored_key = await idempotency.find(tx, actor.org, _KEY_KIND, key=command.idempotency_key)
+    if stored_key is None:
+        return None
     if stored_key.request_sha256 != command.request_sha256():
         words = "This idempotency key was used for another automation. Use a new one."
         raise KeyReused(errors={"idempotency_key": [words]})
     automation = await automations.get(tx, actor.org, AutomationId(stored_key.object_id))
     return Created(automation, replayed=True)
+
+
+async def keep_key(tx: Tx, actor: Actor, command: KeyedCommand, automation: Automation) -> Created | None:
+    """Stores the command's key, if it has one, with the automation that is about to be stored.
+
+    Returns the automation of another request with the key that was faster. Raises KeyReused as `replayed`.
+    """
+    if command.idempotency_key is None or await idempotency.keep(
+        tx,
+        actor.org,
+        _KEY_KIND,
+        key=command.idempotency_key,
+        object_id=automation.id,
+        automation=automation.id,
+        request_sha256=command.request_sha256(),
+    ):
+        return None
+    return await replayed(tx, actor, command)
 
 
 def _check_shapes(faults: Faults, command: CreateCommand, rules: AutomationRules) -> _Checked | None:

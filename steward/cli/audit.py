@@ -8,7 +8,17 @@ from pathlib import Path
 from steward.accounts import audit, audit_check, organizations
 from steward.accounts.audit import Export
 from steward.accounts.audit_check import Anchor
-from steward.cli.command import CliArgs, Command, CommandFailed, Desk, Facts, WrongUsage, desk, option
+from steward.cli.command import (
+    ORGANIZATION,
+    CliArgs,
+    Command,
+    CommandFailed,
+    Desk,
+    Facts,
+    WrongUsage,
+    desk,
+    option,
+)
 from steward.database.accounts import audit_heads
 from steward.database.accounts import organizations as organization_rows
 from steward.database.accounts.audit_heads import AuditHead
@@ -159,7 +169,7 @@ COMMANDS = [
         "write an organisation's audit log to a file",
         export,
         (
-            option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name"),
+            ORGANIZATION,
             option("--to", required=True, metavar="FILE", help="where to write"),
             option("--format", choices=("ndjson", "csv"), default="ndjson", help="ndjson can be verified"),
         ),

@@ -86,6 +86,9 @@ def option(*names: str, **options: Any) -> _Argument:
     return _Argument(names, options)
 
 
+ORGANIZATION = option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name")
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
     """The open database of an operator's command."""

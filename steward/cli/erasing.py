@@ -3,7 +3,7 @@
 import asyncio
 
 from steward.accounts import erasing, organizations
-from steward.cli.command import CliArgs, Command, CommandFailed, Facts, desk, option
+from steward.cli.command import ORGANIZATION, CliArgs, Command, CommandFailed, Facts, desk, option
 from steward.config import Settings
 from steward.database.engine.base import Tx
 from steward.database.engine.compaction import NotRewritten, compact
@@ -105,7 +105,7 @@ COMMANDS = [
         "erase an organisation and all it owns for good",
         _erase_org,
         (
-            option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name"),
+            ORGANIZATION,
             option("--confirm", required=True, metavar="NAME", help="its exact name"),
         ),
     ),

@@ -5,7 +5,17 @@ from steward.accounts.credentials import Issued
 from steward.accounts.organizations import CreateOrganization
 from steward.accounts.passwords import Hashing
 from steward.accounts.people import CreatePerson
-from steward.cli.command import CliArgs, Command, Desk, Facts, WrongUsage, desk, option, password
+from steward.cli.command import (
+    ORGANIZATION,
+    CliArgs,
+    Command,
+    Desk,
+    Facts,
+    WrongUsage,
+    desk,
+    option,
+    password,
+)
 from steward.config import Environment
 from steward.database.engine.base import Tx
 from steward.model.account import Credential, Organization, Person, Role
@@ -13,7 +23,6 @@ from steward.model.ids import OrgId
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.security.passwords import PRODUCTION, SMALL
 
-_ORG = option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name")
 _USER = option("--user", required=True, metavar="ID|EMAIL", help="a person's id or e-mail address")
 _CLIENT = option("--client-id", required=True, metavar="ID", help="the credential's client id")
 _ROLES = [str(role) for role in Role]
@@ -255,7 +264,7 @@ COMMANDS = [
         "org automations",
         "switch automations on or off",
         _switch_org,
-        (option("state", choices=["on", "off"]), _ORG),
+        (option("state", choices=["on", "off"]), ORGANIZATION),
     ),
     Command(
         "user create",
@@ -279,13 +288,13 @@ COMMANDS = [
         "user add-to-org",
         "add a person to an organisation, or change their role",
         _add_to_org,
-        (_USER, _ORG, option("--role", required=True, choices=_ROLES)),
+        (_USER, ORGANIZATION, option("--role", required=True, choices=_ROLES)),
     ),
     Command(
         "credential issue",
         "create an API credential",
         issue,
-        (_ORG, option("--label", default="", help="what the credential is for")),
+        (ORGANIZATION, option("--label", default="", help="what the credential is for")),
     ),
     Command("credential rotate", "create a new secret", rotate, (_CLIENT,)),
     Command("credential disable", "disable a credential", disable, (_CLIENT,)),

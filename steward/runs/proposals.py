@@ -48,6 +48,12 @@ class HeldStep:
     counts: Counts
     item_of: tuple[int, ...] | None = None  # a workflow's step: the item each proposal makes true
 
+    @classmethod
+    def of(cls, step: PlanStep, produced: StepResult, counts: Counts) -> "HeldStep":
+        """Returns what an execution with this result stores."""
+        title = produced.title or step.title
+        return cls(produced.output, title, produced.message, produced.memory, counts, produced.item_of)
+
     def to_json(self) -> JsonObject:
         """Returns the journal's form."""
         return {
@@ -120,18 +126,8 @@ async def _list_known(
     """Records proposals whose outcome is known: they need no approval and no write."""
     items = _changes(walk, step, produced, Outcome.UNCHANGED, iteration)
     outcomes = {item.position: item.outcome for item in items}
-    ended = Ended(
-        step=step,
-        title=produced.title or step.title,
-        status=StepStatus.SUCCEEDED,
-        started_at=started_at,
-        connection=walk.opened.row() or _connection(walk, items),
-        counts=produced.counts.plus(change_counts(Counter(outcomes.values()), sends=False)),
-        attempt=walk.lease.attempt,
-        iteration=iteration,
-        message=produced.message,
-        changes_total=len(items),
-    )
+    counts = produced.counts.plus(change_counts(Counter(outcomes.values()), sends=False))
+    ended = _ended(walk, step, produced, items, started_at, iteration, StepStatus.SUCCEEDED, counts)
     memory = [write for write in produced.memory if write.position is not None and write.is_due(outcomes)]
     await walk.checkpoint(
         ended,
@@ -148,18 +144,10 @@ async def _refuse_in_test(
 ) -> None:
     """Records the proposals of a test run as not sent; the run goes on as if they had been."""
     items = _changes(walk, step, produced, Outcome.REFUSED_TEST, iteration)
-    ended = Ended(
-        step=step,
-        title=produced.title or step.title,
-        status=StepStatus.REFUSED,
-        started_at=started_at,
-        connection=walk.opened.row() or _connection(walk, items),
-        counts=produced.counts.plus(Counts(proposed=len(items))),
-        attempt=walk.lease.attempt,
-        iteration=iteration,
-        message=produced.message or "A test run: this was worked out and not done.",
-        changes_total=len(items),
-    )
+    counts = produced.counts.plus(Counts(proposed=len(items)))
+    ended = _ended(walk, step, produced, items, started_at, iteration, StepStatus.REFUSED, counts)
+    if not ended.message:
+        ended = ended._replace(message="A test run: this was worked out and not done.")
     await walk.checkpoint(ended, produced.output, state=ValueState.DONE, changes=items)
     walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
@@ -168,42 +156,44 @@ async def _hold(
     walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime, iteration: str
 ) -> None:
     items = _changes(walk, step, produced, Outcome.PROPOSED, iteration)
-    held_step = HeldStep(
-        produced.output,
-        produced.title or step.title,
-        produced.message,
-        produced.memory,
-        Counts(),
-        produced.item_of,
+    counts = produced.counts.plus(Counts(proposed=len(items)))
+    ended = _ended(walk, step, produced, items, started_at, iteration, StepStatus.HELD, counts)
+    await walk.checkpoint(
+        ended, HeldStep.of(step, produced, Counts()).to_json(), state=ValueState.HELD, changes=items
     )
-    ended = Ended(
+    walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
+
+
+def _ended(
+    walk: Walk,
+    step: PlanStep,
+    produced: StepResult,
+    items: Sequence[Change],
+    started_at: datetime,
+    iteration: str,
+    status: StepStatus,
+    counts: Counts,
+) -> Ended:
+    """Returns the end of an execution that lists its changes."""
+    return Ended(
         step=step,
         title=produced.title or step.title,
-        status=StepStatus.HELD,
+        status=status,
         started_at=started_at,
         connection=walk.opened.row() or _connection(walk, items),
-        counts=produced.counts.plus(Counts(proposed=len(items))),
+        counts=counts,
         attempt=walk.lease.attempt,
         iteration=iteration,
         message=produced.message,
         changes_total=len(items),
     )
-    await walk.checkpoint(ended, held_step.to_json(), state=ValueState.HELD, changes=items)
-    walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
 async def _prepare(walk: Walk, step: PlanStep, produced: StepResult, iteration: str) -> None:
     """Stores the messages of a send that needs no approval before any of them leaves."""
     items = _changes(walk, step, produced, Outcome.APPROVED, iteration, round_=NO_APPROVAL_ROUND)
     counts = produced.counts.plus(Counts(proposed=len(items)))
-    held_output = HeldStep(
-        produced.output,
-        produced.title or step.title,
-        produced.message,
-        produced.memory,
-        counts,
-        produced.item_of,
-    ).to_json()
+    held_output = HeldStep.of(step, produced, counts).to_json()
     point = Checkpoint(
         lease=walk.lease,
         automation=walk.run.automation_id,

@@ -175,16 +175,7 @@ async def secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> list[Sealed
         " WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
     )
-    return [
-        SealedField(
-            row["field"],
-            row["version"],
-            row["key_no"],
-            bytes(row["sealed"]),
-            from_ms_or_none(row["expires_at"]),
-        )
-        for row in rows
-    ]
+    return [_sealed_field(row) for row in rows]
 
 
 async def put_secret(tx: Tx, org: OrgId, integration: IntegrationId, *, sealed: SealedField) -> None:
@@ -271,19 +262,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[tuple[Int
         " WHERE org_id = :org AND key_no <> :number ORDER BY integration_id, field",
         {"org": org, "number": number},
     )
-    return [
-        (
-            IntegrationId(row["integration_id"]),
-            SealedField(
-                row["field"],
-                row["version"],
-                row["key_no"],
-                bytes(row["sealed"]),
-                from_ms_or_none(row["expires_at"]),
-            ),
-        )
-        for row in rows
-    ]
+    return [(IntegrationId(row["integration_id"]), _sealed_field(row)) for row in rows]
 
 
 async def reseal(
@@ -326,6 +305,11 @@ def _args(org: OrgId, connection: Connection) -> dict[str, object]:
         "checked_at": connection.checked_at,
         "last_error": connection.last_error,
     }
+
+
+def _sealed_field(row: Row) -> SealedField:
+    expires_at = from_ms_or_none(row["expires_at"])
+    return SealedField(row["field"], row["version"], row["key_no"], bytes(row["sealed"]), expires_at)
 
 
 def _connection(row: Row) -> Connection:

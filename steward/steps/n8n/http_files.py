@@ -10,6 +10,7 @@ from steward.outbound.response import PlatformResponse
 from steward.steps.n8n import item_files
 from steward.steps.n8n.http_pages import PageRequest
 from steward.steps.workflow.answers import full_response, is_tolerant
+from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
     ItemFailed,
@@ -51,7 +52,7 @@ async def read_files(
             raise ItemFailed(f"The address answered with status {response.status}.")
         return [await _file_item(call, index, item, response, request)]
 
-    result = await item_files.convert_each_item(call, fetch)
+    result = await convert_each_item(call, fetch)
     return replace(result, counts=Counts(read=len(result.outputs[0])))
 
 

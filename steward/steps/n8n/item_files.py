@@ -7,24 +7,20 @@ import base64
 import binascii
 import importlib.util
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from steward.model.json import JsonValue
-from steward.model.plan import OnError
 from steward.steps.base import FileRefused, RunFiles
 from steward.steps.workflow.expressions.views import FileFailed
-from steward.steps.workflow.items import BinaryReference, Item, Items
+from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.step_types import (
     ItemFailed,
-    NodeResult,
     Params,
     StepCall,
     StepProblem,
     WorkflowStepFailed,
-    error_item,
-    paired_with,
 )
 
 OCTETS = "application/octet-stream"
@@ -133,28 +129,6 @@ async def write_format(call: StepCall, format_: str, data: JsonValue, options: M
         return await call.evaluator.write_file(format_, data, options)
     except FileFailed as failure:
         raise ItemFailed(failure.message) from failure
-
-
-async def convert_each_item(
-    call: StepCall, convert: Callable[[int, Item], Awaitable[Iterable[Item]]]
-) -> NodeResult:
-    """Converts the items one by one and treats failed items by the step's `on_error`."""
-    out: Items = []
-    failed: Items = []
-    for index, item in enumerate(call.items):
-        try:
-            converted = list(await convert(index, item))
-        except ItemFailed as failure:
-            if call.on_error is OnError.STOP:
-                raise
-            if call.on_error is OnError.PASS_INPUT:
-                out.append(Item({"error": failure.message}, paired_with(index), failure.message))
-            else:
-                failed.append(error_item(item, index, failure.message))
-            continue
-        call.budget.add(*(item.json for item in converted))
-        out += converted
-    return NodeResult([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
 
 
 def text_options(params: Params) -> dict[str, Any]:

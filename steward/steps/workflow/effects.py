@@ -1,9 +1,9 @@
 """What steps that read or change something outside share.
 
-Ccalls put into words, proposals and their items.
+Calls put into words, proposals and their items.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -64,10 +64,10 @@ def web_of(call: StepCall) -> WebReadClient:
     return web
 
 
-async def read_each_item(
-    call: StepCall, read: Callable[[int], Awaitable[Sequence[dict[str, Any]]]]
+async def convert_each_item(
+    call: StepCall, convert: Callable[[int, Item], Awaitable[Iterable[Item]]]
 ) -> NodeResult:
-    """Reads objects for each item and treats a failed item by the step's `on_error`.
+    """Converts the items one by one and treats a failed item by the step's `on_error`.
 
     Raises ItemFailed if `on_error` is STOP, MemoryBudgetExceeded.
     """
@@ -75,7 +75,7 @@ async def read_each_item(
     failed: Items = []
     for index, item in enumerate(call.items):
         try:
-            objects = await read(index)
+            converted = list(await convert(index, item))
         except ItemFailed as failure:
             if call.on_error is OnError.STOP:
                 raise
@@ -84,10 +84,21 @@ async def read_each_item(
             else:
                 failed.append(error_item(item, index, failure.message))
             continue
-        call.budget.add(*objects)
-        out += [Item(fields, paired_with(index)) for fields in objects]
-    outputs = [out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out]
-    return NodeResult(outputs, counts=Counts(read=len(out)))
+        call.budget.add(*(item.json for item in converted))
+        out += converted
+    return NodeResult([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
+
+
+async def read_each_item(
+    call: StepCall, read: Callable[[int], Awaitable[Sequence[dict[str, Any]]]]
+) -> NodeResult:
+    """Reads objects for each item, treats a failed item as `convert_each_item` does, and counts the rest."""
+
+    async def convert(index: int, _: Item) -> list[Item]:
+        return [Item(fields, paired_with(index)) for fields in await read(index)]
+
+    result = await convert_each_item(call, convert)
+    return replace(result, counts=Counts(read=len(result.outputs[0])))
 
 
 async def read_all(pages: AsyncIterator[RecordPage[I]], limit: int | None = None) -> list[I]:

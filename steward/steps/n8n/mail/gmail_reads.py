@@ -16,7 +16,7 @@ from steward.model.run import Counts
 from steward.steps.n8n import item_files
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import MAX_PAGES, parsed_answer
-from steward.steps.workflow.effects import account_of, read_all
+from steward.steps.workflow.effects import account_of, convert_each_item, read_all
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
@@ -55,7 +55,7 @@ class GmailReads:
                 out.append(replace(message_item, paired=paired_with(index)))
             return out
 
-        result = await item_files.convert_each_item(self.call, read)
+        result = await convert_each_item(self.call, read)
         return replace(result, counts=Counts(read=len(result.outputs[0])))
 
     async def _one(self, fields: ServiceFields) -> list[Item]:

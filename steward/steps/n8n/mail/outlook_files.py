@@ -11,7 +11,7 @@ from steward.steps.n8n import item_files
 from steward.steps.n8n.mail.outlook_fields import ATTACHMENT, MESSAGES
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import parsed_answer
-from steward.steps.workflow.effects import account_of, as_item_failure
+from steward.steps.workflow.effects import account_of, as_item_failure, convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item, Items
 from steward.steps.workflow.step_types import ItemFailed, NodeResult, StepCall, paired_with
 
@@ -46,7 +46,7 @@ async def downloaded(
             file = await _attachment(call, path, await read_json(call, path, {"$select": ATTACHMENT}))
         return [Item(dict(item.json), paired_with(index), binary={**item.binary, name: file})]
 
-    return await item_files.convert_each_item(call, fetch)
+    return await convert_each_item(call, fetch)
 
 
 async def _attachment(call: StepCall, path: str, about: Mapping[str, Any]) -> BinaryReference:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from steward.model.limits import MAX_FILE_BYTES
 from steward.steps.n8n import item_files
 from steward.steps.n8n.nodes.lists import names_of
+from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.step_types import (
     ItemFailed,
@@ -60,9 +61,7 @@ class CompressionNode(StepType):
         """Packs or unpacks the files of each item."""
         unpacks = call.first.text("operation", "decompress") == "decompress"
         work = _unpacked if unpacks else _packed
-        return await item_files.convert_each_item(
-            call, lambda index, item: work(call, call.params(index), index, item)
-        )
+        return await convert_each_item(call, lambda index, item: work(call, call.params(index), index, item))
 
 
 def _files(params: Params, item: Item) -> list[BinaryReference]:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from steward.steps.n8n import item_files
+from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -65,7 +66,7 @@ class ConvertToFileNode(StepType):
         if operation == "toJson" and call.first.text("mode", "once") == "once":
             fields: list[Any] = [dict(item.json) for item in call.items]
             return one_item(call, await _json_file(call, call.first, fields))
-        return await item_files.convert_each_item(call, lambda index, item: _converted(call, index, item))
+        return await convert_each_item(call, lambda index, item: _converted(call, index, item))
 
 
 def format_problems(operation: object, operations: tuple[str, ...]) -> Iterable[StepProblem]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from steward.steps.n8n import item_files
+from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -84,7 +85,7 @@ class CryptoNode(StepType):
         async def convert(index: int, item: Item) -> list[Item]:
             return [await _with_output(call, index, item)]
 
-        return await item_files.convert_each_item(call, convert)
+        return await convert_each_item(call, convert)
 
 
 async def _with_output(call: StepCall, index: int, item: Item) -> Item:

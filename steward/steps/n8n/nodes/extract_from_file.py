@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from steward.steps.n8n import file_tables, item_files
+from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -56,7 +57,7 @@ class ExtractFromFileNode(StepType):
 
     async def run(self, call: StepCall) -> NodeResult:
         """Reads the file of each item."""
-        return await item_files.convert_each_item(call, lambda index, item: _extracted(call, index, item))
+        return await convert_each_item(call, lambda index, item: _extracted(call, index, item))
 
 
 async def _extracted(call: StepCall, index: int, item: Item) -> list[Item]:
@@ -151,4 +152,4 @@ class ReadPdfNode(StepType):
             file = item_files.file_of(item, params.text("binaryPropertyName") or "data")
             return [await _pdf_item(call, params, await item_files.content_of(call, file), index, item)]
 
-        return await item_files.convert_each_item(call, read)
+        return await convert_each_item(call, read)

@@ -14,6 +14,7 @@ from steward.steps.n8n.drive_fields import file_of_run
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceOperation, ServicePort, parsed_answer
+from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
     FieldUse,
@@ -250,7 +251,7 @@ class GithubNode(HttpServiceNode):
             name = fields.text("binaryPropertyName") or "data"
             return [Item(dict(item.json), paired_with(index), binary={**item.binary, name: file})]
 
-        result = await item_files.convert_each_item(call, fetch)
+        result = await convert_each_item(call, fetch)
         return replace(result, counts=Counts(read=len(result.outputs[0])))
 
 

@@ -31,7 +31,7 @@ from steward.steps.n8n.drive_fields import (
 )
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
-from steward.steps.workflow.effects import account_of, as_item_failure
+from steward.steps.workflow.effects import account_of, as_item_failure, convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
     FieldUse,
@@ -324,7 +324,7 @@ class GoogleDriveNode(ServiceNode):
             fields = ServiceFields(call.params(index), call.version, {}, item.json)
             return [await _downloaded(call, index, item, fields)]
 
-        result = await item_files.convert_each_item(call, fetch)
+        result = await convert_each_item(call, fetch)
         return replace(result, counts=Counts(read=len(result.outputs[0])))
 
 

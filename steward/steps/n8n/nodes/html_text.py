@@ -8,6 +8,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from steward.model.json import JsonObject
 from steward.steps.n8n import item_files
+from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -109,7 +110,7 @@ async def _extracts(call: StepCall, tidies: bool) -> NodeResult:
     async def convert(index: int, item: Item) -> list[Item]:
         return _extracted(call, index, await _pages_of(call, index, item), tidies)
 
-    return await item_files.convert_each_item(call, convert)
+    return await convert_each_item(call, convert)
 
 
 async def _pages_of(call: StepCall, index: int, item: Item) -> list[Any]:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import re2
 
 from steward.steps.n8n import item_files
+from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -68,8 +69,8 @@ class ReadWriteFileNode(_LocalFileNode):
         """Writes or reads for each item."""
         writes = call.first.text("operation", "read") == "write"
         if writes:
-            return await item_files.convert_each_item(call, lambda index, item: _written(call, index, item))
-        return await item_files.convert_each_item(call, lambda index, item: _read(call, index))
+            return await convert_each_item(call, lambda index, item: _written(call, index, item))
+        return await convert_each_item(call, lambda index, item: _read(call, index))
 
 
 class WriteBinaryFileNode(_LocalFileNode):
@@ -90,7 +91,7 @@ class WriteBinaryFileNode(_LocalFileNode):
 
     async def run(self, call: StepCall) -> NodeResult:
         """Writes a file of each item."""
-        return await item_files.convert_each_item(call, lambda index, item: _written(call, index, item))
+        return await convert_each_item(call, lambda index, item: _written(call, index, item))
 
 
 class ReadBinaryFileNode(_LocalFileNode):
@@ -109,7 +110,7 @@ class ReadBinaryFileNode(_LocalFileNode):
             name = params.text("dataPropertyName") or "data"
             return [Item(item.json, paired_with(index), binary={**item.binary, name: file})]
 
-        return await item_files.convert_each_item(call, convert)
+        return await convert_each_item(call, convert)
 
 
 class ReadBinaryFilesNode(_LocalFileNode):

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from steward.steps.n8n import item_files
+from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -61,9 +62,7 @@ class MoveBinaryDataNode(StepType):
         """Moves the data of each item."""
         to_binary = call.first.text("mode", "binaryToJson") == "jsonToBinary"
         move = _to_file if to_binary else _to_fields
-        return await item_files.convert_each_item(
-            call, lambda index, item: move(call, call.params(index), index, item)
-        )
+        return await convert_each_item(call, lambda index, item: move(call, call.params(index), index, item))
 
 
 async def _to_fields(call: StepCall, params: Params, index: int, item: Item) -> list[Item]:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from steward.steps.n8n import file_tables, item_files
 from steward.steps.n8n.nodes import convert_to_file, extract_from_file
+from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.step_types import (
     NodeDefinition,
@@ -47,7 +48,7 @@ class SpreadsheetFileNode(StepType):
             format_ = call.first.text("fileFormat", "csv")
             file = await convert_to_file.table_file(call, format_, default_name=f"spreadsheet.{format_}")
             return convert_to_file.one_item(call, file)
-        return await item_files.convert_each_item(call, lambda index, item: _read(call, index, item))
+        return await convert_each_item(call, lambda index, item: _read(call, index, item))
 
 
 async def _read(call: StepCall, index: int, item: Item) -> list[Item]:
