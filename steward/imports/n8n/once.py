@@ -7,36 +7,13 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
 from steward.steps.workflow.answers import RUN_DATA_IN_READ
 
-_NOT_TAKEN = "which is not taken from a file"  # of keys that a removed secret's own finding names too
 _ABOUT_THE_FILE = frozenset(("disabled_step", "renamed_step"))
 
 
 def said_once(plan: Plan, findings: Iterable[Finding]) -> list[Finding]:
     """Returns the findings without repetitions, in their order."""
-    unique = _without_removed_keys(list(dict.fromkeys(findings)))
+    unique = list(dict.fromkeys(findings))
     return _with_one_for_reads({step.name for step in plan.running()}, _with_one_per_ai_step(unique))
-
-
-def _without_removed_keys(findings: Sequence[Finding]) -> list[Finding]:
-    """Leaves out that a step sends a key where another finding says that this secret was removed."""
-    removed: dict[str | None, str] = {}
-    for finding in findings:
-        if finding.code == "secret_removed" and finding.level is FindingLevel.ERROR:
-            removed[finding.step] = removed.get(finding.step, "") + finding.message
-    return [
-        finding
-        for finding in findings
-        if finding.code != "credential"
-        or _NOT_TAKEN not in finding.message
-        or not _names_the_same(finding.message, removed.get(finding.step, ""))
-    ]
-
-
-def _names_the_same(words: str, removed: str) -> bool:
-    """Whether the words on a key that is sent are on one of the removed secrets."""
-    if words.startswith("Its address"):
-        return "The URL held" in removed or "The endpoint held" in removed
-    return f"“{words.partition('“')[2].partition('”')[0]}”" in removed
 
 
 def _with_one_per_ai_step(findings: Sequence[Finding]) -> list[Finding]:
