@@ -1,5 +1,6 @@
 """What PostgreSQL reads of an automation's earlier runs while a transaction keeps their dead rows."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from steward.model.run import Run, RunStatus
 from steward.runs import finish
 from steward.runs.finish import FinishRequest, RunEnd
 from tests.fake_clock import FakeClock
+from tests.occurrences.stepping import BLOCKED, LOOK_S
 from tests.runs.shop import Shop, connect_all, open_shop
 
 ROUNDS = 40
@@ -80,3 +82,40 @@ async def test_no_run_is_blocked_that_was_queued_before_the_active_one(shop: Sho
     assert [(await shop.run(run)).queued_at for run in blocked] == [active.queued_at] * 2
     for run in (active, *sorted(blocked, key=lambda run: run.id)):
         await _end(shop, run)
+
+
+_BEGIN = (
+    "SELECT n FROM steward_begin_runs(ARRAY[$1::bigint], ARRAY[$2], ARRAY[$3::bigint], ARRAY[$4],"
+    " ARRAY[true], ARRAY[''::bytea], NULL)"
+)
+_PROMOTE = "UPDATE runs SET queue = 'ready', vt = 1 WHERE id = $1"
+_START = (
+    "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
+    " leased_ms, queued_at, automation_name, automation_version, template_id, template_version, started_by)"
+    " SELECT org_id, 'another' || right(id, 19), automation_id, mode, status, 'ready', 1, 0, 1, 0,"
+    " 0, queued_at, automation_name, automation_version, template_id, template_version, started_by"
+    " FROM runs WHERE id = $1"
+)
+
+
+@pytest.mark.parametrize("statement", [_START, _PROMOTE], ids=["started", "promoted"])
+async def test_a_second_active_run_is_refused_while_the_first_begins(
+    shop: Shop, postgresql_url: str, statement: str
+) -> None:
+    """Though its statement has not locked the queue and sees the turn of before."""
+    automation = await shop.hiding()
+    active, blocked = await shop.run_now(automation), await shop.run_now(automation)
+    lease = (await shop.claimed())[active.id]
+    beginning, second, watching = [await asyncpg.connect(postgresql_url) for _ in range(3)]
+    transaction = beginning.transaction()
+    await transaction.start()
+    begun = (int(shop.owner.org), str(active.id), lease.epoch, str(automation.id))
+    assert len(await beginning.fetch(_BEGIN, *begun)) == 1
+    activation = asyncio.create_task(second.execute(statement, str(blocked.id)))
+    while not activation.done() and not await watching.fetchval(BLOCKED):
+        await asyncio.wait({activation}, timeout=LOOK_S)
+    await transaction.commit()
+    with pytest.raises(asyncpg.UniqueViolationError, match="runs_active"):
+        await activation
+    for connection in (beginning, second, watching):
+        await connection.close()

@@ -63,12 +63,13 @@ BEGIN
 END $$;
 
 -- Gives a live run that is queued or promoted its automation's turn. A blocked run is never queued before the active one,
--- whenever its statement began: so blocked runs are looked for from there on. The queue, the schedule's row, is locked.
+-- whenever its statement began: so blocked runs are looked for from there on. Every caller has locked the queue, which is
+-- the schedule's row; it is locked here too, so that `runs_active` refuses a second active run of one that has not.
 CREATE OR REPLACE FUNCTION steward_take_turn() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, public AS $$
 BEGIN
     SELECT s.turn INTO STRICT NEW.turn FROM schedules AS s
-    WHERE s.org_id = NEW.org_id AND s.automation_id = NEW.automation_id;
+    WHERE s.org_id = NEW.org_id AND s.automation_id = NEW.automation_id FOR UPDATE;
     IF NEW.queue = 'blocked' THEN
         NEW.queued_at := greatest(NEW.queued_at, (
             SELECT r.queued_at FROM runs AS r
@@ -917,8 +918,8 @@ BEGIN
     FROM unnest(numbers, records, owners, steward_automations(owners, automations)) AS i (n, run, org_id, automation);
 END $$;
 
--- Marks claimed runs as running, with the next turn of their automations, and writes the first row of their journal. Returns those that were still leased and
--- queued; leaves the others as they are.
+-- Marks claimed runs as running, with the next turn of their automations, and writes the first row of their journal.
+-- Returns those that were still leased and queued; leaves the others as they are.
 CREATE OR REPLACE FUNCTION steward_begin_runs(orgs bigint[], run_ids text[], epochs bigint[], automations text[], live boolean[],
     outputs bytea[], test_now bigint)
 RETURNS TABLE (n bigint, present bigint) LANGUAGE plpgsql VOLATILE
