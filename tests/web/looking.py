@@ -85,8 +85,10 @@ class OpenPage:
             for node in fault["nodes"]
         ]
 
-    async def layout_faults(self, widths: tuple[int, ...] = (360, 768, 1280)) -> list[str]:
-        """Returns sideways scrolling and cut-off button texts at these widths.
+    async def layout_faults(
+        self, widths: tuple[int, ...] = (360, 768, 1280), *, cells: bool = False
+    ) -> list[str]:
+        """Returns sideways scrolling and cut-off texts of buttons, and of `cells` of tables, at these widths.
 
         See docs/design/web.md#tests.
         """
@@ -97,7 +99,8 @@ class OpenPage:
             wide = await self.page.evaluate("document.documentElement.scrollWidth")
             if wide > width:
                 faults.append(f"{width} px: the page is {wide} px wide")
-            faults += [f"{width} px: cut off: {words}" for words in await self.page.evaluate(_CUT)]
+            for script in (_CUT, _CELLS) if cells else (_CUT,):
+                faults += [f"{width} px: cut off: {words}" for words in await self.page.evaluate(script)]
         return faults
 
     async def check_looks(self, name: str) -> list[str]:

@@ -93,6 +93,10 @@ async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSi
     await expect(
         page.get_by_role("link", name=re.compile("On the phone, Waiting for approval, by hand"))
     ).to_be_in_viewport()
+    # A run of half an hour is a target for a finger (docs/design/web.md#small-screens).
+    await page.wait_for_function(
+        "() => document.querySelector('.grid [data-run]')?.getBoundingClientRect().height >= 44"
+    )
     assert faults + await seen.check_looks("calendar-week-phone") == []
 
     # On a Thursday as well: neither the first day of its week nor of its month.

@@ -9,7 +9,7 @@ from typing import Any
 from playwright.async_api import Route, expect
 
 from tests.web.conftest import Look
-from tests.web.looking import OpenPage, cut_off
+from tests.web.looking import OpenPage
 from tests.web.site import WebSite
 from tests.web.workflows import logged, store_import
 
@@ -100,6 +100,7 @@ LISTS = (
     "/people",
     "/inbox",
 )
+DESK_WIDTHS = (1024, 1160, 1280, 1440)
 LONG_NAME = "Northwind Gifts & Homeware (Wholesale)"
 _LOW_LINKS = """() => [...document.querySelectorAll('main [data-row]')]
     .map((row) => row.querySelector('a'))
@@ -178,8 +179,7 @@ async def test_lists_fit_every_width_of_a_desk_with_long_names(looking: Look, we
         await seen.wait_until_loaded()
         if path in ("/", "/automations"):
             await expect(seen.page.get_by_text(LONG_NAME).first).to_be_attached()
-        widths = await seen.layout_faults((1024, 1160, 1280))
-        faults += [f"{path}: {fault}" for fault in widths + await cut_off(seen)]
+        faults += [f"{path}: {fault}" for fault in await seen.layout_faults(DESK_WIDTHS, cells=True)]
     # An answer may still be on its way to be rewritten.
     await seen.page.unroute_all(behavior="ignoreErrors")
     assert faults == []
