@@ -28,14 +28,11 @@ export class Entry<D> {
     this.#ask = ask;
   }
 
-  /** Asks again, unless it is being asked. A 429 is waited for; other refusals are kept beside the data. */
+  /** Asks again; a poll joins a call under way, a person's wish ends it. A 429 is waited for; other refusals are kept beside the data. */
   refresh(poll = false): Promise<void> {
-    if (this.#asked) return this.#asked;
-    const pending: Promise<void> = this.#load(poll).finally(() => {
-      if (this.#asked === pending) this.#asked = undefined;
-    });
-    this.#asked = pending;
-    return pending;
+    if (this.#asked && poll) return this.#asked;
+    this.abort();
+    return (this.#asked = this.#load(poll));
   }
 
   /** Takes a record that an action's answer brought; an answer still under way is older and not wanted. */
@@ -84,7 +81,10 @@ export class Entry<D> {
         }
       }
     } finally {
-      if (this.#running === running) this.loading = false;
+      if (this.#running === running) {
+        this.loading = false;
+        this.#asked = undefined;
+      }
     }
   }
 }
@@ -175,7 +175,7 @@ export function watch<P extends Path>(
     if (!watched) return;
     watched.watchers += 1;
     untrack(() => {
-      if (watched.at && now() - watched.at > FRESH_MS) void watched.refresh(true);
+      if (watched.refused || (watched.at && now() - watched.at > FRESH_MS)) void watched.refresh(true);
     });
     return () => untrack(() => leave(watched as Entry<unknown>));
   });

@@ -29,9 +29,11 @@ const FURTHER: readonly (readonly [PageName, string])[] = [
   ["organization", "Organisation"],
   ["closed-times", "Closed times"],
   ["audit-log", "Audit log"],
+  ["api-access", "API credentials"],
   ["routes", "Channels of notifications"],
   ["account", "Account"],
   ["account-notifications", "What reaches me"],
+  ["help", "Help"],
 ];
 const SHOWN = 6;
 

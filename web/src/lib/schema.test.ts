@@ -4,7 +4,7 @@ import { type Field, formOf, sent, splitWords, startOf } from "./schema";
 import type { Schema } from "./schema_shape";
 import { check } from "./schema_check";
 import { rulesOf } from "./schema_rules";
-import { hintWords, labelWords, optionWords } from "./schema_words";
+import { hintWords, labelWords, optionWords, patternWords } from "./schema_words";
 
 const ROOT: Schema = {
   type: "object",
@@ -75,6 +75,7 @@ test("names that every object inherits are words like any other", () => {
   expect(labelWords("valueOf_constructor")).toBe("ValueOf constructor");
   expect(optionWords("constructor", "when")).toBe("Constructor");
   expect(optionWords("new", "constructor")).toBe("New");
+  expect(patternWords("constructor")).toBe("This does not have the form that is needed here.");
 });
 
 test("a value or a word of a hint that is named like a field does not get the field's label", () => {

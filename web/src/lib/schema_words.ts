@@ -130,5 +130,5 @@ const PATTERNS: Readonly<Record<string, string>> = {
 
 /** What a pattern asks for. */
 export function patternWords(pattern: string): string {
-  return PATTERNS[pattern] ?? "This does not have the form that is needed here.";
+  return entryOf(PATTERNS, pattern) ?? "This does not have the form that is needed here.";
 }

@@ -45,7 +45,7 @@ class Shortcuts {
   ];
 
   get all(): Shortcut[] {
-    const ways = GO.filter(([, page]) => router.route(page)).map(
+    const ways = GO.map(
       ([key, page, words]): Shortcut => ({ keys: `g ${key}`, words, run: () => void router.go(address(page)) }),
     );
     return [...this.#screen, ...this.#everywhere, ...ways];

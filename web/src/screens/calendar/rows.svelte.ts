@@ -104,7 +104,6 @@ export function coming(range: () => RangeQuery | null) {
       return entry !== shownEntry;
     },
     async refresh(): Promise<void> {
-      entry?.abort();
       await entry?.refresh();
     },
   };

@@ -10,9 +10,9 @@ const WAITING_MS = 10_000;
 const ENDED: ReadonlySet<string> = new Set(["succeeded", "failed", "refused", "cancelled", "expired"]);
 
 /** The first answer, asked for before the screen's code is there. */
-let begun: { id: string; answer: Promise<RunRecord> } | undefined;
+let begun: { id: string; answer: Promise<RunRecord>; asking: AbortController } | undefined;
 
-function ask(id: string, after: number, poll: boolean, signal?: AbortSignal): Promise<RunRecord> {
+function ask(id: string, after: number, poll: boolean, signal: AbortSignal): Promise<RunRecord> {
   const args = { params: { run_id: id }, query: { after_seq: after } };
   return call("get", "/v1/automations/runs/{run_id}", args, { poll, signal }).then(({ run }) => run);
 }
@@ -22,9 +22,10 @@ const followed = new Set<string>();
 
 export function begin(id: string): void {
   if (followed.has(id)) return;
-  const answer = ask(id, 0, false);
+  const asking = new AbortController();
+  const answer = ask(id, 0, false, asking.signal);
   answer.catch(() => undefined);
-  begun = { id, answer };
+  begun = { id, answer, asking };
 }
 
 export class Following {
@@ -37,7 +38,9 @@ export class Following {
   first = $state(0);
   #whole = false;
   #seen = 0;
-  #leaving = new AbortController();
+  #left = false;
+  /** Ends the call under way. */
+  #asking = new AbortController();
   #again = false;
   #wake: () => void = () => (this.#again = true);
 
@@ -55,33 +58,34 @@ export class Following {
     this.#wake();
   }
 
-  /** Asks at once; what is shown stays. */
+  /** Asks at once, also while an answer is waited for; what is shown stays. */
   again(): void {
     this.refused = undefined;
+    this.#asking.abort();
     this.#wake();
   }
 
   leave(): void {
-    this.#leaving.abort();
+    this.#left = true;
+    this.#asking.abort();
     this.#wake();
   }
 
   /** Polls until the run has ended and every step is here. */
   async follow(): Promise<void> {
-    const { signal } = this.#leaving;
     followed.add(this.id);
     const woken = () => this.#wake();
     document.addEventListener("visibilitychange", woken);
     try {
-      for (let first = true; !signal.aborted; first = false) {
+      for (let first = true; !this.#left; first = false) {
         const more = await this.#once(first);
-        if (signal.aborted) return;
+        if (this.#left) return;
         if (more && !this.refused) continue;
         if (this.ended && !this.refused) return;
         if (this.refused && !this.refused.away) await this.#pause(null);
         else await this.#pause(this.run?.status === "waiting_approval" ? WAITING_MS : BUSY_MS);
         // A hidden tab and a service that is away are waited for.
-        while (!signal.aborted && (document.hidden || online.away)) await this.#pause(document.hidden ? null : BUSY_MS);
+        while (!this.#left && (document.hidden || online.away)) await this.#pause(document.hidden ? null : BUSY_MS);
       }
     } finally {
       document.removeEventListener("visibilitychange", woken);
@@ -91,16 +95,17 @@ export class Following {
 
   /** One answer; true when there are more steps at once. */
   async #once(first: boolean): Promise<boolean> {
+    const early = first && begun?.id === this.id ? begun : undefined;
+    begun = undefined;
+    const { signal } = (this.#asking = early?.asking ?? new AbortController());
     try {
-      const early = first && begun?.id === this.id ? begun.answer : undefined;
-      begun = undefined;
-      const run = await (early ?? ask(this.id, this.#seen, !first, this.#leaving.signal));
+      const run = await (early?.answer ?? ask(this.id, this.#seen, !first, signal));
       this.#take(run);
       return run.more_steps ?? false;
     } catch (fault) {
-      if (this.#leaving.signal.aborted) return false;
+      if (signal.aborted) return false;
       if (!(fault instanceof Refused)) throw fault;
-      if (fault.code === "rate_limited") await pause((fault.retryAfter ?? 1) * 1000, this.#leaving.signal);
+      if (fault.code === "rate_limited") await pause((fault.retryAfter ?? 1) * 1000, signal);
       else this.refused = fault;
       return false;
     }
@@ -121,7 +126,7 @@ export class Following {
 
   /** Waits so long, or until woken; null until woken alone. Who was woken while an answer was under way asks again. */
   async #pause(ms: number | null): Promise<void> {
-    if (!this.#again && !this.#leaving.signal.aborted) {
+    if (!this.#again && !this.#left) {
       await new Promise<void>((resolve) => {
         const timer = ms === null ? undefined : setTimeout(resolve, ms);
         this.#wake = () => {

@@ -1,0 +1,189 @@
+"""Tests what screens show while the service fails, does not answer, or comes back, and that nothing is lost.
+
+See docs/design/web.md#rules-for-every-screen.
+"""
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from playwright.async_api import Page, Route, expect
+
+from tests.web.conftest import Look
+from tests.web.shops import hiding
+from tests.web.site import WebSite
+
+Answer = Callable[[Route], Awaitable[None]]
+# The service's calls, except the one that says who is signed in.
+CALLS = re.compile(r"/(app|v1)/(?!session$)")
+# The page may ask by itself just before: then there is no button any more.
+TRY_NOW = """() => [...document.querySelectorAll('[role=alert] button')]
+    .find((one) => one.textContent.includes('Try now'))?.click()"""
+FAULT = "The service could not answer this request."
+
+
+async def _answer_500(route: Route) -> None:
+    body = {"success": False, "contract_version": 1, "code": "internal", "message": FAULT}
+    await route.fulfill(
+        status=500,
+        body=json.dumps(body),
+        headers={"x-request-id": "request-1"},
+        content_type="application/json",
+    )
+
+
+async def _refuse(route: Route) -> None:
+    await route.abort("connectionrefused")
+
+
+class _Unanswered:
+    """Leaves calls without an answer until `answering` is set; a call that the page gave up stays unanswered.
+
+    Removing the route instead would send the calls that it holds.
+    """
+
+    def __init__(self) -> None:
+        self.answering = False
+        self.held: list[Route] = []
+
+    async def __call__(self, route: Route) -> None:
+        """Sends the call on, or holds it for good."""
+        if self.answering:
+            await route.continue_()
+        else:
+            self.held.append(route)
+
+
+async def _go(page: Page, path: str) -> None:
+    """Goes to another screen of the open page, which keeps the code it has loaded."""
+    go = "(path) => { history.pushState({}, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
+    await page.evaluate(go, path)
+
+
+async def _screens(web: WebSite) -> dict[str, str]:
+    """Creates a waiting run after two test runs; returns screens and what each shows once it is loaded."""
+    automation = await hiding(web, "Comes back", ["Came back"])
+    await web.run(automation["id"], "before-it", mode="test")
+    test = await web.run(automation["id"], "compared", mode="test")
+    run = await web.run(automation["id"], "comes-back")
+    return {
+        f"/approvals/{run['approval_id']}": "Approve 1 change",
+        f"/approvals/review?automation={automation['id']}": "Approve 1 change",
+        f"/runs/{run['id']}?tab=changes": "Came back",
+        f"/runs/{test['id']}?tab=compare": "1 change in both.",
+        "/automations/new/tag-products-by-rule/where": "Which store does it run on?",
+    }
+
+
+async def test_screens_that_failed_fill_once_the_service_is_back(looking: Look, web: WebSite) -> None:
+    """Each screen says that the service cannot be reached, and loads when it is back, without a click."""
+    screens = await _screens(web)
+    seen = await looking("approver")
+    page = seen.page
+    for path, words in screens.items():
+        await page.route(CALLS, _refuse)
+        await seen.open(path)
+        main = page.get_by_role("main")
+        await expect(main.get_by_text("The service cannot be reached.").first).to_be_visible()
+        await page.unroute(CALLS)
+        await page.evaluate(TRY_NOW)
+        await expect(page.get_by_text("Trying again in")).to_be_hidden()
+        await expect(main.get_by_text(words).first).to_be_visible()
+        await expect(main.get_by_text("The service cannot be reached.")).to_have_count(0)
+
+
+async def test_try_again_gives_up_a_call_that_is_not_answered(looking: Look, web: WebSite) -> None:
+    """After five seconds without an answer, Try again sends the call anew and the screen fills."""
+    automation = await hiding(web, "Hangs", ["Hung"])
+    run = await web.run(automation["id"], "hangs")
+    seen = await looking("approver")
+    page = seen.page
+    await page.clock.install()
+    await seen.open("/account")
+    main = page.get_by_role("main")
+    for path, words in (
+        (f"/automations/{automation['id']}/versions", "made from version 1 of its template"),
+        (f"/runs/{run['id']}", "Review 1 change"),
+        ("/calendar?view=list", "Today"),
+    ):
+        calls = _Unanswered()
+        await page.route(CALLS, calls)
+        await _go(page, path)
+        # Bars, then words: each timer begins when the one before has ended.
+        await expect(main.get_by_label("Loading").first).to_be_visible()
+        await page.clock.run_for(6000)
+        again = main.get_by_role("button", name="Try again")
+        await expect(again).to_have_count(1)
+        assert calls.held
+        calls.answering = True
+        await again.click()
+        await expect(main.get_by_text(words).first).to_be_visible()
+        await expect(main.get_by_label("Loading")).to_have_count(0)
+        await page.unroute(CALLS)
+
+
+async def test_a_session_that_is_not_answered_can_be_asked_for_again(looking: Look) -> None:
+    """If the service does not say who is signed in, the page offers to ask again instead of staying empty."""
+    seen = await looking("member")
+    page = seen.page
+    await page.clock.install()
+    calls = _Unanswered()
+    await page.route("**/app/session", calls)
+    await page.goto(f"{seen.origin}/account")
+    await expect(page.get_by_label("Loading")).to_be_attached()
+    await page.clock.run_for(6000)
+    again = page.get_by_role("button", name="Try again")
+    await expect(again).to_be_visible()
+    assert calls.held
+    calls.answering = True
+    await again.click()
+    await expect(page.get_by_role("heading", name="Account")).to_be_visible()
+
+
+async def test_a_failing_service_keeps_what_was_typed_and_says_what_to_do(
+    looking: Look, web: WebSite
+) -> None:
+    """A refused save shows the message with the request's id; what was typed is saved by the next try."""
+    automation = await web.automation("Fails to be saved")
+    seen = await looking("member")
+    page = seen.page
+    await page.clock.install()
+    await seen.open(f"/automations/{automation['id']}/schedule")
+    time = page.get_by_label("Time", exact=True)
+    await time.fill("07:35")
+    await time.blur()
+    save = page.get_by_role("button", name="Save changes")
+    path = f"**/v1/automations/{automation['id']}"
+    answers: list[tuple[Answer, str]] = [
+        (_answer_500, FAULT),
+        (_refuse, "The service cannot be reached."),
+        (_answer_429, "Wait a moment."),
+    ]
+    for answer, words in answers:
+        await page.route(path, answer)
+        await save.click()
+        await expect(page.get_by_role("main").get_by_text(words).first).to_be_visible()
+        await expect(time).to_have_value("07:35")
+        await page.unroute(path)
+        if answer is _refuse:
+            await page.evaluate(TRY_NOW)
+            await expect(page.get_by_text("Trying again in")).to_be_hidden()
+        if answer is _answer_500:
+            await page.get_by_text("Details").click()
+            await expect(page.get_by_text("request-1")).to_be_visible()
+    await expect(save).to_contain_text(" s)")
+    await page.clock.run_for(61_000)
+    await expect(save).not_to_have_attribute("aria-disabled", "true")
+    await save.click()
+    await expect(save).to_have_count(0)
+    owner = await web.session_of("owner")
+    stored: dict[str, Any] = (await owner.call("GET", f"/v1/automations/{automation['id']}"))["automation"]
+    assert stored["schedule"]["run_at"] == "07:35"
+
+
+async def _answer_429(route: Route) -> None:
+    body = {"success": False, "contract_version": 1, "code": "rate_limited", "message": "Wait a moment."}
+    await route.fulfill(
+        status=429, body=json.dumps(body), headers={"retry-after": "60"}, content_type="application/json"
+    )
