@@ -1,13 +1,18 @@
 """Tests that defects of the first edition stay fixed on screens without a test file of their own."""
 
+import json
+import re
+
 from playwright.async_api import Route, expect
 
+from tests.source import ROOT
 from tests.web.calendars import in_minutes
 from tests.web.conftest import Look
 from tests.web.shops import hiding
 from tests.web.site import WebSite
 
-NO_SUCH = "0" * 25 + "1"
+# Of the form of every id; as a number it is a connection that does not exist either.
+NO_SUCH = "0" * 20 + "999999"
 
 
 async def test_a_mended_failure_goes_and_one_under_check_is_named(looking: Look, web: WebSite) -> None:
@@ -84,18 +89,35 @@ async def test_decided_approvals_stand_below_and_name_who_decided(looking: Look,
     await expect(waiting.get_by_role("row").filter(has_text="Waits above")).to_be_visible()
 
 
+# Every address that names a record, and what the link to its list is called.
+_RECORDS = {
+    "run": "runs",
+    "automation": "automations",
+    "automation-tab": "automations",
+    "setup": "templates",
+    "approval": "approvals",
+    "import": "imports",
+    "connection": "connections",
+    "route": "channels",
+}
+_NOT_THERE = {"id": NO_SUCH, "tab": "runs", "template": "no-such-template", "step": "where"}
+
+
+def _missing_record(address: str) -> str:
+    """Returns the address with ids that no record has."""
+    return re.sub(r":(\w+)", lambda part: _NOT_THERE[part[1]], address)
+
+
 async def test_a_record_that_is_not_there_is_no_dead_end(looking: Look) -> None:
-    """The page of a missing record links to its list."""
-    seen = await looking("member")
+    """The page of a missing record links to its list, at every address that names a record."""
+    addresses: dict[str, str] = json.loads((ROOT / "web/src/pages.json").read_text("utf-8"))
+    # The address of an e-mail's link to unsubscribe holds a token, and there is no list of those.
+    records = {page: path for page, path in addresses.items() if ":" in path and page != "unsubscribe"}
+    assert set(records) == set(_RECORDS)
+    seen = await looking("owner")
     page = seen.page
-    for path, name in (
-        (f"/runs/{NO_SUCH}", "runs"),
-        (f"/automations/{NO_SUCH}", "automations"),
-        (f"/approvals/{NO_SUCH}", "approvals"),
-        (f"/imports/{NO_SUCH}", "imports"),
-        ("/connections/999999", "connections"),
-    ):
-        await seen.open(path)
+    for screen, name in _RECORDS.items():
+        await seen.open(_missing_record(records[screen]))
         await expect(page.get_by_text("belongs to another organisation")).to_be_visible()
         await expect(page.get_by_role("main").get_by_role("link", name=f"All {name}")).to_be_visible()
 
