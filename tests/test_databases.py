@@ -42,9 +42,7 @@ async def test_a_dropped_database_is_gone(clones: Clones) -> None:
     held.terminate()
 
 
-def test_a_machine_without_postgresql_is_told_so_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_postgresql_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """issue bar: never skipped silently"""
     monkeypatch.setattr("tests.postgres_server.find_programs", lambda: None)
     for _ in range(2):
@@ -99,7 +97,7 @@ def _tools(folder: Path) -> Path:
     return tools
 
 
-def test_a_machine_that_cannot_install_it_is_told_what_to_do(
+def test_where_it_cannot_be_installed_the_message_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else clear words and failure."""

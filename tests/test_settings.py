@@ -376,7 +376,7 @@ def test_no_secret_shows_in_the_settings_or_in_a_refusal() -> None:
     assert words.count("must be") == 2
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_all_wrong_settings_are_reported_together() -> None:
     """See docs/design/command-line.md#settings."""
     with pytest.raises(SettingsError) as caught:
         read({"STEWARD_TICK_SECONDS": "0", "STEWARD_ENV": "staging", "STEWARD_X": "1"})

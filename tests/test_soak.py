@@ -74,7 +74,7 @@ def test_a_resumed_soak_goes_on_with_the_next_round_and_adds_its_counts(
     assert "made: 1 rounds, 7 tries, 0 wrong" in capsys.readouterr().out
 
 
-def test_a_round_that_does_not_end_is_cut_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_over_its_limit_is_cut_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """issue: bounded in time by an argument"""
     monkeypatch.setattr(soak, "PARTS", (part(tmp_path, SLOW),))
     monkeypatch.setattr(soak, "GRACE_S", 1.0)

@@ -58,7 +58,7 @@ async def test_a_hash_made_at_a_lower_cost_is_outdated(hashing: Hashing) -> None
     assert hashing.is_outdated(hash_password("x", Cost(memory=32, passes=1)))
 
 
-async def test_two_run_twenty_wait_and_the_next_is_told_to_come_again() -> None:
+async def test_two_run_twenty_wait_and_the_next_must_retry_later() -> None:
     """Runs two verifications at once, queues twenty, raises Unavailable for the next and then goes on."""
     hashing = Gated()
     waiting = [asyncio.create_task(hashing.verify("x", None)) for _ in range(22)]

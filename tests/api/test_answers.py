@@ -123,7 +123,9 @@ async def test_an_operation_over_its_time_is_unavailable(caller: Caller) -> None
     assert (heard.status, heard.code) == (503, "unavailable")
 
 
-async def test_the_worker_is_told_after_a_commit_alone(probed: Service, caller: Caller) -> None:
+async def test_the_worker_is_woken_after_a_commit_but_not_after_a_refusal(
+    probed: Service, caller: Caller
+) -> None:
     """Wakes the worker after a commit and not after a refusal."""
     await caller.post(f"{PROBE}/refuse")
     assert probed.told == []
@@ -189,7 +191,7 @@ async def test_a_service_without_its_keys_is_not_ready(service: Service, nobody:
     assert (await service.log_in("member")).code == "not_configured"
 
 
-async def test_the_status_tells_the_organisations_counts(member: Caller) -> None:
+async def test_the_status_shows_the_organisations_counts(member: Caller) -> None:
     """Answers versions, the organisation's counts and limits, and the state of the scheduler."""
     data = (await member.get(STATUS)).data
     tzdata = data.pop("tzdata_version")

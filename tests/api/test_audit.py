@@ -88,7 +88,7 @@ async def test_an_export_is_written_into_the_log_and_can_be_verified(service: Se
     assert "format" in (await owner.get(EXPORT, format="pdf")).errors
 
 
-async def test_the_page_tells_what_the_worker_found(whole: Whole) -> None:
+async def test_the_page_shows_what_the_worker_found(whole: Whole) -> None:
     """Shows the sequence number up to which the worker verified the chain, which is the head of the log."""
     owner = await whole.service.web("owner")
     ctx = whole.shop.service.worker_context
@@ -99,7 +99,7 @@ async def test_the_page_tells_what_the_worker_found(whole: Whole) -> None:
     assert page["check"]["at"] is not None
 
 
-async def test_acts_on_runs_and_connections_are_told(whole: Whole) -> None:
+async def test_acts_on_runs_and_connections_are_logged(whole: Whole) -> None:
     """Describes connecting, approving, rejecting, undoing and disconnecting in sentences."""
     owner = await whole.service.web("owner")
     store = whole.number("woocommerce")

@@ -411,7 +411,7 @@ async def test_lists_are_sorted_and_paged(desk: Desk) -> None:
     assert await desk.names() == expected["-created_at"]
 
 
-async def test_equal_keys_are_told_apart_by_id(desk: Desk) -> None:
+async def test_equal_keys_are_distinguished_by_id(desk: Desk) -> None:
     """Orders rows with equal sort keys by id, so that no row repeats or is missing across pages."""
     for number in range(5):
         await desk.create(name="same", schedule={"cadence": "manual"}, inputs={"threshold": number})

@@ -129,7 +129,7 @@ async def test_what_was_read_is_kept_for_five_minutes(whole: Whole, token: Calle
     assert reads(whole) > seen
 
 
-async def test_a_connection_that_changed_is_read_anew(whole: Whole, token: Caller) -> None:
+async def test_a_changed_connection_is_read_again(whole: Whole, token: Caller) -> None:
     """Drops the cached destinations when the connection changes, and refuses one that needs reconnecting."""
     sheet = whole.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
@@ -152,7 +152,7 @@ async def test_a_connection_that_changed_is_read_anew(whole: Whole, token: Calle
         ({"kind": "status", "status": 404}, 422, "not_connected"),
     ],
 )
-async def test_what_the_account_says_is_told(
+async def test_the_accounts_own_error_is_shown(
     whole: Whole, token: Caller, fault: dict[str, Any], status: int, code: str
 ) -> None:
     """Answers 503 when the account fails or throttles and 422 `not_connected` when it refuses access."""

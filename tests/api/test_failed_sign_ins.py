@@ -90,7 +90,7 @@ async def test_owners_see_failures_as_worth_a_look(service: Service) -> None:
     assert [entry["level"] for entry in entries[:2]] == ["attention", "info"]
 
 
-async def test_a_refused_login_is_told_of_its_credential(service: Service) -> None:
+async def test_a_refused_login_is_recorded_under_its_credential(service: Service) -> None:
     """Counts a refused login for its credential whichever value is wrong; unknown ids count nowhere."""
     client = service.own.issued.credential.client_id
     for changes in ({"client_secret": "wrong"}, {"username": "somebody"}, {"client_id": "st_unknown"}):

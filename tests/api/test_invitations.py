@@ -142,7 +142,7 @@ async def test_a_newer_invitation_ends_the_older_one(service: Service) -> None:
         ({"token": ..., "password": 5}, {"token", "password"}),
     ],
 )
-async def test_what_a_new_account_needs_is_told_at_once(
+async def test_a_new_account_lists_all_missing_fields_together(
     service: Service, changes: dict[str, Any], wrong: set[str]
 ) -> None:
     """Reports every invalid field of a new account at once and leaves the link valid."""
@@ -230,7 +230,7 @@ async def test_a_member_is_not_invited_again(service: Service) -> None:
     assert set((await invite(owner, "member@example.com")).errors) == {"email"}
 
 
-async def test_an_invitation_is_withdrawn_and_given_anew(service: Service) -> None:
+async def test_an_invitation_is_withdrawn_and_issued_again(service: Service) -> None:
     """Withdraws an invitation and invites again; a person who never joined cannot be activated."""
     owner = await service.web("owner")
     invited = await invite(owner)
@@ -287,7 +287,7 @@ def _without(data: Any, *mine: Any) -> Any:
     return "*" if data in mine else data
 
 
-async def test_inviting_does_not_tell_whether_an_address_has_an_account(service: Service) -> None:
+async def test_inviting_does_not_reveal_whether_an_address_has_an_account(service: Service) -> None:
     """Answers and lists alike, with consecutive person ids, whether or not the address has an account."""
     await _accounts(service)
     owner = await service.web("owner")
@@ -320,7 +320,7 @@ REFUSED: list[dict[str, Any]] = [
 ]
 
 
-async def test_a_link_does_not_tell_it_before_somebody_proves_who_they_are(service: Service) -> None:
+async def test_a_link_shows_no_membership_before_the_password_is_proven(service: Service) -> None:
     """Refuses invalid acceptances alike whether or not the address has an account."""
     await _accounts(service)
     service.clock.tick(61)

@@ -104,7 +104,7 @@ async def test_the_one_who_began_must_be_in_time_and_an_owner(whole: Whole, owne
     assert set(whole.shop.world.state.shop.keys) == keys
 
 
-async def test_a_private_address_is_told_to_enter_keys(whole: Whole) -> None:
+async def test_a_private_address_is_asked_for_keys_instead(whole: Whole) -> None:
     """Tells an owner at a private address to enter keys, on the attempt and in the list of kinds."""
     owner = await whole.service.web("owner")
     refused = await owner.post(AUTHORIZE_PATH, {"url": "https://shop.example", "name": "Shop"})

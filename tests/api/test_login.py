@@ -122,7 +122,7 @@ WRONG = [
 ]
 
 
-async def test_a_wrong_value_is_never_told(service: Service) -> None:
+async def test_a_wrong_value_is_never_repeated_in_an_error(service: Service) -> None:
     """Answers the same body whichever value is wrong. See docs/design/api/sign-in.md#login-checks.
 
     Interface statements: 5.1 failed; 7 credentials.
@@ -217,7 +217,7 @@ async def test_320_characters_are_not_too_many(service: Service) -> None:
     assert (await service.log_in("member", username="x" * 320)).status == 401
 
 
-async def test_all_faults_are_told_at_once(service: Service) -> None:
+async def test_all_faults_are_reported_together(service: Service) -> None:
     """Names every missing, unknown and invalid field in one answer."""
     heard = await service.nobody().post(LOGIN, {"grant_type": "password", "surplus": 1})
     assert set(heard.errors) == {

@@ -98,7 +98,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_a_fault_is_told_at_its_field(service: Service) -> None:
+async def test_an_invalid_preference_names_its_field(service: Service) -> None:
     """Names the invalid field and changes nothing."""
     web = await service.web("member")
     for body, path in WRONG:

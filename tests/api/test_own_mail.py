@@ -42,7 +42,7 @@ async def test_without_a_mail_server_no_test_is_sent(service: Service) -> None:
     assert "no mail server" in refused.body["message"]
 
 
-async def test_owners_are_told_that_mail_does_not_go_out(service: Service) -> None:
+async def test_owners_see_that_mail_does_not_go_out(service: Service) -> None:
     """Tells owners alone once a mail has waited 15 minutes and none was accepted since."""
     service.restart(mail=True)
     owner = await service.web("owner")

@@ -72,7 +72,7 @@ async def test_a_browser_that_opens_an_unknown_address_gets_the_app_with_404(
     assert (login.status_code, login.headers["content-type"]) == (405, "application/json")
 
 
-async def test_pages_are_kept_never_and_hashed_files_for_good(browser: httpx.AsyncClient) -> None:
+async def test_pages_are_never_cached_and_hashed_files_always(browser: httpx.AsyncClient) -> None:
     """Forbids storing pages, and lets browsers keep files with a hash in their name for a year."""
     page = await browser.get("/")
     assert page.headers["cache-control"] == "no-store"

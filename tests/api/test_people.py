@@ -167,7 +167,7 @@ async def test_only_owners_change_people(service: Service, name: str) -> None:
     assert (await web.get(PEOPLE)).status == 200
 
 
-async def test_people_of_others_are_not_found(service: Service) -> None:
+async def test_people_of_other_organizations_are_not_found(service: Service) -> None:
     """Answers the same 404 for another organisation's person as for an unknown one."""
     web = await service.web("owner")
     foreign, absent = of(service, "stranger"), f"{PEOPLE}/999999"

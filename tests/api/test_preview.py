@@ -18,7 +18,7 @@ async def preview(desk: Desk, schedule: dict[str, Any], **more: Any) -> Any:
     return heard.data
 
 
-async def test_the_next_three_runs_are_told_with_words(desk: Desk) -> None:
+async def test_the_next_three_runs_are_described_in_words(desk: Desk) -> None:
     """Answers the next three runs in UTC and local time, the schedule in words and the note on spread.
 
     See docs/design/api/calendar.md#preview-a-schedule.

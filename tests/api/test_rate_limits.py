@@ -20,7 +20,7 @@ def waits(heard: Heard) -> int:
     return int(heard.headers["retry-after"])
 
 
-async def test_a_person_has_so_many_calls_in_a_minute_of_the_clock(service: Service) -> None:
+async def test_a_person_has_a_call_limit_for_each_clock_minute(service: Service) -> None:
     """Limits a person's calls in each minute of the clock; Retry-After counts to its end, at least 1.
 
     See docs/design/api/conventions.md#rate-limits.
@@ -40,7 +40,7 @@ async def test_a_person_has_so_many_calls_in_a_minute_of_the_clock(service: Serv
     assert waits(await member.get(STATUS)) == 60
 
 
-async def test_an_organisation_has_so_many_calls_and_a_refused_one_uses_up_nothing(
+async def test_an_organisation_has_a_call_limit_that_refused_calls_do_not_use(
     service: Service,
 ) -> None:
     """Limits an organisation's calls; a call that one limit refuses uses up no other limit."""

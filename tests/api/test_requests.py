@@ -193,7 +193,7 @@ async def test_a_number_too_large_for_a_float_is_refused(caller: Caller) -> None
     assert (await send(caller, b'{"inputs": {"a": -1e999}}')).status == 422
 
 
-async def test_all_faults_are_told_at_once_each_by_its_path(caller: Caller) -> None:
+async def test_all_faults_are_reported_together_by_path(caller: Caller) -> None:
     """Reports all invalid parameters and fields at once, list items by their index.
 
     See docs/design/api/conventions.md#envelope.

@@ -38,7 +38,7 @@ def hiding(whole: Whole, **changes: Any) -> dict[str, Any]:
     }
 
 
-async def test_it_tells_what_a_test_run_would_and_writes_nothing(whole: Whole, member: Caller) -> None:
+async def test_it_shows_what_a_test_run_would_and_writes_nothing(whole: Whole, member: Caller) -> None:
     """Answers the same numbers as a test run with examples, and creates and writes nothing."""
     writes = whole.shop.world.state.ledger.writes()
     answer = await member.post(SAMPLE, hiding(whole))
@@ -79,7 +79,7 @@ async def test_wrong_inputs_stand_at_their_fields(whole: Whole, member: Caller) 
     assert any(path.startswith("inputs") for path in refused.errors)
 
 
-async def test_a_shop_that_refuses_or_fails_is_told_in_words(whole: Whole, member: Caller) -> None:
+async def test_a_shop_that_refuses_or_fails_is_reported_in_plain_words(whole: Whole, member: Caller) -> None:
     """Answers `not_connected` when the shop refuses the keys."""
     whole.shop.world.state.shop.keys.clear()
     refused = await member.post(SAMPLE, hiding(whole))

@@ -78,7 +78,7 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole
     assert [entry["id"] for entry in listed] == [undo_run["id"]]
 
 
-async def test_faults_of_an_undo_are_told_by_field(whole: Whole) -> None:
+async def test_faults_of_an_undo_name_their_fields(whole: Whole) -> None:
     """Refuses a missing key and empty, repeated, foreign or too many changes under their field.
 
     A stranger gets 404.

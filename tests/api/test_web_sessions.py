@@ -148,7 +148,7 @@ async def test_with_several_organisations_one_is_chosen_first(service: Service) 
     assert (await old.get(STATUS)).status == 401
 
 
-async def test_an_organisation_of_others_cannot_be_chosen(service: Service) -> None:
+async def test_an_organisation_without_membership_cannot_be_chosen(service: Service) -> None:
     """Answers 404 to the choice of a foreign or unknown organisation."""
     web = await service.web("member")
     for org in (service.other.organization.id, 999_999):

@@ -157,7 +157,7 @@ def unread(line: Line) -> list[bytes]:
     ]
 
 
-async def test_what_is_no_request_is_told_so_and_ends_the_connection(
+async def test_malformed_requests_are_answered_and_end_the_connection(
     service: Service, port: int, line: Line
 ) -> None:
     """Answers 400 as JSON to bytes that are no request and closes; an earlier request is answered first."""

@@ -177,7 +177,7 @@ async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
             assert list(heard.errors) == ["cursor"]
 
 
-async def test_nothing_of_another_organisation_is_ever_told(two_walled: Two) -> None:
+async def test_nothing_of_another_organisation_is_ever_answered(two_walled: Two) -> None:
     """No list or record contains the other organisation's ids or names, for an owner or a token."""
     two = two_walled
     for row in OPERATIONS:

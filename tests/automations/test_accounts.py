@@ -129,6 +129,6 @@ def test_a_step_without_a_usable_account_is_unbound() -> None:
         }
 
 
-def test_what_the_file_tells_of_an_account_is_kept_with_the_plan() -> None:
+def test_account_details_in_the_file_are_kept_with_the_plan() -> None:
     """The account data of an import are stored with its plan and read back unchanged."""
     assert kept_plan.from_kept(kept_plan.to_kept(PLAN)) == PLAN

@@ -335,7 +335,7 @@ async def test_moved_rows_come_back_after_a_pause_when_still_ahead(world: World)
     ]
 
 
-async def test_history_tells_each_field_before_and_after(world: World) -> None:
+async def test_history_shows_each_field_before_and_after(world: World) -> None:
     """The history lists each changed field with both values. See docs/design/api/automations.md#history."""
     automation = await world.create(inputs={"note": "x"})
     await world.clock.advance(1)

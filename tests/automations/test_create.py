@@ -127,7 +127,7 @@ async def test_what_runs_on_nothing_reads_its_connections_in_order(world: World)
     assert automation == await world.read(automation)
 
 
-async def test_all_faults_are_told_at_once(world: World) -> None:
+async def test_all_faults_are_reported_together(world: World) -> None:
     """Errors of all fields are answered together. See docs/design/api/conventions.md#envelope."""
     record = await refused(
         world,

@@ -39,7 +39,7 @@ async def test_the_status_row_counts_each_started_run_by_how_late_it_was_made(wo
     assert [sum(counts) for _, counts in later.minutes] == [0]
 
 
-async def test_what_is_due_and_not_dispatched_is_told(world: World) -> None:
+async def test_due_slots_that_are_not_dispatched_are_reported(world: World) -> None:
     """A due occurrence that is not dispatched makes the scheduler `delayed`.
 
     See docs/design/api/status.md#status.

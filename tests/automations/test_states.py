@@ -334,7 +334,7 @@ async def test_what_another_organization_owns_is_not_there(world: World, verb: s
     assert await world.read(automation) == automation
 
 
-async def test_history_tells_every_change_of_state(world: World) -> None:
+async def test_history_shows_every_change_of_state(world: World) -> None:
     """Every change of state is in the history. See docs/design/api/automations.md#history."""
     automation = await world.create()
     await world.clock.advance(1)

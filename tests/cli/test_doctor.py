@@ -197,7 +197,7 @@ def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, dat
     assert "migrations" in wrong(steward("doctor"))
 
 
-def test_the_releases_of_living_workers_are_told(steward: Steward, database_url: str) -> None:
+def test_the_releases_of_live_workers_are_reported(steward: Steward, database_url: str) -> None:
     """Lists the releases of workers whose lease is current."""
     now = int(CLOCK.now().timestamp() * 1000)
     hour = 3_600_000
@@ -225,7 +225,7 @@ def test_a_database_of_the_release_after_next_is_refused(steward: Steward, datab
     assert "migrated to 0003 by a later release" in check_results(steward("doctor"))["migrations"][1]
 
 
-def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> None:
+def test_overdue_and_late_slots_are_reported(steward: Steward, database_url: str) -> None:
     """Fails for a slot that is due for longer than the late limit, and counts slots skipped as late."""
     steward("org", "create", "--name", "Demo Shop")
     late = int((CLOCK.now() - timedelta(minutes=16)).timestamp() * 1000)
@@ -253,7 +253,7 @@ def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> No
     assert "1 slots of the last 7 days" in check_results(steward("doctor"))["slots"][1]
 
 
-def test_a_closed_period_that_does_not_act_is_told(steward: Steward, database_url: str) -> None:
+def test_doctor_reports_a_closed_period_that_has_no_effect(steward: Steward, database_url: str) -> None:
     """Fails for a closed period with an unknown zone, one that dispatch overlooks, and overdue rewriting."""
     steward("org", "create", "--name", "Demo Shop")
     steward("credential", "issue", "--org", "Demo Shop")
@@ -278,7 +278,7 @@ def test_a_closed_period_that_does_not_act_is_told(steward: Steward, database_ur
     assert wrong(steward("doctor")) == set()
 
 
-def test_a_wall_that_stands_open_is_told(steward: Steward, postgresql_url: str) -> None:
+def test_missing_row_level_security_is_reported(steward: Steward, postgresql_url: str) -> None:
     """Fails for open row-level security and for a right that the application must not have."""
     environ = {"STEWARD_DATABASE_URL": postgresql_url}
     into(
@@ -294,7 +294,7 @@ def test_a_wall_that_stands_open_is_told(steward: Steward, postgresql_url: str) 
     into(postgresql_url, "REVOKE DELETE ON audit_log FROM steward_app")
 
 
-def test_an_installation_left_half_made_is_told(
+def test_a_half_finished_installation_is_reported(
     steward: Steward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Says which built files are missing and what to run."""
@@ -368,7 +368,7 @@ def test_a_build_under_way_is_never_seen_half_done(tmp_path: Path) -> None:
     assert differences == [[]] * 40
 
 
-def test_no_database_is_told_and_none_is_made(steward: Steward, tmp_path: Path) -> None:
+def test_a_missing_database_is_reported_and_not_created(steward: Steward, tmp_path: Path) -> None:
     """Answers every check without a database and creates none."""
     absent = tmp_path / "absent.db"
     output = steward("doctor", STEWARD_DATABASE_URL=f"sqlite:///{absent}")

@@ -220,7 +220,7 @@ def test_a_new_master_key_changes_nothing_and_fits_its_setting(steward: Steward)
     assert steward("keys", "new", STEWARD_ENV="nonsense").status == 0
 
 
-def test_keys_wrapped_by_a_lost_master_key_are_told_in_words(steward: Steward) -> None:
+def test_keys_wrapped_by_a_lost_master_key_are_reported_in_plain_words(steward: Steward) -> None:
     """Reports keys wrapped by another master key as `wrong_master_keys`."""
     steward("keys", "rotate", "signing")
     other = steward("keys", "new").facts["key"]
@@ -230,7 +230,7 @@ def test_keys_wrapped_by_a_lost_master_key_are_told_in_words(steward: Steward) -
     )
 
 
-def test_migrations_are_told_and_applied(steward: Steward, database_url: str, tmp_path: Path) -> None:
+def test_migrations_are_listed_and_applied(steward: Steward, database_url: str, tmp_path: Path) -> None:
     """Reports and applies migrations; `--check` fails on a database without them and creates none."""
     done = steward("migrate")
     engine: Dialect = "sqlite" if is_sqlite(database_url) else "postgresql"
@@ -275,7 +275,7 @@ def test_wrong_settings_end_with_two(steward: Steward, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////proc/none/steward.db"])
-def test_a_database_that_cannot_be_reached_is_told_in_words(steward: Steward, url: str) -> None:
+def test_an_unreachable_database_is_reported_in_plain_words(steward: Steward, url: str) -> None:
     """Reports an unreachable database as `unavailable`."""
     output = steward("migrate", STEWARD_DATABASE_URL=url)
     assert output.refused == (1, "unavailable")
@@ -298,7 +298,7 @@ def test_the_environment_file_stands_before_or_after_the_command(tmp_path: Path,
         assert json.loads(out.getvalue()) == {"organizations": []}
 
 
-def test_without_json_the_same_is_said_in_words(steward: Steward) -> None:
+def test_without_json_the_same_is_printed_in_words(steward: Steward) -> None:
     """Prints the same facts and errors in words without --json."""
     output = steward("org", "create", "--name", "Demo Shop", as_json=False)
     refused = steward("org", "create", "--name", "Demo Shop", as_json=False)

@@ -122,7 +122,7 @@ async def test_a_start_closes_what_an_older_release_left_open(
 
 
 @pytest.mark.parametrize("bits", [0o1777, 0o2775, "another"])
-async def test_a_folder_that_is_shared_is_told_and_left(tmp_path: Path, bits: int | str) -> None:
+async def test_a_shared_folder_is_reported_and_left_unchanged(tmp_path: Path, bits: int | str) -> None:
     """Reports a shared folder and leaves its rights, but closes the files in it."""
     folder = tmp_path / "data"
     folder.mkdir()

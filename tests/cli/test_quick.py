@@ -35,7 +35,7 @@ def test_the_usual_addresses_are_those_of_the_settings() -> None:
 @pytest.mark.parametrize(
     "answer", [b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n", b"", b"what?\r\n\r\n"]
 )
-def test_a_process_that_is_unwell_is_told(answer: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unhealthy_process_is_reported(answer: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     """Exits with 1 and a message for any answer but 200, also for none."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
 
@@ -53,7 +53,7 @@ def test_a_process_that_is_unwell_is_told(answer: bytes, capsys: pytest.CaptureF
     assert capsys.readouterr().err.startswith(f"{address}/healthz ")
 
 
-def test_a_process_that_is_absent_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_absent_process_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """Reports that nothing listens on the API's or the worker's address."""
     for metrics, words in ((ABSENT, f"Nothing listens on {ABSENT}"), ("off", f"Nothing listens on {ABSENT}")):
         environ = {"STEWARD_LISTEN": ABSENT, "STEWARD_METRICS_LISTEN": metrics}

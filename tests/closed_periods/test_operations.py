@@ -85,7 +85,7 @@ async def test_a_token_reaches_none_of_it(service: Service) -> None:
         assert (await call).status in (401, 403)
 
 
-async def test_a_preview_tells_the_next_closings_and_stores_nothing(owner: Caller, service: Service) -> None:
+async def test_a_preview_lists_the_next_closings_and_stores_nothing(owner: Caller, service: Service) -> None:
     """Answers local times with the offset on either side of a clock change, and stores no period."""
     web = await service.web("owner")
     nights = {"kind": "once", "start": "2026-10-25T01:00", "end": "2026-10-25T02:30"}

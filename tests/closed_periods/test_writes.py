@@ -46,7 +46,7 @@ async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, sho
     assert [metrics.value(name) for name in gauges] == [0, 0]
 
 
-async def test_who_decides_is_told_that_changes_stop_and_go_on(shop: Shop, shopkeeper: Closer) -> None:
+async def test_approvers_see_that_changes_stop_and_resume(shop: Shop, shopkeeper: Closer) -> None:
     """Notifies owners and approvers of a freeze and of its end, but not members."""
     people = {role: await join(shop, role.value, role) for role in (Role.OWNER, Role.APPROVER, Role.MEMBER)}
     deciders = {people[Role.OWNER].id, people[Role.APPROVER].id}

@@ -105,7 +105,7 @@ async def sent(connection: Connection) -> list[str]:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[f"{row['kind']} {row.get('status', '')}" for row in FAULTS])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_no_error_tells_a_secret(world: Outside, kind: str, fault: dict[str, Any]) -> None:
+async def test_no_error_contains_a_secret(world: Outside, kind: str, fault: dict[str, Any]) -> None:
     """Repeats no secret when a platform echoes our own keys in its error.
 
     See docs/design/security.md#logs-and-redaction and docs/design/connectors.md#redaction.
@@ -154,9 +154,7 @@ def echoing(status: int) -> httpx.AsyncBaseTransport:
 
 
 @pytest.mark.parametrize("status", [0, 200, 302, 400, 401, 429, 500, 503])
-async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere(
-    clock: FakeClock, status: int
-) -> None:
+async def test_data_sent_without_a_connection_is_shown_nowhere(clock: FakeClock, status: int) -> None:
     """Repeats no key that people wrote into a step's address, headers or body.
 
     See docs/design/security.md#logs-and-redaction and docs/design/imports-n8n.md#http-steps.
@@ -185,7 +183,7 @@ async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_settings_that_are_refused_tell_no_secret(world: Outside, kind: str) -> None:
+async def test_refused_settings_reveal_no_secret(world: Outside, kind: str) -> None:
     """Names no secret when it refuses settings, and none in the connection's repr.
 
     See docs/design/api/connections.md#connecting.

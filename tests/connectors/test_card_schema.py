@@ -70,7 +70,7 @@ def test_every_card_is_valid(
     assert new_card["version"] == "1.4"
 
 
-def test_what_is_newer_or_no_card_is_told_apart() -> None:
+def test_the_card_schema_refuses_malformed_cards() -> None:
     """Checks that the schema refuses an unknown element, a fact without a value and a missing text."""
     good = card(PostCard("Hello", facts=(("A", "1"),)))
     wrong: list[Any] = [

@@ -127,7 +127,9 @@ async def test_a_file_replaced_while_it_is_read_is_noticed(bucket: Connection, w
         await bucket.all(FILE, FileQuery("stock.csv"))
 
 
-async def test_a_check_tells_keys_regions_and_buckets_apart(bucket: Connection, world: Outside) -> None:
+async def test_a_check_distinguishes_wrong_keys_regions_and_buckets(
+    bucket: Connection, world: Outside
+) -> None:
     """Names the field that is wrong: keys, region or bucket; a redirect names the right region.
 
     See docs/design/connectors.md#s3.

@@ -174,7 +174,7 @@ async def test_files_of_any_name_are_listed_and_read(storage: Storage) -> None:
         await storage.all(FILE, FileQuery("missing.csv"))
 
 
-async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
+async def test_storage_refusals_have_errors_of_their_own(storage: Storage) -> None:
     """Tells a wrong key or secret from a missing right at another bucket or outside the prefix.
 
     See docs/design/connectors.md#s3 and docs/design/connectors.md#errors.

@@ -152,7 +152,7 @@ async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Sho
         ("https://steward.shop.lan", "within a network"),
     ],
 )
-async def test_a_shop_that_could_not_deliver_is_told_of_at_connecting(
+async def test_connecting_warns_of_a_shop_that_cannot_deliver_events(
     world: Outside, address: str, why: str | None
 ) -> None:
     """Warns at connecting when WordPress could not deliver to our address: private hosts and other ports.

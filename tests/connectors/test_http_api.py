@@ -225,7 +225,7 @@ async def test_a_token_is_used_for_most_of_its_lifetime(
     assert len(world.api.grants) == 2
 
 
-async def test_a_refused_client_and_an_unusable_token_are_told_apart(world: World) -> None:
+async def test_a_refused_client_and_an_unusable_token_differ_in_their_errors(world: World) -> None:
     """Raises Unauthorized for a refused client and UnusableResponse for a token that cannot be used."""
     with pytest.raises(Unauthorized):
         await world.read(connected({**SIGN_INS["client_credentials"], "client_secret": "wrong"}))
@@ -235,7 +235,7 @@ async def test_a_refused_client_and_an_unusable_token_are_told_apart(world: Worl
 
 
 @every_sign_in
-async def test_the_test_request_tells_a_good_key_from_a_bad_one(world: World, sign_in: str) -> None:
+async def test_the_test_request_distinguishes_a_good_key_from_a_bad_one(world: World, sign_in: str) -> None:
     """Reports a refused key on the field of its secret, and a good one as ok."""
     secrets = connected({**SIGN_INS[sign_in], "test_url": ME})
     http = world.outbound.management_client(OrgId(1), None, connector().endpoint(secrets))

@@ -96,7 +96,7 @@ async def test_a_connection_of_before_learns_its_shops_address_with_its_next_che
     assert "connected already" in await _refused(bare, "")
 
 
-async def test_plain_permalinks_are_found_and_told_how_to_change(bare: Shop) -> None:
+async def test_plain_permalinks_are_reported_with_how_to_change_them(bare: Shop) -> None:
     """Explains how to change plain permalinks when the shop answers only in the query form."""
     bare.world.state.shop.plain_permalinks = True
     words = await _refused(bare, "")

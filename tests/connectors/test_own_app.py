@@ -87,7 +87,7 @@ async def test_a_signed_in_account_reads_and_its_tokens_are_kept(
     assert {await stored(shop, connection)} == server.refresh_tokens
 
 
-async def test_a_connection_is_signed_in_anew_to_the_same_account(shop: Shop, server: OAuthServer) -> None:
+async def test_a_connection_signs_in_again_to_the_same_account(shop: Shop, server: OAuthServer) -> None:
     """Signs a disconnected connection in again under the same number."""
     connection = await signed_in(shop, server)
     number = connection.integration_id

@@ -58,7 +58,7 @@ async def _parts(shop: Connection, name: str, count: int) -> list[Part]:
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_many_objects_are_written_in_one_call_and_told_apart(
+async def test_many_objects_are_written_in_one_call_with_outcomes_of_their_own(
     shop: Connection, world: Outside, name: str
 ) -> None:
     """Writes many objects in one call; an item that is gone is a conflict and the others are applied.

@@ -52,7 +52,7 @@ def test_what_is_no_data_after_notices_stays_broken(body: bytes) -> None:
         decoded_of(answer(body))
 
 
-def test_a_web_page_is_told_by_its_title() -> None:
+def test_a_web_page_as_an_answer_is_named_by_its_title() -> None:
     """Names a web page by its title, on one line, redacted and cut to 80 characters."""
     with pytest.raises(WrongResponder) as refusal:
         rows_of(answer(PAGE % b"Just a moment..."))

@@ -195,7 +195,7 @@ def product(**fields: Any) -> Event:
     return event_of("product.updated", {**row, **fields})
 
 
-def test_stock_that_changes_or_runs_out_is_told() -> None:
+def test_stock_that_changes_or_runs_out_is_reported() -> None:
     """Derives stock changes and running in or out of stock for products that manage their stock.
 
     See docs/design/connectors.md#topics.
@@ -219,7 +219,7 @@ def test_stock_that_changes_or_runs_out_is_told() -> None:
     assert walk(product(**new, **out)) == [("inventory_levels/update", "variants/out_of_stock")]
 
 
-def test_every_topic_says_how_it_is_told() -> None:
+def test_every_topic_declares_how_it_is_delivered() -> None:
     """Describes each topic with its native topics, and snapshots for derived ones alone.
 
     See docs/design/connectors.md#tests.
@@ -273,7 +273,7 @@ async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Out
     assert len(set(keys)) == len(keys)
 
 
-async def test_doubles_go_and_the_hooks_of_others_stay(shop: Connection, world: Outside) -> None:
+async def test_duplicate_hooks_are_removed_and_foreign_ones_stay(shop: Connection, world: Outside) -> None:
     """Removes duplicate webhooks at our address and leaves those of others.
 
     See docs/design/events.md#subscriptions.

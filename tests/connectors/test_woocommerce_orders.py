@@ -244,7 +244,7 @@ async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, wor
             await shop.all(OBJECTS, ask)
 
 
-async def test_what_changed_is_told_as_a_delivery_would(shop: Connection, world: Outside) -> None:
+async def test_catch_up_reports_changes_as_a_delivery_would(shop: Connection, world: Outside) -> None:
     """Reads changed objects as the events that deliveries would have carried.
 
     See docs/design/events.md#catch-up and docs/design/connectors.md#topics.

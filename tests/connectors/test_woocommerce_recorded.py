@@ -138,7 +138,7 @@ async def test_a_key_that_only_reads_connects_with_a_warning(clock: FakeClock) -
     assert [warning.code for warning in health.warnings] == ["read_only"]
 
 
-async def test_one_code_for_a_wrong_secret_and_a_missing_right_is_told_apart(clock: FakeClock) -> None:
+async def test_a_wrong_secret_and_a_missing_right_differ_under_one_status(clock: FakeClock) -> None:
     """Tells a wrong secret from a missing right by a second call with the other method.
 
     See docs/design/connectors.md#errors.
@@ -238,7 +238,7 @@ def price_part(target: str, price: str) -> Part:
     return Part("variant.set_price", SHOP, target, after, {"regular_price": "1", "sale_price": ""}, after)
 
 
-async def test_a_batch_of_good_and_bad_items_is_told_apart(clock: FakeClock) -> None:
+async def test_a_batch_distinguishes_good_items_from_bad_ones(clock: FakeClock) -> None:
     """Judges batch items by position and id: a good one is applied, missing ones are conflicts.
 
     See docs/design/connectors.md#woocommerce.

@@ -128,7 +128,7 @@ async def test_a_tag_of_nothing_is_a_problem(shop: Connection) -> None:
     assert [problem.code for problem in planned.problems] == ["not_a_tag"]
 
 
-async def test_a_shop_that_makes_another_tag_is_told_of_at_once(shop: Connection, world: Outside) -> None:
+async def test_a_shop_that_creates_another_tag_is_reported_at_once(shop: Connection, world: Outside) -> None:
     """Refuses with both names when the shop creates a tag of another name, and leaves nothing open."""
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [proposal] = shop.plan("product.set_tags", SetTags(product, ("Sale",))).proposals

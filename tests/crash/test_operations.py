@@ -134,7 +134,7 @@ CASES: list[tuple[list[str], list[dict[str, Any]]]] = [
 
 
 @pytest.mark.parametrize("name", [*ASKS, *SHEET_ASKS])
-async def test_one_effect_at_most_and_its_outcome_told(
+async def test_at_most_one_effect_with_its_outcome_recorded(
     sqlite_shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each operation has at most one effect and a true outcome.

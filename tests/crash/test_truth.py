@@ -93,7 +93,7 @@ async def test_cancelled_at_any_write(shop: Shop, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hide", "price"])
-async def test_lost_for_good_from_any_point(shop: Shop, kind: str) -> None:
+async def test_lost_permanently_from_any_point(shop: Shop, kind: str) -> None:
     """A run interrupted by three lost workers, the first at any point, reports consistently."""
     for first in range(5, 50, 15):
         await shop.world.reset()

@@ -144,14 +144,14 @@ def test_a_released_function_stays_as_it_is() -> None:
         functions(FUNCTIONS + FUNCTIONS)
 
 
-def test_an_exception_that_nothing_needs_is_told() -> None:
+def test_an_unneeded_exception_is_reported() -> None:
     """Reports an exception that no migration needs."""
     assert unreviewed([], {"0002_x: DROP TABLE steps": "empty since 1.1"}) == [
         "0002_x: DROP TABLE steps: an exception that nothing needs"
     ]
 
 
-def test_statements_are_told_apart() -> None:
+def test_statements_are_distinguished() -> None:
     """Splits statements at semicolons outside of comments and dollar-quoted bodies."""
     text = "SELECT 1; -- one; two\nDO $x$ BEGIN PERFORM 1; END $x$;\n  SELECT\n 2"
     assert statements(text) == ["SELECT 1", "DO $x$ BEGIN PERFORM 1; END $x$", "SELECT 2"]

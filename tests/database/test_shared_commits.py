@@ -202,7 +202,7 @@ async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: Fa
         (2 * GROUP_ITEMS + 1, [GROUP_ITEMS, GROUP_ITEMS, 1]),
     ],
 )
-async def test_so_many_share_a_call(
+async def test_up_to_the_limit_share_a_call(
     database_url: str, clock: FakeClock, count: int, calls: list[int]
 ) -> None:
     """Shares at most 200 items a call, and uses a second call when each has enough.
@@ -219,7 +219,7 @@ async def test_so_many_share_a_call(
     await engine.close()
 
 
-async def test_the_writers_queue_holds_so_many_bytes(sqlite_url: str, clock: FakeClock) -> None:
+async def test_the_writers_queue_is_bounded_in_bytes(sqlite_url: str, clock: FakeClock) -> None:
     """Refuses writes over 64 MiB of queued data with Unavailable, except urgent ones.
 
     See docs/design/storage.md#disk-reserve.
@@ -282,7 +282,7 @@ def begun_anew(file: Path) -> int:
         return int.from_bytes(log.read(16)[12:], "big")
 
 
-async def test_the_log_begins_anew_while_the_writer_never_rests(sqlite_url: str, clock: FakeClock) -> None:
+async def test_the_log_restarts_while_the_writer_is_always_busy(sqlite_url: str, clock: FakeClock) -> None:
     """Restarts the write-ahead log while the writer is never idle, without losing a row.
 
     See docs/design/storage.md#postgresql.

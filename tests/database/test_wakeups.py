@@ -104,7 +104,7 @@ async def test_a_silent_server_is_noticed_by_asking_it(postgresql_url: str) -> N
             assert await ear.hears(*KINDS) == sorted(KINDS)
 
 
-async def test_a_connection_cut_in_the_midst_of_a_statement_is_made_anew(
+async def test_a_connection_cut_during_a_statement_is_replaced(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reconnects both the listening and the telling connection after a cut in a statement.

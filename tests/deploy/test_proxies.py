@@ -150,7 +150,7 @@ async def _answers(address: str, folder: Path) -> list[tuple[int, dict[str, str]
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
-async def test_a_proxy_tells_true_addresses_and_changes_no_answer(
+async def test_a_proxy_passes_true_addresses_and_leaves_answers_unchanged(
     name: str, sqlite_url: str, tmp_path: Path
 ) -> None:
     """Ignores the address that a client claims, hides `/metrics`, and passes answers on unchanged."""

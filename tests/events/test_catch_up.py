@@ -59,7 +59,7 @@ async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears)
     assert await ears.events_of_runs(automation) == [("orders/create", lost)]
 
 
-async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ears) -> None:
+async def test_an_object_reported_as_new_is_not_new_again_when_it_changes(ears: Ears) -> None:
     """An object that was reported as created is not reported as created again.
 
     See docs/design/events.md#catch-up.

@@ -44,7 +44,7 @@ async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
     ]
 
 
-async def test_a_deleted_product_is_told_and_an_order_of_that_number_is_not(ears: Ears) -> None:
+async def test_a_deleted_product_is_reported_but_not_an_order_with_its_number(ears: Ears) -> None:
     """A deleted product gives an event, but not an order with the same number.
 
     See docs/design/connectors.md#topics.

@@ -12,7 +12,7 @@ PRODUCTS = 8
 FOREIGN = 3
 
 
-async def test_only_changes_of_others_start_an_automation_that_changed_many_objects(ears: Ears) -> None:
+async def test_only_foreign_changes_start_an_automation_that_changed_many_objects(ears: Ears) -> None:
     """Echoes and others' changes arrive mixed within the minute in which echoes are recognized."""
     ears.whole.service.restart(limit_person=10_000, limit_organization=10_000)
     ears = await open_ears(ears.whole)

@@ -199,7 +199,7 @@ async def ears(database_url: str, clock: FakeClock, tmp_path: Path, fake: Shopif
 
 
 @pytest.mark.parametrize("platform", ["woocommerce", "shopify"])
-async def test_deliveries_and_catch_up_tell_each_topic_of_a_modification_once(
+async def test_deliveries_and_catch_up_report_each_topic_of_a_change_once(
     ears: Ears, fake: ShopifyFake, platform: str
 ) -> None:
     """Each object and topic starts a run, and no modification of it starts two."""

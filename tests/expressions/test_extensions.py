@@ -53,7 +53,7 @@ EXPECTED_VALUES: Final = {
 }
 
 
-async def test_extensions_do_what_is_told_of_them(
+async def test_extensions_do_what_is_documented(
     evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
 ) -> None:
     """What the documentation leaves open fails rather than giving another value.

@@ -20,7 +20,7 @@ async def _state(outside: httpx.AsyncClient) -> dict[str, Any]:
     return dict((await outside.get("/sandbox/state")).json())
 
 
-async def test_the_world_tells_all_a_connection_needs(
+async def test_the_fake_platforms_list_all_that_a_connection_needs(
     outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """Returns address, seed and the credentials of every service.

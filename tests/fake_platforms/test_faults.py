@@ -297,7 +297,7 @@ run("127.0.0.1", 0, 3, ready=lambda told: print(json.dumps(told), flush=True))
 """
 
 
-def test_it_serves_as_a_program_of_its_own_until_told_to_end() -> None:
+def test_it_serves_as_its_own_program_until_stopped() -> None:
     """Prints its addresses once, including the mail server's, serves until SIGTERM and prints nothing else.
 
     See docs/design/fake-platforms.md#process.

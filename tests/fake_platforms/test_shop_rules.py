@@ -17,7 +17,7 @@ async def _first(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
     return dict(rows[0])
 
 
-async def test_a_wrong_secret_is_told_and_an_unknown_key_sees_nothing(
+async def test_a_wrong_secret_is_reported_and_an_unknown_key_reveals_nothing(
     pretend: FakePlatforms, outside: httpx.AsyncClient
 ) -> None:
     """Answers a wrong secret and an unknown key with the codes of the recording.

@@ -114,7 +114,7 @@ async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
     assert ids[0] == ids[1] != ids[2]
 
 
-async def test_an_order_that_takes_stock_also_tells_of_the_product(
+async def test_an_order_that_takes_stock_also_sends_a_product_event(
     shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
     """Delivers order.created and order.updated with the same body, and product.updated for the stock.
@@ -131,7 +131,7 @@ async def test_an_order_that_takes_stock_also_tells_of_the_product(
     assert receiver.deliveries[0].content == receiver.deliveries[1].content
 
 
-async def test_trashing_tells_the_number_alone_and_removing_for_good_tells_nothing(
+async def test_trashing_sends_the_id_alone_and_deleting_sends_nothing(
     shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
     """Delivers the id alone when an object is trashed.
@@ -155,7 +155,7 @@ async def test_trashing_tells_the_number_alone_and_removing_for_good_tells_nothi
     assert delivered == [(topic, {"id": number}) for topic, number in expected]
 
 
-async def test_a_variation_is_told_as_an_update_of_a_product(
+async def test_a_changed_variation_is_reported_as_a_product_update(
     shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
     """Delivers the variation with its parent's number as product.updated.
@@ -171,7 +171,7 @@ async def test_a_variation_is_told_as_an_update_of_a_product(
     assert (body["id"], body["type"], body["parent_id"]) == (variation_id, "variation", parent["id"])
 
 
-async def test_the_sixth_failure_in_a_row_disables_and_a_success_starts_the_count_anew(
+async def test_the_sixth_failure_in_a_row_disables_and_a_success_resets_the_count(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
     """Disables a webhook after the sixth failure in a row; a success in between starts the count anew.
@@ -271,7 +271,7 @@ async def test_an_event_repeats_with_ids_of_its_own_or_all_with_one(
     assert all(json.loads(delivery.content)["id"] == order for delivery in receiver.deliveries)
 
 
-async def test_an_event_can_carry_a_bad_signature_and_exactly_so_many_bytes_more(
+async def test_an_event_can_be_padded_or_wrongly_signed(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
     """Adds exactly `pad_bytes` bytes to the body, or signs it wrongly with `bad_signature`.

@@ -22,7 +22,7 @@ def test_every_recorded_exchange_and_delivery_agrees() -> None:
     assert others == ["auth.basic_over_http", "site.maintenance", "site.database_down_write"]
 
 
-def test_a_replay_tells_of_what_differs_and_goes_on(
+def test_a_replay_reports_differences_and_continues(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reports each altered exchange and delivery, and goes on after a recording that it cannot read."""
@@ -46,7 +46,7 @@ def test_a_replay_tells_of_what_differs_and_goes_on(
     assert capsys.readouterr().out.splitlines()[-1] == f"{len(rows) - 4 - signed} of {len(rows)} agree"
 
 
-def test_an_outcome_that_is_not_what_the_answer_says_is_told() -> None:
+def test_an_outcome_that_differs_from_the_answer_is_reported() -> None:
     """Judges altered outcomes by the rules of connector_view.py, which are not the connector's own."""
     content = json.loads((case_data("woocommerce") / "products_batch.json").read_text("utf-8"))
     mixed = next(exchange for exchange in content["exchanges"] if exchange["id"] == "batch.mixed")
@@ -84,7 +84,7 @@ def test_recorded_bodies_are_written_here_byte_for_byte() -> None:
         assert php_json(json.loads(body)) == body
 
 
-def test_what_only_a_refusal_tells_of_is_in_the_shop_that_is_replayed(tmp_path: Path) -> None:
+def test_objects_known_only_from_refusals_are_in_the_replayed_shop(tmp_path: Path) -> None:
     """Adds accounts that only a refusal mentions, and compares an HTML page as a page."""
     content = json.loads((case_data("woocommerce") / "customers.json").read_text("utf-8"))
     by_id = {exchange["id"]: exchange for exchange in content["exchanges"]}

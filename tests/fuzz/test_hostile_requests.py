@@ -387,7 +387,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
         await read_bytes(gone, MIB, patience=0.001)
 
 
-async def test_too_slow_a_body_is_told_so_and_the_connection_ends(
+async def test_too_slow_a_body_is_answered_and_the_connection_closed(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """503, nothing was done; what is left of the body is not waited for."""

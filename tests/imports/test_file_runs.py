@@ -89,7 +89,7 @@ async def test_a_killed_run_finds_its_file(shop: Shop, point: str) -> None:
         ),
     ],
 )
-def test_files_that_cannot_be_fetched_are_told(parameters: dict[str, Any], words: str) -> None:
+def test_files_that_cannot_be_fetched_are_reported(parameters: dict[str, Any], words: str) -> None:
     """Reports each request whose file cannot be fetched as an error of its step."""
     findings = read_value(chain(fetched(**parameters))).findings
     assert any(words in finding.message for finding in findings if finding.level is FindingLevel.ERROR), (

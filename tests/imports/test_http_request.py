@@ -322,7 +322,7 @@ def _messages(step: dict[str, Any]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("has_account", [False, True])
 @pytest.mark.parametrize("scheme", ["http", "ftp"])
-def test_a_scheme_that_is_never_called_is_said(scheme: str, has_account: bool) -> None:
+def test_a_scheme_that_is_never_called_makes_a_finding(scheme: str, has_account: bool) -> None:
     """Names the scheme in an error, with an account too: no private host is called by another scheme."""
     signed_in = {"authentication": "headerAuth"} if has_account else {}
     endpoint = {"endpoint": f"{scheme}://api.example.com/graphql", "query": "{ shop }"}
@@ -339,7 +339,7 @@ def test_a_scheme_that_is_never_called_is_said(scheme: str, has_account: bool) -
 @pytest.mark.parametrize(
     "host", ["exa$mple.com", "a..example.com", "-a.example.com", f"{'a' * 64}.example.com"]
 )
-def test_a_host_that_is_no_name_is_said(host: str) -> None:
+def test_a_host_that_is_not_a_name_makes_a_finding(host: str) -> None:
     """Names the host and no port; with an account it warns."""
     words = f"It calls {host}, which is not a valid host name. Correct the address."
     signed_in = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
@@ -352,7 +352,7 @@ def test_a_host_that_is_no_name_is_said(host: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "port"), [("https", 80), ("https", 8443), ("http", 443), ("https", 99999)]
 )
-def test_another_port_is_said(scheme: str, port: int) -> None:
+def test_an_unusual_port_makes_a_finding(scheme: str, port: int) -> None:
     """Names the usual port only where the port is wrong."""
     words = f"It calls api.example.com:{port}; only the usual port of {scheme} is called. Change the address."
     assert ("error", words) in _messages(http(url=f"{scheme}://api.example.com:{port}/orders"))
@@ -370,7 +370,7 @@ def test_an_address_that_may_be_called_is_none(url: str) -> None:
     assert errors == []
 
 
-def test_an_empty_address_is_said() -> None:
+def test_an_empty_address_makes_a_finding() -> None:
     """Warns about an empty address, since the step fails in n8n too."""
     [finding] = [each for each in read_value(chain(http(url=""))).findings if "address" in each.message]
     assert str(finding.level) == "warning"

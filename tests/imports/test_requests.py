@@ -175,7 +175,7 @@ def test_pages_that_cannot_be_are_refused_at_import(pagination: dict[str, Any]) 
     assert ("error", "parameter") in findings(asking(**pagination))
 
 
-def test_a_read_that_tells_the_address_values_of_the_run_is_said() -> None:
+def test_a_read_that_sends_run_data_in_its_address_makes_a_finding() -> None:
     """Warns that a read sends values of the run, because a test run makes it too.
 
     See docs/design/imports-n8n.md#http-steps and docs/design/imports-n8n.md#plan.
@@ -200,7 +200,7 @@ def test_a_read_that_tells_the_address_values_of_the_run_is_said() -> None:
         ({"queryParameterArrays": "csv"}, [("error", "parameter")]),
     ],
 )
-def test_an_option_that_would_do_otherwise_is_said(
+def test_an_option_that_would_act_differently_makes_a_finding(
     options: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     """Reports an option that would work differently here as a warning or an error.

@@ -244,7 +244,7 @@ def _below(limit: int) -> dict[str, Any]:
 
 
 @on_one_engine
-async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: Shop) -> None:
+async def test_test_runs_omit_what_only_a_real_answer_holds(shop: Shop) -> None:
     """Skips the steps that read an answer, names the field they read, and runs all others.
 
     See docs/design/runs.md#test-runs.

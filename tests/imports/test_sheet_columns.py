@@ -178,7 +178,7 @@ async def test_columns_are_added_beside_cells_that_have_no_head(shop: Shop) -> N
 
 
 @EACH_ENGINE_ONCE
-async def test_a_tab_without_a_free_column_is_told(shop: Shop) -> None:
+async def test_a_tab_without_a_free_column_is_refused_with_a_reason(shop: Shop) -> None:
     """Writes nothing and says to add empty columns when the tab has no free one.
 
     See docs/design/connectors.md#google-sheets.
@@ -208,7 +208,7 @@ async def test_a_tab_without_a_free_column_is_told(shop: Shop) -> None:
         ("update", choice("ignoreIt"), []),
     ],
 )
-def test_an_import_tells_what_becomes_of_extra_fields(
+def test_an_import_reports_what_becomes_of_extra_fields(
     operation: str, options: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     """Notes that columns are added, warns that fields are left out, and reports unknown options as errors.

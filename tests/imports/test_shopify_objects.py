@@ -106,7 +106,7 @@ async def test_products_come_by_title_with_the_chosen_fields(flow_shop: FlowShop
 
 
 @on_one_engine
-async def test_an_event_hands_on_the_object_it_tells_of(flow_shop: FlowShop) -> None:
+async def test_an_event_hands_on_its_object(flow_shop: FlowShop) -> None:
     """Reads the object of an event, since a delivery has its ids and times alone."""
     [order] = flow_shop.store.of("Order")
     displayed = "[o.name, o.financial_status, o.email, o.line_items.map(line => line.title)]"
@@ -124,7 +124,7 @@ async def test_an_event_hands_on_the_object_it_tells_of(flow_shop: FlowShop) -> 
 
 
 @on_one_engine
-async def test_an_event_of_what_is_gone_hands_on_what_it_told(flow_shop: FlowShop) -> None:
+async def test_an_event_of_a_deleted_object_hands_on_its_body(flow_shop: FlowShop) -> None:
     """Hands on the delivered id of a deleted object, which cannot be read."""
     [order] = flow_shop.store.of("Order")
     assert await run_of_event(flow_shop, "orders/delete", "ORDERS_DELETE", order, "Object.keys(o)") == [

@@ -30,7 +30,7 @@ async def _receivers(shop: Shop, approval: str) -> ApprovalReceivers:
     return await shop.read(ask)
 
 
-async def test_the_page_of_an_approval_says_who_was_told(shop: Shop) -> None:
+async def test_the_page_of_an_approval_shows_who_was_notified(shop: Shop) -> None:
     """Counts people whose mail waits or was accepted, not those whose mail was refused.
 
     Also gives the time of the next reminder until the approval is decided.

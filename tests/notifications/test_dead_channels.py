@@ -71,7 +71,7 @@ async def told(service: Service) -> list[Topic]:
     return topics
 
 
-async def test_the_twentieth_refusal_in_a_row_breaks_a_route_and_is_told_once(
+async def test_the_twentieth_refusal_in_a_row_breaks_a_route_with_one_notice(
     service: Service, web: Caller
 ) -> None:
     """Breaks a route at the twentieth refusal in a row and writes one notice of it."""

@@ -188,7 +188,9 @@ def test_the_first_goes_at_once_and_the_next_with_the_window(
         (timedelta(hours=72), 900),
     ],
 )
-def test_an_approval_is_told_of_within_a_share_of_its_own_time(lifetime: timedelta, expected: int) -> None:
+def test_an_approval_sends_its_notice_within_a_share_of_its_lifetime(
+    lifetime: timedelta, expected: int
+) -> None:
     """Tells of an approval within 5 % of its time, at least a minute and at most the window."""
     rules = DueRules(WINDOW, NOW)
     approval = ApprovalSpan(NOW, NOW, NOW + lifetime)

@@ -38,7 +38,7 @@ async def _topics(shop: Shop) -> list[str]:
     return [row["topic"] for row in await told(shop)]
 
 
-async def test_an_approval_is_told_of_at_its_start_half_and_nine_tenths_of_its_time(shop: Shop) -> None:
+async def test_an_approval_sends_notices_at_its_start_half_and_nine_tenths(shop: Shop) -> None:
     """Tells of an approval at once, at 50 % and at 90 % of its time, and not after the decision."""
     run = await shop.waiting(await shop.hiding())
     [waiting] = await told(shop)
@@ -60,7 +60,7 @@ async def test_an_approval_is_told_of_at_its_start_half_and_nine_tenths_of_its_t
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("hours", [1, 720])
-async def test_the_shortest_and_the_longest_approval_are_told_of_in_time(
+async def test_the_shortest_and_the_longest_approval_send_notices_in_time(
     database_url: str, clock: FakeClock, tmp_path: Path, hours: int
 ) -> None:
     """Tells at 50 % and 90 % of approvals of 1 and 720 hours, not a second before."""
@@ -93,7 +93,7 @@ async def test_what_waits_for_people_wakes_the_fan_out(shop: Shop) -> None:
     assert woken.is_set()
 
 
-async def test_a_decided_approval_is_not_told_of_again(shop: Shop) -> None:
+async def test_a_decided_approval_sends_no_further_notice(shop: Shop) -> None:
     """Sends no reminder of an approval that was rejected."""
     run = await shop.waiting(await shop.hiding())
     await shop.reject(run)
@@ -101,7 +101,7 @@ async def test_a_decided_approval_is_not_told_of_again(shop: Shop) -> None:
     assert await _topics(shop) == [Topic.APPROVAL_WAITING]
 
 
-async def test_after_a_standstill_only_the_latest_step_is_told(shop: Shop) -> None:
+async def test_after_a_standstill_only_the_latest_step_sends_a_notice(shop: Shop) -> None:
     """Skips the 50 % notice when 90 % of the time has passed, and both when all of it has."""
     first = await shop.waiting(await shop.hiding())
     await shop.clock.advance(timedelta(hours=70).total_seconds())
@@ -114,7 +114,7 @@ async def test_after_a_standstill_only_the_latest_step_is_told(shop: Shop) -> No
     assert len(await told(shop)) == 2
 
 
-async def test_an_approval_that_nobody_gave_is_told_of_once(shop: Shop) -> None:
+async def test_an_expired_approval_sends_one_notice(shop: Shop) -> None:
     """Writes one notice of an expired approval and none of the run that it ends."""
     run = await shop.waiting(await shop.hiding())
     await shop.pass_time(hours=73)
@@ -143,7 +143,9 @@ async def _end(shop: Shop, run: Run, end: RunEnd) -> None:
         (RunEnd(RunStatus.CANCELLED, "by_person", "No"), None),
     ],
 )
-async def test_a_failed_run_is_told_by_what_failed(shop: Shop, end: RunEnd, topic: Topic | None) -> None:
+async def test_a_notice_of_a_failed_run_says_what_failed(
+    shop: Shop, end: RunEnd, topic: Topic | None
+) -> None:
     """Writes the notice that the failure calls for, and none for success, cancellation or test runs."""
     automation = await shop.hiding()
     await _end(shop, await shop.run_now(automation), end)
@@ -158,7 +160,7 @@ async def test_a_failed_run_is_told_by_what_failed(shop: Shop, end: RunEnd, topi
         }
 
 
-async def test_a_run_that_no_worker_started_is_told_of(shop: Shop) -> None:
+async def test_a_run_that_no_worker_started_sends_a_notice(shop: Shop) -> None:
     """Writes a notice of a run that no worker started, with the code `not_started`."""
     await shop.run_now(await shop.hiding())
     await shop.clock.advance(timedelta(hours=25).total_seconds())
@@ -168,7 +170,7 @@ async def test_a_run_that_no_worker_started_is_told_of(shop: Shop) -> None:
     assert (row["topic"], row["facts"]["code"]) == (Topic.RUN_FAILED, "not_started")
 
 
-async def test_an_automation_that_the_service_pauses_is_told_of(shop: Shop) -> None:
+async def test_an_automation_paused_by_the_service_sends_a_notice(shop: Shop) -> None:
     """Writes one notice of the pause after five failures in a row, beside the five of the runs."""
     automation = await shop.set_up("hide-out-of-stock-products", {}, {"cadence": "daily", "run_at": "08:00"})
     for _ in range(5):
@@ -178,7 +180,7 @@ async def test_an_automation_that_the_service_pauses_is_told_of(shop: Shop) -> N
     assert topics.count(Topic.AUTOMATION_PAUSED) == 1
 
 
-async def test_a_lost_connection_is_told_of_once(shop: Shop) -> None:
+async def test_a_lost_connection_sends_one_notice(shop: Shop) -> None:
     """Writes one notice of a lost connection, however many checks fail."""
     lost = shop.connections["woocommerce"]
     health = Health(ok=False, error=Unauthorized())

@@ -75,7 +75,7 @@ async def test_muted_automations_arrive_read(shop: Shop) -> None:
     }
 
 
-async def test_who_is_told_depends_on_the_topic_and_on_what_is_ones_own(shop: Shop) -> None:
+async def test_receivers_depend_on_the_topic_and_on_ownership(shop: Shop) -> None:
     """Tells owners everything, approvers of approvals and stops, and members of their own automations.
 
     Members who choose all automations hear of all runs; owners may choose their own.
@@ -122,7 +122,7 @@ async def test_a_notice_that_cannot_be_read_is_put_off_and_stops_no_other(shop: 
     assert [row["count"] for row in await _inbox(shop)] == [1]
 
 
-async def test_a_pass_that_is_repeated_tells_once(shop: Shop) -> None:
+async def test_a_repeated_pass_sends_one_notice(shop: Shop) -> None:
     """Writes nothing when the fan-out of the same notices is repeated."""
     await join(shop, "ada")
     await tell(shop, failed(1))

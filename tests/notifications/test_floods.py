@@ -177,7 +177,7 @@ async def test_a_route_that_breaks_is_logged_once_with_its_channel(
         assert {name for name, count in delays.items() if count} == {"email", "teams", "slack"}
 
 
-async def test_a_pass_hands_out_so_many_notices_that_it_stays_short(office: Office) -> None:
+async def test_a_pass_hands_out_a_bounded_number_of_notices(office: Office) -> None:
     """Limits the pairs of notice and person in one transaction and continues in the next, without doubles."""
     ctx = replace(office.ctx, rules=replace(office.ctx.rules, fan_out_pairs=4))
     await tell(office.shop, *(failed(number) for number in range(5)))

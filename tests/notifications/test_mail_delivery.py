@@ -98,7 +98,7 @@ async def test_what_no_longer_holds_is_not_sent(office: Office) -> None:
     await office.shop.reject(run)
 
 
-async def test_nobody_is_sent_to_who_has_left_or_turned_it_off(office: Office) -> None:
+async def test_nothing_is_sent_to_people_who_left_or_turned_it_off(office: Office) -> None:
     """Sends nothing to a person who left or switched the mails off, checked when the message closes."""
     await tell(office.shop, failed(1))
     await office.turn()
@@ -116,7 +116,7 @@ async def test_nobody_is_sent_to_who_has_left_or_turned_it_off(office: Office) -
     assert {row["person_id"] for row in await rows_of(office.shop, "inbox")} >= {bea.id}
 
 
-async def test_a_closed_mail_is_not_sent_to_who_has_switched_off_all_that_it_tells(office: Office) -> None:
+async def test_a_closed_mail_is_dropped_when_its_receiver_muted_all_its_notices(office: Office) -> None:
     """Does not send a closed mail when its receiver has switched off every group that it tells of."""
     bea = await join(office.shop, "bea")
     stopped = Notice(topic=Topic.CHANGES_STOPPED, dedupe="stopped", facts=facts_of(name="Freeze"))
@@ -265,7 +265,7 @@ async def test_while_the_server_is_down_messages_wait_and_lose_no_try(
         assert await office.states() == ["sent"] * people
 
 
-async def test_an_organization_has_so_many_mails_a_day(
+async def test_an_organization_has_a_daily_mail_limit(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """Defers mails beyond the organisation's daily limit to the next day and says so."""

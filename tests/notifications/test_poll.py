@@ -90,7 +90,7 @@ async def test_deferred_rows_wake_nobody(office: Office) -> None:
     assert await woken(office) == ["deliver_email"]
 
 
-async def test_channels_are_told_apart(office: Office) -> None:
+async def test_channels_are_distinguished(office: Office) -> None:
     """Wakes the delivery of a message's own channel, and only of channels that are configured."""
 
     async def add(tx: Tx, *, channel: ChannelName) -> None:

@@ -62,7 +62,7 @@ async def _told(world: World, automation: Automation) -> int:
     return await world.write(count)
 
 
-async def test_three_days_of_failures_are_told_once_and_again_after_a_week(world: World) -> None:
+async def test_three_days_of_failures_send_a_notice_and_another_after_a_week(world: World) -> None:
     """Reports failures after three days, again after a week, and anew after a success in between."""
     automation = await world.create(schedule=DAILY)
     await _hours(world, automation, 48)
@@ -103,7 +103,7 @@ async def test_an_hourly_automation_is_given_a_day(world: World) -> None:
     assert await _told(world, automation) == 1
 
 
-async def test_successes_are_not_told_of(world: World) -> None:
+async def test_successes_send_no_notice(world: World) -> None:
     """Reports nothing while runs succeed."""
     automation = await world.create(schedule=DAILY)
     await _hours(world, automation, 24 * 5, status="succeeded")

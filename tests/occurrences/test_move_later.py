@@ -358,7 +358,7 @@ async def test_moving_to_another_day_neither_loses_nor_doubles_a_run(world: Worl
     assert await times(diary, automation, 14) == ["05-04 08:00", "05-05 08:00", "05-11 08:00", "05-12 08:00"]
 
 
-async def test_everything_planned_comes_to_pass_after_a_move(world: World, diary: Diary) -> None:
+async def test_every_planned_slot_is_decided_after_a_move(world: World, diary: Diary) -> None:
     """Dispatch does what the calendar planned, slot by slot. See docs/design/schedule.md#dispatch."""
     automation = await world.create()
     await diary.skip(automation, utc("05-07 08:00"))
@@ -411,7 +411,7 @@ async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: 
     ]
 
 
-async def test_the_history_tells_the_move_and_the_schedule(world: World, diary: Diary) -> None:
+async def test_the_history_shows_the_move_and_the_schedule(world: World, diary: Diary) -> None:
     """The history lists the move and the new schedule. See docs/design/api/automations.md#history."""
     automation = await world.create()
     world.clock.tick(1)

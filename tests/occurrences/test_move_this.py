@@ -209,7 +209,7 @@ async def test_hourly_runs_can_be_moved_alone(world: World, diary: Diary) -> Non
     assert moved.occurrence.version == 1
 
 
-async def test_stale_versions_come_first_and_tell_what_is_current(world: World, diary: Diary) -> None:
+async def test_stale_versions_come_first_and_name_the_current_one(world: World, diary: Diary) -> None:
     """A stale version is refused before everything but 404 and the shape.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
@@ -224,7 +224,9 @@ async def test_stale_versions_come_first_and_tell_what_is_current(world: World, 
         assert refused.value.data == {"occurrence": current, "automation": await world.read(automation)}
 
 
-async def test_a_stale_automation_and_no_such_slot_tell_no_occurrence(world: World, diary: Diary) -> None:
+async def test_errors_for_a_stale_version_or_unknown_slot_name_no_occurrence(
+    world: World, diary: Diary
+) -> None:
     """`data.occurrence` is null if the schedule no longer has the slot.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.

@@ -149,7 +149,9 @@ async def test_paused_automations_follow_too(
     assert [(short(row.slot_at), row.state) for row in rows] == [("05-03 09:00", SKIPPED)]
 
 
-async def test_an_audit_starts_anew_with_the_package(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_audit_restarts_with_a_new_zone_package(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A newer package raises `audited_until` to the first start with it.
 
     See docs/design/schedule.md#dispatch.

@@ -19,7 +19,7 @@ from steward.outbound.rate_limiter import RateLimiter, RateLimiters, retry_after
 from tests.fake_clock import FakeClock
 
 
-async def test_only_so_many_run_at_once_and_the_next_goes_when_one_ends(clock: FakeClock) -> None:
+async def test_concurrent_calls_of_a_shop_are_limited(clock: FakeClock) -> None:
     """2 calls at once per shop. See docs/design/connectors.md#woocommerce."""
     pace = RateLimiter(RateLimit(max_concurrency=2), clock)
     await pace.acquire(write=False)
@@ -45,7 +45,7 @@ async def test_a_slow_answer_leaves_one_at_a_time(clock: FakeClock) -> None:
     await pace.acquire(write=False)
 
 
-async def test_a_call_that_was_not_made_tells_nothing_of_the_account(clock: FakeClock) -> None:
+async def test_a_call_that_was_not_made_leaves_the_rate_limiter_alone(clock: FakeClock) -> None:
     """A run that was cancelled while it waited: the shop is as slow as it was."""
     pace = RateLimiter(RateLimit(max_concurrency=2, slow_after_s=5.0), clock)
     await pace.acquire(write=False)
@@ -102,7 +102,7 @@ async def test_messages_start_a_second_apart(clock: FakeClock) -> None:
     await waiting
 
 
-async def test_who_has_no_patience_is_told_to_come_again(clock: FakeClock) -> None:
+async def test_an_impatient_caller_is_asked_to_retry_later(clock: FakeClock) -> None:
     """An attempt that cannot be handed over in time is not sent.
 
     See docs/design/writes.md#protocol-of-one-write.

@@ -64,7 +64,7 @@ async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: 
         assert await serving.stop() == 0
 
 
-async def test_pending_migrations_and_a_taken_port_are_told(tmp_path: Path, sqlite_url: str) -> None:
+async def test_pending_migrations_and_a_taken_port_are_reported(tmp_path: Path, sqlite_url: str) -> None:
     """Refuses to start with pending migrations, a used port, or a database that is too new.
 
     See docs/design/command-line.md#commands.
@@ -243,7 +243,7 @@ async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> No
         assert await serving.stop() == 0
 
 
-async def test_the_service_manager_is_told(sqlite_url: str, tmp_path: Path) -> None:
+async def test_the_service_manager_is_notified(sqlite_url: str, tmp_path: Path) -> None:
     """Tells systemd when it is ready, that it lives, and when it stops after SIGTERM."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))

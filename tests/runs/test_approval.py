@@ -31,7 +31,7 @@ def somebody_else(shop: Shop) -> Actor:
     return replace(shop.owner, person=PersonId(shop.owner.person + 1), role=Role.APPROVER)
 
 
-async def test_an_approval_tells_what_is_asked(shop: Shop) -> None:
+async def test_an_approval_shows_what_is_to_be_decided(shop: Shop) -> None:
     """A new approval has counts and the run's expiry time. See docs/design/api/approvals.md#approval."""
     run = await shop.waiting(await shop.pricing())
     approval = await shop.approval(run)

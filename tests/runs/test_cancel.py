@@ -108,7 +108,7 @@ async def test_a_run_cancelled_between_two_writes_keeps_what_was_written(shop: S
 
 
 @pytest.mark.parametrize("how", ["cancel", "reject", "expire", "archive"])
-async def test_a_run_that_ends_while_it_waits_tells_that_nothing_was_made(shop: Shop, how: str) -> None:
+async def test_a_run_that_ends_while_waiting_says_that_nothing_was_written(shop: Shop, how: str) -> None:
     """The summary of a run cancelled while waiting says that nothing was changed."""
     automation = await shop.pricing()
     run = await shop.waiting(automation)

@@ -101,7 +101,7 @@ async def test_runs_below_the_bound_start_with_the_next_walk(shop: Shop) -> None
     assert [await claimed() for _ in range(4)] == [*([run.id] for run in late), []]
 
 
-async def test_a_run_that_is_stopped_as_it_falls_asleep_is_stamped_anew(shop: Shop) -> None:
+async def test_a_run_stopped_as_it_falls_asleep_gets_a_new_fairness_stamp(shop: Shop) -> None:
     """It is claimed at once, above the bound, instead of at the next walk."""
     run = await shop.run_now(await shop.hiding())
     hired = await shop.registered_worker()

@@ -174,7 +174,7 @@ async def test_a_kill_between_file_and_row_leaves_an_orphan_that_goes(shop: Shop
     assert [path.name for path in on_disk(shop)] == [stored["sha256"]]
 
 
-async def test_a_file_that_is_gone_from_the_folder_is_told(shop: Shop) -> None:
+async def test_a_file_missing_from_the_folder_is_reported(shop: Shop) -> None:
     """If a database was restored without its folder, the step fails with a plain message."""
     if shop.engine.dialect != "sqlite":
         pytest.skip("the content is in the database")

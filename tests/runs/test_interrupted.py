@@ -34,7 +34,7 @@ async def test_lost_workers_pause_no_automation_and_the_operator_sees_them(shop:
     assert shop.service.worker_context.metrics.value("steward_runs_interrupted_total") == 1
 
 
-async def test_losses_more_than_an_hour_apart_start_counting_anew(shop: Shop) -> None:
+async def test_losses_more_than_an_hour_apart_restart_the_count(shop: Shop) -> None:
     """Losses within an hour count together; a millisecond over, counting starts again."""
     run = await shop.run_now(await shop.hiding())
     attempts = []

@@ -84,7 +84,7 @@ async def test_five_failures_in_a_row_pause_the_automation(shop: Shop) -> None:
     assert paused.next_run_at is None
 
 
-async def test_a_success_begins_the_count_anew_and_other_ends_leave_it(shop: Shop) -> None:
+async def test_a_success_resets_the_count_and_other_ends_keep_it(shop: Shop) -> None:
     """A success resets the failure count; other ends and test runs leave it.
 
     See docs/design/api/runs.md#states.

@@ -63,7 +63,7 @@ async def test_hiding_marks_and_hides_as_one_change(shop: Shop) -> None:
     assert await shop.changes(again) == []
 
 
-async def test_who_connected_and_who_decided_is_remembered_for_good(shop: Shop) -> None:
+async def test_who_connected_and_who_decided_is_kept_permanently(shop: Shop) -> None:
     """The audit log keeps every connection and decision with its person and time.
 
     See docs/design/security.md#logs-and-redaction and docs/design/api/approvals.md#states.

@@ -41,7 +41,7 @@ async def test_cancelled_between_two_parts(shop: Shop) -> None:
     await assert_partial_write_reported(shop, run, ended)
 
 
-async def test_lost_for_good_between_two_parts(shop: Shop) -> None:
+async def test_lost_permanently_between_two_parts(shop: Shop) -> None:
     """A run interrupted between two parts by three lost workers reports it as well."""
     run = await approved_hiding_run(shop)
     shop.fault("throttle", "PUT", "**", retry_after=600, skip=1)

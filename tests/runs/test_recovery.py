@@ -116,7 +116,7 @@ async def test_a_worker_that_is_alive_keeps_its_runs(shop: Shop) -> None:
     assert (await run_state(shop, run)).queue is Queue.READY
 
 
-async def test_a_worker_declared_dead_drops_what_it_has_and_registers_anew(shop: Shop) -> None:
+async def test_a_worker_declared_dead_drops_its_runs_and_registers_again(shop: Shop) -> None:
     """A worker whose heartbeat updates no row drops its runs and registers again.
 
     See docs/design/runs.md#workers-and-leases.

@@ -81,7 +81,7 @@ async def _refused(tx: Tx, items: Sequence[int]) -> Sequence[int]:
     raise NeedsSlowPath
 
 
-async def test_what_fails_again_and_again_is_counted_and_told_once_a_minute(
+async def test_repeated_failures_are_counted_and_logged_once_a_minute(
     logging_shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every split batch is counted, and logged at most once a minute (docs/guides/operators.md)."""

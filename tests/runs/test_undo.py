@@ -191,7 +191,7 @@ async def test_an_undo_is_refused_with_the_reason(lone: Shop) -> None:
         await undo_now(lone, run, actor=stranger)
 
 
-async def test_a_run_can_be_undone_for_so_many_days_and_no_longer(lone: Shop) -> None:
+async def test_a_run_can_be_undone_until_its_undo_limit(lone: Shop) -> None:
     """An undo starts at the last millisecond of the period and is refused after it."""
     run = await approved(lone, await lone.waiting(await lone.pricing()))
     assert run.finished_at is not None
@@ -277,7 +277,7 @@ async def test_an_undo_waits_behind_the_run_that_is_active(shop: Shop) -> None:
     assert (await shop.run(undo_run)).status is RunStatus.WAITING_APPROVAL
 
 
-async def test_an_approval_tells_how_many_changes_can_be_undone_later(lone: Shop) -> None:
+async def test_an_approval_shows_how_many_changes_can_be_undone_later(lone: Shop) -> None:
     """The approval's number of undoable changes is what the undo proposes later."""
     run = await lone.waiting(await lone.hiding())
     approval = await lone.approval(run)

@@ -93,7 +93,7 @@ def test_foreign_code_is_refused_in_production_without_walls(
         assert "operator" in words
 
 
-def test_operators_are_told_by_doctor_and_at_the_start(tmp_path: Path) -> None:
+def test_operators_are_warned_by_doctor_and_at_the_start(tmp_path: Path) -> None:
     """Fails the check of `doctor` and says what to do; a production service logs a warning as it starts."""
     env = _environ(tmp_path)
     assert _denied("-m", "steward", "migrate", env=env).returncode == 0

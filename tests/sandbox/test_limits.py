@@ -181,7 +181,7 @@ def _pid(children: SandboxPool, owner: Owner) -> int:
     return next((child.process.pid for child in children._live if child.owner == owner), 0)
 
 
-async def test_two_items_past_one_expression_begin_the_clock_anew(children: SandboxPool) -> None:
+async def test_two_items_past_one_expression_reset_the_clock(children: SandboxPool) -> None:
     """Limits each expression by itself, however many items a step has.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.

@@ -110,7 +110,7 @@ async def test_a_message_given_up_takes_its_child_with_it() -> None:
     await children.close()
 
 
-async def test_an_engine_that_does_not_start_is_told_to_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_that_does_not_start_fails_every_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stops every waiting message when the engine does not start, and frees its place.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.

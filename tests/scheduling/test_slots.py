@@ -97,7 +97,7 @@ def test_a_slot_is_found_only_at_its_own_instant() -> None:
     assert find_slot(daily("08:00"), utc, nominal, spread_minutes=0, slots_after=nominal) is None
 
 
-def test_neighbours_of_a_slot_are_told_without_spread() -> None:
+def test_neighbours_of_a_slot_are_shown_without_spread() -> None:
     """Returns the slots before and after by their nominal instants, without spread.
 
     See docs/design/schedule.md#moving-this-and-later.

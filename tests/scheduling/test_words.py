@@ -44,12 +44,12 @@ from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, pl
         (MANUAL, "Only when run by hand"),
     ],
 )
-def test_a_schedule_is_told_in_one_sentence(schedule: Schedule, words: str) -> None:
+def test_a_schedule_is_described_in_one_sentence(schedule: Schedule, words: str) -> None:
     """Says cadence, time and zone in one sentence. See docs/design/api/calendar.md#preview-a-schedule."""
     assert schedule_words(schedule, "Europe/Berlin") == words
 
 
-def test_the_spread_is_told_unless_there_is_none() -> None:
+def test_the_spread_is_shown_unless_there_is_none() -> None:
     """Says by how many minutes a run may start later, and nothing without a spread.
 
     See docs/design/api/calendar.md#preview-a-schedule.

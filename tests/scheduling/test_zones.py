@@ -51,7 +51,7 @@ def test_zones_are_read_from_the_package_alone() -> None:
     assert tzdata_version() == metadata.version("tzdata")
 
 
-def test_a_local_time_is_told_with_its_offset_in_hours_and_minutes() -> None:
+def test_a_local_time_is_shown_with_its_offset_in_hours_and_minutes() -> None:
     """Writes the offset in hours and minutes, and cuts its seconds, as Monrovia had until 1972.
 
     See docs/design/api/calendar.md#preview-a-schedule.

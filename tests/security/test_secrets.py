@@ -43,7 +43,7 @@ def test_session_values_are_kept_as_hashes_and_compared_whole() -> None:
     assert not secrets.same(value, value[:-1])
 
 
-def test_a_password_is_verified_and_hashed_anew_when_the_cost_rose() -> None:
+def test_a_password_is_rehashed_when_the_cost_has_risen() -> None:
     """Verifies a password exactly, asks for a rehash at a higher cost, and refuses damaged hashes."""
     hash_password = passwords.hash_password("correct horse battery", QUICK)
     assert hash_password.startswith("$argon2id$v=19$m=64,t=1,p=1$")

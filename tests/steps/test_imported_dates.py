@@ -48,7 +48,7 @@ def test_dates_are_written_by_luxon_patterns(pattern: str, zone: str, written: s
     assert date_text.format_luxon(instant_of(NEW_YEAR, zone), pattern) == written
 
 
-def test_a_whole_zone_name_is_told_from_a_pattern_that_has_none() -> None:
+def test_whole_zone_names_are_formatted_and_patterns_without_one_refused() -> None:
     """The pattern is refused at import: the name is not carried"""
     assert date_text.unsupported_token("yyyy ZZZZZ") == "ZZZZZ"
     assert date_text.unsupported_token("yyyy 'ZZZZZ' ZZZZ") is None

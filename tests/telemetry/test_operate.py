@@ -43,7 +43,7 @@ def rows(heading: str) -> dict[str, list[str]]:
     return cells_by_name
 
 
-def test_every_metric_is_known_and_told_with_what_to_do() -> None:
+def test_every_metric_is_documented_with_what_to_do() -> None:
     """Documents every metric that the service records, with its meaning and what to do, and no other."""
     documented = {name for method, name in called(*TELLING) if name.startswith("steward_")}
     assert documented == set(DESCRIPTIONS)
@@ -52,7 +52,7 @@ def test_every_metric_is_known_and_told_with_what_to_do() -> None:
     assert all(len(cells) == 2 and all(cells) for cells in page.values())
 
 
-def test_the_labels_of_every_metric_are_told() -> None:
+def test_the_labels_of_every_metric_are_documented() -> None:
     """Documents exactly the labels that the service gives each metric."""
     results: dict[str, set[str]] = {name: set() for name in DESCRIPTIONS}
     for _, name, call in named_calls():
@@ -112,7 +112,7 @@ def test_the_guide_lists_every_action_with_its_level() -> None:
         assert what_to_do.strip() or ACTIONS[name].level in ("debug", "info") or name == "disk_recovered"
 
 
-def test_what_is_told_has_its_help_and_one_line_a_series() -> None:
+def test_metrics_have_help_and_one_line_a_series() -> None:
     """Writes help and type once, and one line for each series."""
     metrics = Metrics()
     metrics.add_counter("steward_requests_total", {(200, "runs.get"): 7}, status=0, operation=1)

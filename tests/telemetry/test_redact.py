@@ -137,7 +137,7 @@ def test_a_long_traceback_keeps_its_end(clock: FakeClock) -> None:
     assert traceback.endswith("the last words\n")
 
 
-def test_numbers_are_kept_by_name_and_told_as_text() -> None:
+def test_numbers_are_kept_by_name_and_printed_as_text() -> None:
     """Counts by name and label, and writes the text format of Prometheus."""
     metrics = Metrics()
     metrics.count("calls_total", connector="woocommerce")

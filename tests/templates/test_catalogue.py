@@ -188,7 +188,7 @@ async def test_stores_are_filtered_by_platform_and_state(service: Service, owner
     assert list((await owner.get(f"{PREFIX}/stores", state="asleep")).errors) == ["state"]
 
 
-async def test_connections_are_all_of_them_and_tell_no_secret(service: Service, owner: Caller) -> None:
+async def test_connections_are_listed_in_full_without_secrets(service: Service, owner: Caller) -> None:
     """Lists connections of every state with the fields of their record; filters by kind and state.
 
     See docs/design/api/connections.md#records.
@@ -223,6 +223,6 @@ async def test_pages_of_connections_give_each_once(service: Service, owner: Call
 
 
 @pytest.mark.parametrize("path", ["templates", "templates/low-stock-alert", "stores", "connections"])
-async def test_nobody_is_told_anything(nobody: Caller, path: str) -> None:
+async def test_callers_who_are_not_signed_in_get_401(nobody: Caller, path: str) -> None:
     """Answers 401 to a caller who is not signed in. See docs/design/api/conventions.md#order-of-refusals."""
     assert (await nobody.get(f"{PREFIX}/{path}")).status == 401

@@ -37,7 +37,7 @@ _GOODS = (
 )
 
 
-async def test_on_each_platform_what_is_low_is_told_once(twin: Twin) -> None:
+async def test_on_each_platform_low_stock_is_reported_once(twin: Twin) -> None:
     """Reports the same variants on both platforms, once until their stock rises and falls again.
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e3-duplicate-skus.
@@ -104,7 +104,7 @@ async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
     assert ran.words.text == "2 variants are at or under 5, 2 of them new. A message was handed to Teams."
 
 
-async def test_nothing_to_tell_sends_no_message() -> None:
+async def test_nothing_to_report_sends_no_message() -> None:
     """Sends no message when nothing is low, and the run succeeds.
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e17-sends.
@@ -124,7 +124,7 @@ async def test_an_empty_store_sends_no_message() -> None:
     assert (ran.proposals, ran.result["checked"]) == ([], 0)
 
 
-async def test_a_second_run_tells_nothing_again() -> None:
+async def test_a_second_run_repeats_no_message() -> None:
     """Counts the variant as low but not as new, and sends no message.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
@@ -136,7 +136,7 @@ async def test_a_second_run_tells_nothing_again() -> None:
     assert (again.result["low"], again.result["new"], again.result["variants"]) == (1, 0, [])
 
 
-async def test_only_the_new_one_is_told() -> None:
+async def test_only_the_new_one_is_reported() -> None:
     """Reports only the new variant and says how many were reported before.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
@@ -162,7 +162,7 @@ async def test_a_variant_that_came_back_and_fell_again_is_new() -> None:
         assert len((await stage.run()).proposals) == messages
 
 
-async def test_all_are_told_every_time_without_only_new() -> None:
+async def test_without_only_new_all_are_listed_every_time() -> None:
     """Reports all low variants in every run when `only_new` is false.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
@@ -173,7 +173,7 @@ async def test_all_are_told_every_time_without_only_new() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.FAILED])
-async def test_what_a_lost_message_would_have_told_is_still_new(outcome: Outcome) -> None:
+async def test_the_content_of_a_lost_message_is_still_new(outcome: Outcome) -> None:
     """Remembers nothing of a message that failed or whose outcome is unknown.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
@@ -326,7 +326,7 @@ async def test_an_event_forgets_nothing_it_did_not_read() -> None:
     assert set(stage.memory.kept) == {("told", "11:1")}
 
 
-async def test_an_event_of_a_product_that_is_gone_tells_nothing() -> None:
+async def test_an_event_of_a_deleted_product_reports_nothing() -> None:
     """Succeeds without a message when the product of the event is gone or in the trash.
 
     See docs/design/templates.md#rules.

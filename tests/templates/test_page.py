@@ -11,7 +11,7 @@ from tests.templates_page import page
 
 
 @pytest.mark.parametrize("template", ALL, ids=lambda template: template.template_id)
-def test_the_page_tells_all_of_a_template(template: Template) -> None:
+def test_the_page_describes_a_template_in_full(template: Template) -> None:
     """Writes each template's name, inputs, steps, example result and changed fields as its record has them.
 
     See docs/guides/contributors.md#conventions.

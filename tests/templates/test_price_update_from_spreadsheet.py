@@ -452,7 +452,7 @@ async def test_a_test_run_says_what_would_change_and_changes_nothing() -> None:
     assert stage.shop.of("7").variants[0].price == "10.00"
 
 
-async def test_what_a_person_declined_is_told_apart() -> None:
+async def test_a_declined_change_has_its_own_outcome() -> None:
     """Counts declined changes apart from those that were made. See docs/design/writes.md#reconciliation."""
     ran = await _stage([["A", 11]]).run(outcome=Outcome.DECLINED)
     assert (ran.words.text, ran.result["changed"]) == ("0 of 1 price changed, 1 left out.", 0)

@@ -274,7 +274,7 @@ async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twi
     )
 
 
-async def test_that_there_are_no_duplicates_is_told(both: Both) -> None:
+async def test_the_absence_of_duplicates_is_reported(both: Both) -> None:
     """Says in the sheet and in the message that there are none; values of two fields do not match each other.
 
     See docs/design/templates-catalogue.md#duplicate-sku-check.

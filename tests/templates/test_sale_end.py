@@ -109,7 +109,7 @@ async def test_only_a_sale_of_the_same_store_can_be_ended(twin: Twin) -> None:
         assert list(faults) == ["inputs.sale_automation_id"]
 
 
-async def test_nothing_remembered_is_said_and_is_no_failure() -> None:
+async def test_an_empty_memory_is_reported_and_is_no_failure() -> None:
     """Says that no price is remembered, ignoring the prices of other stores, and reads nothing.
 
     See docs/design/templates-catalogue.md#sale-end.

@@ -68,7 +68,7 @@ def _furnish(both: Both) -> None:
 
 
 @pytest.mark.parametrize("platform", ["woocommerce", "shopify"])
-async def test_yesterday_is_told_alike_on_both_platforms(both: Both, platform: str) -> None:
+async def test_yesterday_is_reported_alike_on_both_platforms(both: Both, platform: str) -> None:
     """Counts orders of the local day and refunds on their own day.
 
     Leaves out cancelled and failed orders. See docs/design/templates-catalogue.md#daily-sales-summary.
@@ -91,7 +91,7 @@ async def test_yesterday_is_told_alike_on_both_platforms(both: Both, platform: s
     ]
 
 
-async def test_a_day_without_orders_is_told_and_nothing_is_compared_with_nothing(both: Both) -> None:
+async def test_a_day_without_orders_is_reported_without_a_comparison(both: Both) -> None:
     """Reports 0 orders, and leaves out the percentage when the other day had none.
 
     See docs/design/templates-catalogue.md#daily-sales-summary.
@@ -109,7 +109,7 @@ async def test_a_day_without_orders_is_told_and_nothing_is_compared_with_nothing
     ]
 
 
-async def test_stores_are_told_in_their_order_and_added_up(
+async def test_stores_are_reported_in_order_and_totalled(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """Lists the stores in their order and rounds the total once.

@@ -31,7 +31,7 @@ _GOODS = (
 )
 
 
-async def test_on_each_platform_what_does_not_sell_is_marked_down_once_and_told(twin: Twin) -> None:
+async def test_on_each_platform_slow_sellers_are_marked_down_once_and_reported(twin: Twin) -> None:
     """Marks down the same variants on both platforms and posts one message; a second run has nothing.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
@@ -67,7 +67,7 @@ async def test_on_each_platform_what_does_not_sell_is_marked_down_once_and_told(
     assert len(twin.both.posted()) == 1
 
 
-async def test_the_cost_is_the_floor_where_the_store_tells_it(twin: Twin) -> None:
+async def test_the_cost_is_the_floor_where_the_store_has_it(twin: Twin) -> None:
     """Marks down no further than the cost, and not at all without a known cost.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
@@ -186,7 +186,7 @@ async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_oft
     assert (now.price, now.compare_at) == ("6.40", "10.00")
 
 
-async def test_a_price_that_was_raised_above_the_one_before_the_first_markdown_begins_anew() -> None:
+async def test_a_price_raised_above_the_original_restarts_the_markdown() -> None:
     """Starts anew after a raised price, because compare-at may not be below the price.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
@@ -217,7 +217,7 @@ async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
     assert stage.memory.kept[MARKDOWNS, "11:1"]["times"] == 1
 
 
-async def test_what_was_declined_is_not_remembered_and_not_told() -> None:
+async def test_declined_changes_are_neither_remembered_nor_reported() -> None:
     """Remembers no declined markdown and sends no message about it.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.

@@ -75,7 +75,7 @@ async def test_rows_match_as_people_mean_it(
     assert bool(ran.proposals) is bool(expected)
 
 
-async def test_changes_are_told_once_and_the_first_run_only_remembers() -> None:
+async def test_changes_are_reported_once_and_the_first_run_only_remembers() -> None:
     """Reports each changed or new row once; the first run only remembers the rows.
 
     A deleted row is forgotten. See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
@@ -94,7 +94,7 @@ async def test_changes_are_told_once_and_the_first_run_only_remembers() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.UNKNOWN])
-async def test_a_change_whose_message_was_lost_is_told_again(outcome: Outcome) -> None:
+async def test_a_change_whose_message_was_lost_is_reported_again(outcome: Outcome) -> None:
     """Reports a change again when its message failed or its outcome is unknown.
 
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
@@ -106,7 +106,7 @@ async def test_a_change_whose_message_was_lost_is_told_again(outcome: Outcome) -
     assert _message_lines(await stage.run()) == ["A-1"]
 
 
-async def test_rows_that_cannot_be_told_apart_are_refused() -> None:
+async def test_indistinguishable_rows_are_refused() -> None:
     """Refuses rows with empty or repeated keys, and keeps what it remembers of them.
 
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.

@@ -148,7 +148,7 @@ async def test_a_sale_hides_the_product_it_sold_out_and_no_other(heard: Heard) -
     assert len(await heard.runs(automation)) == 2
 
 
-async def test_a_sale_is_told_to_the_channel_once(heard: Heard) -> None:
+async def test_a_sale_is_announced_to_the_channel_once(heard: Heard) -> None:
     """Posts one message when the stock falls to the threshold, and none before or after.
 
     See docs/design/templates-catalogue.md#low-stock-alert.

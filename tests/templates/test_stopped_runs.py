@@ -64,9 +64,7 @@ def test_a_run_that_did_not_decide_claims_nothing(template: Template) -> None:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-async def test_a_run_that_decided_tells_what_it_found_and_what_was_made(
-    platform: str, clock: FakeClock
-) -> None:
+async def test_a_decided_run_shows_its_findings_and_what_was_written(platform: str, clock: FakeClock) -> None:
     """Says nothing of success before the changes, and afterwards counts the cancelled ones."""
     store = FullStore(platform, clock, 20)
     await store.fill()

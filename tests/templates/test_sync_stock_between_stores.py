@@ -158,7 +158,7 @@ def test_a_sku_that_stands_twice_in_either_store_is_refused() -> None:
         assert (found_paired_stock.commands, _codes(found_paired_stock)) == ([], [("A", "sku_ambiguous")])
 
 
-def test_outer_blanks_and_forms_of_letters_do_not_tell_skus_apart() -> None:
+def test_outer_blanks_and_letter_forms_do_not_distinguish_skus() -> None:
     """Matches SKUs whatever their outer blanks and Unicode form.
 
     See docs/design/templates.md#e1-comparing-skus-and-barcodes.

@@ -124,7 +124,7 @@ async def test_the_tag_is_taken_off_orders_this_automation_tagged() -> None:
     assert not [key for key in stage.memory.kept if key[0] == "tagged"]
 
 
-async def test_with_other_rules_orders_tagged_before_are_judged_anew() -> None:
+async def test_with_other_rules_tagged_orders_are_judged_again() -> None:
     """Judges orders that it tagged again when the rules have changed.
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule.

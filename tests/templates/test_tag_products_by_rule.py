@@ -61,7 +61,7 @@ async def test_on_each_platform_a_rule_tags_and_untags(twin: Twin) -> None:
 
 
 @pytest.mark.parametrize("when", [{"when": "vendor", "vendors": ["LAB"]}, {"when": "missing_cost"}])
-async def test_what_woocommerce_does_not_tell_is_refused_there(twin: Twin, when: dict[str, Any]) -> None:
+async def test_fields_that_woocommerce_does_not_have_are_refused(twin: Twin, when: dict[str, Any]) -> None:
     """Refuses `vendor` and `missing_cost` on WooCommerce, and matches them on Shopify.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.

@@ -31,7 +31,7 @@ SALES: tuple[tuple[Sale, int | None], ...] = (
 _INPUTS: dict[str, Any] = {"older_than_days": 3, "except_tags": ["preorder"]}
 
 
-async def test_paid_orders_that_wait_are_told_the_oldest_first(market: Market) -> None:
+async def test_waiting_paid_orders_are_listed_oldest_first(market: Market) -> None:
     """Reports the waiting orders, the oldest first, in one message; a test run sends nothing.
 
     See docs/design/templates-catalogue.md#unfulfilled-order-alert.
@@ -91,7 +91,7 @@ async def test_parts_sent_are_marked_and_orders_on_hold_listed_apart() -> None:
         {"test": True},
     ],
 )
-async def test_what_is_not_to_be_sent_is_not_told(changed: dict[str, Any]) -> None:
+async def test_orders_with_nothing_to_send_are_not_reported(changed: dict[str, Any]) -> None:
     """Leaves out orders that are unpaid or refunded, have nothing to send, or are test orders.
 
     See docs/design/templates-catalogue.md#unfulfilled-order-alert.

@@ -185,7 +185,7 @@ async def test_prices_are_summed_up_and_narrowed_by_their_plot(looking: Look, we
     assert await cut_off(seen) == []
 
 
-async def test_a_member_sees_everything_and_is_told_whom_to_ask(looking: Look, web: WebSite) -> None:
+async def test_a_member_sees_everything_and_reads_whom_to_ask(looking: Look, web: WebSite) -> None:
     """A member sees disabled buttons with the reason. See docs/design/web.md#rules-for-every-screen."""
     _, run = await _waiting(web, "Member looks")
     seen = await looking("member")
@@ -211,7 +211,7 @@ def _ends(web: WebSite, approval: str, moment: datetime) -> None:
     database.close()
 
 
-async def test_an_approval_that_runs_out_while_it_is_open_is_counted_and_told(
+async def test_an_approval_that_expires_while_open_shows_its_countdown_and_end(
     looking: Look, web: WebSite
 ) -> None:
     """The last hour is counted down live; after it nothing can be decided.

@@ -72,7 +72,7 @@ async def test_a_month_opens_with_the_chosen_day_in_sight(looking: Look, web: We
 
 
 @pytest.mark.parametrize("view", ["month", "week"])
-async def test_a_calendar_that_is_read_anew_keeps_chips_focus_and_scroll(
+async def test_a_reloaded_calendar_keeps_chips_focus_and_scroll(
     looking: Look, web: WebSite, view: str
 ) -> None:
     """Reloading keeps unchanged chips; if a run moved, its new chip has the focus."""

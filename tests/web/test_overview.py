@@ -10,7 +10,7 @@ from tests.web.keys import press_both
 from tests.web.site import WebSite
 
 
-async def test_what_waits_is_told_with_its_changes_and_expiry(looking: Look, web: WebSite) -> None:
+async def test_a_waiting_approval_is_shown_with_its_changes_and_expiry(looking: Look, web: WebSite) -> None:
     """Waiting approvals are listed by automation with their changes and expiry.
 
     See docs/design/web.md#overview.
@@ -110,7 +110,7 @@ async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite
         await page.wait_for_function(current, arg=index)
 
 
-async def test_a_service_that_goes_away_is_told_and_asked_again(looking: Look, web: WebSite) -> None:
+async def test_a_lost_service_is_reported_and_tried_again(looking: Look, web: WebSite) -> None:
     """Loaded data stays, disabled actions say why, and the page recovers by itself.
 
     See docs/design/web.md#rules-for-every-screen.

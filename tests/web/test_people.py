@@ -109,7 +109,7 @@ async def _id(web: WebSite, email: str) -> int:
     return person
 
 
-async def test_the_page_of_an_invitation_tells_nothing_of_an_account(looking: Look, web: WebSite) -> None:
+async def test_the_page_of_an_invitation_reveals_no_account(looking: Look, web: WebSite) -> None:
     """An invitation's page is the same whether or not the address has an account."""
     displayed = []
     for email in ("stranger@example.com", "unheard-of@example.com"):

@@ -76,7 +76,7 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
     await expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_focused()
 
 
-async def test_a_run_tells_who_decided_and_what_differs(looking: Look, web: WebSite) -> None:
+async def test_a_run_shows_who_decided_and_what_differs(looking: Look, web: WebSite) -> None:
     """A run names its approver, shows outcomes in full and compares with the run before.
 
     See docs/design/web.md#run.

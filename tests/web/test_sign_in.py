@@ -34,9 +34,7 @@ async def test_a_wrong_password_keeps_what_was_typed_and_the_right_one_goes_wher
     await expect(page).to_have_url(f"{web.origin}/account")
 
 
-async def test_too_many_tries_are_told_with_the_seconds_and_the_button_waits(
-    looking: Look, web: WebSite
-) -> None:
+async def test_too_many_attempts_show_the_seconds_and_disable_the_button(looking: Look, web: WebSite) -> None:
     """After too many attempts the page counts down the seconds with the button disabled.
 
     See docs/design/web.md#rules-for-every-screen.

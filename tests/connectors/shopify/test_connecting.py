@@ -110,7 +110,7 @@ def test_the_served_schema_takes_the_domains_the_service_takes(written: str) -> 
             connector.settings(form)
 
 
-async def test_a_check_tells_rights_places_zone_and_currency(bench: Bench) -> None:
+async def test_a_check_reports_rights_locations_zone_and_currency(bench: Bench) -> None:
     """Reads name, time zone, currency, channels, locations and rights in one check.
 
     See docs/design/connectors.md#interface.
@@ -143,7 +143,7 @@ async def test_what_a_key_may_not_is_named_and_stops_nothing_else(bench: Bench) 
     ("status", "error"),
     [(401, Unauthorized), (402, MissingRight), (403, MissingRight), (423, MissingRight), (404, WrongAddress)],
 )
-async def test_a_store_that_does_not_let_us_in_is_told_apart(
+async def test_a_store_that_refuses_access_has_its_own_error(
     bench: Bench, status: int, error: type[Exception]
 ) -> None:
     """Maps each status that refuses access to its error. See docs/design/connectors.md#errors."""

@@ -177,7 +177,9 @@ def test_what_is_not_one_named_operation_is_no_document(text: str) -> None:
         ),
     ],
 )
-def test_what_a_document_does_is_told_from_its_words(text: str, effect: tuple[str, tuple[str, ...]]) -> None:
+def test_the_operation_of_a_document_is_read_among_comments_and_strings(
+    text: str, effect: tuple[str, tuple[str, ...]]
+) -> None:
     """Finds the operation and root fields of a document, also among strings and comments.
 
     See docs/design/connectors.md#test-mode.

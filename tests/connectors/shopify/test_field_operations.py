@@ -78,7 +78,7 @@ async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
     assert await bench.all(REDIRECT, RedirectQuery("/none")) == []
 
 
-async def test_a_redirect_made_anew_under_the_same_path_is_left_alone(bench: Bench) -> None:
+async def test_a_redirect_recreated_at_the_same_path_is_left_alone(bench: Bench) -> None:
     """Treats a redirect that was created anew under its path as gone.
 
     See docs/design/writes.md#protocol-of-one-write.
@@ -128,7 +128,7 @@ async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: 
     assert (sending["status"], sending["holds"]) == ("ON_HOLD", ["risk"])
 
 
-async def test_a_reserved_payment_that_ran_out_is_not_told_as_taken(bench: Bench) -> None:
+async def test_an_expired_authorized_payment_is_not_reported_as_captured(bench: Bench) -> None:
     """Settles a voided payment as a conflict, neither as captured before nor as applied.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.

@@ -76,7 +76,7 @@ def test_every_query_is_valid_in_every_version_and_within_what_one_may_cost() ->
     assert dear < 5
 
 
-def test_what_cannot_be_read_is_told_path_by_path() -> None:
+def test_unreadable_paths_are_each_reported() -> None:
     """Reports each path that cannot be read, compiles the others, and puts no given text into the query.
 
     See docs/design/imports-shopify-flow.md#reading-objects.

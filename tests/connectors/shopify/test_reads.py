@@ -148,7 +148,7 @@ async def test_a_sku_is_searched_as_it_is(bench: Bench, sku: str) -> None:
     assert quoted("it's") == "'it\\'s'"
 
 
-async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Bench) -> None:
+async def test_orders_hold_payments_lines_risk_and_unfulfilled_items(bench: Bench) -> None:
     """Reads payment, lines, risk and open fulfilment of orders.
 
     See docs/design/connectors.md#common-records and docs/design/templates-catalogue.md#cancel-unpaid-orders.

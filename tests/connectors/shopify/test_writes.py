@@ -43,7 +43,7 @@ def once(store: ShopifyFake) -> None:
     assert [element for element, times in (keys + touched).items() if times > 1] == []
 
 
-async def test_every_change_is_done_once_and_told_so(bench: Bench) -> None:
+async def test_every_change_is_written_once_and_recorded_as_done(bench: Bench) -> None:
     """Applies each change once under its own key when the echo is as planned, and confirms it by reading.
 
     See docs/design/connectors.md#operations and docs/design/connectors.md#change-operations.
@@ -157,7 +157,7 @@ async def test_what_the_store_did_not_do_is_not_sent(bench: Bench, clock: FakeCl
         {"data": {"productVariantsBulkUpdate": {"productVariants": None}}},
     ],
 )
-async def test_an_answer_that_tells_nothing_is_unknown(bench: Bench, body: Any) -> None:
+async def test_an_answer_without_the_planned_echo_is_unknown(bench: Bench, body: Any) -> None:
     """Treats an answer without the planned echo as unknown and settles it by reading.
 
     See docs/design/connectors.md#tests.

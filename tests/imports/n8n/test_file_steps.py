@@ -411,7 +411,9 @@ async def test_fields_move_into_a_file_and_back() -> None:
         ("spreadsheetFile", {"operation": "toFile", "fileFormat": "rtf"}, "Choose XLSX or CSV"),
     ],
 )
-def test_what_is_not_done_is_told_at_import(kind: str, parameters: dict[str, Any], words: str) -> None:
+def test_unsupported_options_are_reported_at_import(
+    kind: str, parameters: dict[str, Any], words: str
+) -> None:
     """Reports a format that is not supported as an error of its step."""
     assert [words in finding.message for finding in errors_of(kind, 1, parameters)] == [True]
 

@@ -274,7 +274,7 @@ async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: S
     assert (moved.status, list(moved.errors)) == (422, ["integration_id"])
 
 
-async def test_a_start_that_a_store_never_tells_of_is_named_in_the_preview(service: Service) -> None:
+async def test_the_preview_names_a_start_without_a_store_event(service: Service) -> None:
     """Warns in the preview, and refuses the topic at set-up.
 
     See docs/design/imports-n8n.md#triggers-and-schedules.

@@ -102,7 +102,7 @@ async def test_what_has_no_counterpart_is_named_with_its_step_or_its_field(flow_
     assert set(platforms_of(await plan_of(SOLD))) == {"shopify", "woocommerce"}
 
 
-def test_a_field_is_told_of_only_where_the_shop_has_it() -> None:
+def test_a_field_is_reported_only_where_the_shop_has_it() -> None:
     """Supports exactly the paths that WooCommerce has a value for.
 
     See docs/design/imports-shopify-flow.md#reading-objects and docs/design/connectors.md#common-records.

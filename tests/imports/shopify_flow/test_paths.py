@@ -98,7 +98,7 @@ def test_names_are_followed_so_far_and_no_further() -> None:
     ]
 
 
-def test_a_field_whose_name_is_worked_out_is_told() -> None:
+def test_a_computed_field_name_makes_a_finding() -> None:
     """Reports a computed field name as an error, because its value would silently be empty.
 
     See docs/design/imports-n8n.md#rules.
@@ -285,7 +285,7 @@ def warned(value: Any, words: str) -> list[str | None]:
     ]
 
 
-def test_what_a_wait_holds_up_here_alone_is_said() -> None:
+def test_a_wait_that_delays_more_than_in_shopify_flow_makes_a_finding() -> None:
     """Warns where a wait delays branches or elements that Shopify Flow would run on their own.
 
     See docs/design/imports-n8n.md#rules.
@@ -301,7 +301,7 @@ def test_what_a_wait_holds_up_here_alone_is_said() -> None:
     assert warned(flow(began(), foreach(5, "order.lineItems"), wait, *steps, links=ways), "wait") == ["Wait"]
 
 
-def test_a_variable_told_by_the_order_of_the_file_alone_is_said() -> None:
+def test_a_variable_known_only_by_file_order_makes_a_finding() -> None:
     """Warns when the order of steps in the file decides which step a variable belongs to.
 
     See docs/design/imports-shopify-flow.md#file.

@@ -37,7 +37,7 @@ def in_loop(*more: Any) -> dict[str, Any]:
     return flow(*steps, *more, links=[(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)])
 
 
-async def test_what_an_event_tells_of_is_read_and_one_way_of_a_condition_is_gone(anywhere: FlowShop) -> None:
+async def test_the_object_of_an_event_is_read_and_one_branch_goes_away(anywhere: FlowShop) -> None:
     """Reads the event's order and follows the matching branch of the condition alone.
 
     See docs/design/imports-shopify-flow.md#conditions and docs/design/imports-shopify-flow.md#environment.
@@ -280,7 +280,7 @@ async def test_a_later_step_reads_what_a_request_was_answered(flow_shop: FlowSho
         assert sent(flow_shop) == ["first", f"{status} 7"]
 
 
-async def test_a_wait_reads_anew_and_goes_on_after_a_restart(flow_shop: FlowShop) -> None:
+async def test_a_wait_reads_again_and_continues_after_a_restart(flow_shop: FlowShop) -> None:
     """Reads the order again after the wait and keeps the outputs of code and requests from before it.
 
     See docs/design/imports-shopify-flow.md#reading-objects.

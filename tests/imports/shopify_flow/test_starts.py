@@ -85,7 +85,7 @@ def test_hours_are_cadences_on_the_hour() -> None:
         "",
     ],
 )
-def test_a_rule_that_no_cadence_equals_is_said_with_the_nearest(rule: str) -> None:
+def test_a_rule_without_an_equal_cadence_names_the_nearest(rule: str) -> None:
     """Proposes a manual start with the rule's time zone and reports `schedule_not_representable`.
 
     See docs/design/imports-n8n.md#triggers-and-schedules.
@@ -126,7 +126,7 @@ def test_every_trigger_has_topics_the_store_sends() -> None:
     assert {topic for flow_trigger in TRIGGERS.values() for topic in flow_trigger.topics} <= set(TOPICS)
 
 
-def test_triggers_become_topics_and_what_differs_is_said() -> None:
+def test_triggers_become_topics_with_findings_for_differences() -> None:
     """Proposes the topic of the trigger; reports a wider or an unknown trigger as `foreign_trigger`.
 
     See docs/design/imports-shopify-flow.md#tasks and docs/design/imports-n8n.md#triggers-and-schedules.

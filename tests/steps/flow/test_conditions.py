@@ -114,7 +114,7 @@ def test_these_comparisons_do_not_hold(
 
 
 @pytest.mark.parametrize(("left", "operator", "right", "type_"), BROKEN)
-def test_what_cannot_be_compared_is_said(
+def test_incomparable_values_fail_the_item(
     left: JsonValue, operator: str, right: JsonValue, type_: str | None
 ) -> None:
     """Never guessed. See docs/design/imports-n8n.md#rules."""

@@ -120,7 +120,7 @@ def test_an_output_is_made_to_fit() -> None:
      {"n": 1, "rows": [None]}, {"n": 1, "rows": {}}, {"n": 1, "rows": [{"t": 1}]},
      {"n": 1, "rows": [], "ok": "yes"}],
 )  # fmt: skip
-def test_an_output_that_does_not_fit_is_said(value: JsonValue) -> None:
+def test_a_script_output_that_does_not_fit_its_schema_fails(value: JsonValue) -> None:
     """See docs/design/imports-shopify-flow.md#tasks."""
     with pytest.raises(Misfit):
         fitted(value, SCHEMA)
