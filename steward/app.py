@@ -39,14 +39,12 @@ from steward.sandbox.pool import SandboxPool
 from steward.scheduling import zones
 from steward.security.envelope import MasterKey
 from steward.security.passwords import PRODUCTION, SMALL
-from steward.startup import master_keys, open_engine, open_traces
+from steward.startup import master_keys, observe_database, open_engine, open_traces
 from steward.telemetry.log import Log, LogLevel, LogOrigin, Process
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register, Secret
 from steward.version import __version__
 from steward.worker import Hints, WorkerContext, WorkerRules
-
-_QUIET_S = 60.0  # between two log lines of what may happen with every write
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,53 +267,8 @@ def _metrics() -> Metrics:
 async def _engine(
     settings: Settings, clock: Clock, metrics: Metrics, log: Log, http: HttpTransport, *, serve: bool
 ) -> Engine:
-    on_commit, on_batch_split = _batches(metrics), _splits(metrics, log, clock)
-    return await open_engine(
-        settings,
-        clock,
-        serve=serve,
-        on_commit=on_commit,
-        on_batch_split=on_batch_split,
-        on_lost=_losses(metrics, log, clock),
-        traces=http.traces,
-    )
-
-
-def _batches(metrics: Metrics) -> Callable[[int], None]:
-    """Returns a callback that records how many writes shared each commit."""
-
-    def record(count: int) -> None:
-        metrics.observe("steward_commit_batch_size", count, bounds=(1, 2, 5, 10, 20, 50, 100, 200, 500))
-
-    return record
-
-
-def _splits(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str, Exception], None]:
-    """Returns a callback that logs batches that were split after a failure, each sort once a minute."""
-    last: dict[tuple[str, str], float] = {}
-
-    def split(kind: str, error: Exception) -> None:
-        sort, now = (kind, type(error).__name__), clock.monotonic()
-        metrics.count("steward_commit_batches_split_total", kind=kind)
-        if now - last.get(sort, -_QUIET_S) >= _QUIET_S:
-            last[sort] = now
-            log.warning("batch_split", kind=kind, error=sort[1])
-
-    return split
-
-
-def _losses(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str], None]:
-    """Returns a callback that counts lost connections to PostgreSQL, and logs each reason once a minute."""
-    last: dict[str, float] = {}
-
-    def lost(why: str) -> None:
-        metrics.count("steward_database_lost_total", why=why)
-        now = clock.monotonic()
-        if now - last.get(why, -_QUIET_S) >= _QUIET_S:
-            last[why] = now
-            log.warning("database_lost", why=why)
-
-    return lost
+    observer = observe_database(metrics, log, clock)
+    return await open_engine(settings, clock, serve=serve, observer=observer, traces=http.traces)
 
 
 def _rules(settings: Settings) -> Rules:

@@ -9,16 +9,23 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from steward.clock import Clock
 from steward.config import Environment, Settings, SettingsError
 from steward.database.engine.base import Engine
 from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.observer import UNOBSERVED, EngineObserver
 from steward.database.engine.postgres import HEARTBEAT_DEADLINE, PostgresEngine
 from steward.database.engine.private_files import close, is_foreign, make_folder
 from steward.database.engine.sqlite import SqliteEngine
 from steward.security.envelope import MasterKey
+from steward.telemetry.database import DatabaseTelemetry
+from steward.telemetry.log import Log
 from steward.telemetry.traces import NO_TRACES, Traces
+
+if TYPE_CHECKING:
+    from steward.telemetry.metrics import Metrics
 
 KEY_FILE = "master.keys"
 # Of an operator's command, in seconds: it may look through whole tables.
@@ -31,9 +38,7 @@ async def open_engine(
     *,
     serve: bool,
     deadline: float | None = None,
-    on_commit: Callable[[int], None] = lambda count: None,
-    on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
-    on_lost: Callable[[str], None] = lambda why: None,
+    observer: EngineObserver = UNOBSERVED,
     traces: Traces = NO_TRACES,
 ) -> Engine:
     """Opens the database the settings name. Raises AlreadyServed, Unavailable.
@@ -44,7 +49,7 @@ async def open_engine(
     engine: Engine
     if is_sqlite(settings.database_url):
         path = sqlite_path(settings.database_url)
-        engine = SqliteEngine(path, clock=clock, serve=serve, on_commit=on_commit)
+        engine = SqliteEngine(path, clock=clock, serve=serve, on_commit=observer.batch_committed)
     else:
         engine = await PostgresEngine.open(
             settings.database_url,
@@ -53,15 +58,26 @@ async def open_engine(
             heartbeat_deadline=min(HEARTBEAT_DEADLINE, max(1.0, settings.lease_seconds / 3)),
             clock=clock,
             test=settings.env is Environment.TEST,
-            on_commit=on_commit,
-            on_batch_split=on_batch_split,
-            on_lost=on_lost,
+            observer=observer,
         )
     if not traces.is_on:
         return engine
     from steward.run_queue.traced import TracedEngine  # commands, which send no traces, start without it
 
     return TracedEngine(engine, traces)
+
+
+def observe_database(metrics: "Metrics", log: Log, clock: Clock) -> EngineObserver:
+    """Returns an observer that turns what an engine reports into metrics and lines of the log."""
+    telemetry = DatabaseTelemetry(metrics, log, clock)
+    return EngineObserver(
+        batch_committed=telemetry.batch_committed,
+        batch_split=telemetry.batch_split,
+        connected=telemetry.connected,
+        lost=telemetry.lost,
+        commit_unknown=telemetry.commit_unknown,
+        back=telemetry.back,
+    )
 
 
 def master_keys(settings: Settings) -> list[MasterKey]:

@@ -11,6 +11,7 @@ import pytest
 
 from steward.database.engine.base import Tx
 from steward.database.engine.migrate import migrate
+from steward.database.engine.observer import EngineObserver
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.operator import health
 from steward.model.refusals import Unavailable
@@ -29,12 +30,32 @@ class Cluster:
 
     servers: list[Server]
     lost: list[str] = field(default_factory=list)
+    host: int = 0
+    unknown: int = 0
+    backs: int = 0
 
     @property
     def url(self) -> str:
         """Returns the URL that names all of the servers."""
         hosts = ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
         return self.servers[0].url("postgres").replace(f"127.0.0.1:{self.servers[0].port}", hosts)
+
+    def observer(self) -> EngineObserver:
+        """Returns an observer that keeps why connections were lost, but not tries to open one."""
+
+        def connected(host: int, seconds: float) -> None:
+            self.host = host
+
+        def lost(why: str) -> None:
+            self.lost += [why] * (why != "not_opened")
+
+        def commit_unknown() -> None:
+            self.unknown += 1
+
+        def back(host: int, seconds: float) -> None:
+            self.backs += 1
+
+        return EngineObserver(connected=connected, lost=lost, commit_unknown=commit_unknown, back=back)
 
 
 @pytest.fixture
@@ -124,14 +145,16 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
         await connection.execute("CREATE TABLE numbers (number bigint); GRANT ALL ON numbers TO steward_app")
     await wait_for_standby(first)
     engine = await PostgresEngine.open(
-        cluster.url, size=3, clock=clock, test=True, deadline=3.0, on_lost=cluster.lost.append
+        cluster.url, size=3, clock=clock, test=True, deadline=3.0, observer=cluster.observer()
     )
     writer = Writer(engine, clock)
     try:
         await asyncio.gather(*[writer.goes_on() for _ in range(3)])  # three connections
         assert await engine.read(clock.now(), health.standbys) == health.Standbys(1, 0, is_waiting=True)
+        assert (cluster.host, cluster.unknown, cluster.backs) == (1, 0, 0)
         await _an_unreplicated_commit_is_no_success(first, second, writer)
         assert cluster.lost[-1:] == ["not_replicated"]
+        assert (cluster.unknown, cluster.backs) == (1, 1)
         await _a_read_only_primary_is_left(first, writer)
         assert cluster.lost[-1:] == ["read_only"]
         postgres.freeze(first)
@@ -140,6 +163,7 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
         assert cluster.lost[-1:] == ["deadline"]
         await asyncio.to_thread(postgres.promote, second)
         assert await writer.goes_on() < BACK_WITHIN
+        assert cluster.host == 2
         await wait_for_standby(second)
         await asyncio.gather(*[writer.goes_on() for _ in range(3)])
         postgres.kill(second)
@@ -147,6 +171,7 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
             await writer.write()
         await asyncio.to_thread(postgres.promote, third)
         assert await writer.goes_on() < BACK_WITHIN
+        assert cluster.host == 3
         await writer.assert_kept(third)
     finally:
         await engine.close()

@@ -12,6 +12,7 @@ import pytest
 from steward.database.engine.base import Batchable, Engine, Tx, Weighed
 from steward.database.engine.group_commit import GROUP_ITEMS, MIN_FOR_SECOND_CALL
 from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.observer import EngineObserver
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import QUEUE_BYTES, SqliteEngine
 from steward.database.engine.sqlite_log import LONGEST_PAGES
@@ -141,7 +142,8 @@ async def test_calls_take_turns_and_what_waits_longest_goes_next(database_url: s
     if is_sqlite(database_url):
         pytest.skip("SQLite gathers in its writer")
     sizes: list[int] = []
-    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, on_commit=sizes.append)
+    observer = EngineObserver(batch_committed=sizes.append)
+    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, observer=observer)
 
     def kind_of(number: int) -> Callable[[Tx, Sequence[int]], Awaitable[Sequence[int]]]:
         async def together(tx: Tx, items: Sequence[int]) -> Sequence[int]:
@@ -185,7 +187,8 @@ async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: Fa
     def full(kind: str, error: Exception) -> None:
         raise OSError(28, "No space left on device")
 
-    engine = await PostgresEngine.open(database_url, size=2, clock=clock, test=True, on_batch_split=full)
+    observer = EngineObserver(batch_split=full)
+    engine = await PostgresEngine.open(database_url, size=2, clock=clock, test=True, observer=observer)
     for together, expected in ((refused, [0, 1, 2]), (forgetful, [0, 1, None])):
         acts = [engine.write(clock.now(), Batchable(item, mirrored, together)) for item in range(3)]
         answers = await asyncio.wait_for(asyncio.gather(*acts, return_exceptions=True), 30)
@@ -212,7 +215,8 @@ async def test_up_to_the_limit_share_a_call(
     if is_sqlite(database_url):
         pytest.skip("SQLite gathers in its writer")
     sizes: list[int] = []
-    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, on_commit=sizes.append)
+    observer = EngineObserver(batch_committed=sizes.append)
+    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, observer=observer)
     acts = [engine.write(clock.now(), Batchable(item, mirrored, all_mirrored)) for item in range(count)]
     assert await asyncio.gather(*acts) == list(range(count))
     assert sizes == calls

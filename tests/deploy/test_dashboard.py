@@ -13,6 +13,9 @@ GUIDE = (ROOT / "docs/guides/operators.md").read_text("utf-8")
 LEFT_OUT = {
     "steward_audit_round_seconds",
     "steward_commit_batches_split_total",
+    "steward_commits_unknown_total",
+    "steward_database_connect_seconds",
+    "steward_database_host",
     "steward_database_lost_total",
     "steward_dead_rows",
     "steward_events_not_run_total",

@@ -37,7 +37,7 @@ def rows(heading: str) -> dict[str, list[str]]:
     cells_by_name = {}
     for line in section.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        for name in re.findall(r"`([a-z_]+)`", cells[0]):
+        for name in re.findall(r"`([a-z_]+)`", cells[0].partition(" by ")[0]):
             if line.startswith("| `") and "_" in name:
                 cells_by_name[name] = cells[1:]
     return cells_by_name

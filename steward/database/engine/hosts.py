@@ -6,6 +6,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
 
+from steward.clock import Clock, SystemClock
+from steward.database.engine.observer import UNOBSERVED, EngineObserver
+
 if TYPE_CHECKING:
     _Connection = asyncpg.Connection[asyncpg.Record]
 else:
@@ -32,7 +35,9 @@ UNREACHABLE = (
 class ServerConnection(_Connection):
     """A connection with the state that the engine keeps for it."""
 
+    host = 0  # the position of its server in the URL, from 1
     losses = 0  # the value of `Hosts.losses` when it was last known to work
+    is_committing = False  # a commit was sent and not yet answered
     has_context = False  # a small read left its tenant context on it
     is_unconfirmed = False  # a commit was confirmed before the standby had it
     _calls = 0
@@ -85,8 +90,13 @@ class Hosts:
     writes, unless the URL sets `target_session_attrs` itself.
     """
 
-    def __init__(self, url: str) -> None:
-        self._urls = split(url)
+    def __init__(
+        self, url: str, *, clock: Clock | None = None, observer: EngineObserver = UNOBSERVED
+    ) -> None:
+        self._urls = list(enumerate(split(url), start=1))
+        self._clock = clock or SystemClock()
+        self._observer = observer
+        self._away_since: float | None = None
         self.losses = 0
         random.shuffle(self._urls)
 
@@ -104,26 +114,42 @@ class Hosts:
         limit = min(timeout, _CONNECT_SECONDS) if self.are_many else timeout
         options["connection_class"] = ServerConnection
         error: Exception | None = None
-        for url in list(self._urls):
+        begun_at = self._clock.monotonic()
+        for number, url in list(self._urls):
             losses = self.losses
             try:
                 connection: Any = await asyncpg.connect(url, timeout=limit, **options)
             except UNREACHABLE as failed:
                 error = failed
-                self._try_last(url)
+                self._try_last(number)
             else:
                 assert isinstance(connection, ServerConnection)
+                connection.host = number
                 connection.serves(losses)
+                self._observer.connected(number, self._clock.monotonic() - begun_at)
+                self._note_back(number)
                 return connection
+        self._note_lost("not_opened")
         assert error is not None
         raise error
 
-    def _try_last(self, url: str) -> None:
-        self._urls.sort(key=lambda other: other == url)
+    def _try_last(self, number: int) -> None:
+        self._urls.sort(key=lambda other: other[0] == number)
 
-    def count_loss(self) -> None:
+    def count_loss(self, why: str) -> None:
         """Counts a lost connection, so that those open now are checked before they are used again."""
         self.losses += 1
+        self._note_lost(why)
+
+    def _note_lost(self, why: str) -> None:
+        if self._away_since is None:
+            self._away_since = self._clock.monotonic()
+        self._observer.lost(why)
+
+    def _note_back(self, host: int) -> None:
+        if self._away_since is not None:
+            seconds, self._away_since = self._clock.monotonic() - self._away_since, None
+            self._observer.back(host, seconds)
 
     async def still_serves(self, connection: Any) -> bool:
         """Returns whether a connection still works after another was lost; terminates it otherwise."""
@@ -136,6 +162,7 @@ class Hosts:
             connection.terminate()
             return False
         connection.serves(losses)
+        self._note_back(connection.host)
         return True
 
 

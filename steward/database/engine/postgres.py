@@ -26,6 +26,7 @@ from steward.database.engine.base import (
 )
 from steward.database.engine.group_commit import Committer, ConnectionLost
 from steward.database.engine.hosts import UNREACHABLE, Hosts, ServerConnection
+from steward.database.engine.observer import UNOBSERVED, EngineObserver
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 
@@ -162,9 +163,7 @@ class PostgresEngine:
         test: bool,
         deadline: float = DEADLINE,
         heartbeat_deadline: float = HEARTBEAT_DEADLINE,
-        on_commit: Callable[[int], None] = lambda count: None,
-        on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
-        on_lost: Callable[[str], None] = lambda why: None,
+        observer: EngineObserver = UNOBSERVED,
     ) -> None:
         self._pool = pool
         self._hosts = hosts
@@ -175,8 +174,12 @@ class PostgresEngine:
         self._urgent: Any = None
         self._urgent_turn = asyncio.Lock()
         self._leaving: set[asyncio.Future[None]] = set()
-        self._committer = Committer(self.write_alone, on_commit=on_commit, on_batch_split=on_batch_split)
-        self._on_lost = on_lost
+        self._observer = observer
+        self._committer = Committer(
+            self.write_alone,
+            on_commit=self._observer.batch_committed,
+            on_batch_split=self._observer.batch_split,
+        )
 
     @classmethod
     async def open(
@@ -188,16 +191,14 @@ class PostgresEngine:
         test: bool = False,
         deadline: float = DEADLINE,
         heartbeat_deadline: float = HEARTBEAT_DEADLINE,
-        on_commit: Callable[[int], None] = lambda count: None,
-        on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
-        on_lost: Callable[[str], None] = lambda why: None,
+        observer: EngineObserver = UNOBSERVED,
     ) -> "PostgresEngine":
         """Opens a pool of `size` connections with the serving role; refuses a server that may lose commits.
 
         After `deadline` seconds, measured here and not by the server, a statement or a wait for a connection
-        fails and the connection counts as lost. `on_lost` receives the reason for each lost connection.
+        fails and the connection counts as lost.
         """
-        hosts = Hosts(url)
+        hosts = Hosts(url, clock=clock, observer=observer)
         connect: Any = hosts.connect
         try:
             pool = await asyncpg.create_pool(
@@ -221,9 +222,7 @@ class PostgresEngine:
             test=test,
             deadline=deadline,
             heartbeat_deadline=heartbeat_deadline,
-            on_commit=on_commit,
-            on_batch_split=on_batch_split,
-            on_lost=on_lost,
+            observer=observer,
         )
 
     @property
@@ -251,16 +250,36 @@ class PostgresEngine:
                     limit = self._heartbeat_deadline
                     self._urgent = await self._hosts.connect(timeout=limit, command_timeout=limit)
                     await _as_app(limit)(self._urgent)
-                with self._closed_when_lost(self._urgent):
-                    async with self._urgent.transaction():
-                        with self._closed_when_lost(self._urgent):
-                            tx = PostgresTx(self._urgent, now, local=True, test=self._test)
-                            await tx.set_tenant(orgs)
-                            return await act(tx)
+                tx = PostgresTx(self._urgent, now, local=True, test=self._test)
+                return await self._commit(self._urgent, tx, act, orgs)
             except _LOST as error:
                 if self._urgent is not None:
                     self._urgent.terminate()
                 raise Unavailable("The database cannot be reached.", retry_after=2) from error
+
+    async def _commit(self, connection: Any, tx: PostgresTx, act: Act[T], orgs: Collection[OrgId]) -> T:
+        """Runs `act` in a transaction and commits it."""
+        server: ServerConnection = connection.itself()
+        try:
+            with self._closed_when_lost(connection):
+                async with connection.transaction():
+                    with self._closed_when_lost(connection):
+                        await tx.set_tenant(orgs)
+                        answer = await act(tx)
+                    server.is_committing = True
+            return answer
+        finally:
+            server.is_committing = False
+
+    async def _commit_statement(self, connection: Any, tx: PostgresTx, act: Act[T]) -> T:
+        """Runs an act of one statement, which the server commits by itself."""
+        server: ServerConnection = connection.itself()
+        server.is_committing = True
+        try:
+            with self._closed_when_lost(connection):
+                return await act(tx)
+        finally:
+            server.is_committing = False
 
     @contextlib.contextmanager
     def _closed_when_lost(self, connection: Any) -> Iterator[None]:
@@ -278,8 +297,10 @@ class PostgresEngine:
             raise
         except _LOST as error:
             if server.lose():
-                self._hosts.count_loss()
-                self._on_lost(next((why for kind, why in _REASONS if isinstance(error, kind)), "connection"))
+                if server.is_committing and not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+                    self._observer.commit_unknown()
+                why = next((why for kind, why in _REASONS if isinstance(error, kind)), "connection")
+                self._hosts.count_loss(why)
             raise
 
     async def _acquire(self, limit: float) -> Any:
@@ -302,15 +323,12 @@ class PostgresEngine:
                 connection = await self._acquire(self._deadline)
                 try:
                     tx = PostgresTx(connection, now, local=True, test=self._test)
-                    with self._closed_when_lost(connection):
-                        if connection.plans_are_old():
+                    if connection.plans_are_old():
+                        with self._closed_when_lost(connection):
                             await connection.execute(_ANEW)
-                        if org is None:
-                            return await act(tx)
-                        async with connection.transaction():
-                            with self._closed_when_lost(connection):
-                                await tx.set_tenant(orgs_of(org))
-                                return await act(tx)
+                    if org is None:
+                        return await self._commit_statement(connection, tx, act)
+                    return await self._commit(connection, tx, act, orgs_of(org))
                 finally:
                     await self._pool.release(connection)
             except _PASSING:
