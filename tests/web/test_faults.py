@@ -93,6 +93,24 @@ async def test_screens_that_failed_fill_once_the_service_is_back(looking: Look, 
         await expect(main.get_by_text("The service cannot be reached.")).to_have_count(0)
 
 
+async def test_screens_that_ask_too_fast_say_when_they_go_on(looking: Look, web: WebSite) -> None:
+    """Each screen says that it waits and for how long (429), and loads by itself afterwards."""
+    screens = await _screens(web)
+    seen = await looking("approver")
+    page = seen.page
+    await page.clock.install()
+    await seen.open("/account")
+    slow = page.get_by_role("status").filter(has_text="Too many requests in a short time.")
+    for path, words in screens.items():
+        await page.route("**/v1/**", _answer_429)
+        await _go(page, path)
+        await expect(slow).to_contain_text("Loading goes on by itself within 60 s.")
+        await page.unroute("**/v1/**")
+        await page.clock.run_for(61_000)
+        await expect(page.get_by_role("main").get_by_text(words).first).to_be_visible()
+        await expect(slow).to_have_count(0)
+
+
 async def test_try_again_gives_up_a_call_that_is_not_answered(looking: Look, web: WebSite) -> None:
     """After five seconds without an answer, Try again sends the call anew and the screen fills."""
     automation = await hiding(web, "Hangs", ["Hung"])

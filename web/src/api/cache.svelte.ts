@@ -6,7 +6,7 @@
  */
 
 import { untrack } from "svelte";
-import { now, pause } from "../lib/clock.svelte";
+import { now } from "../lib/clock.svelte";
 import { type Args, call, type Data, type PathOf, Refused } from "./client";
 import { online } from "./online.svelte";
 
@@ -28,7 +28,7 @@ export class Entry<D> {
     this.#ask = ask;
   }
 
-  /** Asks again; a poll joins a call under way, a person's wish ends it. A 429 is waited for; other refusals are kept beside the data. */
+  /** Asks again; a poll joins a call under way, a person's wish ends it. A refusal is kept beside the data. */
   refresh(poll = false): Promise<void> {
     if (this.#asked && poll) return this.#asked;
     this.abort();
@@ -62,24 +62,15 @@ export class Entry<D> {
     this.#running = running;
     this.loading = true;
     try {
-      for (;;) {
-        try {
-          const data = await this.#ask(poll, running.signal);
-          if (running.signal.aborted) return;
-          this.data = data;
-          this.at = now();
-          this.refused = undefined;
-          return;
-        } catch (fault) {
-          if (running.signal.aborted) return;
-          if (!(fault instanceof Refused)) throw fault;
-          if (fault.code !== "rate_limited") {
-            this.refused = fault;
-            return;
-          }
-          await pause((fault.retryAfter ?? 1) * 1000, running.signal);
-        }
-      }
+      const data = await this.#ask(poll, running.signal);
+      if (running.signal.aborted) return;
+      this.data = data;
+      this.at = now();
+      this.refused = undefined;
+    } catch (fault) {
+      if (running.signal.aborted) return;
+      if (!(fault instanceof Refused)) throw fault;
+      this.refused = fault;
     } finally {
       if (this.#running === running) {
         this.loading = false;

@@ -74,16 +74,21 @@ export interface Ears {
   /** Resolves true once the same person has signed in again: the call is made once more. */
   signedOut(): Promise<boolean>;
   reached(): void;
+  /** Resolves after so many seconds, or when the call is not wanted any more. */
+  slowed(seconds: number, signal: AbortSignal): Promise<void>;
   away(): void;
 }
 
-let ears: Ears = { csrf: () => "", signedOut: async () => false, reached() {}, away() {} };
+let ears: Ears = { csrf: () => "", signedOut: async () => false, reached() {}, slowed: async () => {}, away() {} };
 
 export function listen(given: Ears): void {
   ears = given;
 }
 
-/** Calls an operation. Throws Refused; an aborted call throws the signal's reason. */
+/**
+ * Calls an operation. Throws Refused; an aborted call throws the signal's reason. A read with a signal waits as it is
+ * told to (429).
+ */
 export async function call<M extends Method, P extends PathOf<M>>(
   method: M,
   path: P,
@@ -91,13 +96,19 @@ export async function call<M extends Method, P extends PathOf<M>>(
   options: CallOptions = {},
 ): Promise<Data<M, P>> {
   const target = address(path, args?.params, args?.query);
-  for (let again = false; ; again = true) {
+  for (let again = false; ; ) {
     try {
       return (await send(method, target, args?.body, options)) as Data<M, P>;
     } catch (fault) {
+      if (method === "get" && options.signal && fault instanceof Refused && fault.code === "rate_limited") {
+        await ears.slowed(fault.retryAfter ?? 1, options.signal);
+        options.signal.throwIfAborted();
+        continue;
+      }
       // A refused call changed nothing, so after signing in again it is simply made once more.
       const ended = fault instanceof Refused && fault.code === "unauthenticated" && path !== "/app/session";
       if (again || !ended || !(await ears.signedOut())) throw fault;
+      again = true;
     }
   }
 }

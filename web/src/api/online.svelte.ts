@@ -1,6 +1,6 @@
 /** Whether the service is there. While it is not, it is asked again after 4, 8, 16, then 30 seconds. */
 
-import { now } from "../lib/clock.svelte";
+import { now, pause } from "../lib/clock.svelte";
 
 const WAITS = [4, 8, 16, 30];
 
@@ -10,6 +10,10 @@ class Online {
   /** Seconds until it is asked again. */
   wait = $state(0);
 
+  /** Seconds after which calls that came too fast are made again; 0 while none waits. */
+  slow = $state(0);
+
+  #slowed = 0;
   #tries = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
   #again: () => void = () => {};
@@ -33,6 +37,14 @@ class Online {
     this.#tries = 0;
     clearInterval(this.#timer);
     this.#timer = undefined;
+  }
+
+  /** Waits for so many seconds, or until aborted, and says so meanwhile. */
+  async slowDown(seconds: number, signal: AbortSignal): Promise<void> {
+    this.#slowed += 1;
+    this.slow = Math.max(this.slow, seconds);
+    await pause(seconds * 1000, signal);
+    if (!(this.#slowed -= 1)) this.slow = 0;
   }
 
   /** Asks now instead of waiting. */

@@ -25,6 +25,7 @@ class Session {
       csrf: () => this.#csrf,
       signedOut: () => this.#signedOut(),
       reached: () => online.found(),
+      slowed: (seconds, signal) => online.slowDown(seconds, signal),
       away: () => online.lost(),
     });
     online.onAgain(() => void this.#askAgain());

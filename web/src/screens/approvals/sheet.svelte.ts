@@ -6,7 +6,6 @@
 import { changed } from "../../api/cache.svelte";
 import { call, Refused } from "../../api/client";
 import type { ApprovalRecord, ChangeRecord, DecidedAnswer, RunRecord } from "../../api/schema";
-import { pause } from "../../lib/clock.svelte";
 
 const PAGE = 200;
 const TRIES = 3;
@@ -138,7 +137,7 @@ export class Sheet {
     do {
       const query = { limit: PAGE, cursor, ...(waits ? { outcome: ["proposed" as const] } : {}) };
       const params = { run_id: record.run_id };
-      const page = await patient(signal, () => call("get", "/v1/automations/runs/{run_id}/changes", { params, query }, { signal }));
+      const page = await call("get", "/v1/automations/runs/{run_id}/changes", { params, query }, { signal });
       for (const change of page.changes) {
         if (!seen.has(change.id)) rows.push(change);
         seen.add(change.id);
@@ -159,18 +158,6 @@ export class Sheet {
 
   async #read(signal: AbortSignal): Promise<ApprovalRecord> {
     const params = { approval_id: this.id };
-    return (await patient(signal, () => call("get", "/v1/automations/approvals/{approval_id}", { params }, { poll: true, signal }))).approval;
-  }
-}
-
-/** Reads wait as they are told to (429). */
-export async function patient<D>(signal: AbortSignal, ask: () => Promise<D>): Promise<D> {
-  for (;;) {
-    try {
-      return await ask();
-    } catch (fault) {
-      if (!(fault instanceof Refused) || fault.code !== "rate_limited" || signal.aborted) throw fault;
-      await pause((fault.retryAfter ?? 1) * 1000, signal);
-    }
+    return (await call("get", "/v1/automations/approvals/{approval_id}", { params }, { poll: true, signal })).approval;
   }
 }

@@ -3,7 +3,7 @@
 import { online } from "../../api/online.svelte";
 import { call, Refused } from "../../api/client";
 import type { RunRecord, StepRecord } from "../../api/schema";
-import { now, pause } from "../../lib/clock.svelte";
+import { now } from "../../lib/clock.svelte";
 
 const BUSY_MS = 2000;
 const WAITING_MS = 10_000;
@@ -105,8 +105,7 @@ export class Following {
     } catch (fault) {
       if (signal.aborted) return false;
       if (!(fault instanceof Refused)) throw fault;
-      if (fault.code === "rate_limited") await pause((fault.retryAfter ?? 1) * 1000, signal);
-      else this.refused = fault;
+      this.refused = fault;
       return false;
     }
   }
