@@ -204,7 +204,7 @@ def test_the_service_needs_few_things_each_with_a_reason() -> None:
     ("extra", "decision"),
     [("files", "0133-readers-of-files-are-an-extra"), ("holidays", "0175-holidays-are-an-extra")],
 )
-def test_what_an_extra_declares_is_locked_and_has_its_reason(extra: str, decision: str) -> None:
+def test_dependencies_of_extras_are_locked_and_justified(extra: str, decision: str) -> None:
     """See docs/design/files.md#formats and docs/design/closed-periods.md#holidays."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {re.split(r"[<>=]", entry)[0].lower() for entry in project["optional-dependencies"][extra]}

@@ -177,7 +177,7 @@ def _plain(seen: Sequence[str]) -> list[str]:
     return [text for text in seen if not _STANDS_BY_ITSELF.match(text) or _TABLE.search(text)]
 
 
-def test_what_goes_without_a_transaction_asks_functions_alone() -> None:
+def test_statements_without_a_transaction_call_only_functions() -> None:
     """No wall is open there for a statement on a table.
 
     See docs/design/storage.md#postgresql and docs/design/storage.md#tenant-context-and-row-level-security.

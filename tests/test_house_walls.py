@@ -150,7 +150,7 @@ def _own_calls(function: Function, path: Path) -> list[list[str]]:
     return [texts for texts in calls if not any(_WALLED.search(text) for text in texts)]
 
 
-def test_what_sees_every_organization_answers_ids_alone() -> None:
+def test_functions_across_organizations_return_ids_only() -> None:
     """The queue functions, each with a fixed search_path, returning ids, never contents.
 
     See docs/design/storage.md#tenant-context-and-row-level-security.

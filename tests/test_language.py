@@ -46,7 +46,7 @@ def test_no_public_class_name_stands_for_two_classes() -> None:
     assert doubled_classes("steward") == {}
 
 
-def test_what_one_file_alone_uses_is_private() -> None:
+def test_names_used_in_one_file_are_private() -> None:
     """A function or constant without a leading `_` is named by another file."""
     assert names_of_one_file("steward") == []
 

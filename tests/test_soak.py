@@ -83,7 +83,7 @@ def test_a_round_over_its_limit_is_cut_and_reported(tmp_path: Path, monkeypatch:
     assert (soak_part["rounds"], soak_part["unfinished"]) == (0, 1)
 
 
-def test_what_went_wrong_hides_nothing_and_stops_no_other_part(
+def test_a_failed_part_is_reported_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """issue: with a report; a round that ran nothing, or not to its end, is no good one"""

@@ -30,7 +30,7 @@ async def test_keys_are_made_at_the_first_start_and_found_at_the_second(
     assert "d" not in first.jwks["keys"][0]
 
 
-async def test_what_is_stored_is_wrapped(engine: Engine, clock: FakeClock) -> None:
+async def test_keys_are_stored_wrapped(engine: Engine, clock: FakeClock) -> None:
     """Stores keys only in wrapped form."""
     ring = await opened(engine, clock, FIRST)
     for row in await engine.read(clock.now(), stored_keys.every):

@@ -101,12 +101,12 @@ async def test_a_bug_answers_its_request_id_and_nothing_else(
     assert "ZeroDivisionError" in line["traceback"]
 
 
-async def test_what_was_prepared_reaches_the_endpoint(caller: Caller) -> None:
+async def test_a_prepared_value_reaches_the_endpoint(caller: Caller) -> None:
     """Hands the value that `prepare` returned to the operation's function."""
     assert (await caller.post(f"{PROBE}/prepared")).data == {"echo": 42}
 
 
-async def test_what_stays_out_of_date_is_unavailable(probed: Service, caller: Caller) -> None:
+async def test_a_value_that_stays_stale_answers_503(probed: Service, caller: Caller) -> None:
     """Retries once when the prepared value is stale, then answers 503 with Retry-After."""
     heard = await caller.post(f"{PROBE}/outdated")
     assert (heard.status, heard.code) == (503, "unavailable")

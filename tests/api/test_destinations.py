@@ -116,7 +116,7 @@ async def test_a_foreign_or_unknown_connection_matches_nothing(whole: Whole, tok
     assert reads(whole) == seen
 
 
-async def test_what_was_read_is_kept_for_five_minutes(whole: Whole, token: Caller) -> None:
+async def test_reads_are_cached_for_five_minutes(whole: Whole, token: Caller) -> None:
     """Answers from its cache for 299 seconds and reads the account again after 300."""
     sheet = whole.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)

@@ -113,7 +113,7 @@ async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -
         writer.close()
 
 
-async def test_who_does_not_read_is_not_waited_for(service: Service) -> None:
+async def test_a_client_that_does_not_read_is_disconnected(service: Service) -> None:
     """Closes a connection whose client does not read the answers, and honours `Connection: close`."""
     assert ConnectionLimits().unread_seconds == 15.0
     edge = ConnectionLimits(unread_seconds=0.1)

@@ -56,7 +56,7 @@ async def test_a_token_without_its_scope_is_refused(member: Caller) -> None:
         assert (heard.status == 403) == (row.scope not in TOKEN_SCOPES), row
 
 
-async def test_what_is_not_there_is_not_found(service: Service) -> None:
+async def test_absent_and_malformed_ids_answer_404(service: Service) -> None:
     """Answers the same 404 for absent and malformed ids, whatever else is wrong in the request.
 
     See docs/design/api/conventions.md#order-of-refusals.

@@ -102,7 +102,7 @@ async def test_lines_are_marked_as_read_by_id_or_up_to_a_time(service: Service) 
     assert (await web.post(READ, {"until": newest["last_at"]})).data == {"unread": 1}
 
 
-async def test_what_is_read_is_named_one_way(service: Service) -> None:
+async def test_entries_are_marked_read_by_ids_or_by_a_time(service: Service) -> None:
     """Takes either ids or a time, and at most 200 ids."""
     web = await service.web("member")
     ids = [new_id(service.clock.now()) for _ in range(201)]

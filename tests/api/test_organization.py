@@ -67,7 +67,7 @@ WRONG: list[tuple[dict[str, object], set[str] | None]] = [
 ]
 
 
-async def test_what_cannot_be_is_named(service: Service) -> None:
+async def test_invalid_organization_fields_are_named(service: Service) -> None:
     """Names invalid, null, unknown and read-only fields and changes nothing."""
     for body, wrong in WRONG:
         web = await service.web("owner")

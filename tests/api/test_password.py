@@ -61,7 +61,7 @@ WRONG: list[tuple[dict[str, object], set[str]]] = [
 ]
 
 
-async def test_what_is_wrong_is_named_and_nothing_changes(service: Service) -> None:
+async def test_an_invalid_password_change_names_its_field(service: Service) -> None:
     """Names a wrong current password and a new one that is too short, too long, common or contains names."""
     for changes, wrong in WRONG:
         service.clock.tick(61)  # leaves the minute in which attempts are counted

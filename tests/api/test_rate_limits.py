@@ -57,7 +57,7 @@ async def test_an_organisation_has_a_call_limit_that_refused_calls_do_not_use(
         assert await statuses(owner, 3) == [200, 200, 429]
 
 
-async def test_what_is_refused_before_the_limit_is_not_counted(probed: Service) -> None:
+async def test_calls_refused_before_the_limit_are_not_counted(probed: Service) -> None:
     """Counts a call once it is allowed, whatever it answers later; earlier 403, 404 and 405 count nothing."""
     probed.restart(limit_person=2)
     member = await probed.token("member")

@@ -178,7 +178,7 @@ async def test_a_field_takes_what_is_good_and_names_what_is_not(caller: Caller) 
             assert all(name.split(".")[0] == field and words for name, words in heard.errors.items())
 
 
-async def test_what_is_normalised_is_normalised(caller: Caller) -> None:
+async def test_numbers_names_and_instants_are_normalised(caller: Caller) -> None:
     """Reads 6.0 as 6, trims names and normalises them to NFC, and cuts instants to milliseconds in UTC."""
     heard = await caller.post(
         ECHO, {"whole": 6.0, "name": "  e\u0301 ", "at": "2026-11-20T09:00:00.123987+02:00"}

@@ -104,7 +104,7 @@ async def test_each_kind_is_searched_by_beginnings_of_words(desk: Desk) -> None:
     }
 
 
-async def test_what_is_searched_is_the_organizations_own(desk: Desk) -> None:
+async def test_a_search_matches_only_the_callers_organization(desk: Desk) -> None:
     """Matches nothing of another organisation."""
     service = desk.service
     org = service.members["member"].org

@@ -228,7 +228,7 @@ async def test_an_owners_operation_is_refused_to_others(probed: Service) -> None
     assert (await probed.nobody().post("/app/probe")).status == 401
 
 
-async def test_what_is_made_in_the_web_app_says_so(probed: Service) -> None:
+async def test_a_web_session_performs_a_write_operation(probed: Service) -> None:
     """Performs a write operation by a web session."""
     heard = await (await probed.web("member")).post(ECHO, {"text": "x"})
     assert (heard.status, heard.data) == (201, {"echo": {"text": "x"}})

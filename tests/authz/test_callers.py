@@ -270,7 +270,7 @@ async def test_a_session_ends(two: Two) -> None:
     assert await refusals(two, busy, ended) == []
 
 
-async def test_what_is_outside_the_envelope_looks_at_no_token(two: Two) -> None:
+async def test_endpoints_outside_the_envelope_ignore_tokens(two: Two) -> None:
     """Answers the same with and without a bad token on login, keys, health and the OpenAPI document."""
     nobody, bad = two.service.nobody(), await garbage(two)
     for row in RAW_OPERATIONS:

@@ -112,7 +112,7 @@ async def test_switched_off_is_refused_at_once_and_on_lets_in(service: Service, 
         await elsewhere(lambda tx: organizations.switch(tx, org, True))
 
 
-async def test_what_one_process_revokes_another_refuses(
+async def test_a_revocation_holds_in_every_process(
     service: Service, database_url: str, clock: FakeClock
 ) -> None:
     """Of two API processes over one PostgreSQL, each reads revocations on every call.

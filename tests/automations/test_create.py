@@ -115,7 +115,7 @@ async def test_a_slot_within_its_spread_is_not_the_first_one(world: World) -> No
     assert automation.next_run_at.date().isoformat() == "2026-05-02"
 
 
-async def test_what_runs_on_nothing_reads_its_connections_in_order(world: World) -> None:
+async def test_a_template_without_a_platform_lists_connections_in_order(world: World) -> None:
     """A template without a platform lists its connections in order and is labelled by the first.
 
     See docs/design/api/automations.md#requests.

@@ -153,7 +153,7 @@ async def test_messages_sent_since_the_copy_are_not_sent_again(sqlite_url: str, 
         assert [row["count"] for row in await rows_of(shop, "inbox")] == [2] * 100
 
 
-async def test_what_had_not_been_written_goes_on_after_a_restore(shop: Shop, tmp_path: Path) -> None:
+async def test_an_unwritten_change_is_written_once_after_a_restore(shop: Shop, tmp_path: Path) -> None:
     """Looks up what was not written yet, does not find it and writes it once."""
     prices = await approved(shop)
     copy = tmp_path / "copy.db"

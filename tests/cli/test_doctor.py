@@ -175,7 +175,7 @@ def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database
     assert "GRANT pg_read_all_stats TO steward_queue" in check_results(output)["long_readers"][1]
 
 
-def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, database_url: str) -> None:
+def test_a_failed_check_is_named_and_the_others_run(steward: Steward, database_url: str) -> None:
     """Names each failure and runs the other checks."""
     steward("org", "create", "--name", "Demo Shop")
     steward("credential", "issue", "--org", "Demo Shop")

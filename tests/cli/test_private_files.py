@@ -59,7 +59,7 @@ async def checked(environ: Mapping[str, str]) -> tuple[bool, str]:
     return outcome["ok"], outcome["message"]
 
 
-async def test_what_is_made_is_the_owners_alone(tmp_path: Path) -> None:
+async def test_created_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     """Creates the data folder with 0700 and everything in it, and backups, with 0600."""
     folder = tmp_path / "data"
     environ = settings(folder)

@@ -165,7 +165,7 @@ async def test_a_preparation_that_was_broken_off_goes_on_where_it_stopped(shop: 
         assert await restored_entries(org) == [f'{{"taken_at":"{wire_time(START)}"}}']
 
 
-async def test_who_held_a_run_before_the_restore_cannot_go_on_with_it(shop: Shop) -> None:
+async def test_a_restore_fences_workers_that_held_runs(shop: Shop) -> None:
     """Fences a worker that held a run before the restore, even with a later epoch."""
     await shop.run_now(await shop.hiding())
     [lease] = (await shop.claimed()).values()

@@ -225,7 +225,7 @@ async def test_no_run_is_doubled_while_answers_are_lost(caller: Caller) -> None:
     assert caller.transport.sent["automations.run"] == RUNS + caller.transport.lost["automations.run"]
 
 
-async def test_what_may_be_done_twice_by_it_is_not_sent_again(caller: Caller) -> None:
+async def test_calls_that_are_not_idempotent_are_sent_once(caller: Caller) -> None:
     """A cancellation, a deletion and a login are sent once; so is a pause without a version."""
     automation = await caller.automation()
     run = await caller.steward.automations.run(automation, mode="test")

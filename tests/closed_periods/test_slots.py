@@ -293,7 +293,9 @@ async def test_a_run_that_was_let_through_is_moved_within_its_closing_alone(
     assert (await diary.row(automation, FIRST)).closed_name == "Late"
 
 
-async def test_what_was_let_through_goes_with_its_date(world: World, diary: Diary, closer: Closer) -> None:
+async def test_an_exemption_follows_its_date_to_the_new_schedule(
+    world: World, diary: Diary, closer: Closer
+) -> None:
     """Keeps the exemption when the schedule changes and when an earlier run moves with all later ones."""
     automation = await daily(world)
     await closer.close("05-02T00:00", "05-03T00:00")

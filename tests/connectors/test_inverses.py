@@ -198,7 +198,7 @@ def test_a_message_is_never_taken_back(connector: Connector) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), sorted(SOUGHT | NEVER))
-def test_what_has_no_inverse_at_hand_says_so(kind: str, name: str) -> None:
+def test_operations_without_an_inverse_answer_never_or_seek(kind: str, name: str) -> None:
     """Answers Never for money, cancellations and notes, and Seek where an id or digest is looked up first."""
     inverse = _operation(kind, name).inverse(replace(_BARE, operation=name))
     assert isinstance(inverse, Seek if (kind, name) in SOUGHT else Never)

@@ -278,7 +278,7 @@ async def test_a_message_is_handed_over_once_with_its_mark(teams: Connection, wo
         ({"kind": "status", "status": 302}, WriteState.REFUSED),
     ],
 )
-async def test_what_teams_answers_is_never_asked_for_twice(
+async def test_a_teams_message_is_sent_once_whatever_teams_answers(
     teams: Connection, world: Outside, fault: dict[str, Any], state: WriteState
 ) -> None:
     """Sends a message once whatever Teams answers, and cannot confirm it afterwards.

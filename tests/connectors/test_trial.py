@@ -111,7 +111,7 @@ async def test_plain_http_is_for_private_addresses_and_keys_must_be_let_in(serve
         await tool.trial(url, key, "cs_wrong", None)
 
 
-def test_what_is_signed_on_plain_http_is_the_example_of_the_standard() -> None:
+def test_the_signature_base_string_matches_the_standards_example() -> None:
     """Builds the signature base string of the example in RFC 5849 section 3.4.1.1."""
     query = [
         ("b5", "=%3D"), ("a3", "a"), ("c@", ""), ("a2", "r b"), ("c2", ""), ("a3", "2 q"),

@@ -109,7 +109,7 @@ async def test_an_item_that_broke_in_the_shop_is_unknown(shop: Connection, world
     assert states == [UNKNOWN, WriteState.REFUSED]
 
 
-def test_what_cannot_be_undone_is_not_sent_in_batches(shop: Connection) -> None:
+def test_cancellations_are_sent_one_by_one(shop: Connection) -> None:
     """Sends each cancellation in a call of its own, right after the order was read again."""
     part = Part("order.cancel", shop.number, "1", {"status": "cancelled"}, {}, {"status": "cancelled"})
     other = Part("order.cancel", shop.number, "2", {"status": "cancelled"}, {}, {"status": "cancelled"})

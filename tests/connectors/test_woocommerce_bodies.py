@@ -47,7 +47,7 @@ def test_data_after_notices_is_read(data: bytes) -> None:
         NOTICE + b'{"n": ' + b"9" * 41 + b"}",
     ],
 )
-def test_what_is_no_data_after_notices_stays_broken(body: bytes) -> None:
+def test_an_answer_without_data_after_notices_stays_unusable(body: bytes) -> None:
     with pytest.raises(UnusableResponse):
         decoded_of(answer(body))
 

@@ -88,7 +88,7 @@ def test_every_recorded_delivery_is_judged_as_it_was_sent() -> None:
     assert len(keys) == sum(row["signed"] for row in deliveries())  # one delivery id covers many events
 
 
-def test_what_is_no_ping_and_no_delivery_of_ours() -> None:
+def test_foreign_forms_and_deliveries_are_ignored() -> None:
     """Refuses forms that are no ping, and ignores deliveries of unknown subscriptions or other topics.
 
     See docs/design/connectors.md#listening and docs/design/events.md#receiving-deliveries.

@@ -289,7 +289,7 @@ class Shrinking(httpx.AsyncBaseTransport):
         return httpx.Response(200, headers=headers, stream=httpx.ByteStream(json.dumps(rows).encode()))
 
 
-async def test_what_moves_over_the_edge_of_a_page_is_not_lost(world: Outside) -> None:
+async def test_objects_that_move_between_pages_are_read_once(world: Outside) -> None:
     """Reads again from the first page when the total changes, so that no id is lost or doubled.
 
     See docs/design/templates.md#e10-pages.

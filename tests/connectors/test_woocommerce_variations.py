@@ -112,7 +112,7 @@ async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
     assert _requests(full, "/v3/variations") == (3 if by_parents else 1)
 
 
-async def test_what_changes_while_pages_are_read_is_there_once(full: Outside) -> None:
+async def test_variations_created_while_reading_appear_once(full: Outside) -> None:
     """Reads a variation created meanwhile with its product, and each variation once."""
     state = full.world.state.shop
     shop = full.connection("woocommerce", facts=_LISTED)

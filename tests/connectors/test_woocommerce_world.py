@@ -209,7 +209,7 @@ def test_a_price_change_is_shown_in_the_shops_own_fields() -> None:
     assert ended.message == "Its sale of … to 2026-12-24 00:00 UTC is taken back."
 
 
-def test_what_is_already_so_is_dropped_and_a_plan_is_always_the_same() -> None:
+def test_equal_values_are_dropped_and_plans_are_deterministic() -> None:
     """Drops values that are equal already, and plans the same changes with the same hashes every time.
 
     See docs/design/connectors.md#change-operations.

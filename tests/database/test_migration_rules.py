@@ -80,7 +80,7 @@ def test_the_migrations_and_functions_of_this_release_fit_the_one_before() -> No
 
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
-def test_what_is_not_additive_is_refused(folder: Path, text: str) -> None:
+def test_statements_that_are_not_additive_are_refused(folder: Path, text: str) -> None:
     """Refuses each statement that is not additive on the engines that have it, unless it is reviewed."""
     wrong = faults(folder, HEADER + text)
     assert len(wrong) == (1 if "{postgres}" in text or "{concurrently}" in text else 2), wrong
@@ -88,7 +88,7 @@ def test_what_is_not_additive_is_refused(folder: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED)
-def test_what_only_adds_is_accepted(folder: Path, text: str) -> None:
+def test_additive_statements_are_accepted(folder: Path, text: str) -> None:
     """Accepts statements that only add, with which the previous release works on."""
     assert faults(folder, HEADER + text) == []
 

@@ -17,7 +17,7 @@ def sample(name: str) -> Any:
     return yaml.safe_load((SAMPLES / name).read_text("utf-8"))
 
 
-def test_what_is_acknowledged_is_on_two_hosts() -> None:
+def test_the_patroni_configuration_commits_on_two_hosts() -> None:
     """Requires strict synchronous mode, flushed commits and a watchdog for a host that hangs."""
     patroni = sample("patroni.yml")
     dcs = patroni["bootstrap"]["dcs"]

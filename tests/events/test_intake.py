@@ -25,7 +25,7 @@ def sized(number: int, size: int) -> bytes:
     return head + b"x" * (size - len(head) - 2) + b'"}'
 
 
-async def test_what_is_not_signed_is_refused_and_not_kept(ears: Ears) -> None:
+async def test_unsigned_deliveries_are_refused_and_not_stored(ears: Ears) -> None:
     """Unsigned or wrongly signed deliveries are refused and not stored.
 
     See docs/design/api/events.md#delivery and docs/design/events.md#receiving-deliveries.
@@ -127,7 +127,7 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
     assert await count_events(ears) == 0
 
 
-async def test_what_is_no_event_of_its_store_is_kept_and_matches_nothing(ears: Ears) -> None:
+async def test_a_signed_body_that_is_no_event_is_stored_and_matches_nothing(ears: Ears) -> None:
     """A signed body that is not an event is stored and matches nothing.
 
     See docs/design/api/events.md#delivery.

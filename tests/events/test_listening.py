@@ -71,7 +71,7 @@ async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
     assert await ears.events_of_runs(automation) == [("customers/update", "7")]
 
 
-async def test_what_the_shop_switched_off_is_mended_three_times_a_day_and_then_said(ears: Ears) -> None:
+async def test_a_disabled_webhook_is_repaired_three_times_a_day_then_failed(ears: Ears) -> None:
     """A missing or disabled webhook is repaired three times a day, then `listening` is failed.
 
     See docs/design/events.md#subscriptions and docs/design/api/automations.md#trigger.

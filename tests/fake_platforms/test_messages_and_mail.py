@@ -70,7 +70,7 @@ async def test_mail_is_taken_and_shown(outside: httpx.AsyncClient, pretend: Fake
     assert "Grüße" in (await outside.get("/")).text
 
 
-async def test_what_is_no_mail_is_refused_and_the_next_one_taken(pretend: FakePlatforms) -> None:
+async def test_an_invalid_mail_is_refused_and_the_next_accepted(pretend: FakePlatforms) -> None:
     """Refuses commands out of order, unknown commands and messages over 1 MiB, and takes the next message."""
     async with connected(pretend) as client:
         with pytest.raises(aiosmtplib.SMTPResponseException):

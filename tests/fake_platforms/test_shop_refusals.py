@@ -46,7 +46,7 @@ async def _first_product(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any
         ("DELETE", "webhooks/{}", None, (501, "woocommerce_rest_trash_not_supported")),
     ],
 )
-async def test_what_lies_under_an_unknown_parent(
+async def test_an_unknown_parent_filters_lists_and_fails_other_requests(
     shop: httpx.AsyncClient, method: str, path: str, body: Any, expected: tuple[int, Any]
 ) -> None:
     """Takes the parent for a filter in lists, and answers other requests with WooCommerce's error codes."""

@@ -68,7 +68,7 @@ async def test_it_is_set_shown_and_taken_away_on_the_control_surface() -> None:
     "ask", [{}, {"least_seconds": 3, "most_seconds": 2}, {"least_seconds": 0, "most_seconds": 601},
             {"least_seconds": True, "most_seconds": 2}, {"least_seconds": 1, "most_seconds": 2, "x": 1}, []]
 )  # fmt: skip
-async def test_what_is_no_slowness_is_refused(ask: Any) -> None:
+async def test_an_invalid_slowness_is_refused(ask: Any) -> None:
     _, client = served(Waited())
     answer = await client.post("/sandbox/slow", json=ask)
     assert (answer.status_code, list(answer.json())) == (400, ["error"])

@@ -55,7 +55,7 @@ def test_a_body_of_a_mebibyte_is_refused_in_the_time_of_one_look(body: bytes) ->
     ],
     ids=range(5),
 )
-def test_what_only_looks_hurtful_is_read(body: bytes, length: int) -> None:
+def test_harmless_brackets_quotes_and_digits_are_read(body: bytes, length: int) -> None:
     """Brackets, quotes and digits inside texts are text."""
     began = time.process_time()
     assert len(parse(body, MANY)) == length

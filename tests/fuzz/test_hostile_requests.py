@@ -354,7 +354,7 @@ def test_many_unknown_fields_hide_no_fault_of_a_known_one() -> None:
     assert (errors, body and body.settings) == ({}, surplus)
 
 
-async def test_who_goes_away_amid_a_body_is_answered_nothing(two: Two) -> None:
+async def test_a_client_that_leaves_amid_its_body_gets_no_answer(two: Two) -> None:
     """Who goes away amid a body is answered nothing."""
     headers = [*signed(await two.service.token("owner")), JSON]
     for path in (PREFIX, "/v2/api/automations/login"):

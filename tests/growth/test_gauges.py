@@ -45,7 +45,7 @@ async def test_counts_end_at_their_cap(engine: Engine, clock: FakeClock, databas
     assert [await of_status(cap) for cap in (7, 6, 5)] == [6, 6, 5]
 
 
-async def test_what_waits_beyond_the_cap_costs_nothing(
+async def test_counts_read_no_more_rows_beyond_their_cap(
     engine: Engine, clock: FakeClock, database_url: str
 ) -> None:
     """The figures of the queue and the counts of the status read as much of 200 runs a state as of 1,500."""

@@ -139,7 +139,7 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
     assert same.version == 2
 
 
-async def test_what_a_chosen_workflow_sends_is_approved_with_its_step(shop: Shop) -> None:
+async def test_a_chosen_workflows_message_is_approved_with_its_step(shop: Shop) -> None:
     """Sends the message once after approval, also when the import is deleted before."""
     chosen = await import_of(shop, passed_to(tell_step()))
     first_step = code("One", "return [{json: {id: 7}}]")

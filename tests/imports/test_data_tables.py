@@ -215,7 +215,7 @@ async def test_a_field_without_a_column_fails_the_item() -> None:
         ),
     ],
 )
-def test_what_cannot_be_carried_out_is_an_error(parameters: dict[str, Any], words: str) -> None:
+def test_unsupported_settings_are_errors(parameters: dict[str, Any], words: str) -> None:
     """Says at import what keeps a step from running."""
     found = errors_of("dataTable", 1.1, {"dataTableId": ORDERS, "columns": {}} | parameters)
     assert any(words in finding.message for finding in found), found

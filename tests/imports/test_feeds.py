@@ -68,7 +68,7 @@ def test_an_entry_of_atom_has_its_fields() -> None:
 @pytest.mark.parametrize(
     "text", ["", "<html/>", "{}", '<!DOCTYPE rss [<!ENTITY a "b">]><rss>&a;</rss>', "<rss><channel>"]
 )
-def test_what_is_no_feed_fails(text: str) -> None:
+def test_text_that_is_no_feed_fails_the_item(text: str) -> None:
     """Raises ItemFailed on text that is not a feed, without expanding its entities."""
     with pytest.raises(ItemFailed):
         entries_in(text)

@@ -249,7 +249,7 @@ async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
         (http(noSuchParameter=1), "parameter"),
     ],
 )
-def test_what_cannot_be_sent_is_an_error(step: dict[str, Any], code_: str) -> None:
+def test_unsendable_request_parts_are_errors(step: dict[str, Any], code_: str) -> None:
     """Reports files that cannot be sent, certificates, proxies and unknown parameters as errors."""
     codes = [finding.code for finding in read_value(chain(step)).findings if str(finding.level) == "error"]
     assert codes == [code_]

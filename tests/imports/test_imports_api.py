@@ -78,7 +78,7 @@ async def test_the_hundred_and_first_is_refused(service: Service) -> None:
     assert (await member.post(PATH, body(chain(code("C0", "return []"))))).status == 200
 
 
-async def test_what_is_no_export_or_too_large_is_refused(service: Service) -> None:
+async def test_other_or_too_large_content_is_refused(service: Service) -> None:
     """Refuses other content, more than 2 MiB and 1,001 nodes; stores 1,000 nodes.
 
     See docs/design/api/conventions.md#requests and docs/design/api/imports.md#requests.
@@ -316,7 +316,7 @@ async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: 
     assert there is not None
 
 
-async def test_what_cannot_run_is_kept_but_not_run(service: Service) -> None:
+async def test_an_unsupported_export_is_stored_but_makes_no_automation(service: Service) -> None:
     """Stores an export that cannot run and refuses to create an automation of it.
 
     See docs/design/imports-n8n.md#findings.

@@ -261,7 +261,7 @@ async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop
 
 
 @on_one_engine
-async def test_what_a_signed_in_read_is_asked_by_makes_it_nothing_else(shop: Shop) -> None:
+async def test_query_parameters_cannot_turn_a_signed_in_read_into_a_write(shop: Shop) -> None:
     """Refuses query parameters that could change the method or path in WordPress, before any request.
 
     See docs/design/imports-n8n.md#http-steps and docs/design/security.md#promises.

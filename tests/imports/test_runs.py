@@ -113,7 +113,7 @@ async def test_a_message_goes_at_its_step_when_allowed(shop: Shop) -> None:
     assert len(shop.writes()) == 1
 
 
-async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_stored_as_a_read_never_sends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails a run in which a step of the kind `read` proposes a send; nothing is sent.
 
     See docs/design/security.md#imported-workflows and docs/design/runs.md#execution.
@@ -126,7 +126,7 @@ async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pyte
     assert await shop.changes(run) == []
 
 
-async def test_what_was_approved_is_sent_though_what_was_applied_before_it_failed(shop: Shop) -> None:
+async def test_an_approved_message_is_sent_after_a_failed_change(shop: Shop) -> None:
     """Sends the approved message though the change before it failed, also after a wait for a rate limit.
 
     See docs/design/approvals.md#held-changes.
@@ -288,7 +288,7 @@ async def test_test_runs_omit_what_only_a_real_answer_holds(shop: Shop) -> None:
     assert shop.writes() == []
 
 
-async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: Shop) -> None:
+async def test_changes_of_a_called_workflow_are_approved_and_made_once(shop: Shop) -> None:
     """Shows the changes of a called workflow and makes each approved one once; declined items go no further.
 
     See docs/design/imports-n8n.md#node-types and docs/design/runs.md#execution.

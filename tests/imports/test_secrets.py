@@ -69,7 +69,7 @@ def test_a_marker_says_which_value_was_removed() -> None:
     ]
 
 
-def test_what_was_cleaned_is_not_cleaned_again() -> None:
+def test_cleaning_an_export_twice_changes_nothing() -> None:
     """A second pass over a cleaned export changes nothing and finds nothing."""
     for secret in planted(11, SECRETS):
         cleaned, _ = without_secrets(secret.workflow)

@@ -99,7 +99,7 @@ async def test_a_tab_is_added_once_for_each_title(shop: Shop) -> None:
         sheet("create", title="Book", resource="spreadsheet"),
     ],
 )
-def test_what_is_not_carried_is_refused_at_import(step: dict[str, Any]) -> None:
+def test_unsupported_operations_are_errors_at_import(step: dict[str, Any]) -> None:
     """Reports each operation or option that is not supported as a `parameter` error.
 
     See docs/design/imports-n8n.md#rules.

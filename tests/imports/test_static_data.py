@@ -30,7 +30,7 @@ async def stored(shop: Shop, automation: Automation) -> JsonObject:
     return await shop.read(read)
 
 
-async def test_what_a_script_keeps_is_there_in_the_next_run(shop: Shop) -> None:
+async def test_static_data_of_a_script_is_there_in_the_next_run(shop: Shop) -> None:
     """Keeps one object for the workflow and one for each step, stored encrypted."""
     script = (
         "const own = $getWorkflowStaticData('node'); own.seen = [...(own.seen ?? []), $json.n]; return [];"
@@ -94,7 +94,7 @@ async def test_a_run_that_fails_keeps_nothing(shop: Shop) -> None:
     assert await stored(shop, automation) == {"global": {"n": 1}}
 
 
-async def test_what_changed_before_an_approval_is_kept_when_the_run_ends(shop: Shop) -> None:
+async def test_static_data_changed_before_an_approval_is_stored_at_the_end(shop: Shop) -> None:
     """Stores the data when the run ends; until then the rows of the waiting run hold them."""
     again = code("Again", "$getWorkflowStaticData('global').n += 10; return [];")
     first_step = code("One", "$getWorkflowStaticData('global').n = 1; return [{json: {id: 7}}];")
@@ -142,7 +142,7 @@ async def test_a_called_workflow_in_its_step_starts_with_nothing_and_keeps_nothi
         ("const s = $getWorkflowStaticData('global'); s.s = s; return [];", "cannot be written down"),
     ],
 )
-async def test_what_cannot_be_kept_fails_the_step(shop: Shop, text: str, words: str) -> None:
+async def test_unstorable_static_data_fails_the_step(shop: Shop, text: str, words: str) -> None:
     """Fails the step on an unknown kind of data and on an object that contains itself."""
     run = await shop.run_and_drain(await automated(shop, chain(code("Bad", text))))
     assert run.status is RunStatus.FAILED

@@ -85,7 +85,7 @@ async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> N
     assert await read(token, automation) == automation
 
 
-async def test_what_is_no_store_is_refused_for_that_alone(whole: Whole, token: Caller) -> None:
+async def test_a_connection_that_is_no_store_is_refused_for_that_alone(whole: Whole, token: Caller) -> None:
     """Faults of the request; a spreadsheet has no sales channels that could be missing."""
     sheet = whole.number("spreadsheet")
     heard = await token.post(PATH, body(whole, integration_id=sheet))
@@ -95,7 +95,7 @@ async def test_what_is_no_store_is_refused_for_that_alone(whole: Whole, token: C
     assert (heard.status, list(heard.errors)) == (422, ["integration_id"])
 
 
-async def test_what_only_workflows_have_is_absent(whole: Whole, token: Caller) -> None:
+async def test_template_automations_lack_workflow_fields(whole: Whole, token: Caller) -> None:
     """Interface statements: 2.3 source, bindings, plan_version, readiness, connections, send_mode,
     send_mode_allowed.
     """
@@ -136,7 +136,7 @@ async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
     assert (stale.status, stale.data["automation"]["version"]) == (409, 7)
 
 
-async def test_who_paused_and_why_stays_until_it_is_resumed(whole: Whole, token: Caller) -> None:
+async def test_pause_person_and_reason_stay_until_resume(whole: Whole, token: Caller) -> None:
     """paused_by, paused_reason, next_run_at; by the merchant, and by the service.
 
     See docs/design/api/automations.md#record.
@@ -246,7 +246,7 @@ async def test_a_trigger_says_how_it_starts(desk: Desk) -> None:
         assert all(path.startswith("trigger") for path in heard.errors)
 
 
-async def test_what_runs_on_nothing_reads_its_connections(desk: Desk) -> None:
+async def test_a_template_without_a_store_is_labelled_by_its_connections(desk: Desk) -> None:
     """Interface statements: 2.3 version, platform, integration_id, store_label, connections, disconnected."""
     reads = [{"integration_id": number, "kind": "woocommerce"} for number in (desk.other_store, desk.store)]
     automation = await desk.create(

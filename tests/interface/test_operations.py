@@ -45,7 +45,7 @@ def moved(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not ...}
 
 
-async def test_what_can_be_chosen_is_listed(whole: Whole, token: Caller) -> None:
+async def test_choices_for_set_up_are_listed(whole: Whole, token: Caller) -> None:
     """Interface statements: 4.3 templates, stores, connections, destinations, status."""
     templates = (await token.get(f"{PATH}/templates")).data["templates"]
     assert {template["template_id"] for template in templates} >= {"low-stock-alert"}

@@ -150,7 +150,7 @@ async def listed(web: Caller, route: RouteId, **query: Any) -> list[tuple[str, s
     return [(row["id"], row["state"]) for row in heard.data["deliveries"]]
 
 
-async def test_what_waits_for_a_broken_route_expires_and_stays_listed(service: Service, web: Caller) -> None:
+async def test_messages_of_a_broken_route_expire_and_stay_listed(service: Service, web: Caller) -> None:
     """Expires what waits for a broken route, keeps it listed and leaves sent messages as they are."""
     route = await one_route(web)
     states = [MessageState.SENT, MessageState.DUE, MessageState.SENDING, MessageState.COLLECTING]

@@ -81,7 +81,7 @@ async def test_the_shortest_and_the_longest_approval_send_notices_in_time(
     await shop.service.close()
 
 
-async def test_what_waits_for_people_wakes_the_fan_out(shop: Shop) -> None:
+async def test_approvals_wake_the_fan_out(shop: Shop) -> None:
     """Wakes the fan-out when an approval is requested and when it expires."""
     woken = shop.service.hints.of("notice")
     assert not woken.is_set()

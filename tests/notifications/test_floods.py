@@ -187,7 +187,7 @@ async def test_a_pass_hands_out_a_bounded_number_of_notices(office: Office) -> N
     assert [row["count"] for row in await rows_of(office.shop, "inbox")] == [5, 5]
 
 
-async def test_what_was_leased_and_not_begun_in_time_is_given_back(office: Office) -> None:
+async def test_leased_messages_not_begun_in_time_are_released(office: Office) -> None:
     """Gives leased messages back without counting an attempt when a slow server leaves no time for them."""
     for name in ("cid", "dot", "eve", "fay"):
         await join(office.shop, name)

@@ -86,7 +86,7 @@ async def test_a_flood_is_one_mail_a_window_and_counts_all(office: Office) -> No
     assert text.count("/runs/run") == 20
 
 
-async def test_what_no_longer_holds_is_not_sent(office: Office) -> None:
+async def test_decided_approvals_are_dropped_from_messages(office: Office) -> None:
     """Drops a decided approval from its message and does not send a message that is empty then."""
     run = await office.shop.waiting(await office.shop.hiding())
     again = await office.shop.waiting(await office.shop.hiding())

@@ -161,7 +161,7 @@ async def test_a_second_without_due_rows_costs_one_statement(office: Office) -> 
     assert hints == []
 
 
-async def test_what_the_poll_wakes_runs_by_itself_twice_a_minute(office: Office) -> None:
+async def test_notification_tasks_run_without_hints_every_30_seconds(office: Office) -> None:
     """Runs fan-out, closing and each channel's delivery by a hint, and every 30 s otherwise."""
     tasks = worker.periodic_tasks(await office.shop.registered_worker())
     names = {"fan_out", "close_messages", *(f"deliver_{channel}" for channel in office.ctx.channels)}

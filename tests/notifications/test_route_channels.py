@@ -140,7 +140,7 @@ async def delivered(world: tuple[Service, Receivers], answer: Any = None) -> Del
         *((status, DeliveryResult.TRY_AGAIN) for status in (408, 425, 429, 500, 502, 503, 504, 302)),
     ],
 )
-async def test_what_each_status_means(
+async def test_each_webhook_status_has_its_outcome(
     world: tuple[Service, Receivers], status: int, result: DeliveryResult
 ) -> None:
     """Accepts 2xx, refuses 4xx other than 408, 425 and 429, retries the rest, and marks 410 as gone."""

@@ -201,7 +201,7 @@ async def test_slots_that_started_too_late_are_counted(world: World, auditor: Au
     assert len(await world.rows(automation)) == 4
 
 
-async def test_what_dispatch_has_yet_to_decide_is_not_missing(world: World, auditor: Auditor) -> None:
+async def test_undecided_slots_are_not_counted_as_missing(world: World, auditor: Auditor) -> None:
     """After an outage a new auditor waits until dispatch has decided the slots.
 
     See docs/design/schedule.md#dispatch.

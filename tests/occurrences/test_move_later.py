@@ -302,7 +302,7 @@ async def test_the_instant_of_an_earlier_run_that_stays_is_refused(world: World,
     assert edited.occurrence.run_at == utc("05-04 10:00")
 
 
-async def test_what_is_due_is_decided_first(world: World, diary: Diary) -> None:
+async def test_due_slots_are_decided_before_a_change(world: World, diary: Diary) -> None:
     """Every slot up to now is decided under its own schedule first.
 
     See docs/design/schedule.md#changes-decide-first.

@@ -318,7 +318,7 @@ async def test_an_effect_is_sent_once_by_a_client(clock: FakeClock) -> None:
         (httpx.Response(200, headers={"content-encoding": "br"}), OutcomeUnknown),
     ],
 )  # fmt: skip
-async def test_what_became_of_a_write_that_failed(clock: FakeClock, failure: Any, kind: type) -> None:
+async def test_a_failed_write_arrives_at_most_once(clock: FakeClock, failure: Any, kind: type) -> None:
     """Reading the answer; each arrived once at most. See docs/design/writes.md#protocol-of-one-write."""
     bench = Bench(clock, failure)
     with pytest.raises(kind) as told:

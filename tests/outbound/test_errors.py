@@ -37,7 +37,7 @@ def test_every_error_names_its_wait_or_null() -> None:
     ("error", "wait_s"),
     [(Throttled(7.0), 7.0), (PlatformUnavailable(wait_s=600.0), 600.0), (Unauthorized(), None)],
 )
-def test_what_was_not_sent_keeps_class_and_wait(error: CallError, wait_s: float | None) -> None:
+def test_an_unsent_error_keeps_its_class_and_wait(error: CallError, wait_s: float | None) -> None:
     outcome = WriteOutcome.of_failure(NotSent(error))
     assert (outcome.state, outcome.error, outcome.wait_s) == (WriteState.NOT_SENT, error.kind, wait_s)
 

@@ -402,7 +402,7 @@ async def test_accounts_never_share_a_connection() -> None:
     assert script.connections == 2
 
 
-async def test_what_is_not_allowed_any_more_is_not_sent() -> None:
+async def test_a_run_without_its_lease_sends_nothing() -> None:
     """A run whose lease has ended sends nothing, however long it waited."""
 
     def refuse(now: datetime) -> None:

@@ -174,7 +174,7 @@ def test_lists_of_addresses_are_read_as_people_write_them(text: str, mailboxes: 
         "a" * 65 + "@x.example", "a@" + "x" * 64 + ".example", "a@" + "x." * 125 + "example",
     ],
 )  # fmt: skip
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_mail_address_is_refused_before_sending(text: str) -> None:
     """Nothing of it reaches a server."""
     with pytest.raises(InvalidMail):
         mailboxes_of(text)

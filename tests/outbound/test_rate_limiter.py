@@ -213,7 +213,7 @@ async def test_runs_take_turns_however_much_one_of_them_asks(clock: FakeClock) -
 
 
 @pytest.mark.parametrize("named", [{"write": True}, {"urgency": Urgency.MANAGEMENT}])
-async def test_what_is_urgent_has_a_place_beside_slow_reads(clock: FakeClock, named: dict[str, Any]) -> None:
+async def test_writes_keep_a_place_beside_slow_reads(clock: FakeClock, named: dict[str, Any]) -> None:
     """The shop's rule: reads in all places, and one that takes 20 s, do not keep a write waiting."""
     pace = RateLimiter(RateLimit(max_concurrency=2, urgent_concurrency=1, slow_after_s=5.0), clock)
     for slow in (False, True):

@@ -45,7 +45,7 @@ async def token_of(client: httpx.AsyncClient, credential: dict[str, str], secret
     return {"authorization": f"Bearer {answer.json()['access_token']}"}
 
 
-async def test_what_is_ended_is_refused_by_every_process_with_the_next_call(
+async def test_ended_credentials_are_refused_by_every_process(
     two: tuple[Site, httpx.AsyncClient, httpx.AsyncClient],
 ) -> None:
     """Refuses rotated and disabled credentials, ended sessions and deactivated people in both processes."""

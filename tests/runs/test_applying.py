@@ -57,7 +57,7 @@ def product_of(shop: Shop, change: Change) -> Any:
     return row
 
 
-async def test_what_was_changed_meanwhile_is_left_alone(shop: Shop) -> None:
+async def test_a_value_changed_meanwhile_is_a_conflict(shop: Shop) -> None:
     """A change whose object has neither the old nor the new value is a conflict and is not written.
 
     See docs/design/security.md#promises.
@@ -74,7 +74,7 @@ async def test_what_was_changed_meanwhile_is_left_alone(shop: Shop) -> None:
     once_each(shop)
 
 
-async def test_what_is_so_already_is_not_written(shop: Shop) -> None:
+async def test_a_value_that_is_already_set_is_not_written(shop: Shop) -> None:
     """A change whose object already has the new value is `unchanged` and causes no write.
 
     See docs/design/writes.md#protocol-of-one-write.
@@ -104,7 +104,7 @@ async def test_a_run_whose_changes_all_conflict_has_failed(shop: Shop) -> None:
     assert shop.writes() == []
 
 
-async def test_what_is_gone_is_a_conflict(shop: Shop) -> None:
+async def test_changes_of_deleted_objects_are_conflicts(shop: Shop) -> None:
     """A change to a product that was deleted meanwhile is a conflict; the run succeeds.
 
     See docs/design/connectors.md#errors.
@@ -117,7 +117,7 @@ async def test_what_is_gone_is_a_conflict(shop: Shop) -> None:
     assert (await shop.run(run)).status is RunStatus.SUCCEEDED
 
 
-async def test_what_the_shop_refuses_has_failed(shop: Shop) -> None:
+async def test_a_write_that_the_shop_refuses_fails(shop: Shop) -> None:
     """A 4xx answer marks the write as refused, and the run fails with `some_changes_failed`.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/api/runs.md#states.
@@ -278,7 +278,7 @@ async def test_a_product_is_marked_and_hidden_although_each_answer_is_lost(shop:
     assert len(shop.applied()) == 1 + 2 + 2
 
 
-async def test_what_somebody_changed_while_it_was_unknown_is_a_conflict(shop: Shop) -> None:
+async def test_an_unknown_write_with_a_foreign_value_is_a_conflict(shop: Shop) -> None:
     """An unknown write whose object then has another value is a conflict; that value stays.
 
     See docs/design/writes.md#idempotency-classes.

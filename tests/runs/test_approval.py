@@ -175,7 +175,7 @@ async def test_an_approval_of_another_organisation_is_not_found(shop: Shop) -> N
         await shop.approve(run, by=replace(shop.owner, org=OrgId(shop.owner.org + 7)))
 
 
-async def test_who_started_a_run_may_be_kept_from_deciding_it(shop: Shop) -> None:
+async def test_starters_may_be_kept_from_deciding_their_runs(shop: Shop) -> None:
     """With STEWARD_APPROVER_NOT_STARTER the person who started a run cannot decide it.
 
     See docs/design/api/approvals.md#requests.
@@ -238,9 +238,7 @@ async def test_an_approval_that_nobody_gave_expires_with_its_run(shop: Shop) -> 
         ("item_hash", "'" + "0" * 64 + "'"),
     ],
 )
-async def test_what_was_changed_behind_the_approval_is_not_applied(
-    shop: Shop, column: str, value: str
-) -> None:
+async def test_changes_altered_after_approval_are_not_applied(shop: Shop, column: str, value: str) -> None:
     """A run whose stored changes differ from the approved ones fails with `approval_mismatch`.
 
     See docs/design/approvals.md#decisions.

@@ -138,7 +138,7 @@ async def test_a_sleeping_run_wakes_no_later_than_its_last_day(shop: Shop) -> No
     assert (await shop.run(run)).code == "timed_out"
 
 
-async def test_what_runs_now_is_shown_while_changes_are_applied(shop: Shop) -> None:
+async def test_progress_is_shown_while_changes_are_applied(shop: Shop) -> None:
     """`current_step` reports `done` of `total` while changes are applied. See docs/design/api/runs.md#run."""
     run = await shop.waiting(await shop.hiding(threshold=0))
     await shop.approve(run)
@@ -167,7 +167,7 @@ async def _defer(shop: Shop, tick: str, key: str) -> None:
     await shop.write(partial(due_rows.defer, tick=tick, key=key, message="of no use"))
 
 
-async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
+async def test_deferred_rows_take_no_place_in_the_limit(shop: Shop) -> None:
     """Deferred rows are excluded by the selecting statement, so they take no place in its limit.
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.

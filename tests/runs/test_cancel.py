@@ -149,7 +149,7 @@ async def test_a_run_cancelled_while_it_reads_claims_nothing(shop: Shop) -> None
         assert text.endswith("; nothing was compared and nothing was changed.")
 
 
-async def test_what_a_cancelled_run_hid_is_remembered(shop: Shop) -> None:
+async def test_products_hidden_by_a_cancelled_run_are_remembered(shop: Shop) -> None:
     """A cancelled run remembers the earlier visibility of each product it hid.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.

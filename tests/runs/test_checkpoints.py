@@ -251,7 +251,7 @@ NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
         ({7: "seven"}, "key"),
     ],
 )
-def test_what_would_come_back_as_something_else_is_not_kept(value: Any, named: str) -> None:
+def test_outputs_that_json_would_change_are_refused(value: Any, named: str) -> None:
     """An output that JSON would change is refused, because a resumed run must read the same value.
 
     See docs/design/runs.md#execution.

@@ -377,7 +377,7 @@ async def test_once_runs_once_and_stays_active(world: World) -> None:
     assert len(await world.rows(automation)) == 1
 
 
-async def test_what_has_no_slots_is_never_due(world: World) -> None:
+async def test_a_schedule_without_slots_is_never_due(world: World) -> None:
     """A schedule without slots is never due. See docs/design/schedule.md#slot-rules."""
     manual = await world.create(schedule=BY_HAND)
     by_event = await world.turn("resume", await world.create(schedule=BY_HAND, trigger=ON_ORDERS))

@@ -63,7 +63,7 @@ async def test_standbys_are_counted_where_they_are_expected_and_seen(shop: Shop,
     assert gauge_by_label(hired.ctx, "steward_standbys", "state") == {}
 
 
-async def test_what_the_server_has_to_clean_up_is_counted(shop: Shop, database_url: str) -> None:
+async def test_dead_rows_and_transaction_age_are_exported(shop: Shop, database_url: str) -> None:
     """Exports dead rows, the age of transactions, and rows without a partition, counted up to the limit."""
     if is_sqlite(database_url):
         pytest.skip("SQLite cleans up in each transaction")

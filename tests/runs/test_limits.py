@@ -201,7 +201,7 @@ async def test_more_data_than_a_run_may_keep_fails_it_after_a_lost_worker_too(
     assert (await shop.until_settled(run)).code == "too_much_data"
 
 
-async def test_what_runs_now_is_shown_while_it_runs(shop: Shop) -> None:
+async def test_the_running_step_is_shown(shop: Shop) -> None:
     """`current_step` names the running step and is null otherwise. See docs/design/api/runs.md#run."""
     shop.fault("throttle", "GET", "**/products", retry_after=10)
     run = await shop.run_now(await shop.hiding())

@@ -149,7 +149,7 @@ async def test_no_step_starts_while_the_lease_is_in_doubt(shop: Shop) -> None:
     assert (await shop.run(run)).status is RunStatus.QUEUED
 
 
-async def test_what_was_taken_again_meanwhile_is_not_given_up(shop: Shop) -> None:
+async def test_releasing_an_old_lease_keeps_the_new_one(shop: Shop) -> None:
     """Releasing an earlier lease does not free a run that was claimed again.
 
     See docs/design/runs.md#workers-and-leases.

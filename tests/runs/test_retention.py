@@ -100,7 +100,7 @@ async def approval_rows(tx: Tx, org: int) -> list[Any]:
     )
 
 
-async def test_what_is_not_over_stays_however_old(shop: Shop) -> None:
+async def test_retention_removes_only_ended_runs(shop: Shop) -> None:
     """Only ended runs are removed; a run with many rows is removed in several passes.
 
     See docs/design/storage.md#retention.

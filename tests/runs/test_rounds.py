@@ -190,7 +190,7 @@ def test_a_platform_that_takes_250_gets_250() -> None:
     assert _sizes(every, shop=Operations(shopify=True)) == [250]
 
 
-def test_what_cannot_be_undone_goes_one_by_one_and_in_turn() -> None:
+def test_irreversible_writes_are_sent_one_by_one_in_order() -> None:
     """Irreversible writes are sent one by one, and nothing overtakes them."""
     created_items = [
         [part("order.set_tags", "1")],

@@ -288,7 +288,7 @@ async def test_a_run_is_begun_and_ended_once(shop: Shop) -> None:
     assert len(await shop.steps(run)) == 1
 
 
-async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop) -> None:
+async def test_a_batched_read_equals_single_reads(shop: Shop) -> None:
     """A batched read returns what a single read returns; otherwise every run would take the slow path.
 
     See docs/design/storage.md#postgresql.

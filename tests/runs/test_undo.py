@@ -69,7 +69,7 @@ async def test_hidden_products_are_shown_again_and_unmarked(shop: Shop) -> None:
     ]
 
 
-async def test_what_somebody_changed_since_is_left_and_listed(shop: Shop) -> None:
+async def test_an_undo_leaves_and_lists_later_changes(shop: Shop) -> None:
     """A value changed before the undo reads it is skipped and listed; one changed later is a conflict."""
     run = await approved(shop, await shop.waiting(await shop.pricing()))
     first, second, *rest = await shop.changes(run)

@@ -214,7 +214,7 @@ def test_part_of_a_change_that_is_back_already_is_not_written_again() -> None:
     assert [part.target for part in verdict.parts] == ["b"]
 
 
-def test_what_is_looked_up_is_put_back_with_what_was_found() -> None:
+def test_a_look_up_gives_parts_or_a_reason_to_skip() -> None:
     """A look-up gives parts and a note, or a reason to skip; each part has its own look-up."""
     parts = [
         single_value_part(0, 1, "a", 1, 2, looked_up=True),
@@ -245,7 +245,7 @@ def test_parts_that_share_a_value_are_one_chain_and_others_are_not() -> None:
     assert verdicts_for(item, {"a": 1, "b": 1})[0].kind == "unchanged"
 
 
-def test_what_leaves_nothing_is_no_part_of_an_undo_and_what_never_comes_back_leaves_its_change() -> None:
+def test_an_undo_ignores_created_tags_and_skips_refunded_changes() -> None:
     """A created tag is ignored by the undo; a refund makes it skip the whole change."""
     new_part = WrittenPart(
         0, 1, Part("tag", STORE, "sale", {}, None, None), Nothing("It stays."), {"tag": 0}, {"tag": 1}

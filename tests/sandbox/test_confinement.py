@@ -66,7 +66,7 @@ def test_a_call_of_the_system_that_is_not_listed_kills(act: str) -> None:
 
 
 @linux
-def test_what_the_engines_need_passes() -> None:
+def test_the_system_call_filter_allows_what_engines_need() -> None:
     """Lets reads, writes, memory, clocks and random numbers pass.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.

@@ -92,7 +92,7 @@ BENIGN = {
 }
 
 
-async def test_what_a_script_replaces_does_not_change_what_it_returned(children: SandboxPool) -> None:
+async def test_replaced_built_ins_do_not_change_the_answer(children: SandboxPool) -> None:
     """Writes the answer with functions that were there before any script."""
     evaluator = Evaluator(children, *OWNER)
     for text, expected in BENIGN.items():

@@ -71,7 +71,7 @@ RUNAWAYS = {
 }
 
 
-async def test_what_runs_away_is_stopped_in_its_limit_and_a_second(children: SandboxPool) -> None:
+async def test_runaway_scripts_are_stopped_at_their_limits(children: SandboxPool) -> None:
     """Stops chunks over 1 s of CPU or 128 MiB within their limit and a short time, with the right code.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code and docs/guides/contributors.md#tests.
@@ -94,7 +94,7 @@ REFUSED_BY_THE_ENGINE = [
 ]
 
 
-async def test_what_javascript_itself_refuses_is_undefined(children: SandboxPool) -> None:
+async def test_javascript_errors_in_expressions_give_undefined(children: SandboxPool) -> None:
     """Gives undefined for every JavaScript error, also for a stack overflow.
 
     See docs/design/imports-n8n.md#chunks.
@@ -103,7 +103,7 @@ async def test_what_javascript_itself_refuses_is_undefined(children: SandboxPool
         assert await _come_to(children, code) is UNDEFINED, code
 
 
-async def test_what_is_too_deep_to_be_written_is_an_expression_error(children: SandboxPool) -> None:
+async def test_too_deep_values_are_expression_errors(children: SandboxPool) -> None:
     """Gives an expression error for a value that is nested too deep to be written.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.

@@ -70,7 +70,7 @@ def test_every_wrong_field_is_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize("raw", [None, "daily", 3, ["daily"], True])
-def test_what_is_no_object_is_refused_as_the_whole_field(raw: object) -> None:
+def test_a_value_that_is_no_object_is_refused_as_a_whole(raw: object) -> None:
     assert _wrong(raw) == ["schedule"]
 
 

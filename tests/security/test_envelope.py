@@ -24,7 +24,7 @@ KEY = new_data_key()
 
 
 @given(st.binary(max_size=500))
-def test_what_is_sealed_opens(value: bytes) -> None:
+def test_sealed_values_open_unchanged(value: bytes) -> None:
     """Opens a sealed value of any bytes unchanged."""
     assert open_sealed(seal(value, KEY, SEAL_CONTEXT), KEY, SEAL_CONTEXT) == value
 

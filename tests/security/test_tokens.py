@@ -209,7 +209,7 @@ def test_a_forgery_is_refused(name: str) -> None:
             held.verify(FORGERIES[name], NOW)
 
 
-def test_what_is_signed_is_what_is_read() -> None:
+def test_signed_claims_are_read_back_exactly() -> None:
     """Reads from a signed token exactly the claims that were signed."""
     signer = Signer(KEY, issuer=ISSUER, audience=AUDIENCE)
     scopes = ["automations:read", "automations:write"]
@@ -239,7 +239,7 @@ def test_every_changed_added_or_missing_character_invalidates_a_token() -> None:
             held.verify(changed_token, NOW)
 
 
-def test_what_is_signed_always_has_the_smaller_s() -> None:
+def test_signatures_have_the_smaller_s() -> None:
     """Signs with the smaller s and refuses the equivalent signature with the larger one."""
     signer = Signer(KEY, issuer=ISSUER, audience=AUDIENCE)
     for epoch in range(1, 41):

@@ -433,9 +433,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("kind", "parameters", "words"), REFUSED)
-def test_what_a_node_does_not_carry_out_is_an_error(
-    kind: str, parameters: dict[str, Any], words: str
-) -> None:
+def test_unsupported_node_parameters_are_errors(kind: str, parameters: dict[str, Any], words: str) -> None:
     """Reports one error that says what to do instead."""
     [(level, message)] = findings_of(kind, 1, parameters)
     assert level == "error"

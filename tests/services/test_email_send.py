@@ -235,7 +235,7 @@ def test_usual_ports_are_taken_where_the_form_names_none() -> None:
         (2, {**MAIL, "emailFormat": "text", "text": ""}, "warning", "an empty one"),
     ],
 )
-def test_what_differs_is_found_at_import(
+def test_differences_from_n8n_make_findings(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
     """Reports each difference from n8n at import with its level and what to do."""

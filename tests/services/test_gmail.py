@@ -255,7 +255,7 @@ def test_there_is_no_form_for_a_mailbox() -> None:
         (2.1, {"operation": "reply", "message": "x", "options": QUIET}, "warning", "which message"),
     ],
 )  # fmt: skip
-def test_what_is_not_carried_out_is_found_at_import(
+def test_unsupported_parameters_make_findings_at_import(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
     """Reports what is not carried out at import with its level and what to do."""

@@ -246,7 +246,7 @@ def test_a_deleted_file_is_answered_with_its_id() -> None:
          "several at once"),
     ],
 )  # fmt: skip
-def test_what_is_not_carried_out_is_found_at_import(
+def test_unsupported_parameters_make_findings_at_import(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
     """Reports what is not carried out at import with its level and what to do."""

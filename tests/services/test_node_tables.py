@@ -301,7 +301,7 @@ def test_an_operation_calls_what_its_parameters_say(
         ("whatsApp", 1, {"resource": "media"}, "error", "not carried out"),
     ],
 )
-def test_what_a_node_does_not_carry_out_is_found(
+def test_unsupported_node_parameters_make_findings(
     kind: str, version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
     """Reports one finding with its level and what to do."""

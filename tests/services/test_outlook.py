@@ -421,7 +421,7 @@ def test_a_message_of_version_1_and_a_raw_one_are_whole() -> None:
         (2, {"toRecipients": "a@b.example", "additionalFields": {"colour": 1}}, "error", "colour"),
     ],
 )
-def test_what_the_node_does_not_carry_out_is_found(
+def test_unsupported_parameters_of_the_node_make_findings(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
     """Reports one finding with its level and what to do."""

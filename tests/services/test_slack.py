@@ -152,7 +152,7 @@ def test_a_message_is_sent_as_its_parameters_say(
     assert (call.method, call.path, call.body) == ("POST", path, body)
 
 
-def test_what_a_message_puts_out_is_slacks_answer() -> None:
+def test_a_slack_message_outputs_slacks_answer() -> None:
     """Returns Slack's answer, with `message_timestamp` in place of `ts` from version 2 on."""
     answer = {"ok": True, "channel": "C0", "ts": "17.1", "message": {"text": "Hi"}}
     assert items_of("slack", 1, {}, answer) == [answer]
@@ -171,7 +171,7 @@ def test_what_a_message_puts_out_is_slacks_answer() -> None:
         ({"text": "Hi", **NO_LINK}, "warning", "which channel"),
     ],
 )
-def test_what_is_not_carried_out_is_found_at_import(
+def test_unsupported_parameters_make_findings_at_import(
     parameters: dict[str, Any], level: str, words: str
 ) -> None:
     """Reports what is not carried out at import with its level and what to do."""

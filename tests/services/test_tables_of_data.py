@@ -128,7 +128,7 @@ def test_a_list_of_records_is_asked_for_with_its_formula_and_order() -> None:
     assert items_of("airtable", 2, {"operation": "get"}, RECORD) == [flat]
 
 
-def test_what_is_not_carried_out_is_found_at_import() -> None:
+def test_unsupported_parameters_make_findings_at_import() -> None:
     """Reports as errors at import: other matching columns, attachments, Notion's search and nested blocks."""
     other = BASE | {"operation": "update", "columns": AUTO | {"matchingColumns": ["Name"]}, "options": {}}
     files = BASE | {"operation": "search", "options": {"downloadFields": ["A"]}}

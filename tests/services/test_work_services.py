@@ -436,7 +436,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("kind", "version", "parameters", "words"), REFUSED)
-def test_what_a_node_does_not_carry_out_is_an_error(
+def test_unsupported_node_parameters_are_errors(
     kind: str, version: float, parameters: dict[str, Any], words: str
 ) -> None:
     """Reports one error that says what to do instead."""

@@ -164,7 +164,7 @@ def test_a_price_has_the_decimals_of_its_currency(text: object, currency: str, e
     assert _price(text, currency) == expected
 
 
-def test_what_the_service_works_out_is_rounded_half_up() -> None:
+def test_computed_amounts_round_half_up() -> None:
     """Decimal arithmetic, not the nearest even. See docs/design/templates.md#e6-decimals."""
     assert [str(round_to(Decimal(item), 2)) for item in ("0.125", "0.135", "2.675", "-0.125")] == [
         "0.13",

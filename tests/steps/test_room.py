@@ -63,7 +63,7 @@ def test_all_executions_of_a_run_may_hold_so_much() -> None:
         half.for_sub_workflow().reserve(_of(100))
 
 
-def test_what_stands_in_many_places_counts_in_each() -> None:
+def test_values_shared_by_many_places_count_in_each() -> None:
     """Written out it would take that"""
     shared = {"text": "x" * 1000}
     assert json_size([shared] * 1000) > 1_000_000

@@ -77,7 +77,7 @@ async def _spoken(env: dict[str, str], trigger: Path, sink: Path) -> None:
             await child.wait()
 
 
-async def test_what_libraries_say_in_a_served_process_is_ours(sqlite_url: str, tmp_path: Path) -> None:
+async def test_log_lines_of_libraries_take_the_services_format(sqlite_url: str, tmp_path: Path) -> None:
     """Writes each line in the service's format, without registered secrets and others that it recognises."""
     trigger, sink = tmp_path / "speak", tmp_path / "stderr"
     os.mkfifo(trigger)

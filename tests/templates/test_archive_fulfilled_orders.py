@@ -92,7 +92,7 @@ _OLD = order(
         ({"test": True}, False),
     ],
 )
-async def test_what_counts_as_finished(changed: dict[str, Any], archived: bool) -> None:
+async def test_orders_are_finished_when_paid_and_fulfilled(changed: dict[str, Any], archived: bool) -> None:
     """An order is finished when it is paid or refunded, nothing is left to send, held or returning.
 
     The latest of its times counts. See docs/design/templates-catalogue.md#archive-fulfilled-orders.

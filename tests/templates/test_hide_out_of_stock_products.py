@@ -116,7 +116,7 @@ async def test_kinds_without_stock_of_their_own_are_left_out() -> None:
     assert (ran.result["checked"], ran.proposals) == (0, [])
 
 
-async def test_what_a_person_hid_is_left_alone_and_never_marked() -> None:
+async def test_products_hidden_by_people_are_never_tagged() -> None:
     """Leaves a product that a person hid alone, without tagging it.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
@@ -125,7 +125,7 @@ async def test_what_a_person_hid_is_left_alone_and_never_marked() -> None:
     assert (ran.proposals, ran.result["already_hidden"]) == ([], 1)
 
 
-async def test_what_a_person_hid_after_it_was_put_back_is_left_alone() -> None:
+async def test_products_hidden_again_by_people_are_left_alone() -> None:
     """Leaves a product alone that a person hid after it was visible and untagged again.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
@@ -169,7 +169,7 @@ async def test_the_visibility_before_is_remembered() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DECLINED, Outcome.CONFLICT, Outcome.EXPIRED])
-async def test_what_was_not_hidden_is_not_remembered(outcome: Outcome) -> None:
+async def test_unmade_changes_are_not_remembered(outcome: Outcome) -> None:
     """Remembers nothing of a change that was declined, expired or in conflict.
 
     See docs/design/templates.md#rules.

@@ -106,7 +106,7 @@ async def test_all_open_parts_of_an_order_are_held_in_one_change() -> None:
         {"cancelled_at": ago(1)},
     ],
 )
-async def test_what_is_held_sent_or_cancelled_is_not_held_again_but_tagged(changed: dict[str, Any]) -> None:
+async def test_held_sent_or_cancelled_orders_are_only_tagged(changed: dict[str, Any]) -> None:
     """Adds the missing tag to an order that is held, sent or cancelled, without holding it again.
 
     See docs/design/templates-catalogue.md#high-risk-order-hold.
@@ -138,7 +138,7 @@ async def test_what_is_held_sent_or_cancelled_is_not_held_again_but_tagged(chang
         ({"test": True}, {}, False),
     ],
 )
-async def test_what_makes_an_order_risky(
+async def test_risk_level_or_other_rules_make_an_order_risky(
     changed: dict[str, Any], inputs: dict[str, Any], risky: bool
 ) -> None:
     """An order is risky by its risk level or other rules; `min_total` alone does not make it so.
@@ -199,7 +199,7 @@ async def test_the_message_names_only_what_was_held() -> None:
         assert [proposal.action.value for proposal in none.proposals] == ["hold"]
 
 
-async def test_what_failed_is_looked_at_again() -> None:
+async def test_failed_holds_are_proposed_again() -> None:
     """Proposes a failed hold again in the next run; only a run that succeeded moves the window.
 
     See docs/design/templates-catalogue.md#high-risk-order-hold.

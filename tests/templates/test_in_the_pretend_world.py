@@ -216,7 +216,7 @@ async def test_a_later_page_that_cannot_be_read_ends_the_run(world: World) -> No
     assert (injected_fault.hits, world.written) == (1, [])
 
 
-async def test_what_changed_meanwhile_is_not_what_was_asked_about(world: World) -> None:
+async def test_the_value_before_a_change_is_that_read_before_the_write(world: World) -> None:
     """The part's `before` equals the read just before the write, unless the product has changed.
 
     See docs/design/templates.md#e12-changed-or-deleted-meanwhile.

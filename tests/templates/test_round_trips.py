@@ -81,7 +81,7 @@ async def restocked(both: Both, platform: str) -> None:
     [("woocommerce", "sqlite"), ("shopify", "postgresql")],
     indirect=["database_url"],
 )
-async def test_what_a_template_changed_is_put_back_to_the_last_field(
+async def test_reversible_template_changes_are_undone_in_every_field(
     platform: str, database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """Restores every field of changes that the catalogue calls reversible; refuses to undo the others."""

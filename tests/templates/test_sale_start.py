@@ -133,7 +133,7 @@ def test_a_price_that_makes_no_sense_is_refused(price: str | None, percent: str,
     assert refused.value.code == "no_sensible_price"
 
 
-async def test_what_is_free_or_without_a_price_is_left_alone() -> None:
+async def test_free_products_and_those_without_a_price_are_left_alone() -> None:
     """Checks products that are free or without a price, but neither changes nor refuses them.
 
     See docs/design/templates-catalogue.md#sale-start.
@@ -144,7 +144,7 @@ async def test_what_is_free_or_without_a_price_is_left_alone() -> None:
     assert (ran.proposals, ran.result) == ([], counts)
 
 
-async def test_what_was_applied_is_remembered_with_both_prices() -> None:
+async def test_applied_markdowns_are_remembered_with_both_prices() -> None:
     """Remembers both prices of what was applied, and nothing of declined changes and test runs.
 
     See docs/design/templates-catalogue.md#sale-start.
@@ -163,7 +163,7 @@ async def test_what_was_applied_is_remembered_with_both_prices() -> None:
     assert {space for space, _ in stage.memory.kept} == {SALE}
 
 
-async def test_what_was_approved_and_not_made_is_named() -> None:
+async def test_approved_changes_that_failed_are_named() -> None:
     """Lists a change that was approved but failed as refused with the code `failed`.
 
     See docs/design/templates-catalogue.md#sale-start.

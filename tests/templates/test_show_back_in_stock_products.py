@@ -63,7 +63,7 @@ async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(
     assert (again.changes, again.result["in_stock"], again.result["checked"]) == ([], 0, 3)
 
 
-async def test_what_the_hiding_automation_hid_comes_back_as_it_was(
+async def test_hidden_products_regain_their_earlier_visibility(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """Shows what the hiding automation hid with its visibility from before; then both propose nothing.

@@ -193,7 +193,7 @@ async def test_a_digest_goes_from_sheet_to_channel(
     await both.shop.service.close()
 
 
-async def test_what_the_schema_cannot_say_is_refused(both: Both) -> None:
+async def test_inputs_beyond_the_schema_are_refused(both: Both) -> None:
     """Refuses `lt` with a value that is no number or date, and a spreadsheet that the account does not have.
 
     See docs/design/templates.md#rules.

@@ -123,7 +123,7 @@ async def test_on_each_platform_the_file_sets_stock_and_prices_in_one_change(fee
     assert twin.variants("Pot")["POT-1"] == ("12.50", None, 6)
 
 
-async def test_what_the_file_no_longer_names_is_set_to_zero_where_that_is_asked(feed: Feed) -> None:
+async def test_skus_missing_from_the_file_are_set_to_zero_on_request(feed: Feed) -> None:
     """Sets what the file no longer names to 0, if a live run matched it; fails if too many are missing.
 
     See docs/design/templates-catalogue.md#supplier-feed-import.
@@ -323,7 +323,7 @@ async def test_a_file_that_matched_nothing_is_looked_at_again_once_the_shop_has_
     assert (came.result["matched"], came.result["not_found"]) == (1, 1)
 
 
-async def test_what_a_file_changed_once_it_does_not_change_again(feed: Feed) -> None:
+async def test_unchanged_rows_of_a_file_set_no_stock_again(feed: Feed) -> None:
     """Sets only SKUs that were missing before, because the stock of the others may have been sold since."""
     twin = feed.twin
     twin.stock(Goods("Pot", Item("POT-1", price="8.00", stock=5)))

@@ -202,7 +202,7 @@ def test_the_new_number_is_the_sources_less_the_buffer(
     assert pair.unchanged == (new_level is None)
 
 
-def test_what_can_be_back_ordered_has_no_number() -> None:
+def test_back_ordered_variants_are_refused_as_untracked() -> None:
     """Refuses a variant that can be back-ordered, in either store, as `untracked`.
 
     See docs/design/templates.md#e8-untracked-stock.

@@ -145,7 +145,7 @@ async def test_the_platforms_own_total_is_used_where_it_gives_one() -> None:
         {"refunded": "20.01"},
     ],
 )
-async def test_what_does_not_count_as_spend(changed: dict[str, Any]) -> None:
+async def test_unpaid_test_and_foreign_orders_do_not_count_as_spend(changed: dict[str, Any]) -> None:
     """Leaves unpaid and cancelled orders, test orders, other currencies and refunds out of the spend.
 
     See docs/design/templates-catalogue.md#tag-customers-by-spend and

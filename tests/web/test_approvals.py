@@ -36,7 +36,7 @@ def _row(page: Page, words: str) -> Locator:
     return page.get_by_role("region", name="Changes").get_by_role("row").filter(has_text=words)
 
 
-async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: Look, web: WebSite) -> None:
+async def test_excepted_changes_stay_and_exactly_the_rest_is_written(looking: Look, web: WebSite) -> None:
     """Of forty changes three are excepted by mouse and keyboard, and the shop changes exactly the 37.
 
     See docs/design/web.md#approvals.

@@ -104,7 +104,7 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     assert automation["bindings"] == {"Log": account_of_step, "Copy": account_of_step}
 
 
-async def test_what_cannot_run_says_which_step_and_why_and_stays_off(looking: Look, web: WebSite) -> None:
+async def test_an_import_that_cannot_run_names_its_steps_and_stays_off(looking: Look, web: WebSite) -> None:
     """Blocked steps, removed secrets and unreadable text are explained; keyboard only.
 
     See docs/design/web.md#imports.
@@ -220,9 +220,7 @@ async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: 
     ).to_be_visible()
 
 
-async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_given(
-    looking: Look, web: WebSite
-) -> None:
+async def test_over_a_limit_the_page_names_it_and_keeps_the_input(looking: Look, web: WebSite) -> None:
     """A file or count over the limit is refused with the limit, and the text stays.
 
     See docs/design/web.md#imports.

@@ -163,7 +163,7 @@ async def test_a_hostile_store_is_shown_as_text_with_marks(seen: OpenPage, many:
     assert await seen.audit() == []
 
 
-async def test_who_started_a_run_does_not_decide_on_it(browser: Browser, many: WebSite) -> None:
+async def test_a_starter_reads_why_they_cannot_decide(browser: Browser, many: WebSite) -> None:
     """The starter is told why the decision is refused, and the choice stays.
 
     See docs/design/web.md#approvals.

@@ -83,7 +83,7 @@ def _wall_clocks() -> list[Case]:
     return [case for name in _zones() for case in _cases(name)]
 
 
-def test_what_the_page_works_out_is_what_python_and_the_service_say(built: None, tmp_path: Path) -> None:
+def test_the_page_computes_as_python_and_the_service_do(built: None, tmp_path: Path) -> None:
     """The page computes wall clocks, forms and schedule texts as Python and the service do.
 
     It covers all zones on every change day of 2020 to 2035, a form for each template's schema, and schedules

@@ -37,7 +37,7 @@ async def test_help_opens_at_what_explains_the_screen(looking: Look, size: Size)
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
-async def test_what_would_match_is_counted_before_anything_exists(
+async def test_set_up_counts_matches_before_anything_is_written(
     looking: Look, web: WebSite, size: Size
 ) -> None:
     """Set-up states the choice and counts matches in the shop without writing anything."""

@@ -134,7 +134,7 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
         await expect(counted.or_(page.get_by_role("heading", name="When does it run?"))).to_be_visible()
 
 
-async def test_what_only_the_service_knows_lands_at_its_field(looking: Look, web: WebSite) -> None:
+async def test_an_error_of_the_service_focuses_its_field(looking: Look, web: WebSite) -> None:
     """An error of the service opens its step and focuses its field; typed values stay.
 
     See docs/design/web.md#rules-for-every-screen.

@@ -56,7 +56,7 @@ async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, 
     )
 
 
-async def test_what_the_store_sends_starts_it_once_it_is_switched_on(looking: Look, web: WebSite) -> None:
+async def test_a_store_event_starts_an_activated_automation(looking: Look, web: WebSite) -> None:
     """An event automation is created as a draft, activated, and started by the store's event.
 
     See docs/design/web.md#set-up and docs/design/web.md#schedule-editor.

@@ -124,7 +124,7 @@ async def test_a_check_reports_rights_locations_zone_and_currency(bench: Bench) 
     assert bench.store.writes() == []
 
 
-async def test_what_a_key_may_not_is_named_and_stops_nothing_else(bench: Bench) -> None:
+async def test_missing_rights_are_named_and_stop_only_what_needs_them(bench: Bench) -> None:
     """Names missing rights at connecting and in the reads that need them, and stops nothing else.
 
     See docs/design/api/connections.md#connecting.

@@ -83,7 +83,7 @@ async def test_every_change_is_made_once_whatever_is_lost(on_sqlite: Stand, what
     assert await on_sqlite.judge(run) == []
 
 
-async def test_what_carries_a_key_is_asked_again_as_the_same_batch(running: Stand) -> None:
+async def test_keyed_operations_are_repeated_as_the_same_batch(running: Stand) -> None:
     """Repeats exactly the same batch for operations that carry an idempotency key.
 
     See docs/design/writes.md#keys and docs/design/writes.md#idempotency-classes.

@@ -155,7 +155,7 @@ def test_a_document_that_writes_is_none_that_reads() -> None:
         "subscription A { a }  query B { b }",
     ],
 )
-def test_what_is_not_one_named_operation_is_no_document(text: str) -> None:
+def test_a_document_is_exactly_one_named_operation(text: str) -> None:
     """Raises ValueError for a text that is not exactly one named operation.
 
     See docs/design/connectors.md#test-mode.

@@ -51,7 +51,7 @@ async def test_a_field_takes_only_what_fits(bench: Bench, name: str, good: Any, 
         assert proposal.parts[0].before == {name: pot.values[name]}
 
 
-async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
+async def test_equal_values_plan_no_change(bench: Bench) -> None:
     """Plans nothing for equal values: emails without regard to case, and empty for none.
 
     See docs/design/connectors.md#change-operations.

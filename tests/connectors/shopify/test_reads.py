@@ -286,7 +286,7 @@ async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic
     assert events.read_event(StoredEvent(good.native, None, bench.clock.now())).object_id is None
 
 
-async def test_what_was_not_delivered_is_read_and_its_topics_worked_out(bench: Bench) -> None:
+async def test_undelivered_objects_are_read_and_their_topics_derived(bench: Bench) -> None:
     """Reads objects changed since a time as events and derives topics from what was seen before.
 
     See docs/design/events.md#catch-up.

@@ -79,7 +79,7 @@ def _plain(value: Any) -> Any:
     return [_plain(entry) for entry in value] if isinstance(value, list) else value or None
 
 
-async def test_what_was_changed_in_a_store_is_put_back_and_done_again(running: Stand) -> None:
+async def test_an_undo_restores_rows_and_its_undo_repeats_the_change(running: Stand) -> None:
     """Restores the rows by an undo, and the changed rows by an undo of the undo."""
     run = await running.play(Killer())
     assert run.status is RunStatus.SUCCEEDED

@@ -62,7 +62,7 @@ async def test_every_change_is_written_once_and_recorded_as_done(bench: Bench) -
     assert len(set(keys)) == len(keys)
 
 
-async def test_what_a_test_run_would_say_is_what_comes_of_it(bench: Bench) -> None:
+async def test_predicted_values_equal_those_read_after_the_change(bench: Bench) -> None:
     """Predicts the value that reading returns after the change.
 
     See docs/design/connectors.md#change-operations.
@@ -113,7 +113,9 @@ async def test_a_lost_request_or_answer_is_unknown_and_found_out(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_what_the_store_did_not_do_is_not_sent(bench: Bench, clock: FakeClock, operation: str) -> None:
+async def test_throttled_and_refused_writes_are_not_sent_again(
+    bench: Bench, clock: FakeClock, operation: str
+) -> None:
     """Sends nothing again after throttling or a refusal, and names the wait or the error.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/connectors.md#errors.
@@ -268,7 +270,7 @@ async def test_tags_are_added_and_taken_off_in_two_parts(bench: Bench) -> None:
     assert sorted(product["tags"]) == ["Kept", "New"]
 
 
-async def test_what_is_gone_is_a_conflict(bench: Bench) -> None:
+async def test_changes_of_deleted_objects_are_conflicts(bench: Bench) -> None:
     """Reports changes of objects that are gone as conflicts or refused.
 
     See docs/design/connectors.md#errors.

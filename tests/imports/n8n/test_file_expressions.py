@@ -104,7 +104,7 @@ async def test_a_script_makes_a_file_of_base64() -> None:
         ("{data: 7}", "is not an object"),
     ],
 )
-async def test_what_is_no_file_fails_the_script(binary: str, words: str) -> None:
+async def test_an_invalid_binary_fails_the_script(binary: str, words: str) -> None:
     """Fails a script whose `binary` has no data, data that is not Base64, or is not an object."""
     script = f"return [{{json: {{}}, binary: {binary}}}]"
     outputs = await items_of("code", 2, {"jsCode": script}, [Item({}, ((0, 0),))], files=FilesInMemory())

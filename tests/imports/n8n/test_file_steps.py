@@ -77,7 +77,7 @@ async def content_of(*rows: Mapping[str, Any], **parameters: Any) -> bytes:
 
 
 @pytest.mark.parametrize("operation", ["csv", "html", "xlsx", "ods"])
-async def test_what_was_written_is_read_again(operation: str) -> None:
+async def test_written_files_are_read_back_equal(operation: str) -> None:
     """Columns are the fields in their order, nested ones by their path; CSV returns every value as text."""
     content = await content_of(*ROWS, operation=operation)
     texts = [{name: str(value) for name, value in row.items()} for row in TABLE]
@@ -211,7 +211,9 @@ async def test_csv_is_read_with_its_options(
         (b"a", {"operation": "csv", "binaryPropertyName": "other"}, "has no file “other”"),
     ],
 )
-async def test_what_cannot_be_read_says_why(content: bytes, parameters: dict[str, Any], words: str) -> None:
+async def test_an_unreadable_file_fails_the_item_with_a_reason(
+    content: bytes, parameters: dict[str, Any], words: str
+) -> None:
     """Fails the item with a plain message on a wrong format, encoding, option or field name."""
     assert words in str(await extracted(content, **parameters))
 

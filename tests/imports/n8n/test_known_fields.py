@@ -111,7 +111,7 @@ def test_a_filter_of_shopify_that_is_not_carried_out_is_an_error(
 
 
 @pytest.mark.parametrize("name", ["imagesUi", "metadataUi", "dimensionsUi"])
-def test_what_an_update_sets_beside_its_fields_is_an_error(name: str) -> None:
+def test_unsupported_fields_of_an_update_are_errors(name: str) -> None:
     """Reports images, metadata and dimensions of an update as a `parameter` error.
 
     See docs/design/imports-n8n.md#node-types.

@@ -58,7 +58,9 @@ def _html(version: float, **row: Any) -> tuple[str, float, dict[str, Any], dict[
         (("crypto", 1, {"value": "=a", "type": "MD5"}, {}), {"data": "0cc175b9c0f1b6a831c399e269772661"}),
     ],
 )
-async def test_what_a_step_makes_of_an_item(step: tuple[str, float, Any, Any], json: dict[str, Any]) -> None:
+async def test_conversions_equal_those_of_n8ns_libraries(
+    step: tuple[str, float, Any, Any], json: dict[str, Any]
+) -> None:
     """Gives the same result as the libraries that n8n uses for XML, HTML, Markdown and hashes.
 
     See docs/design/imports-n8n.md#node-types.
@@ -82,7 +84,7 @@ async def test_what_a_step_makes_of_an_item(step: tuple[str, float, Any, Any], j
         ),
     ],
 )
-async def test_what_a_file_leaves_out_is_the_default_of_its_version(
+async def test_omitted_parameters_take_the_default_of_their_version(
     kind: str, version: float, parameters: Any, outputs: Any
 ) -> None:
     """Uses the default of the node's version for a parameter that the file leaves out.
@@ -191,7 +193,7 @@ async def test_a_comparing_script_that_never_says_before_sorts_nothing(
         ("compareDatasets", 1, {"mergeByFields": {"values": [{"field1": "a", "field2": "a"}]}}),
     ],
 )
-def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, parameters: Any) -> None:
+def test_unknown_parameters_are_errors_at_import(kind: str, version: float, parameters: Any) -> None:
     """Reports an unknown parameter or value as a `parameter` error instead of ignoring it.
 
     See docs/design/imports-n8n.md#rules.
@@ -242,7 +244,9 @@ async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:
 @pytest.mark.parametrize(
     ("keep", "kept_numbers"), [("firstItems", [1]), ("lastItems", [2]), ("someItems", None)]
 )
-async def test_what_an_expression_chooses_is_known_too(keep: str, kept_numbers: list[int] | None) -> None:
+async def test_a_choice_made_by_an_expression_is_checked_at_run_time(
+    keep: str, kept_numbers: list[int] | None
+) -> None:
     """Checks a choice that an expression makes at run time: an unknown value fails the step.
 
     See docs/design/imports-n8n.md#rules.
@@ -256,7 +260,7 @@ async def test_what_an_expression_chooses_is_known_too(keep: str, kept_numbers: 
     )
 
 
-def test_what_is_known_is_none() -> None:
+def test_a_supported_wait_makes_no_error() -> None:
     """Reports no error for a long wait in seconds of version 1.1, but one for version 1 in hours.
 
     See docs/design/imports-n8n.md#findings.
@@ -280,7 +284,7 @@ def _twice(parameters: dict[str, Any], **settings: Any) -> dict[str, Any]:
     return workflow
 
 
-async def test_what_was_seen_before_leaves_by_the_second_output() -> None:
+async def test_items_seen_before_leave_by_the_second_output() -> None:
     """Hands on new items at the first output and items seen before at the second.
 
     Two items with the same new value are both new.

@@ -68,7 +68,7 @@ async def test_items_pass_with_all_settings_known(kind: str, version: float, par
         ("ssh", {}, "runs a command"),
     ],
 )
-def test_what_cannot_run_is_one_error_that_says_why(kind: str, parameters: Any, words: str) -> None:
+def test_an_unsupported_step_makes_one_error_with_its_reason(kind: str, parameters: Any, words: str) -> None:
     """Reports one error that names what the step would need."""
     [error] = errors_of(kind, 1, parameters)
     assert words in error.message

@@ -96,7 +96,7 @@ def test_a_called_workflow_is_what_its_steps_are(steps: list[dict[str, Any]], ki
 
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, {"nodes": 1}, {"nodes": [3]}])
-def test_what_is_no_workflow_is_refused_in_words(value: Any) -> None:
+def test_content_that_is_no_workflow_is_refused(value: Any) -> None:
     """Raises Unreadable with a message in plain words. See docs/design/imports-n8n.md#export-file."""
     with pytest.raises(Unreadable) as refused:
         read_value(value)

@@ -65,7 +65,7 @@ def test_a_step_whose_file_only_the_start_could_bring_is_an_error(
         ("$json.webhookUrl", []),
     ],
 )
-def test_what_steps_read_of_a_call_is_asked_for(text: str, paths: list[tuple[str, ...]]) -> None:
+def test_values_read_from_a_webhook_call_become_start_fields(text: str, paths: list[tuple[str, ...]]) -> None:
     """Asks for fields of the body by their names, and for others under the part of the call that has them."""
     form = start_form(read_value(begun("webhook", message_step(text))).plan)
     assert form is not None

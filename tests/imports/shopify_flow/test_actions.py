@@ -257,7 +257,7 @@ def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, argumen
     assert set(problems) == {("error", "parameter")}, problems
 
 
-async def test_what_liquid_makes_of_a_request_is_judged_once_more(flow_shop: FlowShop) -> None:
+async def test_a_request_rendered_by_liquid_is_checked_again(flow_shop: FlowShop) -> None:
     """Fails the run when a text of the store would become another field of the request.
 
     See docs/design/security.md#imported-workflows.

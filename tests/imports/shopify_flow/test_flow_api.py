@@ -145,7 +145,7 @@ async def test_a_schedule_is_proposed_with_its_zone(service: Service) -> None:
     assert flow_import["trigger"]["schedule"]["run_at"] == "06:00"
 
 
-async def test_what_is_no_flow_is_refused_naming_the_field(service: Service) -> None:
+async def test_content_that_is_no_flow_is_refused_at_its_field(service: Service) -> None:
     """Refuses other content, and a flow sent as another source, with an error on `content`.
 
     See docs/design/api/conventions.md#requests and docs/design/api/imports.md#requests.
@@ -237,7 +237,7 @@ async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
     assert "s3cr3t" not in await service.write(rows, org=service.own.organization.id)
 
 
-async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: Service) -> None:
+async def test_steps_without_a_counterpart_on_the_store_are_refused_at_set_up(service: Service) -> None:
     """Shows the step as an error in the preview and refuses the store, at set-up and on a later change.
 
     See docs/design/imports-shopify-flow.md#tasks.

@@ -81,7 +81,7 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(flow_shop
     assert (seen["totalPrice"], seen["customer"]) == (read.total, None)
 
 
-async def test_what_has_no_counterpart_is_named_with_its_step_or_its_field(flow_shop: FlowShop) -> None:
+async def test_steps_and_fields_without_a_counterpart_are_named(flow_shop: FlowShop) -> None:
     """Names a step, or a field, that has no counterpart, and lists the platforms that a plan can run on."""
 
     async def plan_of(value: dict[str, Any]) -> Plan:

@@ -211,7 +211,7 @@ def test_a_field_that_the_types_of_an_output_do_not_name_is_an_error(path: str, 
     )
 
 
-def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
+def test_fetched_objects_have_the_fields_later_steps_read() -> None:
     """Fetches the fields that later steps read.
 
     A limit over 100 or under 1, or an unknown order, is an error.

@@ -89,7 +89,7 @@ def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
     "value",
     [None, 3, [], {}, {"root": []}, {"root": {"steps": {}}}, flow(), flow(http(2)), flow(began())],
 )
-def test_what_is_no_flow_is_refused_in_words(value: Any) -> None:
+def test_content_that_is_no_flow_is_refused(value: Any) -> None:
     """Raises Unreadable unless there are exactly one trigger and at least one step.
 
     See docs/design/imports-shopify-flow.md#file.
@@ -174,7 +174,7 @@ def test_all_ports_lead_on_and_others_are_errors() -> None:
     assert ("Check if condition is met", "parameter") in findings_of(value, FindingLevel.ERROR)
 
 
-def test_what_no_trigger_reaches_is_kept_and_marked() -> None:
+def test_unreachable_steps_are_kept_and_marked() -> None:
     """Keeps a step that no trigger reaches, marked as not reachable. See docs/design/imports-n8n.md#plan."""
     plan = read_value(flow(began(), http(2), task(3, "app::x::y"), links=[(1, "output", 2)])).plan
     assert [step.origin.reachable for step in plan.steps if step.origin] == [True, False]
@@ -550,7 +550,7 @@ def test_a_signature_without_its_key_is_none() -> None:
     ]
 
 
-def test_what_is_no_key_stays() -> None:
+def test_liquid_headers_and_metafield_keys_stay() -> None:
     """Keeps headers with Liquid and keys of metafields unchanged. See docs/design/imports-n8n.md#safety."""
     fields = {"headers": [["Authorization", "Bearer {{ runCode.token }}"]], "body": '{"key": "tier"}'}
     steps = [

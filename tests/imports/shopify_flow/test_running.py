@@ -83,7 +83,7 @@ async def test_all_of_a_for_each_is_asked_for_at_once(flow_shop: FlowShop) -> No
     assert sent(flow_shop) == ["Mug", "Lid", "end"]
 
 
-async def test_what_follows_asks_in_a_second_round_and_not_at_all_where_it_was_declined(
+async def test_steps_behind_a_change_ask_in_a_second_approval(
     flow_shop: FlowShop,
 ) -> None:
     """A step behind a declined change is skipped; one behind an approved change asks in a second approval.
@@ -140,7 +140,7 @@ async def test_a_wait_worked_out_is_ninety_days_at_most(
     assert run.status is status, (run, await flow_shop.shop.steps(run))
 
 
-async def test_what_was_not_approved_is_not_sent_though_it_was_written_over_meanwhile(
+async def test_an_element_altered_after_its_approval_is_not_sent(
     flow_shop: FlowShop,
 ) -> None:
     """Refuses with `approval_mismatch` to send an element that was altered after its approval.
@@ -311,7 +311,7 @@ async def test_a_wait_reads_again_and_continues_after_a_restart(flow_shop: FlowS
                      "Check if condition is met", "Send HTTP request 2"]  # fmt: skip
 
 
-async def test_what_is_fetched_on_a_schedule_is_gone_through(flow_shop: FlowShop) -> None:
+async def test_scheduled_orders_are_looped_over_up_to_their_maximum(flow_shop: FlowShop) -> None:
     """Reads at most `maximum` matching orders, runs the loop for each, and counts them.
 
     See docs/design/imports-shopify-flow.md#tasks.
@@ -343,7 +343,7 @@ async def test_what_is_fetched_on_a_schedule_is_gone_through(flow_shop: FlowShop
         (httpx.Response(500), {"on_server_error": "ignore"}, RunStatus.SUCCEEDED),
     ],
 )
-async def test_what_a_refusing_address_does_is_the_flows_to_say(
+async def test_an_error_status_fails_the_run_unless_the_step_ignores_it(
     flow_shop: FlowShop, answer: httpx.Response, settings: dict[str, str], expected: RunStatus
 ) -> None:
     """Fails the run on an error status unless the step ignores errors of that kind.

@@ -99,7 +99,7 @@ async def test_a_risky_order_is_held_until_it_is_looked_at(flow_shop: FlowShop) 
     assert (sent["reason"], sent["reasonNotes"]) == ("HIGH_RISK_OF_FRAUD", f"Look at {order['name']}")
 
 
-async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(flow_shop: FlowShop) -> None:
+async def test_changes_of_all_scheduled_elements_share_one_approval(flow_shop: FlowShop) -> None:
     """Shows the changes of every element that matches, and of the steps behind the loop, in one approval.
 
     See docs/design/runs.md#execution.
@@ -167,7 +167,7 @@ async def test_every_element_may_put_a_tag_of_its_own_on_one_order(flow_shop: Fl
     assert sorted(order["tags"]) == ["has Lid", "has Mug", "has Pot", "own", "x"]
 
 
-async def test_what_code_works_out_is_used_later(flow_shop: FlowShop) -> None:
+async def test_later_steps_use_the_output_of_code(flow_shop: FlowShop) -> None:
     """Uses the output of code in a later condition, note and metafield."""
     script = (
         "export default function main(input) {\n"

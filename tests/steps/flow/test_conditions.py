@@ -168,7 +168,7 @@ def test_lists_within_lists_and_paths_on_both_sides() -> None:
     assert not holds(tree, FlowVariables({"order": {"wanted": "a", "lines": lines}}), ZONE)
 
 
-def test_what_is_not_known_matters_only_where_it_is_asked_for() -> None:
+def test_unknown_fields_fail_only_where_they_are_read() -> None:
     """See docs/design/runs.md#test-runs."""
     known_condition = {"path": "order.total", "operator": ">", "value": "5", "type": "Int"}
     not_known = {"path": "made.id", "operator": "not_nil?"}

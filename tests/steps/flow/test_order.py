@@ -100,7 +100,7 @@ def test_one_branch_is_finished_before_the_next_begins(random_plan: tuple[Plan, 
 
 
 @given(flows(), st.sets(st.integers(0, 6)))
-def test_what_does_not_follow_a_held_step_does_not_wait(
+def test_steps_that_do_not_follow_a_held_step_run(
     random_plan: tuple[Plan, dict[str, Outputs]], numbers: set[int]
 ) -> None:
     """A round runs all that no held execution leads to; in the end all ran once.

@@ -70,7 +70,7 @@ def test_a_selection_cuts_the_environment() -> None:
         "{ $x }",
     ],
 )
-def test_what_is_no_selection_is_refused(text: str) -> None:
+def test_an_invalid_selection_is_refused(text: str) -> None:
     """See docs/design/imports-n8n.md#rules."""
     with pytest.raises(UnreadableSelection):
         read_selection(text)
@@ -129,7 +129,7 @@ def test_a_script_output_that_does_not_fit_its_schema_fails(value: JsonValue) ->
 @pytest.mark.parametrize(
     "text", ["", "type A { b: C }", "type A { b }", "enum E { X }", "type A { b: [Int }", "type { a: Int }"]
 )
-def test_what_is_no_schema_is_refused(text: str) -> None:
+def test_an_invalid_schema_is_refused(text: str) -> None:
     """See docs/design/imports-n8n.md#rules."""
     with pytest.raises(UnreadableSelection):
         read_schema(text)
