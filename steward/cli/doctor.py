@@ -53,7 +53,6 @@ _LOST_WITHIN = timedelta(days=7)
 _INTERRUPTED_WITHIN = timedelta(days=1)
 _GRACE = timedelta(minutes=5)
 _POISONED = 5
-_LONG_READER = timedelta(seconds=60)
 _NOTICE_WITHIN = timedelta(seconds=60)
 _NOT_KNOWN = "Not known: the database cannot be used."
 
@@ -212,7 +211,7 @@ def _look_at_files(settings: Settings) -> str:
 async def _long_readers(patient: _Patient) -> str:
     now = await patient.read(health.database_now)
     transactions = await patient.read(health.open_transactions)
-    readers = [transaction for transaction in transactions if now - transaction.since > _LONG_READER]
+    readers = [transaction for transaction in transactions if now - transaction.since > health.LONG_READER]
     if readers:
         named = "; ".join(
             f"process {reader.process} of role {reader.role} ({reader.application or 'unnamed'})"

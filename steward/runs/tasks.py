@@ -202,8 +202,8 @@ async def export_gauges(ctx: TaskContext, lease_until: float, *, expects_standby
     ) -> tuple[
         datetime, list[gauges.Waiting], dict[str, int], tuple[int, int], datetime | None, health.Leases
     ]:
-        await _export_open_transactions(tx, metrics)
-        await _export_standbys(tx, metrics, are_expected=expects_standbys)
+        await _export_open_transactions(tx, ctx)
+        await _export_standbys(tx, ctx, are_expected=expects_standbys)
         await _export_tables(tx, metrics)
         return (
             tx.now,
@@ -230,26 +230,45 @@ async def export_gauges(ctx: TaskContext, lease_until: float, *, expects_standby
     return False
 
 
-async def _export_open_transactions(tx: Tx, metrics: Metrics) -> None:
-    """Sets the age of the oldest transaction of each kind; of sessions only where they can be seen."""
+async def _export_open_transactions(tx: Tx, ctx: TaskContext) -> None:
+    """Sets the age of the oldest transaction of each kind; of sessions only where they can be seen.
+
+    Logs the oldest when it has been open for a minute.
+    """
     transactions = await health.open_transactions(tx)
     for kind in ("session", "prepared"):
         if kind == "session" and not await health.sees_sessions(tx):
-            metrics.remove("steward_oldest_transaction_seconds", kind=kind)
+            ctx.metrics.remove("steward_oldest_transaction_seconds", kind=kind)
             continue
-        oldest = min(
-            (transaction.since for transaction in transactions if transaction.kind == kind), default=None
-        )
-        metrics.set("steward_oldest_transaction_seconds", round(_age(tx.now, oldest), 1), kind=kind)
+        of_kind = (transaction for transaction in transactions if transaction.kind == kind)
+        oldest = min(of_kind, key=lambda transaction: transaction.since, default=None)
+        age = round(_age(tx.now, None if oldest is None else oldest.since), 1)
+        before = ctx.metrics.last("steward_oldest_transaction_seconds", kind=kind) or 0
+        ctx.metrics.set("steward_oldest_transaction_seconds", age, kind=kind)
+        if oldest is not None and before <= health.LONG_READER.total_seconds() < age:
+            ctx.log.warning(
+                "long_reader",
+                kind=kind,
+                server_process=oldest.process,
+                role=oldest.role,
+                application=oldest.application,
+                seconds=age,
+            )
 
 
-async def _export_standbys(tx: Tx, metrics: Metrics, *, are_expected: bool) -> None:
-    """Sets how many standbys follow; a single server that waits for none has no such series."""
+async def _export_standbys(tx: Tx, ctx: TaskContext, *, are_expected: bool) -> None:
+    """Sets how many standbys follow, and logs that no synchronous one does when that begins.
+
+    A single server that waits for none has no such series.
+    """
+    metrics = ctx.metrics
     standbys = await health.standbys(tx)
     if standbys is None or not (are_expected or standbys.is_waiting):
         for state in ("synchronous", "asynchronous"):
             metrics.remove("steward_standbys", state=state)
         return
+    if not standbys.synchronous and metrics.last("steward_standbys", state="synchronous") != 0:
+        ctx.log.warning("standby_missing", asynchronous=standbys.asynchronous)
     metrics.set("steward_standbys", standbys.synchronous, state="synchronous")
     metrics.set("steward_standbys", standbys.asynchronous, state="asynchronous")
 

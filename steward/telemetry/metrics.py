@@ -79,6 +79,10 @@ class Metrics:
             name = f"{name}_count"
         return self._registry.get_sample_value(name, labels) or 0
 
+    def last(self, name: str, **labels: str) -> float | None:
+        """Returns a gauge's value; None before it is set and after it was removed."""
+        return self._registry.get_sample_value(name, labels)
+
     def text(self) -> str:
         """Returns every metric in the Prometheus text format."""
         return generate_latest(self._registry).decode("utf-8")

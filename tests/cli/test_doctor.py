@@ -14,12 +14,13 @@ import asyncpg
 import pytest
 
 from steward import built
-from steward.cli import built_files, doctor
+from steward.cli import built_files
 from steward.clock import SystemClock
 from steward.connectors.shopify import schema_table
 from steward.database.engine.base import Tx
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.sqlite import SqliteEngine
+from steward.database.operator import health
 from tests.cli.test_operator import CommandOutput, Steward, steward
 from tests.databases import HIDE_SESSIONS
 
@@ -143,7 +144,7 @@ def test_a_long_reader_is_named_and_never_its_query(
     """Names a long reader by process, role and application and never its query."""
     if is_sqlite(database_url):
         pytest.skip("SQLite's readers hold nothing back for long")
-    monkeypatch.setattr(doctor, "_LONG_READER", timedelta(0))
+    monkeypatch.setattr(health, "LONG_READER", timedelta(0))
 
     async def look() -> tuple[int, CommandOutput]:
         reader: Any = await asyncpg.connect(

@@ -1,5 +1,6 @@
 """Tests the metrics of the queue, leases, slots and open writes on both engines."""
 
+import json
 import re
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,9 @@ from steward import worker
 from steward.database.engine.migrate import is_sqlite
 from steward.database.operator import health
 from steward.model.run import Mode
-from steward.worker import WorkerContext
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from steward.worker import Worker, WorkerContext
 from tests.databases import HIDE_SESSIONS
 from tests.runs.shop import Shop
 from tests.runs.test_limits import DAILY
@@ -26,6 +29,47 @@ def gauge_by_label(ctx: WorkerContext, name: str, label: str) -> dict[str, float
         for line in ctx.metrics.text().splitlines()
         if line.startswith(prefix)
     }
+
+
+def logging_to(lines: list[str], shop: Shop, hired: Worker) -> None:
+    """Lets the worker log to `lines`."""
+    hired.ctx = replace(hired.ctx, log=Log(lines.append, shop.clock, Register()))
+
+
+def logged(lines: list[str], action: str) -> list[dict[str, Any]]:
+    """Returns the log's lines of an action."""
+    return [line for line in map(json.loads, lines) if line["action"] == action]
+
+
+async def test_a_transaction_is_logged_once_when_it_is_open_for_over_a_minute(
+    shop: Shop, database_url: str
+) -> None:
+    """Names process, role and application, not at a minute but past it, and not its query."""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite has no sessions of other roles")
+    hired, lines = await shop.registered_worker(), list[str]()
+    logging_to(lines, shop, hired)
+    settings = {"application_name": "weekly report"}
+    reader: Any = await asyncpg.connect(database_url, server_settings=settings)
+    async with reader.transaction():
+        since = await reader.fetchval(
+            "SELECT date_trunc('milliseconds', xact_start) FROM pg_stat_activity"
+            " WHERE pid = pg_backend_pid() AND 4711 = 4711"
+        )
+        await shop.clock.advance((since - shop.clock.now()).total_seconds())
+        for seconds, expected in ((60, 0), (0.1, 1), (15, 1)):
+            await shop.clock.advance(seconds)
+            await worker.export_gauges(hired)
+            assert len(logged(lines, "long_reader")) == expected
+        [line] = logged(lines, "long_reader")
+        process = await reader.fetchval("SELECT pg_backend_pid()")
+        assert (line["server_process"], line["role"], line["application"], line["seconds"]) == (
+            *(process, "steward", "weekly report", 60.1),
+        )
+        assert "4711" not in str(line)
+    await reader.close()
+    await worker.export_gauges(hired)
+    assert gauge_by_label(hired.ctx, "steward_oldest_transaction_seconds", "kind")["session"] == 0
 
 
 async def test_an_age_that_cannot_be_seen_is_no_metric(shop: Shop, database_url: str) -> None:
@@ -49,13 +93,16 @@ async def test_standbys_are_counted_where_they_are_expected_and_seen(shop: Shop,
     """A single server has no such series; one of several that nothing follows has 0."""
     if is_sqlite(database_url):
         pytest.skip("SQLite has no standbys")
-    hired = await shop.registered_worker()
+    hired, lines = await shop.registered_worker(), list[str]()
+    logging_to(lines, shop, hired)
     await worker.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_standbys", "state") == {}
     rules = replace(hired.ctx.worker_rules, expects_standbys=True)
     hired.ctx = replace(hired.ctx, worker_rules=rules)
-    await worker.export_gauges(hired)
+    for _ in range(2):
+        await worker.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_standbys", "state") == {"synchronous": 0, "asynchronous": 0}
+    assert [line["asynchronous"] for line in logged(lines, "standby_missing")] == [0]  # once, when it begins
     owner: Any = await asyncpg.connect(database_url)
     await owner.execute(HIDE_SESSIONS)
     await owner.close()

@@ -15,6 +15,8 @@ _SHARED = ("dir_orgs", "fairness_orgs")
 _CHECK_CACHE_KIB = 256 * 1024
 # The tables whose rows change most: `0001_schema.postgres.sql` has them vacuumed early.
 QUEUE_TABLES = ("runs", "schedules", "events", "listeners")
+# A transaction that is open for longer is told to the operator.
+LONG_READER = timedelta(minutes=1)
 # Counting stops here: this number means "at least this many".
 _MOST_REST_ROWS = 1_000
 # From entering the queue: a run is ended 90 days after its start, and waits less than the rest.
