@@ -1,15 +1,14 @@
 """The connectors as the settings configure them, for the service and for operator commands."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from steward import connectors
 from steward.config import Environment, Settings
-from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.options import Options, SignInClient
 
 
-def operations(settings: Settings) -> dict[str, Mapping[str, WriteOperation[Any]]]:
+def operations(settings: Settings) -> dict[str, Mapping[str, AnyWriteOperation]]:
     """Returns what can be written to each kind of connection, for commands that check a restored backup."""
     return {
         kind: connector.writes for kind, connector in connectors.build(connector_options(settings)).items()

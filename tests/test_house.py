@@ -174,6 +174,18 @@ def test_no_rule_of_the_house_is_switched_off_in_a_line() -> None:
     assert faults == []
 
 
+def test_steps_and_templates_type_json_and_nothing_else_as_any() -> None:
+    """`AnyJson` of `steward/model/json.py` is a JSON value whose members are used unchecked."""
+    uses = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in python_files(*SERVICE)
+        if name_of(path).startswith(("steward/steps/", "steward/templates/"))
+        for node in nodes_of(path)
+        if isinstance(node, ast.Name) and node.id == "Any"
+    ]
+    assert uses == []
+
+
 def test_every_test_is_named_by_a_sentence() -> None:
     """See docs/guides/contributors.md#tests."""
     faults = [

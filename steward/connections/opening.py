@@ -8,7 +8,7 @@ from typing import Any
 from steward.clock import Clock
 from steward.connections.refresh_tokens import KeptRefreshTokens
 from steward.connections.vault import Vault, open_secrets
-from steward.connectors.base.connector import Connector, Reader, Receivable, WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation, Connector, Reader, Receivable
 from steward.connectors.base.requests import RequestWriter
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.connectors.web_request.connector import CHANGES
@@ -71,7 +71,7 @@ class RunAccess:
         except (BadSettings, CallRefused) as error:
             raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
 
-    def changes(self, kind: str) -> Mapping[str, WriteOperation[Any]]:
+    def changes(self, kind: str) -> Mapping[str, AnyWriteOperation]:
         """The plannable changes of a kind of connection."""
         return CHANGES if kind == web.KIND else self.vault.connectors[kind].writes
 

@@ -3,10 +3,13 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 JsonObject: TypeAlias = Mapping[str, JsonValue]
+# A JSON value whose members are used without checks, as of an answer whose shape its platform documents. mypy
+# does not check its uses: take JsonValue where that is possible.
+AnyJson: TypeAlias = Any
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 

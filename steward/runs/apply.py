@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
-from steward.connectors.base.connector import CurrentValue, WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation, CurrentValue
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
 from steward.database.runs.transitions import Lease
 from steward.database.runs.write_ledger import Effect
@@ -144,7 +143,7 @@ async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
 
 
 def _verdict(
-    operation: WriteOperation[Any], part: Part, current: CurrentValue
+    operation: AnyWriteOperation, part: Part, current: CurrentValue
 ) -> tuple[Outcome, str | None] | None:
     if current.is_gone:
         return Outcome.CONFLICT, GONE

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec import MsgspecError
 
 from steward.closed_periods import acting
 from steward.connections import vault as vaults
 from steward.connections.vault import Vault
-from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.engine.base import Tx
 from steward.database.events import own_changes
@@ -151,7 +150,7 @@ class Applying:
         self.answer_room -= size
         return answer
 
-    def operation(self, part: Part) -> WriteOperation[Any]:
+    def operation(self, part: Part) -> AnyWriteOperation:
         """Returns the connector's definition of the part's operation."""
         kind = self.connections[part.integration_id].kind
         return self.ctx.access.changes(kind)[part.operation]

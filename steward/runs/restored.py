@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from steward.clock import Clock
-from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation
 from steward.database.accounts import audit, connections, organizations, sessions
 from steward.database.engine.base import Engine, Tx
 from steward.database.notifications import messages
@@ -27,7 +26,7 @@ from steward.model.instants import wire_time
 from steward.model.refusals import WrongState
 from steward.runs import recover
 
-Operations = Mapping[str, Mapping[str, WriteOperation[Any]]]  # by kind of connection, by operation
+Operations = Mapping[str, Mapping[str, AnyWriteOperation]]  # by kind of connection, by operation
 _TO_WRITE = (Outcome.APPROVED, Outcome.UNKNOWN)
 _BATCH = 100
 _OTHER_HISTORY = (
@@ -153,13 +152,13 @@ def _key(change: Change, number: int, version: int) -> str:
     )
 
 
-async def _operation(tx: Tx, org: OrgId, part: Part, operations: Operations) -> WriteOperation[Any] | None:
+async def _operation(tx: Tx, org: OrgId, part: Part, operations: Operations) -> AnyWriteOperation | None:
     """Returns what the part does; None when its connection or operation no longer exists."""
     connection = await connections.get(tx, org, part.integration_id)
     return None if connection is None else operations.get(connection.kind, {}).get(part.operation)
 
 
-def _intent(change: Change, number: int, *, key: str, operation: WriteOperation[Any]) -> Intent:
+def _intent(change: Change, number: int, *, key: str, operation: AnyWriteOperation) -> Intent:
     part = change.proposal.parts[number - 1]
     return Intent(
         key=key,

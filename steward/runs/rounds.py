@@ -3,9 +3,9 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation
 from steward.model.change import Change, Outcome, Part
 from steward.model.ids import IntegrationId
 
@@ -49,7 +49,7 @@ class Round:
 class Operations(Protocol):
     """What the planner needs to know about a part."""
 
-    def operation(self, part: Part) -> WriteOperation[Any]:
+    def operation(self, part: Part) -> AnyWriteOperation:
         """Returns the connector's definition of the part's operation."""
         ...
 

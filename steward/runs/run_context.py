@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
 from steward.config import default_of
 from steward.connections.vault import Vault
-from steward.connectors.base.connector import Reader, WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation, Reader
 from steward.connectors.base.writing import WriteOutcome
 from steward.database.engine.base import Engine
 from steward.database.engine.disk_space import Space
@@ -75,7 +75,7 @@ class ConnectionAccess(Protocol):
         """Returns a writer bound to `grant`; only `apply.py` calls it. Raises NotConnected."""
         ...
 
-    def changes(self, kind: str) -> Mapping[str, WriteOperation[Any]]:
+    def changes(self, kind: str) -> Mapping[str, AnyWriteOperation]:
         """Returns the write operations of a kind of connection, by name."""
         ...
 

@@ -1,7 +1,7 @@
 """A workflow's run: walks its steps with the run's rows as the journal."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -269,7 +269,7 @@ class Rows:
         self.started_at[self.key(execution)] = started_at
         self.walk.show_progress(execution.step, started_at)
 
-    async def within_time_limit(self, work: Coroutine[Any, Any, T]) -> T:
+    async def within_time_limit(self, work: Awaitable[T]) -> T:
         """Awaits the work within what is left of the run's time. Raises RunTimedOut."""
         limit = asyncio.timeout(self.walk.seconds_left())
         try:

@@ -8,15 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from steward.connectors.base.connector import PlannedChanges, Reader, WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation, PlannedChanges, Reader
 from steward.model.change import Outcome, Proposal
 from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.run import Counts, Mode
 from steward.model.undo import UndoSource
 from steward.outbound.web import WebReadClient
@@ -119,7 +119,7 @@ class StepOutput(JsonRecord, frozen=True):
         )
 
 
-def plain_json(value: object) -> Any:
+def plain_json(value: object) -> AnyJson:
     """Returns plain JSON of values that may hold records."""
     # Through its text, so that tuples become lists: a step's output is refused otherwise.
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
@@ -131,7 +131,7 @@ def _encode(value: object) -> JsonValue:
     raise NotImplementedError(f"a step's output cannot hold a {type(value).__name__}")
 
 
-def _decode(kind: type[Any], value: Any) -> Any:
+def _decode(kind: type[RecordTable[S]], value: JsonObject) -> RecordTable[S]:
     return kind.from_json(value)
 
 
@@ -141,7 +141,7 @@ class AccountAccess:
 
     connection: Connection
     reader: Reader
-    changes: Mapping[str, WriteOperation[Any]]
+    changes: Mapping[str, AnyWriteOperation]
 
     def plan(self, operation: str, commands: Sequence[object]) -> PlannedChanges:
         """Plans changes of this connection, in the order of the commands."""
@@ -294,7 +294,7 @@ class MemoryWrite:
         return [self.space, self.key, self.value, self.position, outcomes, *guard]
 
     @classmethod
-    def from_json(cls, fields: Sequence[Any]) -> "MemoryWrite":
+    def from_json(cls, fields: Sequence[AnyJson]) -> "MemoryWrite":
         """Reads what `to_json` wrote."""
         space, key, value, position, outcomes, *guard = fields
         due = tuple(Outcome(outcome) for outcome in outcomes)

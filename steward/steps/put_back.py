@@ -3,13 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import msgspec
 
 from steward.model.change import Action, Change, FieldChange, Outcome, Part, Proposal
 from steward.model.ids import ChangeId, IntegrationId
-from steward.model.json import JsonValue
+from steward.model.json import AnyJson, JsonValue
 from steward.model.run import Counts
 from steward.model.undo import (
     CHANGED_SINCE,
@@ -50,8 +49,8 @@ class FoundValues(StepOutput, frozen=True):
     """
 
     parts: list[tuple[str, list[int]]] = msgspec.field(default_factory=list)
-    values: list[tuple[str, int, Any, bool]] = msgspec.field(default_factory=list)
-    sought: list[tuple[str, int, str | None, list[dict[str, Any]], str | None]] = msgspec.field(
+    values: list[tuple[str, int, AnyJson, bool]] = msgspec.field(default_factory=list)
+    sought: list[tuple[str, int, str | None, list[dict[str, AnyJson]], str | None]] = msgspec.field(
         default_factory=list
     )
     cannot: int = 0

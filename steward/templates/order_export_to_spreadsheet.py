@@ -5,13 +5,12 @@ import json
 from collections.abc import Iterator, Sequence, Set
 from datetime import datetime
 from itertools import groupby
-from typing import Any
 
 from steward.connectors.base.commands import AppendRows, WriteCells
 from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Cell
 from steward.model.change import Proposal
-from steward.model.json import JsonValue
+from steward.model.json import AnyJson, JsonValue
 from steward.model.run import Mode
 from steward.model.schedule import Cadence, Schedule
 from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
@@ -64,7 +63,7 @@ class _AppendedBlock(JsonRecord, frozen=True):
 class _AppendArguments(JsonRecord, frozen=True):
     """The arguments of an append, as the connector planned it."""
 
-    rows: tuple[tuple[Any, ...], ...]  # JSON values; the ids are texts
+    rows: tuple[tuple[AnyJson, ...], ...]  # JSON values; the ids are texts
 
 
 class _AppendPlan(StepOutput, frozen=True):

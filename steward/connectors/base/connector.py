@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.options import Options
@@ -225,6 +225,10 @@ class WriteOperation(Protocol[A]):
         ...
 
 
+# An operation chosen by its name: only the code that makes its command knows the command's type.
+AnyWriteOperation: TypeAlias = WriteOperation[Any]
+
+
 @dataclass(frozen=True, slots=True)
 class CurrentValue:
     """The value of a part's object as it is now; `is_gone` when it no longer exists.
@@ -334,7 +338,7 @@ class Connector(Protocol):
         ...
 
     @property
-    def writes(self) -> Mapping[str, WriteOperation[Any]]:
+    def writes(self) -> Mapping[str, AnyWriteOperation]:
         """Its write operations by name."""
         ...
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, Self
 
 from steward.connectors.base.commands import PostCard
 from steward.connectors.base.connector import (
+    AnyWriteOperation,
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
@@ -15,7 +16,6 @@ from steward.connectors.base.connector import (
     ItemProblem,
     PlannedChanges,
     Receivable,
-    WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.options import Options
@@ -74,7 +74,7 @@ class PostMessage(SendOnceOperation):
         return arguments, ()
 
 
-def message_operation(operations: Mapping[str, WriteOperation[Any]]) -> WriteOperation[Any]:
+def message_operation(operations: Mapping[str, AnyWriteOperation]) -> AnyWriteOperation:
     """Returns the operation that posts a message. Raises LookupError when the connection has none."""
     for operation in operations.values():
         if isinstance(operation, PostMessage):
@@ -159,7 +159,7 @@ class MessageConnector:
             _schema(self.setting_title),
             self.capabilities,
         )
-        self.writes: Mapping[str, WriteOperation[Any]] = {self.operation.name: self.operation}
+        self.writes: Mapping[str, AnyWriteOperation] = {self.operation.name: self.operation}
 
     @classmethod
     def from_options(cls, options: Options) -> Self:

@@ -12,12 +12,12 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from steward.connectors.base.connector import (
+    AnyWriteOperation,
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
     Destination,
     Health,
-    WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.multipart import field_head, file_head, form_of_parts
@@ -122,7 +122,7 @@ class ServiceConnector(ABC):
             self.settings_schema(),
             self.capabilities,
         )
-        self.writes: Mapping[str, WriteOperation[Any]] = {self.operation.name: self.operation}
+        self.writes: Mapping[str, AnyWriteOperation] = {self.operation.name: self.operation}
 
     @classmethod
     def from_options(cls, options: Options) -> Self:

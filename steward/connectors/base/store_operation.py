@@ -5,9 +5,15 @@ absolute values, planned one command after the other.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from steward.connectors.base.connector import CurrentValue, Guard, ItemProblem, PlannedChanges, WriteOperation
+from steward.connectors.base.connector import (
+    AnyWriteOperation,
+    CurrentValue,
+    Guard,
+    ItemProblem,
+    PlannedChanges,
+)
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Action, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
@@ -66,7 +72,7 @@ class StoreOperation(Generic[A]):
         raise TypeError(f"{self.name} plans its asks itself")
 
 
-def read_back(operation: WriteOperation[Any], now: CurrentValue) -> WriteOutcome:
+def read_back(operation: AnyWriteOperation, now: CurrentValue) -> WriteOutcome:
     """Reconciles an interrupted write by the part's current value: applied, not sent, or conflict."""
     if now.is_gone:
         return WriteOutcome.of_error(WriteState.CONFLICT, RemoteNotFound())

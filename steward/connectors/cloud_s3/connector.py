@@ -7,13 +7,13 @@ from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from steward.connectors.base.connector import (
+    AnyWriteOperation,
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
     CurrentValue,
     Destination,
     Health,
-    WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.options import Options
@@ -169,7 +169,7 @@ class CloudS3Connector:
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
-    writes: Mapping[str, WriteOperation[Any]] = {}
+    writes: Mapping[str, AnyWriteOperation] = {}
     capabilities: ClassVar[Capabilities] = Capabilities(reads=True)
 
     def __init__(self, *, private_hosts: Collection[str], read_s: float, bounded: bool = False) -> None:

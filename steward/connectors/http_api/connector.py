@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from steward.connectors.base.connector import (
+    AnyWriteOperation,
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
@@ -12,7 +13,6 @@ from steward.connectors.base.connector import (
     Health,
     HealthWarning,
     OwnApp,
-    WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.options import Options
@@ -68,7 +68,7 @@ class HttpApiConnector:
     events: EventSource | None = None
     capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True, sign_in=True)
     reads: Mapping[str, ReadOp[Any, Any]] = {HTTP.name: HTTP}
-    writes: Mapping[str, WriteOperation[Any]] = {SEND.name: SEND}
+    writes: Mapping[str, AnyWriteOperation] = {SEND.name: SEND}
 
     def __init__(self, options: Options) -> None:
         self._private_hosts = options.private_hosts

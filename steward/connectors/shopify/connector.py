@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from steward.connectors.base.connector import (
+    AnyWriteOperation,
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
     Destination,
     Health,
-    WriteOperation,
 )
 from steward.connectors.base.deliveries import CHANGED, IDS, EventSource, TopicSpec
 from steward.connectors.base.options import Options
@@ -117,7 +117,7 @@ class Shopify:
             *(PRODUCTS, PRODUCT, VARIANTS, VARIANT, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER, DRAFT_ORDER),
             *(METAFIELD, REDIRECT, FIELDS, FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS),
         )
-        changes: tuple[WriteOperation[Any], ...] = (
+        changes: tuple[AnyWriteOperation, ...] = (
             *(SET_PRICE, SET_STOCK, SET_STATUS, SET_PUBLISHED, SET_TAGS, SET_ORDER_TAGS, SET_CUSTOMER_TAGS),
             *(SET_DRAFT_TAGS, SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, HOLD, CAPTURE),
             *(REFUND, SET_METAFIELD, CREATE_REDIRECT, SET_REDIRECT, RELEASE),
@@ -126,7 +126,7 @@ class Shopify:
             *(DELETE_METAFIELD, DELETE_REDIRECT),
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in reads}
-        self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in changes}
+        self.writes: Mapping[str, AnyWriteOperation] = {op.name: op for op in changes}
 
     @classmethod
     def from_options(cls, options: Options) -> Self:

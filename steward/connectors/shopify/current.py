@@ -2,9 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
-from steward.connectors.base.connector import CurrentValue, WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation, CurrentValue
 from steward.connectors.base.queries import FieldsQuery, MetafieldQuery
 from steward.connectors.base.records import Metafield, ObjectFields, Payment, Redirect
 from steward.connectors.base.store_operation import read_back
@@ -190,7 +189,7 @@ async def _of_operation(queries: StoreQueries, operation: str, parts: Sequence[P
     return [_current(part, rows.get(part.target), _VALUES[operation]) for part in parts]
 
 
-async def confirm(queries: StoreQueries, part: Part, op: WriteOperation[Any]) -> WriteOutcome:
+async def confirm(queries: StoreQueries, part: Part, op: AnyWriteOperation) -> WriteOutcome:
     """Reads the value back: as expected, as before, or something else; unknown while unreadable."""
     try:
         [now] = await values(queries, [part])

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
-from steward.connectors.base.connector import CurrentValue, WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation, CurrentValue
 from steward.connectors.base.deliveries import ChangedQuery, Event, IdsQuery
 from steward.connectors.base.queries import (
     ById,
@@ -82,7 +82,7 @@ class ShopifyReader:
     def __init__(
         self,
         http: ReadClient,
-        changes: Mapping[str, WriteOperation[Any]],
+        changes: Mapping[str, AnyWriteOperation],
         *,
         domain: str,
         currency: str | None,

@@ -1,9 +1,8 @@
 """Sends approved changes to a Shopify store: one request, its response compared, each part judged."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.shopify.answers import (
     CONCURRENT_REQUEST,
@@ -57,7 +56,7 @@ _KEY_DEFECT = "The store knows this change's key from another request. Nothing m
 class ShopifyWriter:
     """A writer of one store; `path` is where its documents are sent."""
 
-    def __init__(self, http: WriteClient, changes: Mapping[str, WriteOperation[Any]], *, path: str) -> None:
+    def __init__(self, http: WriteClient, changes: Mapping[str, AnyWriteOperation], *, path: str) -> None:
         self._http = http
         self._changes = changes
         self._path = path
@@ -108,7 +107,7 @@ class _Echo:
     """What a response says of each part of one request."""
 
     def __init__(
-        self, batch: Batch, errors: Sequence[UserError], changes: Mapping[str, WriteOperation[Any]]
+        self, batch: Batch, errors: Sequence[UserError], changes: Mapping[str, AnyWriteOperation]
     ) -> None:
         self._batch = batch
         self._errors = errors

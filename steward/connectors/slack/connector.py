@@ -2,10 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
-from steward.connectors.base.connector import Capabilities, Destination, Health, Receivable, WriteOperation
+from steward.connectors.base.connector import (
+    AnyWriteOperation,
+    Capabilities,
+    Destination,
+    Health,
+    Receivable,
+)
 from steward.connectors.base.messages import MessageWriter, PostMessage
 from steward.connectors.base.notices import NoticeCard
 from steward.connectors.base.options import Options
@@ -85,7 +90,7 @@ class SlackConnector(ServiceConnector):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._hosts = options.slack_hosts
-        self.writes: Mapping[str, WriteOperation[Any]] = {
+        self.writes: Mapping[str, AnyWriteOperation] = {
             self.operation.name: self.operation,
             self.posting.name: self.posting,
         }

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn, Self
 
 from steward.connectors.base.connector import (
+    AnyWriteOperation,
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
     Destination,
     Health,
-    WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.mail import SEND_MAIL, mail_content, outcome_of_mail
@@ -73,7 +73,7 @@ class SmtpConnector:
             "smtp", "Mail server (SMTP)", ConnectionKind.ACCOUNT, (Auth.KEY,), _RATE_LIMIT, timeouts,
             _SCHEMA, self.capabilities,
         )  # fmt: skip
-        self.writes: Mapping[str, WriteOperation[Any]] = {SEND_MAIL.name: SEND_MAIL}
+        self.writes: Mapping[str, AnyWriteOperation] = {SEND_MAIL.name: SEND_MAIL}
 
     @classmethod
     def from_options(cls, options: Options) -> Self:

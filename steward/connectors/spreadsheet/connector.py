@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from steward.connectors.base.connector import (
+    AnyWriteOperation,
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
     Destination,
     Health,
     Receivable,
-    WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.options import Options
@@ -79,8 +79,8 @@ class SpreadsheetConnector:
             sign_in_provider="google",
         )  # fmt: skip
         self.reads: Mapping[str, ReadOp[Any, Any]] = {"tabs": TABS, "values": VALUES}
-        changes: tuple[WriteOperation[Any], ...] = (APPEND, WRITE, CLEAR, DELETE_ROWS, ADD_TAB)
-        self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in changes}
+        changes: tuple[AnyWriteOperation, ...] = (APPEND, WRITE, CLEAR, DELETE_ROWS, ADD_TAB)
+        self.writes: Mapping[str, AnyWriteOperation] = {op.name: op for op in changes}
 
     @classmethod
     def from_options(cls, options: Options) -> Self:

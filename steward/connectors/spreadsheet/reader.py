@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from steward.connectors.base.connector import CurrentValue, WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation, CurrentValue
 from steward.connectors.base.queries import ReadOp, RecordPage, TabsQuery, ValuesQuery
 from steward.connectors.base.records import SheetRow, SheetTab, SheetTable
 from steward.connectors.base.writing import WriteOutcome, WriteState
@@ -48,7 +48,7 @@ class SpreadsheetReader:
     """Reads one spreadsheet; with `spreadsheet_id` null the one that each query names."""
 
     def __init__(
-        self, http: ReadClient, changes: Mapping[str, WriteOperation[Any]], *, spreadsheet_id: str | None
+        self, http: ReadClient, changes: Mapping[str, AnyWriteOperation], *, spreadsheet_id: str | None
     ) -> None:
         self._http = http
         self._changes = changes

@@ -6,13 +6,13 @@ from typing import Any, ClassVar, Self
 from urllib.parse import urlencode, urlsplit
 
 from steward.connectors.base.connector import (
+    AnyWriteOperation,
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
     Destination,
     Health,
     HealthWarning,
-    WriteOperation,
 )
 from steward.connectors.base.deliveries import CHANGED, IDS, EventSource, TopicSpec
 from steward.connectors.base.options import Options
@@ -83,7 +83,7 @@ _READS: tuple[ReadOp[Any, Any], ...] = (
     PRODUCTS, PRODUCT, VARIANTS, VARIANT, TAGS, CATEGORIES, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER,
     OBJECTS, PATH, FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS,
 )  # fmt: skip
-_CHANGES: tuple[WriteOperation[Any], ...] = (
+_CHANGES: tuple[AnyWriteOperation, ...] = (
     SET_PRICE, SET_STOCK, SET_VISIBLE, SET_STATUS, SET_TAGS, MAKE_TAG, SET_ORDER_TAGS, SET_CUSTOMER_TAGS,
     SET_ORDER_STATUS, CANCEL, ADD_NOTE,
 )  # fmt: skip
@@ -122,7 +122,7 @@ class WooCommerceConnector:
             ("wc/v3",),
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in _READS}
-        self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in _CHANGES}
+        self.writes: Mapping[str, AnyWriteOperation] = {op.name: op for op in _CHANGES}
 
     @classmethod
     def from_options(cls, options: Options) -> Self:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from steward.connectors.base.connector import CurrentValue, WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation, CurrentValue
 from steward.connectors.base.queries import (
     ById,
     FlowObjectQuery,
@@ -85,7 +85,7 @@ class WooCommerceReader:
     def __init__(
         self,
         http: ReadClient,
-        changes: Mapping[str, WriteOperation[Any]],
+        changes: Mapping[str, AnyWriteOperation],
         *,
         base: str,
         currency: str | None,

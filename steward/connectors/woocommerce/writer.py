@@ -1,9 +1,8 @@
 """Applies approved changes to a WooCommerce shop: one request, its echo compared part by part."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.woocommerce.answers import (
     Row,
@@ -44,7 +43,7 @@ _ECHO = {
 class WooCommerceWriter:
     """Writes to one shop."""
 
-    def __init__(self, http: WriteClient, changes: Mapping[str, WriteOperation[Any]]) -> None:
+    def __init__(self, http: WriteClient, changes: Mapping[str, AnyWriteOperation]) -> None:
         self._http = http
         self._changes = changes
 

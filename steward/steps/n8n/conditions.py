@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Any
+from operator import ge, gt, le, lt
+from typing import Protocol
 
 import re2
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import literals
@@ -29,9 +31,7 @@ class ComparisonRules:
     matches: Mapping[tuple[str, str], bool]
 
 
-def rules_of(
-    options: Mapping[str, Any], zone: tzinfo, matches: Mapping[tuple[str, str], bool]
-) -> ComparisonRules:
+def rules_of(options: JsonObject, zone: tzinfo, matches: Mapping[tuple[str, str], bool]) -> ComparisonRules:
     """Returns the rules that a filter's options set."""
     return ComparisonRules(
         case_sensitive=bool(options.get("caseSensitive", True)),
@@ -42,7 +42,7 @@ def rules_of(
     )
 
 
-def holds(conditions: Mapping[str, Any], rules: ComparisonRules) -> bool:
+def holds(conditions: Mapping[str, AnyJson], rules: ComparisonRules) -> bool:
     """Whether the conditions hold for one item. Raises ItemFailed for a value of a wrong type."""
     one_is_enough = conditions.get("combinator", "and") == "or"
     rows = conditions.get("conditions") or []
@@ -50,7 +50,7 @@ def holds(conditions: Mapping[str, Any], rules: ComparisonRules) -> bool:
     return any(answers) if one_is_enough else all(answers)
 
 
-def condition(row: Mapping[str, Any], rules: ComparisonRules) -> bool:
+def condition(row: Mapping[str, AnyJson], rules: ComparisonRules) -> bool:
     """Evaluates one comparison. Raises ItemFailed."""
     raw_operator = row.get("operator")
     operator = raw_operator if isinstance(raw_operator, Mapping) else {}
@@ -67,7 +67,7 @@ def condition(row: Mapping[str, Any], rules: ComparisonRules) -> bool:
     return compare is not None and compare(first, second, rules)  # n8n: an unknown one never holds
 
 
-def read(value: Any, kind: str, rules: ComparisonRules) -> Any:
+def read(value: js.Value, kind: str, rules: ComparisonRules) -> AnyJson:
     """Converts a side of a comparison to its type; null and undefined stay. Raises ItemFailed."""
     if js.is_missing(value):
         return value
@@ -86,7 +86,7 @@ def read(value: Any, kind: str, rules: ComparisonRules) -> Any:
     return converted
 
 
-def _date(value: Any, rules: ComparisonRules) -> Any:
+def _date(value: JsonValue, rules: ComparisonRules) -> AnyJson:
     if isinstance(value, datetime):
         return value
     if isinstance(value, js.JsDate):
@@ -95,7 +95,7 @@ def _date(value: Any, rules: ComparisonRules) -> Any:
     return date if date is not None else js.UNDEFINED
 
 
-_STRICT: dict[str, Callable[[Any, ComparisonRules], Any]] = {
+_STRICT: dict[str, Callable[[AnyJson, ComparisonRules], AnyJson]] = {
     "string": lambda value, rules: value if isinstance(value, str) else js.UNDEFINED,
     "number": lambda value, rules: value if js.is_number(value) else js.UNDEFINED,
     "boolean": lambda value, rules: value if isinstance(value, bool) else js.UNDEFINED,
@@ -107,7 +107,7 @@ _STRICT: dict[str, Callable[[Any, ComparisonRules], Any]] = {
 }
 
 
-def _loose_number(value: Any, rules: ComparisonRules) -> Any:
+def _loose_number(value: JsonValue, rules: ComparisonRules) -> AnyJson:
     if isinstance(value, str) and not value.strip() and rules.version >= 3:
         return None
     if js.is_list(value) and not value and rules.version >= 3:
@@ -116,17 +116,17 @@ def _loose_number(value: Any, rules: ComparisonRules) -> Any:
     return js.UNDEFINED if math.isnan(number) else number
 
 
-def _loose_boolean(value: Any, rules: ComparisonRules) -> Any:
+def _loose_boolean(value: JsonValue, rules: ComparisonRules) -> JsonValue:
     if rules.version >= 2 and isinstance(value, str) and value.lower() in ("false", "0"):
         return False
     return js.truthy(value)
 
 
-def _loose_deep(reader: Callable[[str], Any]) -> Callable[[Any, ComparisonRules], Any]:
+def _loose_deep(reader: Callable[[str], AnyJson]) -> Callable[[AnyJson, ComparisonRules], AnyJson]:
     return lambda value, rules: reader(value) if isinstance(value, str) else js.UNDEFINED
 
 
-_LOOSE: dict[str, Callable[[Any, ComparisonRules], Any]] = {
+_LOOSE: dict[str, Callable[[AnyJson, ComparisonRules], AnyJson]] = {
     "string": lambda value, rules: js.json_text(value) if _deep(value) else js.text(value),
     "number": _loose_number,
     "boolean": _loose_boolean,
@@ -140,19 +140,29 @@ def _deep(value: object) -> bool:
     return js.is_object(value) or js.is_list(value) or isinstance(value, js.JsDate)
 
 
-_Compare = Callable[[Any, Any, ComparisonRules], bool]
+class Pattern(Protocol):
+    """A pattern that google-re2 compiled."""
+
+    def search(self, text: str) -> object | None:
+        """Returns the first match, or None."""
+
+    def sub(self, replacement: str, text: str, count: int) -> str:
+        """Replaces the first `count` matches; 0: all of them."""
+
+
+_Compare = Callable[[AnyJson, AnyJson, ComparisonRules], bool]
 
 
 def _not(compare: _Compare) -> _Compare:
     return lambda first, second, rules: not compare(first, second, rules)
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: js.Value) -> str:
     return "" if js.is_missing(value) else str(value)
 
 
 def _texts(compare: Callable[[str, str], bool]) -> _Compare:
-    def both(first: Any, second: Any, rules: ComparisonRules) -> bool:
+    def both(first: JsonValue, second: JsonValue, rules: ComparisonRules) -> bool:
         first, second = _as_text(first), _as_text(second)
         if not rules.case_sensitive:
             first, second = first.lower(), second.lower()
@@ -161,17 +171,17 @@ def _texts(compare: Callable[[str, str], bool]) -> _Compare:
     return both
 
 
-def _regex(first: Any, second: Any, rules: ComparisonRules) -> bool:
+def _regex(first: JsonValue, second: JsonValue, rules: ComparisonRules) -> bool:
     text = _as_text(first) if rules.case_sensitive else _as_text(first).lower()
     return matches(_as_text(second), text, rules.matches)
 
 
-def _same(first: Any, second: Any, rules: ComparisonRules) -> bool:
+def _same(first: JsonValue, second: JsonValue, rules: ComparisonRules) -> bool:
     return first == second and isinstance(first, bool) == isinstance(second, bool)
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> _Compare:
-    def both(first: Any, second: Any, rules: ComparisonRules) -> bool:
+def _ordered(compare: Callable[[AnyJson, AnyJson], bool]) -> _Compare:
+    def both(first: AnyJson, second: AnyJson, rules: ComparisonRules) -> bool:
         if first is js.UNDEFINED or second is js.UNDEFINED:
             return False
         if first is None or second is None:  # null counts as 0 where the language orders numbers
@@ -193,7 +203,7 @@ def _length(compare: Callable[[float, float], bool]) -> _Compare:
     )
 
 
-def _contains(first: Any, second: Any, rules: ComparisonRules) -> bool:
+def _contains(first: AnyJson, second: AnyJson, rules: ComparisonRules) -> bool:
     for element in [] if js.is_missing(first) else first:
         if isinstance(element, str) and isinstance(second, str) and not rules.case_sensitive:
             if element.lower() == second.lower():
@@ -203,17 +213,17 @@ def _contains(first: Any, second: Any, rules: ComparisonRules) -> bool:
     return False
 
 
-def _identical(first: Any, second: Any) -> bool:
+def _identical(first: JsonValue, second: JsonValue) -> bool:
     if _deep(first) or _deep(second):
         return False
     return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
 
-def _nothing(first: Any, second: Any, rules: ComparisonRules) -> bool:
+def _nothing(first: js.Value, second: JsonValue, rules: ComparisonRules) -> bool:
     return js.is_missing(first)
 
 
-def _no_text(first: Any, second: Any, rules: ComparisonRules) -> bool:
+def _no_text(first: js.Value, second: JsonValue, rules: ComparisonRules) -> bool:
     return js.is_missing(first) or not first or isinstance(first, js.JsDate)  # a date has no fields
 
 
@@ -232,10 +242,10 @@ _COMPARE: dict[str, dict[str, _Compare]] = {
     "number": _opposites("empty", _nothing)
     | _EQUALS
     | {
-        "gt": _ordered(lambda a, b: a > b),
-        "lt": _ordered(lambda a, b: a < b),
-        "gte": _ordered(lambda a, b: a >= b),
-        "lte": _ordered(lambda a, b: a <= b),
+        "gt": _ordered(gt),
+        "lt": _ordered(lt),
+        "gte": _ordered(ge),
+        "lte": _ordered(le),
     },
     "dateTime": _opposites("empty", _nothing)
     | {
@@ -280,7 +290,7 @@ def _split_pattern(pattern: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (pattern, "")
 
 
-def compiled(pattern: str) -> Any:
+def compiled(pattern: str) -> Pattern | None:
     """Compiles the pattern with google-re2; returns None if re2 does not support it."""
     body, flags = _split_pattern(pattern)
     options = re2.Options()
@@ -289,9 +299,10 @@ def compiled(pattern: str) -> Any:
     options.dot_nl = "s" in flags
     prefix = "(?m)" if "m" in flags else ""
     try:
-        return re2.compile(prefix + body, options)
+        program: Pattern = re2.compile(prefix + body, options)
     except re2.error:
         return None
+    return program
 
 
 def matches(pattern: str, text: str, answered: Mapping[tuple[str, str], bool]) -> bool:

@@ -1,10 +1,9 @@
 """The parameters of googleDrive as Drive's API takes them: ids, folders, searches and metadata."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from steward.connectors.base.service_calls import CallFile, SendCall
+from steward.model.json import AnyJson, JsonObject
 from steward.steps.n8n import item_files
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.workflow.items import readable_size
@@ -50,7 +49,7 @@ def parents_of(fields: ServiceFields) -> list[str]:
     return [drive if drive not in ("", _MY_DRIVE) else "root"]
 
 
-def search_of(fields: ServiceFields) -> dict[str, Any]:
+def search_of(fields: ServiceFields) -> dict[str, AnyJson]:
     """Returns the query of a search for files and folders."""
     chosen = fields.options("filter")
     names = fields.value("options.fields")
@@ -75,7 +74,7 @@ def _limit_of(fields: ServiceFields) -> int:
     return max(1, int(float(text))) if re.fullmatch(r"\d+(?:\.0+)?", text) else 50
 
 
-def _type_conditions(chosen: Mapping[str, Any]) -> list[str]:
+def _type_conditions(chosen: JsonObject) -> list[str]:
     kind, types = chosen.get("whatToSearch", "all"), chosen.get("fileTypes")
     if kind == "folders":
         return [f"mimeType = '{FOLDER}'"]
@@ -86,7 +85,7 @@ def _type_conditions(chosen: Mapping[str, Any]) -> list[str]:
     return conditions
 
 
-def _conditions(fields: ServiceFields, chosen: Mapping[str, Any]) -> list[str]:
+def _conditions(fields: ServiceFields, chosen: JsonObject) -> list[str]:
     text, is_query = fields.text("queryString"), fields.text("searchMethod", "name") == "query"
     conditions = []
     if text.strip():
@@ -105,7 +104,7 @@ def quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
-def metadata_of(fields: ServiceFields) -> dict[str, Any]:
+def metadata_of(fields: ServiceFields) -> dict[str, AnyJson]:
     """Returns the properties that the options of a file set."""
     metadata = {}
     for name, rows in (
@@ -129,7 +128,7 @@ def flags_of(fields: ServiceFields, *names: str) -> dict[str, str]:
 
 
 def upload(
-    fields: ServiceFields, name: str, content: bytes, mime_type: str, metadata: Mapping[str, Any]
+    fields: ServiceFields, name: str, content: bytes, mime_type: str, metadata: JsonObject
 ) -> SendCall:
     """Returns the call that makes a file. Raises ItemFailed for one that is too large."""
     flags = flags_of(fields, "keepRevisionForever", "ocrLanguage", "useContentAsIndexableText")

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, Params
 
@@ -31,7 +31,7 @@ WRITE_OPTIONS = frozenset(
 )
 
 
-def csv_options(params: Params) -> dict[str, Any]:
+def csv_options(params: Params) -> JsonObject:
     """Returns what the reader of CSV files needs."""
     max_rows = js.number(params.get("options.maxRowCount", -1))
     header = params.flag("options.headerRow", default=True)
@@ -51,7 +51,7 @@ def csv_options(params: Params) -> dict[str, Any]:
     }
 
 
-def csv_items(rows: Sequence[Sequence[str]], params: Params) -> list[dict[str, Any]]:
+def csv_items(rows: Sequence[Sequence[str]], params: Params) -> list[dict[str, JsonValue]]:
     """Returns the fields of each row; empty ones are left out unless they are asked for."""
     with_empty = params.flag("options.includeEmptyCells")
     if not params.flag("options.headerRow", default=True):
@@ -65,7 +65,7 @@ def csv_items(rows: Sequence[Sequence[str]], params: Params) -> list[dict[str, A
     ]
 
 
-def sheet_items(rows: Sequence[Sequence[Any]], params: Params) -> list[dict[str, Any]]:
+def sheet_items(rows: Sequence[Sequence[JsonValue]], params: Params) -> list[dict[str, JsonValue]]:
     """Returns the fields of each row of a sheet; with a header empty rows are left out."""
     rows = _within(rows, params.get("options.range", ""))
     with_empty = params.flag("options.includeEmptyCells")
@@ -86,18 +86,18 @@ def sheet_items(rows: Sequence[Sequence[Any]], params: Params) -> list[dict[str,
     ]
 
 
-def _filled(cell: Any, *, with_empty: bool) -> Any:
+def _filled(cell: AnyJson, *, with_empty: bool) -> AnyJson:
     return "" if cell is None and with_empty else cell
 
 
-def _trimmed(row: Sequence[Any]) -> Sequence[Any]:
+def _trimmed(row: Sequence[JsonValue]) -> Sequence[JsonValue]:
     end = len(row)
     while end and row[end - 1] is None:
         end -= 1
     return row[:end]
 
 
-def _names(cells: Sequence[Any]) -> list[str]:
+def _names(cells: Sequence[JsonValue]) -> list[str]:
     """Returns the names of columns: one that is empty is `__EMPTY`, one that occurs again gets a number."""
     names: list[str] = []
     counts: dict[str, int] = {}
@@ -109,7 +109,7 @@ def _names(cells: Sequence[Any]) -> list[str]:
     return names
 
 
-def _within(rows: Sequence[Sequence[Any]], bounds: Any) -> Sequence[Sequence[Any]]:
+def _within(rows: Sequence[Sequence[JsonValue]], bounds: JsonValue) -> Sequence[Sequence[JsonValue]]:
     """Returns the rows of a range such as A2:D10; a number alone is the first row, counted from 0."""
     if bounds in ("", None, js.UNDEFINED):
         return rows

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from steward.connectors.base.multipart import field_head, file_head, form_of_parts
+from steward.model.json import JsonObject, JsonValue
 from steward.steps.n8n import item_files
 from steward.steps.workflow.answers import FORM, JSON, name_value_rows, parse_json_object
 from steward.steps.workflow.items import BinaryReference, readable_size
@@ -101,7 +101,7 @@ def body_of(params: Params, version: float, files: Sequence[BodyFile] = ()) -> t
     )
 
 
-def _json_body(written: Any) -> bytes:
+def _json_body(written: JsonValue) -> bytes:
     value = js.parse_json(written) if isinstance(written, str) else written
     if value is js.UNDEFINED:
         raise ItemFailed("The JSON body of this step cannot be read.")
@@ -126,7 +126,7 @@ def _older_body(params: Params) -> tuple[bytes, str]:
     return _of_fields(fields, kind)
 
 
-def _of_fields(fields: Mapping[str, Any], kind: str, files: Sequence[BodyFile] = ()) -> tuple[bytes, str]:
+def _of_fields(fields: JsonObject, kind: str, files: Sequence[BodyFile] = ()) -> tuple[bytes, str]:
     if kind == "form-urlencoded":
         return urlencode({name: js.text(value) for name, value in fields.items()}).encode(), FORM
     if kind == _PARTS:
@@ -134,7 +134,7 @@ def _of_fields(fields: Mapping[str, Any], kind: str, files: Sequence[BodyFile] =
     return js.json_text(fields).encode(), JSON
 
 
-def _parts(fields: Mapping[str, Any], files: Sequence[BodyFile]) -> tuple[bytes, str]:
+def _parts(fields: JsonObject, files: Sequence[BodyFile]) -> tuple[bytes, str]:
     parts = [(field_head(name), _part_text(value).encode()) for name, value in fields.items()]
     for file in files:
         head = file_head(file.name, file.file.file_name or file.name, file.file.mime_type)
@@ -142,5 +142,5 @@ def _parts(fields: Mapping[str, Any], files: Sequence[BodyFile]) -> tuple[bytes,
     return form_of_parts(parts)
 
 
-def _part_text(value: Any) -> str:
+def _part_text(value: JsonValue) -> str:
     return js.json_text(value) if js.is_object(value) or js.is_list(value) else js.text(value)

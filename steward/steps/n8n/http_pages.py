@@ -1,11 +1,11 @@
 """Reads the pages of httpRequest as its pagination expressions say."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.workflow.addresses import https_address, sendable_headers, with_query
@@ -40,7 +40,7 @@ class PageRequest:
 
     method: str
     url: str
-    query: Mapping[str, Any]
+    query: JsonObject
     headers: Mapping[str, str]
     body: bytes = b""
     lists: str = ""
@@ -50,7 +50,7 @@ class PageRequest:
         return with_query(self.url, self.query, self.lists)
 
 
-def _mode(value: Any) -> str:
+def _mode(value: JsonValue) -> str:
     return str(value.get("paginationMode", _MODES[1])) if isinstance(value, Mapping) else "off"
 
 
@@ -81,7 +81,7 @@ def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem
     yield StepProblem("warning", "parameter", words)
 
 
-def _parameters(pagination: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _parameters(pagination: JsonObject) -> list[JsonObject]:
     held = pagination.get("parameters", {})
     rows = held.get("parameters", []) if isinstance(held, Mapping) else []
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
@@ -96,19 +96,19 @@ class _Pages:
     web: WebAccess
     first: PageRequest
     params: Params
-    pagination: Mapping[str, Any]  # as the plan keeps it: expressions are worked out page by page
+    pagination: JsonObject  # as the plan keeps it: expressions are worked out page by page
     count: int = 0
-    last: dict[str, Any] | None = None
+    last: dict[str, JsonValue] | None = None
     same: int = 0
-    items: list[dict[str, Any]] = field(default_factory=list)
+    items: list[dict[str, AnyJson]] = field(default_factory=list)
     gathered: StepBudget = field(default_factory=StepBudget)
 
-    async def worked_out(self, values: list[Any]) -> list[Any]:
+    async def worked_out(self, values: Sequence[JsonValue]) -> list[AnyJson]:
         """Evaluates expressions after the last page. Raises ItemFailed."""
         templates = [template.decode_template(entry) for entry in values if isinstance(entry, Mapping)]
         request = {"url": self.first.address(), "headers": dict(self.first.headers)}
         json = self.call.items[self.index].json
-        item: dict[str, Any] = {
+        item: dict[str, AnyJson] = {
             "response": self.last,
             "pageCount": self.count,
             "request": request,
@@ -154,7 +154,7 @@ class _Pages:
             raise ItemFailed("The next page is on another host. Request it in a separate step.")
         return replace(self.first, url=following, query={})
 
-    async def is_last(self, answer: PlatformResponse, body: Any) -> bool:
+    async def is_last(self, answer: PlatformResponse, body: JsonValue) -> bool:
         """Whether the response is the last page."""
         ends = str(self.pagination.get("paginationCompleteWhen", _ENDS[0]))
         if ends == _ENDS[0]:
@@ -165,7 +165,7 @@ class _Pages:
         [done] = await self.worked_out([self.pagination.get("completeExpression", False)])
         return js.truthy(done)
 
-    def note(self, answer: PlatformResponse, body: Any) -> None:
+    def note(self, answer: PlatformResponse, body: AnyJson) -> None:
         """Stores a response for the next expressions. Raises ItemFailed if the same page repeats."""
         response = full_response(answer, body)
         is_same = self.last is not None and self.last["body"] == response["body"]
@@ -175,7 +175,7 @@ class _Pages:
         if self.same >= _SAME_AT_MOST:
             raise ItemFailed("The address gave the same page five times. Check what leads to the next one.")
 
-    def add_items(self, answer: PlatformResponse, body: Any) -> None:
+    def add_items(self, answer: PlatformResponse, body: JsonValue) -> None:
         """Adds the items of a response unless it is empty. Raises ItemFailed, MemoryBudgetExceeded."""
         objects = response_items(answer, self.params)
         self.gathered.add(*objects)
@@ -183,10 +183,12 @@ class _Pages:
             self.items += objects
 
 
-async def all_pages(call: StepCall, index: int, web: WebAccess, first: PageRequest) -> list[dict[str, Any]]:
+async def all_pages(
+    call: StepCall, index: int, web: WebAccess, first: PageRequest
+) -> list[dict[str, JsonValue]]:
     """Returns the items of all pages in order. Raises ItemFailed, MemoryBudgetExceeded."""
     params = call.params(index)
-    options: Any = call.step.config.get("options", {})
+    options: AnyJson = call.step.config.get("options", {})
     pages = _Pages(call, index, web, first, params, options["pagination"]["pagination"])
     max_pages = _max_pages(params)
     pause = min(max(js.number(params.get(f"{_PAGINATION}.requestInterval", 0)), 0), MAX_PAUSE_MS)

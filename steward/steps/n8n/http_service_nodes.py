@@ -5,10 +5,10 @@ A node is a table of operations, as in service_nodes.py, and the address of the 
 
 import json
 from collections.abc import Awaitable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 from urllib.parse import urlencode
 
-from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.requests import SendRequest
 from steward.connectors.base.service_calls import SendCall
 from steward.model.json import JsonObject
@@ -34,7 +34,7 @@ class HttpServicePort(ServicePort):
         self._access = WebAccess(account, None)
 
     @property
-    def operation(self) -> WriteOperation[Any]:
+    def operation(self) -> AnyWriteOperation:
         """The operation that sends."""
         return self._access.operation
 

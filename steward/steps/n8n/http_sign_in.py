@@ -6,11 +6,10 @@ See docs/design/imports-accounts.md#http-steps.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 from urllib.parse import urlsplit
 
 from steward.connectors.base.queries import PATH, PathQuery
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject
 from steward.model.removed_secrets import MARKER, markers_in
 from steward.outbound.errors import CallError
 from steward.outbound.hosts import is_among
@@ -102,7 +101,7 @@ def account_to_bind(node: NodeDefinition) -> JsonObject | None:
     }
 
 
-def puts_back_keys(parameters: JsonObject, account: Mapping[str, Any]) -> bool:
+def puts_back_keys(parameters: JsonObject, account: Mapping[str, AnyJson]) -> bool:
     """Whether the proposed account puts every key back that was removed from a request's parameters."""
     node = NodeDefinition("", 1, parameters, ())
     keys = _removed_keys(node)
@@ -252,7 +251,7 @@ def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProble
     yield StepProblem("warning", "credential", words)
 
 
-async def store_answer(call: StepCall, url: str, query: Mapping[str, Any]) -> PlatformResponse:
+async def store_answer(call: StepCall, url: str, query: JsonObject) -> PlatformResponse:
     """Reads the address from the automation's store. Raises ItemFailed, WorkflowStepFailed."""
     store = store_of(call)
     parts = urlsplit(url)

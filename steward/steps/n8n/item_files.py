@@ -9,9 +9,8 @@ import importlib.util
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
-from steward.model.json import JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.base import FileRefused, RunFiles
 from steward.steps.workflow.expressions.views import FileFailed
 from steward.steps.workflow.items import BinaryReference, Item
@@ -115,7 +114,9 @@ async def store(
     return BinaryReference(sha256, len(content), mime_type or mime_type_of(file_name), file_name or None)
 
 
-async def read_format(call: StepCall, format_: str, content: bytes, options: Mapping[str, Any]) -> Any:
+async def read_format(
+    call: StepCall, format_: str, content: bytes, options: Mapping[str, AnyJson]
+) -> AnyJson:
     """Returns what a file of this format holds. Raises ItemFailed, CodeStopped."""
     try:
         return await call.evaluator.read_file(format_, content, options)
@@ -123,7 +124,7 @@ async def read_format(call: StepCall, format_: str, content: bytes, options: Map
         raise ItemFailed(failure.message) from failure
 
 
-async def write_format(call: StepCall, format_: str, data: JsonValue, options: Mapping[str, Any]) -> bytes:
+async def write_format(call: StepCall, format_: str, data: JsonValue, options: JsonObject) -> bytes:
     """Returns a file of this format. Raises ItemFailed, CodeStopped."""
     try:
         return await call.evaluator.write_file(format_, data, options)
@@ -131,14 +132,14 @@ async def write_format(call: StepCall, format_: str, data: JsonValue, options: M
         raise ItemFailed(failure.message) from failure
 
 
-def text_options(params: Params) -> dict[str, Any]:
+def text_options(params: Params) -> JsonObject:
     """Returns encoding and byte-order mark as the options of a step have them."""
     return {"encoding": params.text("options.encoding") or "utf8", "bom": params.flag("options.addBOM")}
 
 
-def flat(fields: Mapping[str, Any]) -> dict[str, Any]:
+def flat(fields: JsonObject) -> JsonObject:
     """Returns the fields of an item as columns: a nested field by its path, `customer.city`."""
-    columns: dict[str, Any] = {}
+    columns: dict[str, JsonValue] = {}
     for name, value in fields.items():
         members = value
         if isinstance(value, list):
@@ -150,7 +151,7 @@ def flat(fields: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def table_of(items: Sequence[Item], *, header: bool) -> list[list[Any]]:
+def table_of(items: Sequence[Item], *, header: bool) -> list[list[JsonValue]]:
     """Returns items as rows; columns come in the order in which they first occur."""
     rows = [flat(item.json) for item in items]
     columns = list(dict.fromkeys(name for row in rows for name in row))

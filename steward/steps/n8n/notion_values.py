@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.workflow.step_types import ItemFailed
 
@@ -23,34 +23,34 @@ def notion_id(text: str) -> str:
     return match[-1] if match and text.startswith("http") else text.strip()
 
 
-def rich_text(text: str) -> list[dict[str, Any]]:
+def rich_text(text: str) -> list[dict[str, JsonValue]]:
     """Returns plain text as Notion takes it."""
     return [{"text": {"content": text}}]
 
 
-def _formatted(fields: ServiceFields) -> list[dict[str, Any]]:
+def _formatted(fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns the pieces of a formatted text."""
-    pieces: list[dict[str, Any]] = []
+    pieces: list[dict[str, JsonValue]] = []
     for row in fields.rows("text.text"):
         if row.text("textType", "text") != "text":
             raise ItemFailed(
                 "A mention or an equation within a text is not carried out here. Write it as text."
             )
-        text: dict[str, Any] = {"content": row.text("text")}
+        text: dict[str, JsonValue] = {"content": row.text("text")}
         if row.flag("isLink"):
             text["link"] = {"url": row.text("textLink")}
-        piece: dict[str, Any] = {"type": "text", "text": text}
+        piece: dict[str, JsonValue] = {"type": "text", "text": text}
         marks = row.options("annotationUi")
         pieces.append(piece | ({"annotations": marks} if marks else {}))
     return pieces
 
 
-def text_pieces(fields: ServiceFields, plain: str) -> list[dict[str, Any]]:
+def text_pieces(fields: ServiceFields, plain: str) -> Sequence[JsonObject]:
     """Returns a plain or formatted text of a step."""
     return _formatted(fields) if fields.flag("richText") else rich_text(fields.text(plain))
 
 
-def _names(value: Any) -> list[str]:
+def _names(value: JsonValue) -> list[str]:
     listed = value if isinstance(value, list) else str(value or "").split(",")
     return [str(name).strip() for name in listed if str(name).strip()]
 
@@ -61,7 +61,7 @@ def _day(text: str, *, with_time: bool) -> str | None:
     return (text if with_time else text[:10]) or None
 
 
-def _date(row: ServiceFields) -> dict[str, Any]:
+def _date(row: ServiceFields) -> JsonObject:
     with_time = row.flag("includeTime", True)
     is_range = row.flag("range")
     date = {
@@ -80,16 +80,16 @@ def _chosen(row: ServiceFields, name: str) -> dict[str, str]:
     return {key: row.text(name)}
 
 
-def _identities(row: ServiceFields, name: str) -> list[dict[str, Any]]:
+def _identities(row: ServiceFields, name: str) -> Sequence[JsonObject]:
     return [{"id": identity} for identity in _names(row.value(name))]
 
 
-def _choices(row: ServiceFields) -> list[dict[str, Any]]:
+def _choices(row: ServiceFields) -> Sequence[JsonObject]:
     key = "id" if row.version < 2 else "name"
     return [{key: name} for name in _names(row.value("multiSelectValue"))]
 
 
-def _external_files(row: ServiceFields) -> list[dict[str, Any]]:
+def _external_files(row: ServiceFields) -> Sequence[JsonObject]:
     return [
         {
             "name": url.text("name") or url.text("url"),
@@ -101,7 +101,7 @@ def _external_files(row: ServiceFields) -> list[dict[str, Any]]:
 
 
 # The value of a property as Notion takes it, by the kind of the property.
-_PROPERTY_VALUES: Mapping[str, Callable[[ServiceFields], Any]] = {
+_PROPERTY_VALUES: Mapping[str, Callable[[ServiceFields], AnyJson]] = {
     "title": lambda row: rich_text(row.text("title")),
     "rich_text": lambda row: text_pieces(row, "textContent"),
     "number": lambda row: row.value("numberValue"),
@@ -119,16 +119,16 @@ _PROPERTY_VALUES: Mapping[str, Callable[[ServiceFields], Any]] = {
 }
 
 
-def _property_value(row: ServiceFields, kind: str) -> dict[str, Any]:
+def _property_value(row: ServiceFields, kind: str) -> JsonObject:
     """Returns one property as Notion takes it. Raises ItemFailed for an unknown kind."""
     if kind not in _PROPERTY_VALUES:
         raise ItemFailed(f"A property of the kind “{kind[:40]}” cannot be written. Remove it from the step.")
     return {kind: _PROPERTY_VALUES[kind](row)}
 
 
-def properties_of(fields: ServiceFields) -> dict[str, Any]:
+def properties_of(fields: ServiceFields) -> dict[str, JsonValue]:
     """Returns the properties that a step writes; their keys are `name|kind`."""
-    properties: dict[str, Any] = {}
+    properties: dict[str, JsonValue] = {}
     for row in fields.rows("propertiesUi.propertyValues"):
         name, _, kind = row.text("key").rpartition("|")
         if name:
@@ -136,51 +136,51 @@ def properties_of(fields: ServiceFields) -> dict[str, Any]:
     return properties
 
 
-def _plain(pieces: Any) -> str:
+def _plain(pieces: JsonValue) -> str:
     texts = pieces if isinstance(pieces, Sequence) and not isinstance(pieces, str) else ()
     return "".join(str(piece.get("plain_text", "")) for piece in texts if isinstance(piece, Mapping))
 
 
-def _inner(value: Any, name: str) -> Any:
+def _inner(value: JsonValue, name: str) -> JsonValue:
     return value.get(name) if isinstance(value, Mapping) else None
 
 
-def _file_address(file: Any) -> Any:
+def _file_address(file: JsonValue) -> JsonValue:
     return _inner(_inner(file, str(_inner(file, "type"))), "url")
 
 
-def _name(value: Any) -> Any:
+def _name(value: JsonValue) -> JsonValue:
     return _inner(value, "name")
 
 
-def _members(value: Any, name: str) -> list[Any]:
+def _members(value: AnyJson, name: str) -> list[AnyJson]:
     return [_inner(member, name) for member in value or ()]
 
 
-def _people(value: Any) -> Any:
+def _people(value: JsonValue) -> JsonValue:
     people = value if isinstance(value, list) else [value]
     names = [_inner(_inner(person, "person"), "email") or _name(person) for person in people]
     return names if isinstance(value, list) else names[0]
 
 
-def _typed_value(value: Any) -> Any:
+def _typed_value(value: JsonValue) -> JsonValue:
     return _inner(value, str(_inner(value, "type")))
 
 
-def _rollup(value: Any) -> Any:
+def _rollup(value: JsonValue) -> JsonValue:
     rolled = _typed_value(value)
     if isinstance(rolled, list):
         return [simple_value(member) for member in rolled if isinstance(member, Mapping)]
     return rolled
 
 
-def _unique_id(value: Any) -> Any:
+def _unique_id(value: JsonValue) -> JsonValue:
     prefix, number = _inner(value, "prefix"), _inner(value, "number")
     return f"{prefix}-{number}" if prefix else number
 
 
 # How n8n simplifies the value of a property, by its kind; other values stay as they are.
-_SIMPLE_VALUES: Mapping[str, Callable[[Any], Any]] = {
+_SIMPLE_VALUES: Mapping[str, Callable[[AnyJson], AnyJson]] = {
     "title": _plain,
     "rich_text": _plain,
     "select": _name,
@@ -197,14 +197,14 @@ _SIMPLE_VALUES: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def simple_value(property_: Mapping[str, Any]) -> Any:
+def simple_value(property_: JsonObject) -> JsonValue:
     """Returns the value of a property as n8n simplifies it."""
     kind = str(property_.get("type"))
     value = property_.get(kind)
     return _SIMPLE_VALUES[kind](value) if kind in _SIMPLE_VALUES else value
 
 
-def simple_page(page: Mapping[str, Any], version: float) -> dict[str, Any]:
+def simple_page(page: JsonObject, version: float) -> JsonObject:
     """Returns a page with one field for each of its properties."""
     properties = page.get("properties")
     properties_by_name = properties if isinstance(properties, Mapping) else {}

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
-from typing import Any
 
+from steward.model.json import AnyJson, JsonValue
 from steward.steps.n8n import conditions
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
@@ -13,19 +13,19 @@ from steward.steps.workflow.step_types import ItemFailed, Params
 KINDS = ("boolean", "dateTime", "number", "string")
 _DEFAULT = {"boolean": "equal", "dateTime": "after", "number": "smaller", "string": "equal"}
 
-_Compare = Callable[[Any, Any], bool]
+_Compare = Callable[[AnyJson, AnyJson], bool]
 
 
 def _text(value: object) -> str:
     return js.text(value) if js.truthy(value) else ""
 
 
-def _count(value: Any) -> float:
+def _count(value: js.Value) -> float:
     number = js.number(value) if js.truthy(value) else 0
     return number if not js.is_missing(value) else 0
 
 
-def _empty(value: Any) -> bool:
+def _empty(value: js.Value) -> bool:
     if js.is_missing(value) or value == "" or (isinstance(value, float) and math.isnan(value)):
         return True
     if js.is_object(value):
@@ -33,7 +33,7 @@ def _empty(value: Any) -> bool:
     return js.is_list(value) and not value
 
 
-def _equal(first: Any, second: Any) -> bool:
+def _equal(first: JsonValue, second: JsonValue) -> bool:
     return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
 
@@ -66,7 +66,7 @@ def row_holds(
     zone: tzinfo,
     answered: Mapping[tuple[str, str], bool],
     *,
-    first: Any = js.UNDEFINED,
+    first: AnyJson = js.UNDEFINED,
 ) -> bool:
     """Whether an older comparison holds; `first` is the switch's value. Raises ItemFailed."""
     operation = row.text("operation", _DEFAULT.get(kind, "equal"))
@@ -87,12 +87,12 @@ def _nothing(kind: str) -> object:
     return {"boolean": False, "number": 0, "string": ""}.get(kind, js.UNDEFINED)
 
 
-def _by_date(operation: str, value1: Any, value2: Any, zone: tzinfo) -> bool:
+def _by_date(operation: str, value1: JsonValue, value2: JsonValue, zone: tzinfo) -> bool:
     first, second = _date(value1, zone), _date(value2, zone)
     return first > second if operation == "after" else first < second
 
 
-def _date(value: Any, zone: tzinfo) -> datetime:
+def _date(value: JsonValue, zone: tzinfo) -> datetime:
     date = None
     if js.is_number(value):
         date = js_dates.from_millis(value, zone)

@@ -1,14 +1,14 @@
 """The options of one operation of a node, and what each is called in the call that it makes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.workflow.step_types import NodeDefinition, StepProblem
 
 # What a value becomes in a call: several fields at once.
-Shape = Callable[[Any], Mapping[str, Any]]
+Shape = Callable[[AnyJson], Mapping[str, AnyJson]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class OptionTable:
         pairs = (name.partition(":") for name in self.names.split())
         return {name: renamed or name for name, _, renamed in pairs}
 
-    def read(self, fields: ServiceFields) -> dict[str, Any]:
+    def read(self, fields: ServiceFields) -> dict[str, JsonValue]:
         """Returns the fields that the options which are set make."""
-        values: dict[str, Any] = {}
+        values: dict[str, JsonValue] = {}
         names = self.known
         for name, value in fields.options(self.path).items():
             if name in self.shapes:
@@ -55,7 +55,7 @@ def joined(name: str) -> Shape:
     return lambda value: {name: ",".join(map(str, value)) if isinstance(value, list) else value}
 
 
-def rows_of(value: Any, name: str) -> list[Mapping[str, Any]]:
+def rows_of(value: JsonValue, name: str) -> Sequence[JsonObject]:
     """Returns the rows of a collection such as `{name: [{...}]}`, or of `{name: {...}}`."""
     inner = value.get(name) if isinstance(value, Mapping) else None
     rows = inner if isinstance(inner, list) else [inner]

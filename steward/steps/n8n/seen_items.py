@@ -6,11 +6,11 @@ See docs/design/static-data.md.
 import hashlib
 import math
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC
-from typing import Any, Final
+from typing import Final
 
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
@@ -87,7 +87,7 @@ async def forgotten(call: StepCall) -> NodeResult:
     return NodeResult([items])
 
 
-def _unseen(values: list[Any], stored: object, limit: int) -> tuple[list[bool], list[Any]]:
+def _unseen(values: Sequence[JsonValue], stored: object, limit: int) -> tuple[list[bool], list[JsonValue]]:
     """Returns whether each value is new, and the history with those that are, the newest `limit` of it."""
     before = [value for value in stored if isinstance(value, str)] if isinstance(stored, list) else []
     hashes = [_hash(value) for value in values]
@@ -96,14 +96,14 @@ def _unseen(values: list[Any], stored: object, limit: int) -> tuple[list[bool], 
     return [value not in known for value in hashes], list(after[-limit:])
 
 
-def _hash(value: Any) -> str:
+def _hash(value: js.Value) -> str:
     if js.is_missing(value) or value == "":
         raise ItemFailed("The value that is compared is empty. Check which field it names.")
     text = js.text(value) if isinstance(value, str | bool) or js.is_number(value) else js.json_text(value)
     return b64encode(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_HASH_BYTES]).decode()
 
 
-def _ordered(value: Any, *, is_date: bool) -> float:
+def _ordered(value: JsonValue, *, is_date: bool) -> float:
     """Returns a value as a finite number: itself, or the milliseconds of a date. Raises ItemFailed."""
     if not is_date:
         number = (

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, Params
 
@@ -20,9 +21,9 @@ class ServiceFields:
     params: Params
     version: float
     account: Mapping[str, str]  # what the connection itself says, such as the id of a sender
-    item: Mapping[str, Any] = field(default_factory=dict)
+    item: Mapping[str, AnyJson] = field(default_factory=dict)
 
-    def value(self, path: str) -> Any:
+    def value(self, path: str) -> AnyJson:
         """Returns the value at a dotted path, that of a resource locator alone; None without one."""
         value = _located(self.params.get(path))
         return None if value is js.UNDEFINED else value
@@ -42,7 +43,7 @@ class ServiceFields:
         value = self.value(path)
         return default if js.is_missing(value) else js.truthy(value)
 
-    def options(self, path: str, *names: str) -> dict[str, Any]:
+    def options(self, path: str, *names: str) -> dict[str, AnyJson]:
         """Returns the members of a collection, all or the named ones, that are set."""
         collection = self.value(path)
         members = collection if isinstance(collection, Mapping) else {}
@@ -54,7 +55,7 @@ class ServiceFields:
         """Returns a list of objects."""
         return [ServiceFields(row, self.version, self.account) for row in self.params.rows(path)]
 
-    def json(self, path: str, label: str) -> Any:
+    def json(self, path: str, label: str) -> AnyJson:
         """Returns a value, parsed when it is JSON text; None for an empty one. Raises ItemFailed."""
         value = self.value(path)
         if not isinstance(value, str):
@@ -67,23 +68,23 @@ class ServiceFields:
         return parsed
 
 
-def _located(value: Any) -> Any:
+def _located(value: JsonValue) -> AnyJson:
     """Returns the value of a resource locator, any other value as it is."""
     return value.get("value") if isinstance(value, Mapping) and value.get("__rl") is True else value
 
 
 # A parameter by its dotted name, or what a call makes of the parameters.
-FieldSource: TypeAlias = str | Callable[[ServiceFields], Any]
+FieldSource: TypeAlias = str | Callable[[ServiceFields], AnyJson]
 # The fields of a body or query by name, or what makes them all.
-CallFields: TypeAlias = Mapping[str, FieldSource] | Callable[[ServiceFields], Mapping[str, Any]]
+CallFields: TypeAlias = Mapping[str, FieldSource] | Callable[[ServiceFields], Mapping[str, AnyJson]]
 
 
-def read_source(fields: ServiceFields, source: FieldSource) -> Any:
+def read_source(fields: ServiceFields, source: FieldSource) -> AnyJson:
     """Returns the value of one field of a call; None when it is not set."""
     return fields.value(source) if isinstance(source, str) else source(fields)
 
 
-def read_call_fields(fields: ServiceFields, sources: CallFields) -> dict[str, Any]:
+def read_call_fields(fields: ServiceFields, sources: CallFields) -> JsonObject:
     """Returns the fields of a body or query that are set, as plain JSON."""
     values = (
         sources(fields)

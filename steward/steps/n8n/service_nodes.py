@@ -5,13 +5,13 @@ See docs/design/messages.md.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.connectors.base.service_calls import SendCall
 from steward.model.answer import WriteAnswer, parse_storable_json
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.outbound.response import PlatformResponse
 from steward.steps.base import AccountAccess
@@ -44,7 +44,7 @@ MAX_PAGES = 100
 _LIMIT = 100  # n8n's own, where a step says neither that it returns all nor how many
 
 # An answer's objects of one operation: the items that n8n puts out.
-Answered = Callable[[Any, ServiceFields], Sequence[Mapping[str, Any]]]
+Answered = Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ServiceOperation:
     is_form: bool = False
     query: Callable[[ServiceFields], Mapping[str, str]] | None = None
     answered: Answered | None = None
-    next_page: Callable[[Any, Mapping[str, Any]], Mapping[str, Any] | None] | None = None
+    next_page: Callable[[AnyJson, Mapping[str, AnyJson]], Mapping[str, AnyJson] | None] | None = None
     is_query: bool = False
     returns_all: bool = False
     limit: int = _LIMIT
@@ -102,7 +102,7 @@ class ServiceOperation:
             text=_shown(fields, self.text),
         )
 
-    def items_of(self, answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+    def items_of(self, answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
         """Returns the items that the answer puts out."""
         if self.answered is not None:
             return [dict(item) for item in self.answered(answer, fields)]
@@ -123,11 +123,11 @@ class ServicePort:
         self._connector = connector
 
     @property
-    def operation(self) -> WriteOperation[Any]:
+    def operation(self) -> AnyWriteOperation:
         """The operation that sends."""
         return self._account.changes[f"{self._connector}.call"]
 
-    def command(self, call: SendCall) -> Any:
+    def command(self, call: SendCall) -> object:
         """Returns a call as the operation takes it. Raises ItemFailed."""
         return call
 
@@ -267,13 +267,13 @@ class ServiceNode(StepType):
 
 
 async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) -> NodeResult:
-    async def read(index: int) -> list[dict[str, Any]]:
+    async def read(index: int) -> list[dict[str, JsonValue]]:
         fields = _fields(call, port, index)
         prepared = operation.call(fields)
-        page_fields: Mapping[str, Any] = prepared.body if operation.is_query else prepared.query
+        page_fields: Mapping[str, AnyJson] = prepared.body if operation.is_query else prepared.query
         returns_all = fields.flag("returnAll", operation.returns_all)
         limit = None if returns_all else int(js.number(fields.value("limit") or operation.limit))
-        items: list[dict[str, Any]] = []
+        items: list[dict[str, AnyJson]] = []
         for _ in range(MAX_PAGES):
             if operation.is_query:
                 response = await port.query(prepared.path, page_fields)
@@ -294,7 +294,7 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
     return await read_each_item(call, read)
 
 
-def parsed_answer(text: str) -> Any:
+def parsed_answer(text: str) -> AnyJson:
     """Returns the JSON of an answer, an empty object for none. Raises ItemFailed."""
     if not text.strip():
         return {}
@@ -313,7 +313,7 @@ def _shown(fields: ServiceFields, source: FieldSource) -> str:
     return "" if js.is_missing(value) else js.text(value)
 
 
-def _is_empty(value: Any) -> bool:
+def _is_empty(value: JsonValue) -> bool:
     if isinstance(value, Mapping) and value.get("__rl") is True:
         value = value.get("value")
     return value in (None, "", "=")

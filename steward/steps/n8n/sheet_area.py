@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from steward.connectors.base.records import SheetRow, SheetTable
+from steward.model.json import JsonObject, JsonValue
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, Params, StepProblem, is_expression
 
@@ -109,7 +109,7 @@ class SheetArea:
                 return
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: JsonValue) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
 
@@ -133,7 +133,7 @@ def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("warning", "parameter", words)
 
 
-def _read_problems(location: Mapping[str, Any]) -> Iterable[StepProblem]:
+def _read_problems(location: JsonObject) -> Iterable[StepProblem]:
     definition = location.get("rangeDefinition", _DEFINITIONS[0])
     rows = location.get("headerRow", 1), location.get("firstDataRow", 2)
     if definition not in _DEFINITIONS or (definition == _DEFINITIONS[0] and rows != (1, 2)):

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from steward.connectors.base.commands import WriteCells
 from steward.connectors.base.records import SheetTable
 from steward.model.change import FieldChange, FieldKind, Part, Proposal
+from steward.model.json import JsonObject
 from steward.steps.n8n.sheet_location import SheetLocation
 from steward.steps.rows import column_letters
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem, is_expression
@@ -16,7 +16,7 @@ INSERT, IGNORE, ERROR = "insertInNewColumn", "ignoreIt", "error"
 _ROW_NUMBER = "row_number"
 
 
-def _maps_automatically(parameters: Mapping[str, Any], version: float) -> bool:
+def _maps_automatically(parameters: JsonObject, version: float) -> bool:
     """Whether items name the columns, in versions with a choice for extra fields."""
     if version >= 4:
         columns = parameters.get("columns")
@@ -44,7 +44,7 @@ def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepP
         yield StepProblem("note", "parameter", words)
 
 
-def _without(row: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+def _without(row: JsonObject, names: Collection[str]) -> JsonObject:
     return {name: value for name, value in row.items() if name not in names}
 
 
@@ -80,7 +80,7 @@ class SheetColumns:
         """Whether the tab is empty."""
         return self.first_free == 0
 
-    def admit(self, call: StepCall, number: int, row: Mapping[str, Any], operation: str) -> dict[str, Any]:
+    def admit(self, call: StepCall, number: int, row: JsonObject, operation: str) -> JsonObject:
         """The fields of a row that are written, once columns are planned for those that have none.
 
         Raises ItemFailed where the step refuses fields without a column.

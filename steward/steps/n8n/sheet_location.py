@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from steward.connectors.base.queries import TABS, VALUES, TabsQuery, ValuesQuery
 from steward.connectors.base.records import SheetTab, SheetTable
 from steward.model.connection import Auth
+from steward.model.json import AnyJson, JsonObject
 from steward.steps.base import AccountAccess
 from steward.steps.workflow.effects import account_of, read_all
 from steward.steps.workflow.javascript import values as js
@@ -16,7 +16,7 @@ from steward.steps.workflow.step_types import ItemFailed, Params, StepCall, is_e
 _ADDRESS = re.compile(r"/d/([A-Za-z0-9_-]{20,})")
 
 
-def _located(value: Any) -> tuple[str, str, str | None]:
+def _located(value: AnyJson) -> tuple[str, str, str | None]:
     """Splits n8n's resource locator into its mode, its value and its cached name."""
     if isinstance(value, Mapping):
         cached = value.get("cachedResultName")
@@ -24,7 +24,7 @@ def _located(value: Any) -> tuple[str, str, str | None]:
     return "id", js.text(value) if not js.is_missing(value) else "", None
 
 
-def document_of(parameters: Mapping[str, Any]) -> str | None:
+def document_of(parameters: JsonObject) -> str | None:
     """Returns the spreadsheet's id; None if an expression decides it."""
     mode, value, _ = _located(parameters.get("documentId", parameters.get("sheetId", "")))
     if not value or is_expression(value):
@@ -33,7 +33,7 @@ def document_of(parameters: Mapping[str, Any]) -> str | None:
     return match[1] if match else (None if mode == "url" else value)
 
 
-def tab_of(parameters: Mapping[str, Any]) -> str | None:
+def tab_of(parameters: JsonObject) -> str | None:
     """Returns the tab's title or cached title; None if it is unknown."""
     if "sheetName" not in parameters:
         area = parameters.get("range", "")

@@ -1,10 +1,11 @@
 """Cells as values of items, and reads and updates of older spreadsheet steps by cells, without columns."""
 
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.commands import WriteCells
 from steward.connectors.base.records import Cell, SheetTable
+from steward.model.json import AnyJson, JsonValue
 from steward.model.run import Counts
 from steward.steps.n8n.sheet_area import range_of_older, start_of
 from steward.steps.n8n.sheet_location import SheetLocation
@@ -15,14 +16,14 @@ from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeResult, Params, StepCall, paired_with
 
 
-def plain(cell: Cell) -> Any:
+def plain(cell: Cell) -> JsonValue:
     """Returns a cell as an item holds it."""
     if isinstance(cell, Decimal):
         return int(cell) if cell == cell.to_integral_value() else float(cell)
     return "" if cell is None else cell
 
 
-def to_cell(value: Any) -> Cell:
+def to_cell(value: js.Value) -> Cell:
     """Returns a value of an item as a cell."""
     if js.is_missing(value):
         return None
@@ -79,7 +80,7 @@ async def write_raw(call: StepCall, location: SheetLocation) -> NodeResult:
     return effects.result(read=len(table.rows))
 
 
-def _rows(value: Any, name: str) -> list[list[Any]]:
+def _rows(value: AnyJson, name: str) -> list[list[AnyJson]]:
     rows = [list(row) for row in value if js.is_list(row)] if js.is_list(value) else []
     if not any(rows) or len(rows) != len(value):
         raise ItemFailed(f"The field “{name[:80]}” is not a list of rows.")
@@ -90,6 +91,6 @@ def _padded(cells: tuple[Cell, ...], width: int) -> tuple[Cell, ...]:
     return (*cells, *[None] * (width - len(cells)))
 
 
-def _after(row: list[Any], index: int, present: Cell) -> Cell:
+def _after(row: Sequence[JsonValue], index: int, present: Cell) -> Cell:
     """Returns the value of a cell after the write: Google leaves cells that get no value as they are."""
     return present if index >= len(row) or js.is_missing(row[index]) else to_cell(row[index])

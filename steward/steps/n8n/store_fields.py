@@ -4,7 +4,6 @@ A field is listed if a connector has an operation for it; the import refuses any
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from steward.connectors.base.commands import (
     SetNote,
@@ -19,6 +18,7 @@ from steward.connectors.base.commands import (
 )
 from steward.connectors.base.queries import FIELDS, ORDER, PRODUCT, TAGS, ById, FieldsQuery, NoParameters
 from steward.connectors.base.records import Order, Product
+from steward.model.json import JsonObject, JsonValue
 from steward.steps.base import StoreAccess
 from steward.steps.workflow.effects import read_all
 from steward.steps.workflow.javascript import values as js
@@ -62,8 +62,8 @@ async def object_of(store: StoreAccess, resource: str, number: str) -> Product |
 
 
 async def command_for(
-    operation: str, current: Product | Order, values: Mapping[str, Any], store: StoreAccess
-) -> Any:
+    operation: str, current: Product | Order, values: JsonObject, store: StoreAccess
+) -> object:
     """Returns the command that sets the fields. Raises ItemFailed, CallError."""
     if operation in ("product.set_fields", "order.set_fields"):
         kind = "Order" if operation == "order.set_fields" else "Product"
@@ -88,11 +88,11 @@ async def command_for(
             return SetStatus(current, js.text(values["status"]))
 
 
-def _field_texts(values: Mapping[str, Any]) -> dict[str, str]:
+def _field_texts(values: JsonObject) -> dict[str, str]:
     return {_NATIVE.get(name, name): js.text(value) for name, value in values.items()}
 
 
-def _order_command(operation: str, order: Order, value: Any) -> SetOrderTags | SetNote | SetOrderStatus:
+def _order_command(operation: str, order: Order, value: JsonValue) -> SetOrderTags | SetNote | SetOrderStatus:
     match operation:
         case "order.set_tags":
             return SetOrderTags(order, _texts(value))
@@ -102,7 +102,7 @@ def _order_command(operation: str, order: Order, value: Any) -> SetOrderTags | S
             return SetOrderStatus(order, js.text(value))
 
 
-def _price(product: Product, values: Mapping[str, Any]) -> SetPrice:
+def _price(product: Product, values: JsonObject) -> SetPrice:
     """Returns the command for both prices; one that is not set stays."""
     if len(product.variants) != 1:
         raise ItemFailed("This product has variations, whose prices are changed one by one.")
@@ -112,19 +112,19 @@ def _price(product: Product, values: Mapping[str, Any]) -> SetPrice:
     return SetPrice(variant, regular) if sale == "" else SetPrice(variant, sale, regular)
 
 
-def _stock(product: Product, value: Any) -> SetStock:
+def _stock(product: Product, value: JsonValue) -> SetStock:
     number = js.number(value)
     if len(product.variants) != 1 or not float(number).is_integer():
         raise ItemFailed("The stock of this product cannot be set to that.")
     return SetStock(product.variants[0], int(number))
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _texts(value: JsonValue) -> tuple[str, ...]:
     values = value if js.is_list(value) else js.text(value).split(",")
     return tuple(tag.strip() for tag in (js.text(value_) for value_ in values) if tag.strip())
 
 
-async def _numbered_tags(product: Product, value: Any, store: StoreAccess) -> SetTags:
+async def _numbered_tags(product: Product, value: JsonValue, store: StoreAccess) -> SetTags:
     """Returns the command for tags by their ids, as n8n has them."""
     names_by_id = {tag.id: tag.name for tag in await read_all(store.reader.read(TAGS, NoParameters()))}
     tag_ids = _texts(value)

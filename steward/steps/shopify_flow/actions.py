@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from steward.connectors.base.commands import (
     CancelOrder,
@@ -26,7 +26,16 @@ from steward.connectors.base.commands import (
     SetStock,
     SetTags,
 )
-from steward.connectors.base.records import Customer, DraftOrder, Order, Product, Variant
+from steward.connectors.base.records import (
+    Customer,
+    DraftOrder,
+    FulfilmentOrder,
+    Order,
+    Product,
+    Redirect,
+    Variant,
+)
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.steps.product_tags import store_tags
@@ -46,7 +55,7 @@ ADMIN = "shopify::admin::"
 SHOPIFY = frozenset(("shopify",))
 BOTH = frozenset(("shopify", "woocommerce"))
 # An operation's name and its command.
-NamedCommand: TypeAlias = tuple[str, Any]
+NamedCommand: TypeAlias = tuple[str, object]
 _PlanChanges: TypeAlias = Callable[[FlowCall, StoreObjects], Awaitable[Sequence[NamedCommand]]]
 _TAGGED_KINDS = {Order: "order", Product: "product", Customer: "customer", DraftOrder: "draft_order"}
 # Settings that have no effect here, with the warning for a flow that uses them.
@@ -133,7 +142,7 @@ class _StoreAction(FlowType):
         return await propose(call, await self.spec.work(call, StoreObjects(call.store)))
 
 
-def _switch_problems(config: Mapping[str, Any]) -> Iterable[StepProblem]:
+def _switch_problems(config: JsonObject) -> Iterable[StepProblem]:
     for name in _SWITCHES:
         if not (is_liquid(config.get(name)) or _is_switch(config.get(name))):
             words = f"Its setting “{name}” is neither on nor off. Set it anew in Shopify Flow."
@@ -143,16 +152,16 @@ def _switch_problems(config: Mapping[str, Any]) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", f"{words} the refund of this step off.")
 
 
-def _may_be_on(value: Any) -> bool:
+def _may_be_on(value: JsonValue) -> bool:
     return is_on(value) or is_liquid(value)
 
 
-def is_on(value: Any) -> bool:
+def is_on(value: JsonValue) -> bool:
     """Returns whether a switch of an exported flow is on."""
     return value is True or (isinstance(value, str) and value.strip().lower() in ("true", "yes", "1"))
 
 
-def _is_switch(value: Any) -> bool:
+def _is_switch(value: JsonValue) -> bool:
     return value is None or is_on(value) or str(value).strip().lower() in ("", "false", "no", "0")
 
 
@@ -161,7 +170,7 @@ def is_whole(text: str) -> bool:
     return re.fullmatch(r"-?[0-9]{1,11}", text) is not None
 
 
-def tags_of(value: Any) -> tuple[str, ...]:
+def tags_of(value: JsonValue) -> tuple[str, ...]:
     """Parses tags: a list, a JSON list, or texts separated by commas. Raises ItemFailed."""
     entries = _tag_entries(value)
     if any(isinstance(entry, list | tuple | Mapping) for entry in entries):
@@ -170,7 +179,7 @@ def tags_of(value: Any) -> tuple[str, ...]:
     return tuple(tag.strip() for entry in entries for tag in str(entry).split(",") if tag.strip())
 
 
-def _tag_entries(value: Any) -> Sequence[Any]:
+def _tag_entries(value: JsonValue) -> Sequence[JsonValue]:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -201,7 +210,7 @@ async def tag_commands(
 
 def _tags(field: str, kind: str, on: bool) -> _PlanChanges:
     async def work(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
-        readers: dict[str, Callable[[Any], Awaitable[Order | Product | Customer | DraftOrder]]] = {
+        readers: dict[str, Callable[[JsonValue], Awaitable[Order | Product | Customer | DraftOrder]]] = {
             "order": objects.order,
             "product": objects.product,
             "customer": objects.customer,
@@ -219,7 +228,7 @@ async def metafield_command(
     objects: StoreObjects,
     owner: Product | Variant | Order | Customer,
     kind: str,
-    arguments: Mapping[str, Any],
+    arguments: JsonObject,
 ) -> NamedCommand:
     """Returns the command that sets a metafield. Raises ItemFailed without namespace or key."""
     names = {name: str(arguments.get(name) or "").strip() for name in ("namespace", "key", "type")}
@@ -242,7 +251,9 @@ async def metafield_command(
 
 def _metafield(kind: str) -> _PlanChanges:
     async def work(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
-        readers: dict[str, tuple[str, Callable[[Any], Awaitable[Any]]]] = {
+        readers: dict[
+            str, tuple[str, Callable[[JsonValue], Awaitable[Order | Product | Customer | Variant]]]
+        ] = {
             "Order": ("order_id", objects.order),
             "Product": ("product_id", objects.product),
             "Customer": ("customer_id", objects.customer),
@@ -274,7 +285,7 @@ async def _redirect(call: FlowCall, objects: StoreObjects) -> Sequence[NamedComm
     ]
 
 
-def redirect_command(path: str, target: str, present: Any, overwrite: bool) -> NamedCommand:
+def redirect_command(path: str, target: str, present: Redirect | None, overwrite: bool) -> NamedCommand:
     """Returns the command that makes a redirect or, with `overwrite`, changes the target of a present one."""
     if present is not None and overwrite:
         return "redirect.set", SetRedirect(present, target)
@@ -329,7 +340,10 @@ async def _fulfilments(call: FlowCall, objects: StoreObjects) -> tuple[Order, st
 
 
 def fulfilment_commands(
-    order: Order, fulfilment_id: str | None, make: Callable[[Any], NamedCommand], states: Sequence[str]
+    order: Order,
+    fulfilment_id: str | None,
+    make: Callable[[FulfilmentOrder], NamedCommand],
+    states: Sequence[str],
 ) -> list[NamedCommand]:
     """Returns a command for the named fulfilment order, or for each in one of `states`. Raises ItemFailed."""
     if fulfilment_id is None:
@@ -350,11 +364,11 @@ async def _hold(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]
     )
 
 
-def hold_command(order: Order, reason: str, notes: str) -> Callable[[Any], NamedCommand]:
+def hold_command(order: Order, reason: str, notes: str) -> Callable[[FulfilmentOrder], NamedCommand]:
     """Returns a function that makes the hold of a fulfilment order; the approver sees reason and notes."""
     words = f"Reason: {reason.lower() or 'other'}. {notes}".strip()
 
-    def hold(fulfilment: Any) -> NamedCommand:
+    def hold(fulfilment: FulfilmentOrder) -> NamedCommand:
         return "fulfillment.hold", HoldFulfilment(
             order, fulfilment, reason.lower() or None, notes, words[:500]
         )
@@ -376,7 +390,7 @@ async def release_commands(
         if fulfilment_order.status == "on_hold"
     }
 
-    def release(fulfilment: Any) -> NamedCommand:
+    def release(fulfilment: FulfilmentOrder) -> NamedCommand:
         return "fulfillment.release", ReleaseFulfilment(order, fulfilment, holds.get(fulfilment.id, ()))
 
     return fulfilment_commands(order, fulfilment_id, release, ("on_hold",))

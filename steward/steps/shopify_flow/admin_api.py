@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from steward.connectors.base.commands import (
     CloseOrder,
@@ -23,6 +22,7 @@ from steward.connectors.base.commands import (
     SetTags,
 )
 from steward.connectors.base.records import Customer, DraftOrder, Order, Product, Variant
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.steps.shopify_flow.actions import (
     ADMIN,
@@ -57,7 +57,7 @@ _LIQUID = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _PRODUCT_FIELDS = ("title", "vendor", "productType", "handle", "templateSuffix")
 _ORDER_FIELDS = ("email", "phone", "poNumber")
 _CUSTOMER_FIELDS = ("firstName", "lastName", "locale", "taxExempt")
-Arguments = Mapping[str, Any]
+Arguments = Mapping[str, AnyJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Mutation:
     objects; names in `needed` must be there.
     """
 
-    shape: Mapping[str, Any]
+    shape: JsonObject
     work: Callable[[StoreObjects, Arguments], Awaitable[Sequence[NamedCommand]]]
     required: tuple[str, ...] = ()
 
@@ -137,12 +137,12 @@ class _AdminRequest(FlowType):
         return await propose(call, await mutation.work(StoreObjects(call.store), arguments))
 
 
-def _name_of(api_call: Any) -> str:
+def _name_of(api_call: JsonValue) -> str:
     name = api_call.get("name") if isinstance(api_call, Mapping) else None
     return name.strip() if isinstance(name, str) else ""
 
 
-def _parse_arguments(blob: Any) -> Arguments:
+def _parse_arguments(blob: JsonValue) -> Arguments:
     """Parses the arguments from an object or its JSON. Raises ItemFailed."""
     if isinstance(blob, str) and len(blob.encode("utf-8", "replace")) <= _MAX_BLOB_BYTES:
         try:
@@ -154,17 +154,17 @@ def _parse_arguments(blob: Any) -> Arguments:
     return blob
 
 
-def _injected_names(stored_call: Any, arguments: Arguments) -> Iterable[str]:
+def _injected_names(stored_call: JsonValue, arguments: Arguments) -> Iterable[str]:
     """Names of a request that its own text does not have: values of the store are data.
 
     Where tags decide what stands in the request at all, its text cannot tell.
     """
-    blob: Any = stored_call.get("blob") if isinstance(stored_call, Mapping) else None
+    blob: AnyJson = stored_call.get("blob") if isinstance(stored_call, Mapping) else None
     if is_liquid(blob) and "{%" not in str(blob["expr"]):
         yield from _names_beyond(_sketch(blob), arguments, "")
 
 
-def _names_beyond(sketch: Any, arguments: Any, path: str) -> Iterable[str]:
+def _names_beyond(sketch: JsonValue, arguments: JsonValue, path: str) -> Iterable[str]:
     if isinstance(sketch, Mapping) and isinstance(arguments, Mapping):
         yield from (f"{path}{name}" for name in arguments if name not in sketch)
         for name in sketch.keys() & arguments.keys():
@@ -176,18 +176,18 @@ def _names_beyond(sketch: Any, arguments: Any, path: str) -> Iterable[str]:
             yield from _names_beyond(entry, other, path)
 
 
-def _has_added_objects(sketch: list[Any], arguments: list[Any]) -> bool:
+def _has_added_objects(sketch: Sequence[JsonValue], arguments: Sequence[JsonValue]) -> bool:
     return len(arguments) > len(sketch) and any(isinstance(entry, Mapping) for entry in arguments)
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError("a name stands twice")
     return members
 
 
-def _sketch(blob: Any) -> Arguments | None:
+def _sketch(blob: AnyJson) -> Arguments | None:
     """The arguments with a 0 for each Liquid, for their names' sake; None where that is no JSON."""
     text = blob.get("expr") if is_liquid(blob) else blob
     try:
@@ -196,7 +196,7 @@ def _sketch(blob: Any) -> Arguments | None:
         return None
 
 
-def _unsupported(shape: Mapping[str, Any], arguments: Any, path: str) -> Iterable[str]:
+def _unsupported(shape: Mapping[str, AnyJson], arguments: AnyJson, path: str) -> Iterable[str]:
     """Yields what is wrong with arguments that `shape` does not allow."""
     if not isinstance(arguments, Mapping):
         yield f"“{path.rstrip('.')}” is no object."
@@ -213,18 +213,18 @@ def _unsupported(shape: Mapping[str, Any], arguments: Any, path: str) -> Iterabl
             yield f"“{full_path[:80]}” is not a plain value."
 
 
-def _unsupported_in_list(shape: Mapping[str, Any], entries: list[Any], path: str) -> Iterable[str]:
+def _unsupported_in_list(shape: JsonObject, entries: Sequence[JsonValue], path: str) -> Iterable[str]:
     if len(entries) > _MAX_ENTRIES:
         yield f"“{path[:80]}” has more than {_MAX_ENTRIES} entries."
     for entry in entries[:_MAX_ENTRIES]:
         yield from _unsupported(shape, entry, f"{path}.")
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else [value]
 
 
-def _value_at(value: Any, path: str) -> Any:
+def _value_at(value: JsonValue, path: str) -> JsonValue:
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
@@ -236,7 +236,7 @@ def _tagging(on: bool) -> Callable[[StoreObjects, Arguments], Awaitable[Sequence
         tags = tags_of(arguments.get("tags"))
         if not tags:
             return []
-        readers: dict[str, Callable[[Any], Awaitable[Order | Product | Customer | DraftOrder]]] = {
+        readers: dict[str, Callable[[JsonValue], Awaitable[Order | Product | Customer | DraftOrder]]] = {
             "Order": objects.order,
             "Product": objects.product,
             "Customer": objects.customer,
@@ -392,7 +392,7 @@ def _publishing(on: bool) -> Callable[[StoreObjects, Arguments], Awaitable[Seque
     return work
 
 
-def _listed(value: Any) -> list[Arguments]:
+def _listed(value: JsonValue) -> list[Arguments]:
     return [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, Mapping)]
 
 

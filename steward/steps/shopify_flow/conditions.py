@@ -8,9 +8,10 @@ or includes what is not there, so the negated operators hold of it; it is neithe
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
-from typing import Any, Final
+from operator import ge, gt, le, lt
+from typing import Final, TypeAlias
 
 from steward.model.json import JsonObject, JsonValue
 from steward.steps.shopify_flow.environment import FlowVariables, elements
@@ -22,12 +23,9 @@ _DATES: Final = frozenset(("DateTime", "Date", "Time"))
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\Z")
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?\Z")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?\Z", re.ASCII)
-_ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
-    ">": lambda actual, expected: actual > expected,
-    ">=": lambda actual, expected: actual >= expected,
-    "<": lambda actual, expected: actual < expected,
-    "<=": lambda actual, expected: actual <= expected,
-}
+# What two sides are compared as; both are of one type.
+_Ordered: TypeAlias = Decimal | date | str
+_ORDERED: Final = {">": gt, ">=": ge, "<": lt, "<=": le}
 _TEXT_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "start_with?": str.startswith,
     "end_with?": str.endswith,
@@ -124,7 +122,7 @@ def _compare_present(
     if operator in _TEXT_OPERATORS:
         return _TEXT_OPERATORS[operator](_text(actual, path), _text(expected, path))
     if operator in _ORDERED:
-        return _ORDERED[operator](*_converted(actual, expected, type_, zone, path))
+        return bool(_ORDERED[operator](*_converted(actual, expected, type_, zone, path)))
     raise ItemFailed(f"The operator “{operator[:40]}” is not known.")
 
 
@@ -160,7 +158,7 @@ def _equal(actual: JsonValue, expected: JsonValue, type_: str | None, zone: tzin
 
 def _converted(
     actual: JsonValue, expected: JsonValue, type_: str | None, zone: tzinfo, path: str
-) -> tuple[Any, Any]:
+) -> tuple[_Ordered, _Ordered]:
     """Both sides as what they are compared as."""
     if type_ in _NUMBERS or (type_ is None and _are_numbers(actual, expected)):
         return _number(actual, path), _number(expected, path)

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from steward.connectors.base.requests import SendRequest
 from steward.connectors.web_request.connector import CHANGES
 from steward.model.answer import WriteAnswer, parse_storable_json
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.outbound.errors import CallError, PlatformUnavailable
@@ -119,7 +118,7 @@ def _method(value: JsonValue) -> str:
     return str(value or "GET").strip().upper()
 
 
-def _pairs(headers: Any) -> list[tuple[str, Any]]:
+def _pairs(headers: AnyJson) -> list[tuple[str, JsonValue]]:
     """Headers from pairs, rows of name and value, an object, or the JSON of these. Raises ItemFailed."""
     if isinstance(headers, str):
         headers = _parse_headers(headers)
@@ -128,7 +127,7 @@ def _pairs(headers: Any) -> list[tuple[str, Any]]:
     return [_pair(row) for row in headers or ()]
 
 
-def _parse_headers(text: str) -> Any:
+def _parse_headers(text: str) -> JsonValue:
     try:
         headers = json.loads(text) if text.strip() else []
     except (ValueError, RecursionError):
@@ -138,7 +137,7 @@ def _parse_headers(text: str) -> Any:
     return headers
 
 
-def _pair(row: Any) -> tuple[str, Any]:
+def _pair(row: JsonValue) -> tuple[str, JsonValue]:
     if isinstance(row, list | tuple) and len(row) == 2:
         return str(row[0]), row[1]
     if isinstance(row, Mapping) and row.keys() in ({"name", "value"}, {"key", "value"}):

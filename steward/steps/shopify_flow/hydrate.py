@@ -7,11 +7,10 @@ like that of any step. The connector decides how it reads the store.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from steward.connectors.base.queries import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectQuery, FlowObjectsQuery
 from steward.connectors.woocommerce.flow_objects import unsupported_paths
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import Patched, Plan, PlanEdge, PlanStep, StepKind, StepSource, Variable
 from steward.model.run import Counts, Mode
 from steward.steps.base import StoreEvent
@@ -166,7 +165,7 @@ def _encode_variable(variable: Variable) -> JsonValue:
 def variables_of(step: PlanStep) -> list[Variable]:
     """Returns what a reading or fetching step reads, as stored in its config."""
     variables: list[Variable] = []
-    stored: Any = step.config.get("variables", ())
+    stored: AnyJson = step.config.get("variables", ())
     for row in stored:
         patched = tuple(Patched(*field) for field in row["patched"])
         variables.append(Variable(row["root"], tuple(row["paths"]), "", patched))

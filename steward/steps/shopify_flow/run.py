@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
-from steward.model.json import JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Mode
 from steward.steps.shopify_flow.environment import FlowVariables
@@ -156,8 +155,8 @@ def _unknown_paths(trail: Trail, alias: str) -> set[str]:
 
 
 async def _evaluated(
-    config: Any, environment: FlowVariables, evaluator: Evaluator, now: datetime
-) -> Mapping[str, Any]:
+    config: JsonValue, environment: FlowVariables, evaluator: Evaluator, now: datetime
+) -> JsonObject:
     """The config with every text of Liquid worked out, all in one message. Raises UnknownInTest."""
     texts: list[ParameterTemplate] = []
     tree = _collect_texts(config, texts)
@@ -181,7 +180,7 @@ class _Slot:
     number: int
 
 
-def _collect_texts(config: Any, texts: list[ParameterTemplate]) -> Any:
+def _collect_texts(config: JsonValue, texts: list[ParameterTemplate]) -> AnyJson:
     if isinstance(config, Mapping):
         if is_liquid(config):
             texts.append(template.decode_template(config))
@@ -192,7 +191,7 @@ def _collect_texts(config: Any, texts: list[ParameterTemplate]) -> Any:
     return config
 
 
-def _fill(tree: Any, answers: Sequence[Rendered]) -> Any:
+def _fill(tree: JsonValue, answers: Sequence[Rendered]) -> JsonValue:
     if isinstance(tree, _Slot):
         answer = answers[tree.number]
         return FailedExpression(answer.message) if isinstance(answer, ExpressionError) else answer

@@ -1,7 +1,7 @@
 """The store's objects that actions of flows change: found by the id a flow gives, read just before."""
 
 import re
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from steward.connectors.base.queries import (
     CUSTOMER,
@@ -32,6 +32,7 @@ from steward.connectors.base.records import (
     Redirect,
     Variant,
 )
+from steward.model.json import AnyJson, JsonValue
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StoreAccess
 from steward.steps.workflow.effects import read_all
@@ -55,7 +56,7 @@ _WORDS = {
 }
 
 
-def kind_and_number(object_id: Any) -> tuple[str, str]:
+def kind_and_number(object_id: JsonValue) -> tuple[str, str]:
     """What a global id names. Raises ItemFailed for anything else."""
     match = _GID.fullmatch(object_id.strip()) if isinstance(object_id, str) else None
     if match is None:
@@ -63,7 +64,7 @@ def kind_and_number(object_id: Any) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def number_of(object_id: Any, kind: str) -> str:
+def number_of(object_id: JsonValue, kind: str) -> str:
     """The number of an object of a kind, from its global id or written plainly. Raises ItemFailed."""
     text = (
         str(object_id).strip() if isinstance(object_id, str | int) and not isinstance(object_id, bool) else ""
@@ -85,31 +86,31 @@ class StoreObjects:
     def __init__(self, store: StoreAccess) -> None:
         self.store = store
 
-    async def order(self, object_id: Any) -> Order:
+    async def order(self, object_id: JsonValue) -> Order:
         """Raises ItemFailed."""
         return await self._read_one(ORDER, ById(number_of(object_id, "Order")), "order")
 
-    async def product(self, object_id: Any) -> Product:
+    async def product(self, object_id: JsonValue) -> Product:
         """Raises ItemFailed."""
         return await self._read_one(PRODUCT, ById(number_of(object_id, "Product")), "product")
 
-    async def customer(self, object_id: Any) -> Customer:
+    async def customer(self, object_id: JsonValue) -> Customer:
         """Raises ItemFailed."""
         return await self._read_one(CUSTOMER, ById(number_of(object_id, "Customer")), "customer")
 
-    async def draft(self, object_id: Any) -> DraftOrder:
+    async def draft(self, object_id: JsonValue) -> DraftOrder:
         """Raises ItemFailed."""
         return await self._read_one(DRAFT_ORDER, ById(number_of(object_id, "DraftOrder")), "draft order")
 
-    async def variant(self, object_id: Any) -> Variant:
+    async def variant(self, object_id: JsonValue) -> Variant:
         """Raises ItemFailed."""
         return await self._read_one(VARIANT, ById(f"/{number_of(object_id, 'ProductVariant')}"), "variant")
 
-    async def fields(self, kind: str, object_id: Any) -> ObjectFields:
+    async def fields(self, kind: str, object_id: AnyJson) -> ObjectFields:
         """The plain fields of a product, order or customer. Raises ItemFailed."""
         return await self._read_one(FIELDS, FieldsQuery(kind, number_of(object_id, kind)), _WORDS[kind])
 
-    async def order_of_fulfilment(self, object_id: Any) -> Order:
+    async def order_of_fulfilment(self, object_id: JsonValue) -> Order:
         """The order a fulfilment order is of. Raises ItemFailed."""
         number = number_of(object_id, "FulfillmentOrder")
         query = FlowObjectQuery("fulfillmentOrder", number, ("fulfillmentOrder.orderId",))
@@ -119,14 +120,14 @@ class StoreObjects:
     async def holds(self, fulfilment: str) -> tuple[str, ...]:
         """The numbers of the holds of a fulfilment order. Raises ItemFailed."""
         path = "fulfillmentOrder.fulfillmentHolds.id"
-        fulfilment_order: Any = await self._read_one(
+        fulfilment_order: AnyJson = await self._read_one(
             FLOW_OBJECT, FlowObjectQuery("fulfillmentOrder", fulfilment, (path,)), "fulfilment"
         )
         return tuple(
             number_of(hold.get("id"), "FulfillmentHold") for hold in fulfilment_order["fulfillmentHolds"]
         )
 
-    async def stocked(self, item: Any, location: Any) -> Variant:
+    async def stocked(self, item: JsonValue, location: JsonValue) -> Variant:
         """The variant of an inventory item, with its stock at a location. Raises ItemFailed."""
         number, location_id = number_of(item, "InventoryItem"), number_of(location, "Location")
         product = await self._read_one(PRODUCT, ById(f"item:{number}"), "inventory item")

@@ -4,11 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
 from steward.steps.base import StepContext, StoreAccess
@@ -55,7 +54,7 @@ class FlowCall:
 
     step: PlanStep
     environment: FlowVariables
-    config: Mapping[str, Any]
+    config: JsonObject
     evaluator: Evaluator
     scene: RunEnvironment
 
@@ -64,7 +63,7 @@ class FlowCall:
         """When the step began."""
         return self.scene.now
 
-    def value(self, field_: str) -> Any:
+    def value(self, field_: str) -> AnyJson:
         """A field of the config; None when it is absent. Raises ItemFailed where its Liquid failed."""
         return unwrap(self.config.get(field_))
 

@@ -1,10 +1,10 @@
 """Addresses and headers of the requests of workflows, and the secrets that a file had in them."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 from urllib.parse import urlencode, urlsplit
 
+from steward.model.json import JsonObject
 from steward.model.removed_secrets import MARKER
 from steward.outbound.address import is_local_name, looks_like_address, origin_of
 from steward.outbound.errors import CallRefused
@@ -99,7 +99,7 @@ def _may_be_called(url: str) -> bool:
     return True
 
 
-def with_query(url: str, query: Mapping[str, Any], lists: str = "") -> str:
+def with_query(url: str, query: JsonObject, lists: str = "") -> str:
     """Returns the address with query parameters added, each element of a list as one of its own.
 
     `lists` writes the name of such a one as `name[]` (brackets) or `name[0]` (indices), else as it is.
@@ -114,7 +114,7 @@ def with_query(url: str, query: Mapping[str, Any], lists: str = "") -> str:
     return url + (("&" if urlsplit(url).query else "?") + urlencode(pairs) if pairs else "")
 
 
-def sendable_headers(headers: Mapping[str, Any]) -> dict[str, str]:
+def sendable_headers(headers: JsonObject) -> dict[str, str]:
     """Returns the headers to send, without those of the transport. Raises ItemFailed."""
     sendable = {}
     for name, value in headers.items():

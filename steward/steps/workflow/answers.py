@@ -4,11 +4,10 @@ See docs/design/imports-n8n.md#http-steps.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer, parse_storable_json
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.outbound.response import PlatformResponse
 from steward.steps.workflow.addresses import removed_address_problems, removed_header_problems
 from steward.steps.workflow.effects import Effects
@@ -55,9 +54,9 @@ def run_data_in_read_problems(node: NodeDefinition, *names: str) -> Iterable[Ste
         yield StepProblem("warning", "parameter", RUN_DATA_IN_READ)
 
 
-def name_value_rows(params: Params, *paths: str) -> dict[str, Any]:
+def name_value_rows(params: Params, *paths: str) -> dict[str, JsonValue]:
     """Returns the names and values of rows."""
-    values: dict[str, Any] = {}
+    values: dict[str, JsonValue] = {}
     for path in paths:
         for row in params.rows(path):
             name = row.text("name")
@@ -66,7 +65,7 @@ def name_value_rows(params: Params, *paths: str) -> dict[str, Any]:
     return values
 
 
-def parse_json_object(value: Any, what: str) -> dict[str, Any]:
+def parse_json_object(value: JsonValue, what: str) -> dict[str, JsonValue]:
     """Returns an object, parsing it if it is JSON text. Raises ItemFailed."""
     parsed = js.parse_json(value) if isinstance(value, str) else value
     if isinstance(value, str) and not value.strip():
@@ -118,7 +117,7 @@ def is_tolerant(params: Params) -> bool:
     return params.flag("options.response.response.neverError") or params.flag("options.ignoreResponseCode")
 
 
-def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, Any]]:
+def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, JsonValue]]:
     """Returns a response as items: an object is one, a list one for each element, text a field."""
     if not answer.ok and not is_tolerant(params):
         raise ItemFailed(f"The address answered with status {answer.status}.")
@@ -131,7 +130,7 @@ def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, A
     return [dict(body) if isinstance(body, Mapping) else {field: body}]
 
 
-def full_response(answer: PlatformResponse, body: Any) -> dict[str, Any]:
+def full_response(answer: PlatformResponse, body: JsonValue) -> dict[str, JsonValue]:
     """Returns a response with its status and headers."""
     return {"body": body, "headers": dict(answer.headers), "statusCode": answer.status}
 
@@ -145,7 +144,7 @@ def _response_field(params: Params) -> str:
     return params.text("options.response.response.outputPropertyName", older) or older
 
 
-def response_body(answer: PlatformResponse, params: Params) -> Any:
+def response_body(answer: PlatformResponse, params: Params) -> JsonValue:
     """Returns the body in the format that the step sets. Raises ItemFailed."""
     shape = _SHAPES.get(params.text("responseFormat"), "")
     shape = shape or params.text("options.response.response.responseFormat", "autodetect")

@@ -5,12 +5,12 @@ Calls put into words, proposals and their items.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from steward.connectors.base.connector import PlannedChanges, WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation, PlannedChanges
 from steward.connectors.base.queries import RecordPage
 from steward.model.change import Proposal
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject
 from steward.model.plan import OnError
 from steward.model.run import Counts, Mode
 from steward.outbound.errors import CallError
@@ -90,7 +90,7 @@ async def convert_each_item(
 
 
 async def read_each_item(
-    call: StepCall, read: Callable[[int], Awaitable[Sequence[dict[str, Any]]]]
+    call: StepCall, read: Callable[[int], Awaitable[Sequence[dict[str, AnyJson]]]]
 ) -> NodeResult:
     """Reads objects for each item, treats a failed item as `convert_each_item` does, and counts the rest."""
 
@@ -148,7 +148,7 @@ class Effects:
         index: int,
         planned: PlannedChanges,
         item: Item,
-        operation: WriteOperation[Any] | None = None,
+        operation: AnyWriteOperation | None = None,
         answer_settings: JsonObject | None = None,
     ) -> None:
         """Adds the planned changes of one item, or its failure. Raises MemoryBudgetExceeded.
@@ -170,7 +170,7 @@ class Effects:
             self.proposals.append(proposal)
             self.item_of.append(len(self.items) - 1)
 
-    def _is_unknown(self, planned: PlannedChanges, operation: WriteOperation[Any] | None) -> bool:
+    def _is_unknown(self, planned: PlannedChanges, operation: AnyWriteOperation | None) -> bool:
         if operation is None or self.call.environment.mode is not Mode.TEST:
             return False
         parts = [part for proposal in planned.proposals for part in proposal.parts]

@@ -8,9 +8,9 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import OnError, Plan, PlanStep, StepKind, StepSource
 from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, STOP_MESSAGES
 from steward.steps.workflow.expressions import template
@@ -80,7 +80,7 @@ class ExecutionContext:
     types: Mapping[str, StepType]
     sleep: Callable[[float], Awaitable[None]]
     clock: Callable[[], datetime]
-    memory: dict[str, dict[str, Any]] = field(default_factory=dict)
+    memory: dict[str, dict[str, AnyJson]] = field(default_factory=dict)
     partials: PartialItems = field(default_factory=PartialItems)
     _branches: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -180,7 +180,7 @@ async def _attempt(
 def _check_choices(kind: StepType, call: StepCall) -> None:
     """Raises ItemFailed if an expression gave an unknown choice; the import checks literal choices."""
     for path, allowed in kind.choices.items():
-        raw: Any = call.step.config
+        raw: JsonValue = call.step.config
         for part in path.split("."):
             raw = raw.get(part) if isinstance(raw, Mapping) else None
         if isinstance(raw, Mapping) and raw.keys() == EXPRESSION and call.items:
@@ -221,7 +221,7 @@ async def _call(
     execution: Execution,
     inputs: Sequence[Items],
     step_type: StepType,
-    memory: dict[str, Any],
+    memory: dict[str, JsonValue],
 ) -> StepCall:
     step, origin = execution.step, origin_of(execution.step)
     now = context.clock()
@@ -343,7 +343,7 @@ def _scope(
     )
 
 
-def raw_parameters(config: JsonValue) -> Any:
+def raw_parameters(config: JsonValue) -> AnyJson:
     """Returns a step's parameters as they are in the file."""
     if isinstance(config, Mapping):
         if config.keys() == EXPRESSION:
@@ -409,7 +409,7 @@ class _Slot:
 class _Fixed:
     """A part of a tree without expressions, the same for every item."""
 
-    value: Any
+    value: AnyJson
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,8 +421,8 @@ class _Parts:
 
 
 def _prepared(
-    config: Any, path: tuple[str, ...], raw: Sequence[str], templates: list[ParameterTemplate]
-) -> Any:
+    config: JsonValue, path: tuple[str, ...], raw: Sequence[str], templates: list[ParameterTemplate]
+) -> AnyJson:
     if isinstance(config, Mapping):
         if config.keys() == EXPRESSION:
             read = template.decode_template(config)
@@ -452,13 +452,13 @@ def _apart(read: ParameterTemplate, templates: list[ParameterTemplate]) -> _Part
     return _Parts(tuple(parts), read.typed)
 
 
-def _filled_parts(text: _Parts, column: Sequence[Any]) -> UnjoinedText | FailedExpression:
+def _filled_parts(text: _Parts, column: Sequence[AnyJson]) -> UnjoinedText | FailedExpression:
     parts = tuple(_filled(part, column) for part in text.parts)
     failed = next((part for part in parts if isinstance(part, FailedExpression)), None)
     return failed or UnjoinedText(parts, text.typed)
 
 
-def _filled(tree: Any, column: Sequence[Any]) -> Any:
+def _filled(tree: AnyJson, column: Sequence[AnyJson]) -> AnyJson:
     kind = type(tree)
     if kind in SCALARS:
         return tree

@@ -6,9 +6,9 @@ See docs/design/imports-n8n.md#items and docs/design/imports-n8n.md#pairing.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def _decode_item(encoded: object) -> Item:
     return Item(parts[0], links, error, parts[3], binary)
 
 
-def _decode_link(encoded: Sequence[Any]) -> Link:
+def _decode_link(encoded: Sequence[AnyJson]) -> Link:
     return (
         (encoded[0], encoded[1])
         if len(encoded) == 2

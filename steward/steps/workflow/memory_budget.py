@@ -5,8 +5,9 @@ A value that is referenced several times counts each time: storing or sending it
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.items import Outputs
 from steward.steps.workflow.javascript.values import SCALARS
 
@@ -30,7 +31,7 @@ def json_size(value: object, sizes: dict[int, int] | None = None) -> int:
     return _size(value, {} if sizes is None else sizes, 0)
 
 
-def _size(value: Any, sizes: dict[int, int], depth: int) -> int:
+def _size(value: AnyJson, sizes: dict[int, int], depth: int) -> int:
     kind = type(value)
     if kind is str:
         return len(value) + 3 if value.isascii() else 3 * len(value)
@@ -43,7 +44,7 @@ def _size(value: Any, sizes: dict[int, int], depth: int) -> int:
     return len(value) if kind is bytes else _SCALAR_BYTES
 
 
-def _object_size(value: Mapping[str, Any], sizes: dict[int, int], depth: int) -> int:
+def _object_size(value: JsonObject, sizes: dict[int, int], depth: int) -> int:
     total = sizes.get(id(value))
     if total is None:
         if depth > _MAX_DEPTH:
@@ -55,7 +56,7 @@ def _object_size(value: Mapping[str, Any], sizes: dict[int, int], depth: int) ->
     return total
 
 
-def _list_size(value: Sequence[Any], sizes: dict[int, int], depth: int) -> int:
+def _list_size(value: Sequence[JsonValue], sizes: dict[int, int], depth: int) -> int:
     total = sizes.get(id(value))
     if total is None:
         if depth > _MAX_DEPTH:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import OnError, Plan, PlanStep, StepKind
 from steward.model.run import Counts, Mode
 from steward.steps.base import RunFiles, StepContext
@@ -71,7 +71,7 @@ class FailedExpression:
 class UnjoinedText:
     """A text with expressions whose parts are evaluated one by one and not joined."""
 
-    parts: tuple[Any, ...]
+    parts: tuple[AnyJson, ...]
     typed: bool
 
 
@@ -80,12 +80,12 @@ class Params:
 
     __slots__ = ("_tree",)
 
-    def __init__(self, tree: Mapping[str, Any]) -> None:
+    def __init__(self, tree: JsonObject) -> None:
         self._tree = tree
 
-    def get(self, path: str, default: Any = None) -> Any:
+    def get(self, path: str, default: AnyJson = None) -> AnyJson:
         """Returns the value at a dotted path, or `default` if it is absent. Raises ItemFailed."""
-        value: Any = self._tree
+        value: JsonValue = self._tree
         for part in path.split("."):
             if isinstance(value, FailedExpression):
                 raise ItemFailed(value.message)
@@ -105,7 +105,7 @@ class Params:
 
     def rows(self, path: str) -> list["Params"]:
         """Returns a parameter that is a list of objects."""
-        value: Any = self._tree
+        value: JsonValue = self._tree
         for part in path.split("."):
             if isinstance(value, FailedExpression):
                 raise ItemFailed(value.message)
@@ -119,7 +119,7 @@ class Params:
         return name in self._tree
 
     @property
-    def tree(self) -> Mapping[str, Any]:
+    def tree(self) -> Mapping[str, AnyJson]:
         """All parameters, with failed expressions in place."""
         return self._tree
 
@@ -127,7 +127,7 @@ class Params:
 _ABSENT = object()
 
 
-def _member(value: Any, part: str) -> Any:
+def _member(value: JsonValue, part: str) -> AnyJson:
     if type(value) is dict or isinstance(value, Mapping):
         return value.get(part, _ABSENT)
     if isinstance(value, list) and part.isdigit() and int(part) < len(value):
@@ -135,7 +135,7 @@ def _member(value: Any, part: str) -> Any:
     return _ABSENT
 
 
-def unwrap(value: Any) -> Any:
+def unwrap(value: JsonValue) -> JsonValue:
     """Returns the value itself. Raises ItemFailed if an expression in it failed."""
     if type(value) in SCALARS:
         return value
@@ -168,7 +168,7 @@ class StepCall:
     expression_context: Callable[[Iterable[str] | None], ExpressionContext]
     environment: "RunEnvironment"
     sleep: Callable[[float], Awaitable[None]]
-    memory: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, AnyJson] = field(default_factory=dict)
     budget: StepBudget = field(default_factory=StepBudget)
 
     @property
@@ -278,16 +278,16 @@ class NodeDefinition:
     parameters: JsonObject
     credentials: tuple[str, ...] = ()
 
-    def get(self, path: str, default: Any = None) -> Any:
+    def get(self, path: str, default: AnyJson = None) -> AnyJson:
         """Returns the raw value at a dotted path."""
-        value: Any = self.parameters
+        value: JsonValue = self.parameters
         for part in path.split("."):
             if not isinstance(value, Mapping) or part not in value:
                 return default
             value = value[part]
         return value
 
-    def literal(self, path: str, default: Any = None) -> Any:
+    def literal(self, path: str, default: JsonValue = None) -> AnyJson:
         """Returns the value at a dotted path, or the default if it is absent or an expression."""
         value = self.get(path, default)
         return default if is_expression(value) else value

@@ -7,8 +7,8 @@ depend on it. See docs/design/imports-n8n.md#test-runs.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from steward.model.json import JsonObject
 from steward.model.plan import PlanStep
 from steward.steps.workflow.expressions import message
 from steward.steps.workflow.expressions.native import PathRootMissing, root_value
@@ -23,7 +23,7 @@ from steward.steps.workflow.step_types import FieldUse, StepType, UnknownInTest,
 class PartialItems:
     """The partial items of a walk by the id of their json, which is kept alive so that ids stay unique."""
 
-    items_by_id: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    items_by_id: dict[int, JsonObject] = field(default_factory=dict)
 
     def note(self, outputs: Outputs | None) -> None:
         """Notes the partial items of an execution's outputs."""
@@ -144,7 +144,7 @@ def _refuse_script(
 
 
 def _refuse_missing_fields(
-    partials: PartialItems, json: Mapping[str, Any], fields: Iterable[str], input_step: str | None
+    partials: PartialItems, json: JsonObject, fields: Iterable[str], input_step: str | None
 ) -> None:
     missing = min((name for name in fields if name not in json), default=None)
     if missing is not None and partials.has(json):

@@ -5,12 +5,12 @@ runs what the journal does not have and replays the rest in the same order. `wal
 Shopify Flow passes its own order and step runner to `follow`. See docs/design/imports-n8n.md#execution.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from steward.model.change import Proposal
 from steward.model.plan import Plan, PlanStep, PlanTrigger
@@ -64,7 +64,7 @@ class Journal(Protocol):
         """Is called before the execution runs; raises if the run must not go on."""
         ...
 
-    async def within_time_limit(self, work: Coroutine[Any, Any, T]) -> T:
+    async def within_time_limit(self, work: Awaitable[T]) -> T:
         """Awaits a step's work (never the applying of changes) within the run's remaining time."""
         ...
 
@@ -175,7 +175,7 @@ def _anew(types: Mapping[str, StepType]) -> Callable[[PlanStep], bool]:
 
 async def follow(
     order: ExecutionOrder,
-    run: Callable[[Execution], Coroutine[Any, Any, ExecutionResult]],
+    run: Callable[[Execution], Awaitable[ExecutionResult]],
     *,
     journal: Journal,
     context: WalkContext,
@@ -218,7 +218,7 @@ async def follow(
 
 
 async def _run_or_replay(
-    run: Callable[[Execution], Coroutine[Any, Any, ExecutionResult]],
+    run: Callable[[Execution], Awaitable[ExecutionResult]],
     execution: Execution,
     *,
     journal: Journal,
@@ -278,7 +278,7 @@ class InMemoryJournal:
         """Notes the execution."""
         self.ran.append((execution.step.name, execution.run))
 
-    async def within_time_limit(self, work: Coroutine[Any, Any, T]) -> T:
+    async def within_time_limit(self, work: Awaitable[T]) -> T:
         """Awaits the work; the enclosing run has the time limit."""
         return await work
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
-from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.queries import HTTP, HttpQuery
 from steward.connectors.web_request.connector import CHANGES
 from steward.model.ids import IntegrationId
+from steward.model.json import JsonValue
 from steward.outbound.hosts import is_among
 from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.outbound.web import NO_CONNECTION, WebReadClient
@@ -61,7 +61,7 @@ class WebAccess:
         """Raises ItemFailed for an address that is on none of the account's hosts."""
         if self.account is None:
             return
-        settings: Any = self.account.connection.facts.get("settings")
+        settings: JsonValue = self.account.connection.facts.get("settings")
         hosts = str(settings.get("hosts", "") if isinstance(settings, Mapping) else "").split()
         parts = urlsplit(url)
         if not is_among((parts.hostname or "").lower(), hosts) and parts.netloc.lower() not in hosts:
@@ -72,7 +72,7 @@ class WebAccess:
             )
 
     @property
-    def operation(self) -> WriteOperation[Any]:
+    def operation(self) -> AnyWriteOperation:
         """The operation that sends."""
         return CHANGES["http.send"] if self.account is None else self.account.changes["http_api.send"]
 

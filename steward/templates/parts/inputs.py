@@ -5,13 +5,13 @@ import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import re2
 from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.refusals import FieldErrors
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -211,7 +211,7 @@ def _resolved(rule: JsonObject, root: JsonObject) -> JsonObject:
 # --- faults in plain words
 
 
-def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
+def _pattern(_: JsonValue, pattern: str, value: JsonValue, __: JsonValue) -> Iterator[ValidationError]:
     """Checks `pattern` in linear time, `$` being the end of the text."""
     if isinstance(value, str) and not _matches(pattern, value):
         yield ValidationError(f"{value!r} does not match")
@@ -238,21 +238,21 @@ def _closing(pattern: str, start: int) -> int:
 
 
 @functools.cache
-def _expression(pattern: str) -> Any:
+def _expression(pattern: str) -> AnyJson:
     # RE2 knows only the blanks of ASCII; a schema's \s, here always inside brackets, means every blank.
     return re2.compile(pattern.replace(r"\s", r"\s\x0b\x{feff}\p{Z}"))
 
 
-_Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+_Validator: type[Validator] = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
 
 
 # By the schema's identity, with the schema itself so that the identity stays taken: a template's schema
 # lives for good, and comparing or hashing its text took longer than most checks.
-_validators: dict[int, tuple[JsonObject, Any]] = {}
+_validators: dict[int, tuple[JsonObject, Validator]] = {}
 _MAX_VALIDATORS = 64
 
 
-def _validator(schema: JsonObject) -> Any:
+def _validator(schema: JsonObject) -> Validator:
     cached = _validators.get(id(schema))
     if cached is None:
         if len(_validators) >= _MAX_VALIDATORS:
@@ -269,7 +269,7 @@ def _all_faults(schema: JsonObject, inputs: JsonValue) -> Iterator[tuple[str, st
 def _faults(fault: ValidationError) -> Iterator[tuple[str, str]]:
     """Yields (dotted path, words) of one fault; a missing or extra field is named itself."""
     path = ".".join(["inputs", *(str(part) for part in fault.absolute_path)])
-    rule: Any = fault.validator_value
+    rule: AnyJson = fault.validator_value
     fields = _faulty_fields(fault)
     if fields is not None:
         words = _FIELD_WORDS[str(fault.validator)]
@@ -289,19 +289,21 @@ _FIELD_WORDS = {
 
 def _faulty_fields(fault: ValidationError) -> list[str] | None:
     """Returns the fields that a fault of an object is about; None for a fault of the value itself."""
-    rule: Any = fault.validator_value
-    value: Any = fault.instance
+    rule: AnyJson = fault.validator_value
+    value: AnyJson = fault.instance
     if fault.validator == "required":
         return [name for name in rule if name not in value]
     if fault.validator == "additionalProperties":
-        schema: Any = fault.schema
+        schema: AnyJson = fault.schema
         return [name for name in value if name not in schema.get("properties", {})]
     if fault.validator == "not":
         return sorted(_excluded(rule) & set(value)) or None
     return None
 
 
-def _alternative_faults(path: str, rule: Any, faults: Sequence[ValidationError]) -> Iterator[tuple[str, str]]:
+def _alternative_faults(
+    path: str, rule: AnyJson, faults: Sequence[ValidationError]
+) -> Iterator[tuple[str, str]]:
     """Yields why none of several alternatives fits."""
     if all(fault.validator == "required" and not fault.path for fault in faults):
         yield path, f"Give at least one of {', '.join(_required_names(rule))}."
@@ -313,12 +315,12 @@ def _alternative_faults(path: str, rule: Any, faults: Sequence[ValidationError])
         yield path, "This is not of a kind that fits here."
 
 
-def _required_names(rules: Iterable[Any]) -> Iterator[str]:
+def _required_names(rules: Iterable[AnyJson]) -> Iterator[str]:
     for rule in rules:
         yield from map(str, rule.get("required", ()))
 
 
-def _excluded(rule: Any) -> set[str]:
+def _excluded(rule: AnyJson) -> set[str]:
     """Returns the fields that a `not` forbids."""
     rules = [rule, *rule.get("anyOf", ())] if isinstance(rule, Mapping) else []
     return set(_required_names(rules))
@@ -335,7 +337,7 @@ _KINDS = {
 }
 
 
-def _words(validator: str, rule: Any) -> str:
+def _words(validator: str, rule: AnyJson) -> str:
     if validator == "type":
         kinds = [rule] if isinstance(rule, str) else rule
         return f"This must be {' or '.join(_KINDS[kind] for kind in kinds)}."

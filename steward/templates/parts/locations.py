@@ -1,9 +1,7 @@
 """The one location stock is written at: a named one, or the only active one."""
 
-from typing import Any
-
 from steward.model.connection import Connection
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.refusals import FieldErrors
 from steward.steps.base import StepContext, StepFailed
 
@@ -35,7 +33,7 @@ def _has_locations(store: Connection) -> bool:
 
 
 def _location_id(name: JsonValue, store: Connection) -> str:
-    locations: Any = store.facts.get("locations", [])
+    locations: AnyJson = store.facts.get("locations", [])
     ids = {str(title): str(location_id) for location_id, title, is_active in locations if is_active}
     if name is not None:
         if name in ids:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
 
 from steward.connectors.base.records import (
     Fulfilment,
@@ -13,7 +12,7 @@ from steward.connectors.base.records import (
     Refund,
     Risk,
 )
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.base import RecordTable
 
 _PLAIN = (
@@ -36,7 +35,7 @@ class OrderTable(RecordTable[Order]):
         return {"fields": list(_FIELDS), "rows": [_row(order) for order in records]}
 
     @staticmethod
-    def decode(table: Mapping[str, Any]) -> Iterable[Order]:
+    def decode(table: Mapping[str, AnyJson]) -> Iterable[Order]:
         """Yields the orders of a table."""
         return (_order(dict(zip(table["fields"], row, strict=True))) for row in table["rows"])
 
@@ -53,8 +52,8 @@ def _row(order: Order) -> list[JsonValue]:
     ]
 
 
-def _order(row: Mapping[str, Any]) -> Order:
-    fields: dict[str, Any] = {
+def _order(row: Mapping[str, AnyJson]) -> Order:
+    fields: dict[str, AnyJson] = {
         **{name: row[name] for name in _PLAIN},
         **{name: _time(row[name]) for name in _TIMES},
         **{name: enum(row[name]) for name, enum in _ENUMS.items()},
@@ -70,7 +69,7 @@ def _order(row: Mapping[str, Any]) -> Order:
     )
 
 
-def _line(row: Mapping[str, Any]) -> OrderLine:
+def _line(row: Mapping[str, AnyJson]) -> OrderLine:
     return OrderLine(id="", product_id=None, total="0", **row)
 
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from steward.connectors.base.records import Product, Variant
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.base import RecordTable
 
 _VARIANT = (
@@ -36,7 +35,7 @@ class VariantTable(RecordTable[Variant]):
         }
 
     @staticmethod
-    def decode(table: Mapping[str, Any]) -> Iterable[Variant]:
+    def decode(table: JsonObject) -> Iterable[Variant]:
         """Yields the variants of a table."""
         return (_variant(row) for row in _rows(table))
 
@@ -54,21 +53,21 @@ class ProductTable(RecordTable[Product]):
         return {"fields": [*_PRODUCT_FIELDS, "variants"], "variant_fields": list(_IN_PRODUCT), "rows": rows}
 
     @staticmethod
-    def decode(table: Mapping[str, Any]) -> Iterable[Product]:
+    def decode(table: Mapping[str, AnyJson]) -> Iterable[Product]:
         """Yields the products of a table."""
         return (_product(row, table["variant_fields"]) for row in _rows(table))
 
 
-def _rows(table: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+def _rows(table: Mapping[str, AnyJson]) -> Iterable[dict[str, JsonValue]]:
     return (dict(zip(table["fields"], row, strict=True)) for row in table["rows"])
 
 
-def _variant(row: dict[str, Any]) -> Variant:
+def _variant(row: dict[str, AnyJson]) -> Variant:
     row["created_at"] = _time(row["created_at"])
     return Variant(**row)
 
 
-def _product(row: dict[str, Any], variant_fields: Sequence[str]) -> Product:
+def _product(row: dict[str, AnyJson], variant_fields: Sequence[str]) -> Product:
     common = {
         "product_id": row["id"],
         "product_title": row["title"],
@@ -86,11 +85,11 @@ def _product(row: dict[str, Any], variant_fields: Sequence[str]) -> Product:
     return Product(**row, handle="", description="", images=(), variants=variants)
 
 
-def _time(text: Any) -> datetime | None:
+def _time(text: JsonValue) -> datetime | None:
     return datetime.fromisoformat(text) if isinstance(text, str) else None
 
 
-def _plain(value: Any) -> JsonValue:
+def _plain(value: JsonValue) -> JsonValue:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Sequence) and not isinstance(value, str):

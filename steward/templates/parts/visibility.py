@@ -1,13 +1,12 @@
 """Shows and hides products: by visibility in a shop, by sales channels where a store has those."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from steward.connectors.base.commands import SetPublished, SetVisible
 from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.records import Product
 from steward.model.connection import Connection
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject
 from steward.model.refusals import FieldErrors
 from steward.steps.base import JsonRecord, StepContext, StepFailed, StoreAccess
 
@@ -94,5 +93,5 @@ def _names(inputs: JsonObject) -> tuple[str, ...]:
 
 
 def _active_channels(store: Connection) -> dict[str, str]:
-    channels: Any = store.facts.get("channels", [])
+    channels: AnyJson = store.facts.get("channels", [])
     return {name: channel_id for channel_id, name, is_active in channels if is_active}

@@ -9,9 +9,9 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from typing import Any
 
 from steward.connectors.base.queries import PATH, PathQuery
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.run import Counts
 from steward.steps.n8n import item_files
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
@@ -38,7 +38,7 @@ class GmailReads:
 
     call: StepCall
     resource: str
-    labels: list[dict[str, Any]] | None = field(default=None)
+    labels: list[dict[str, JsonValue]] | None = field(default=None)
 
     async def run(self, *, many: bool) -> NodeResult:
         """Reads one object for each item, or a list. Raises ItemFailed."""
@@ -74,7 +74,7 @@ class GmailReads:
             if max_rows is not None and number >= max_rows:
                 return
 
-    async def _rows(self, fields: ServiceFields, max_rows: int | None) -> AsyncIterator[dict[str, Any]]:
+    async def _rows(self, fields: ServiceFields, max_rows: int | None) -> AsyncIterator[dict[str, JsonValue]]:
         name = _PLURAL[self.resource]
         zone = js_dates.zone_of(self.call.environment.zone) or UTC
         query = {**_search(fields, zone), "maxResults": str(min(max_rows or 500, 500))}
@@ -119,7 +119,7 @@ class GmailReads:
             return [Item(message) for message in messages]
         return [Item({**answer, "messages": messages})]
 
-    async def _short(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    async def _short(self, message: JsonObject) -> dict[str, AnyJson]:
         """Returns a message with the names of its labels and its headers as fields."""
         short = {name: value for name, value in message.items() if name != "labelIds"}
         ids = message.get("labelIds")
@@ -132,7 +132,7 @@ class GmailReads:
             short |= _shown_headers(payload.get("headers"))
         return short
 
-    async def _resolved(self, fields: ServiceFields, message: Mapping[str, Any]) -> Item:
+    async def _resolved(self, fields: ServiceFields, message: JsonObject) -> Item:
         """Returns a message that was read as it was sent, in parts, with its files if the step wants them."""
         try:
             raw = base64.urlsafe_b64decode(str(message.get("raw", "")) + "==")
@@ -157,13 +157,13 @@ class GmailReads:
             )
         return files
 
-    async def _labels(self) -> list[dict[str, Any]]:
+    async def _labels(self) -> Sequence[JsonObject]:
         if self.labels is None:
             rows = (await self._read(f"{_ME}/labels", [])).get("labels")
             self.labels = [dict(row) for row in (rows if isinstance(rows, list) else ())]
         return self.labels
 
-    async def _read(self, path: str, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    async def _read(self, path: str, pairs: Sequence[tuple[str, str]]) -> dict[str, AnyJson]:
         query = PathQuery(path, tuple(pairs))
         [response] = await read_all(account_of(self.call).reader.read(PATH, query))
         answer = parsed_answer(response.body.decode("utf-8", "replace"))
@@ -217,7 +217,7 @@ def _seconds(text: str, zone: tzinfo) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp())
 
 
-def _shown_headers(headers: Any) -> dict[str, Any]:
+def _shown_headers(headers: JsonValue) -> JsonObject:
     return {
         str(row["name"]): row.get("value")
         for row in (headers if isinstance(headers, list) else ())

@@ -6,11 +6,11 @@ See docs/design/mail.md#steps.
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from steward.connectors.base.mail import SEND_MAIL, SendMail
 from steward.model.answer import WriteAnswer
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.outbound.mail_message import InvalidMail, Mailbox, mailboxes_of, one_line
 from steward.steps.base import AccountAccess
@@ -94,7 +94,7 @@ def propose_mail(
     effects.add_plan(index, planned, item, operation, settings or {})
 
 
-def _answered_object(answer: WriteAnswer) -> dict[str, Any]:
+def _answered_object(answer: WriteAnswer) -> JsonObject:
     """Returns an answer's object; an empty one when it is none."""
     try:
         value = answer.json()
@@ -132,7 +132,7 @@ def option_problems(
         yield StepProblem("note", "parameter", _ATTRIBUTION)
 
 
-def _holds_value(value: Any) -> bool:
+def _holds_value(value: JsonValue) -> bool:
     """Whether a parameter, or anything inside it, is filled in."""
     if isinstance(value, Mapping):
         return any(_holds_value(member) for member in value.values())

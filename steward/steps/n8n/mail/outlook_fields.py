@@ -1,11 +1,11 @@
 """The parameters of microsoftOutlook as Microsoft Graph takes them: messages, filters and fields."""
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from steward.connectors.base.mail import SendMail
 from steward.connectors.microsoft_outlook.messages import recipients
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.outbound.mail_message import Mailbox, one_line
 from steward.steps.n8n.mail.mail_nodes import mailboxes
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
@@ -29,7 +29,7 @@ def message_path(fields: ServiceFields, name: str = "messageId", more: str = "")
     return f"{MESSAGES}/{path_segment(fields.text(name), 'message')}{more}"
 
 
-def message_options(fields: ServiceFields, collection: str) -> dict[str, Any]:
+def message_options(fields: ServiceFields, collection: str) -> dict[str, JsonValue]:
     """Returns the properties of a message that a person chose, as Graph names them."""
     chosen = fields.options(
         collection, "categories", "importance", "isRead", "isReadReceiptRequested", "internetMessageHeaders"
@@ -69,7 +69,7 @@ def new_mail(fields: ServiceFields) -> SendMail:
     )
 
 
-def message_body(fields: ServiceFields, collection: str) -> dict[str, Any]:
+def message_body(fields: ServiceFields, collection: str) -> dict[str, JsonValue]:
     """Returns the properties of a draft or of a changed message, those that the step fills in."""
     body = message_options(fields, collection)
     subject = fields.value("subject") if collection == "additionalFields" else None
@@ -90,7 +90,7 @@ def message_body(fields: ServiceFields, collection: str) -> dict[str, Any]:
     return body
 
 
-def mailboxes_in(value: Any) -> list[Mailbox]:
+def mailboxes_in(value: JsonValue) -> list[Mailbox]:
     """Returns the addresses of a message that was read."""
     rows = value if isinstance(value, list) else [value]
     addresses = [row.get("emailAddress") for row in rows if isinstance(row, Mapping)]
@@ -101,7 +101,7 @@ def mailboxes_in(value: Any) -> list[Mailbox]:
     ]
 
 
-def selected(fields: ServiceFields) -> dict[str, Any]:
+def selected(fields: ServiceFields) -> dict[str, JsonValue]:
     """Returns which fields of a message are read."""
     if fields.version < 2:
         return {"$select": _joined(fields.value("additionalFields.fields"))}
@@ -111,17 +111,17 @@ def selected(fields: ServiceFields) -> dict[str, Any]:
     return {"$select": _SIMPLE} if output == "simple" else {}
 
 
-def selected_fields(default: str = "") -> Any:
+def selected_fields(default: str = "") -> AnyJson:
     """Returns what chooses the fields of a folder or an attachment, `default` without a choice."""
 
-    def query(fields: ServiceFields) -> dict[str, Any]:
+    def query(fields: ServiceFields) -> dict[str, JsonValue]:
         collection = "additionalFields" if fields.version < 2 else "options"
         return {"$select": _joined(fields.value(f"{collection}.fields")) or default or None}
 
     return query
 
 
-def listed_folders(fields: ServiceFields) -> dict[str, Any]:
+def listed_folders(fields: ServiceFields) -> dict[str, JsonValue]:
     """Returns the query of a list of folders."""
     collection = "additionalFields" if fields.version < 2 else "options"
     return {
@@ -131,7 +131,7 @@ def listed_folders(fields: ServiceFields) -> dict[str, Any]:
     }
 
 
-def listed_messages(fields: ServiceFields) -> dict[str, Any]:
+def listed_messages(fields: ServiceFields) -> dict[str, JsonValue]:
     """Returns the query of a list of messages."""
     query = {**selected(fields), "$top": _top(fields)}
     if fields.version < 2:
@@ -184,7 +184,7 @@ def _quoted(text: str) -> str:
     return text.replace("'", "''")
 
 
-def _joined(value: Any) -> str | None:
+def _joined(value: JsonValue) -> str | None:
     names = [js.text(name) for name in value] if isinstance(value, list) else [js.text(value or "")]
     return ",".join(name for name in names if name) or None
 
@@ -197,19 +197,19 @@ def _top(fields: ServiceFields) -> str:
     return str(min(max(int(text), 1), 500))
 
 
-def next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
     """Returns the query of the next page, which Graph names by its whole address."""
     link = answer.get("@odata.nextLink") if isinstance(answer, Mapping) else None
     return dict(parse_qsl(urlsplit(link).query, keep_blank_values=True)) if isinstance(link, str) else None
 
 
-def simplified(message: Any, fields: ServiceFields) -> dict[str, Any]:
+def simplified(message: JsonValue, fields: ServiceFields) -> JsonObject:
     """Returns a message as a step puts it out: of version 2 with fewer fields, unless it says not to."""
     whole = dict(message) if isinstance(message, Mapping) else {}
     if fields.version < 2 or fields.text("output", "simple") != "simple":
         return whole
     senders, receivers = mailboxes_in(whole.get("from")), mailboxes_in(whole.get("toRecipients"))
-    short: dict[str, Any] = {
+    short: dict[str, JsonValue] = {
         name: whole.get(name) for name in ("id", "conversationId", "subject", "bodyPreview")
     }
     short |= {

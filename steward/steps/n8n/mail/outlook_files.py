@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from steward.connectors.base.queries import PATH, PathQuery
+from steward.model.json import JsonObject
 from steward.model.plan import OnError
 from steward.outbound.errors import CallError
 from steward.steps.n8n import item_files
@@ -26,7 +26,7 @@ async def _read(call: StepCall, path: str, query: Mapping[str, str]) -> bytes:
     return bytes(page.items[0].body)
 
 
-async def read_json(call: StepCall, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
+async def read_json(call: StepCall, path: str, query: Mapping[str, str]) -> JsonObject:
     """Returns the object at a path; an empty one for anything else. Raises ItemFailed, CallError."""
     answer = parsed_answer((await _read(call, path, query)).decode("utf-8", "replace"))
     return answer if isinstance(answer, Mapping) else {}
@@ -49,7 +49,7 @@ async def downloaded(
     return await convert_each_item(call, fetch)
 
 
-async def _attachment(call: StepCall, path: str, about: Mapping[str, Any]) -> BinaryReference:
+async def _attachment(call: StepCall, path: str, about: JsonObject) -> BinaryReference:
     content = await _read(call, f"{path}/$value", {})
     kind = str(about.get("contentType") or "") or None
     return await item_files.store(call, content, file_name=str(about.get("name") or ""), mime_type=kind)

@@ -1,7 +1,6 @@
 """Answers to messages of a mailbox of Outlook, and drafts that are sent."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from steward.connectors.base.mail import SendMail
 from steward.connectors.base.service_calls import SendCall
@@ -29,7 +28,7 @@ def is_to_sender(fields: ServiceFields) -> bool:
     return fields.flag("replyToSenderOnly")
 
 
-def reply_draft(fields: ServiceFields) -> dict[str, Any]:
+def reply_draft(fields: ServiceFields) -> JsonObject:
     """Returns the body of a draft that answers a message: to all it is a comment alone."""
     comment = fields.text("comment" if fields.version < 2 else "message")
     if not is_to_sender(fields):
@@ -46,7 +45,7 @@ def _without(own_address: str, mailboxes: Iterable[Mailbox]) -> list[Mailbox]:
     return [mailbox for mailbox in mailboxes if mailbox.address.lower() != own_address]
 
 
-def _reply_subject(original: Mapping[str, Any]) -> str:
+def _reply_subject(original: JsonObject) -> str:
     subject = one_line(str(original.get("subject") or ""))
     return subject if subject.lower().startswith("re:") else f"RE: {subject}"
 

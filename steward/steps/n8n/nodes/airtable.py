@@ -1,9 +1,9 @@
 """The node airtable: records of a table are read, created, updated and deleted."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
 from steward.steps.workflow.javascript import values as js
@@ -52,7 +52,7 @@ def _ignored(fields: ServiceFields) -> set[str]:
     return {str(name).strip() for name in listed}
 
 
-def _row(fields: ServiceFields) -> dict[str, Any]:
+def _row(fields: ServiceFields) -> dict[str, JsonValue]:
     """Returns the fields of a record: those of the item, or those that the step defines."""
     if fields.version < 2:
         row = dict(fields.item)
@@ -69,7 +69,7 @@ def _row(fields: ServiceFields) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in ignored and value is not js.UNDEFINED}
 
 
-def _typecast(fields: ServiceFields) -> dict[str, Any]:
+def _typecast(fields: ServiceFields) -> dict[str, JsonValue]:
     return {"typecast": True} if fields.flag("options.typecast") else {}
 
 
@@ -78,13 +78,13 @@ def _matching(fields: ServiceFields) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
-def _create(fields: ServiceFields) -> dict[str, Any]:
+def _create(fields: ServiceFields) -> dict[str, JsonValue]:
     row = {name: value for name, value in _row(fields).items() if name != "id"}
     body = {"fields": row} if fields.version >= 2 else {"records": [{"fields": row}]}
     return body | _typecast(fields)
 
 
-def _update(fields: ServiceFields) -> dict[str, Any]:
+def _update(fields: ServiceFields) -> dict[str, JsonValue]:
     row = _row(fields)
     identity = fields.text("id") if fields.version < 2 else js.text(row.get("id") or "")
     if not identity:
@@ -93,7 +93,7 @@ def _update(fields: ServiceFields) -> dict[str, Any]:
     return {"records": [{"id": identity, "fields": row}], **_typecast(fields)}
 
 
-def _upsert(fields: ServiceFields) -> dict[str, Any]:
+def _upsert(fields: ServiceFields) -> dict[str, JsonValue]:
     row, names = _row(fields), [name for name in _matching(fields) if name != "id"]
     identity = row.pop("id", None)
     if "id" in _matching(fields) and identity:
@@ -103,13 +103,13 @@ def _upsert(fields: ServiceFields) -> dict[str, Any]:
     return {"records": [{"fields": row}], **merged, **_typecast(fields)}
 
 
-def _listed_fields(names: Any) -> dict[str, Any]:
+def _listed_fields(names: JsonValue) -> dict[str, JsonValue]:
     listed = names if isinstance(names, list) else str(names).split(",") if names else []
     return {f"fields[{index}]": name for index, name in enumerate(listed)}
 
 
-def _order(fields: ServiceFields) -> dict[str, Any]:
-    order: dict[str, Any] = {}
+def _order(fields: ServiceFields) -> dict[str, JsonValue]:
+    order: dict[str, JsonValue] = {}
     path = "sort.property" if fields.version >= 2 else "additionalOptions.sort.property"
     for index, row in enumerate(fields.rows(path)):
         order[f"sort[{index}][field]"] = row.value("field")
@@ -117,11 +117,11 @@ def _order(fields: ServiceFields) -> dict[str, Any]:
     return order
 
 
-def _query(fields: ServiceFields) -> dict[str, Any]:
+def _query(fields: ServiceFields) -> dict[str, JsonValue]:
     """Returns the query of a list: formula, view, fields and order."""
     options = fields.options("options" if fields.version >= 2 else "additionalOptions")
     formula = fields.value("filterByFormula") if fields.version >= 2 else options.get("filterByFormula")
-    query: dict[str, Any] = {
+    query: dict[str, JsonValue] = {
         "pageSize": _PAGE,
         "filterByFormula": formula or None,
         "view": options.get("view"),
@@ -132,29 +132,29 @@ def _query(fields: ServiceFields) -> dict[str, Any]:
     return {name: value for name, value in query.items() if value not in (None, "")}
 
 
-def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     offset = answer.get("offset") if isinstance(answer, Mapping) else None
     return {**query, "offset": str(offset)} if offset else None
 
 
-def _flat(record: Any) -> dict[str, Any]:
+def _flat(record: JsonValue) -> dict[str, JsonValue]:
     """Returns a record as version 2 reads it: its fields beside its id."""
     plain = dict(record) if isinstance(record, Mapping) else {}
     inner = plain.pop("fields", {})
     return {**plain, **(inner if isinstance(inner, Mapping) else {})}
 
 
-def _records(answer: Any) -> list[Any]:
+def _records(answer: JsonValue) -> list[AnyJson]:
     records = answer.get("records") if isinstance(answer, Mapping) else None
     return records if isinstance(records, list) else []
 
 
-def _listed(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _listed(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     records = _records(answer)
     return [_flat(record) if fields.version >= 2 else record for record in records]
 
 
-def _got(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _got(answer: AnyJson, fields: ServiceFields) -> Sequence[JsonObject]:
     return [_flat(answer) if fields.version >= 2 else answer]
 
 

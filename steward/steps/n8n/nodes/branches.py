@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, tzinfo
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import OnError, PlanStep
 from steward.steps.n8n import conditions, older_conditions
 from steward.steps.workflow.items import Item, Items
@@ -39,7 +39,7 @@ class _ConditionNode(StepType):
         """Returns whether conditions have a type, which a date is tried for."""
         return version >= (3 if "switch" in self.types else 2)
 
-    def conditions_of(self, node: NodeDefinition) -> Iterable[Any]:
+    def conditions_of(self, node: NodeDefinition) -> Iterable[JsonValue]:
         """Returns the raw condition sets of the node."""
         return (node.get("conditions"),)
 
@@ -65,7 +65,7 @@ class _ConditionNode(StepType):
         yield from _older_problems(node)
 
 
-def _unread_problems(condition_set: Any) -> Iterable[StepProblem]:
+def _unread_problems(condition_set: JsonValue) -> Iterable[StepProblem]:
     """Yields conditions in another form than n8n writes, of which it is not known what comes of them."""
     if not isinstance(condition_set, Mapping) or not condition_set:
         return
@@ -91,7 +91,7 @@ def _older_problems(node: NodeDefinition) -> Iterable[StepProblem]:
             yield StepProblem("error", "parameter", words)
 
 
-def _rows(rows: Any) -> list[Mapping[str, Any]]:
+def _rows(rows: JsonValue) -> list[JsonObject]:
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
@@ -253,7 +253,7 @@ class SwitchNode(_ConditionNode):
         )
     )
 
-    def conditions_of(self, node: NodeDefinition) -> Iterable[Any]:
+    def conditions_of(self, node: NodeDefinition) -> Iterable[JsonValue]:
         """Returns the condition sets of the rules."""
         rows = node.get("rules.values", [])
         return (
@@ -336,7 +336,7 @@ def _own_ports(step: PlanStep) -> int:
     return sum(port != "error" for port in ports)
 
 
-def _numbered(value: Any, count: int) -> int:
+def _numbered(value: JsonValue, count: int) -> int:
     """Returns the output of a number. Raises ItemFailed, or WorkflowStepFailed for an invalid value."""
     number = (
         js.number(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
@@ -348,7 +348,7 @@ def _numbered(value: Any, count: int) -> int:
     return int(number)
 
 
-def _fallback(value: Any, count: int) -> list[int]:
+def _fallback(value: JsonValue, count: int) -> list[int]:
     if value == "extra":
         return [count - 1]
     number = js.number(value) if isinstance(value, int | str) and value != "none" else math.nan

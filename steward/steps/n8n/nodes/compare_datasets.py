@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.nodes.lists import names_of
 from steward.steps.n8n.nodes.merge import all_there, fields_to_match, matched
 from steward.steps.workflow.items import Item, Items
@@ -101,7 +101,7 @@ class CompareDatasetsNode(StepType):
         return NodeResult([only_a, same, different, only_b])
 
 
-def _alike(first: Any, second: Any, *, fuzzy: bool) -> bool:
+def _alike(first: JsonValue, second: JsonValue, *, fuzzy: bool) -> bool:
     return (js.fuzzy_key if fuzzy else js.strict_key)(first) == (js.fuzzy_key if fuzzy else js.strict_key)(
         second
     )
@@ -111,12 +111,17 @@ def _skipped(params: Params) -> set[str]:
     return set(names_of(params.get("options.skipFields", "")))
 
 
-def _names(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+def _names(a: JsonObject, b: JsonObject) -> list[str]:
     return list(dict.fromkeys((*a, *b)))
 
 
 def _equal(
-    a: Mapping[str, Any], b: Mapping[str, Any], pairs: list[tuple[str, str]], params: Params, *, fuzzy: bool
+    a: Mapping[str, AnyJson],
+    b: Mapping[str, AnyJson],
+    pairs: list[tuple[str, str]],
+    params: Params,
+    *,
+    fuzzy: bool,
 ) -> bool:
     aside = _skipped(params) | {name for pair in pairs for name in pair}
     return all(
@@ -127,8 +132,8 @@ def _equal(
 
 
 def _difference(
-    a: Mapping[str, Any], b: Mapping[str, Any], pairs: list[tuple[str, str]], params: Params, *, fuzzy: bool
-) -> dict[str, Any]:
+    a: JsonObject, b: JsonObject, pairs: list[tuple[str, str]], params: Params, *, fuzzy: bool
+) -> JsonObject:
     resolve = params.text("resolve", "includeBoth")
     if resolve == "preferInput1":
         return dict(a)
@@ -145,12 +150,17 @@ def _difference(
 
 
 def _both(
-    a: Mapping[str, Any], b: Mapping[str, Any], pairs: list[tuple[str, str]], params: Params, *, fuzzy: bool
-) -> dict[str, Any]:
+    a: Mapping[str, AnyJson],
+    b: Mapping[str, AnyJson],
+    pairs: list[tuple[str, str]],
+    params: Params,
+    *,
+    fuzzy: bool,
+) -> JsonObject:
     aside = _skipped(params)
-    same: dict[str, Any] = {}
-    different: dict[str, Any] = {}
-    skipped: dict[str, Any] = {}
+    same: dict[str, JsonValue] = {}
+    different: dict[str, JsonValue] = {}
+    skipped: dict[str, JsonValue] = {}
     for name in _names(a, b):
         first, second = a.get(name, js.UNDEFINED), b.get(name, js.UNDEFINED)
         sides = {"inputA": js.to_json(first), "inputB": js.to_json(second)}
@@ -160,6 +170,8 @@ def _both(
             same[name] = js.to_json(first)
         else:
             different[name] = sides
-    comparison: dict[str, Any] = {"keys": {name_: js.to_json(js.get_path(a, name_)) for name_, _ in pairs}}
+    comparison: dict[str, JsonValue] = {
+        "keys": {name_: js.to_json(js.get_path(a, name_)) for name_, _ in pairs}
+    }
     comparison |= {"same": same, "different": different}
     return comparison | ({"skipped": skipped} if skipped else {})

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import JsonValue
 from steward.steps.n8n import item_files
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
@@ -64,7 +64,7 @@ class ConvertToFileNode(StepType):
             file = await table_file(call, operation, default_name=f"File.{operation}")
             return one_item(call, file)
         if operation == "toJson" and call.first.text("mode", "once") == "once":
-            fields: list[Any] = [dict(item.json) for item in call.items]
+            fields: list[JsonValue] = [dict(item.json) for item in call.items]
             return one_item(call, await _json_file(call, call.first, fields))
         return await convert_each_item(call, lambda index, item: _converted(call, index, item))
 
@@ -88,7 +88,7 @@ async def table_file(call: StepCall, format_: str, *, default_name: str) -> Bina
         "delimiter": params.text("options.delimiter") or ",",
         "sheet": params.text("options.sheetName") or "Sheet",
     }
-    rows: Any = item_files.table_of(call.items, header=header)
+    rows: JsonValue = item_files.table_of(call.items, header=header)
     content = await item_files.write_format(call, format_, rows, options)
     name = params.text("options.fileName") or default_name
     return await item_files.store(call, content, file_name=name, mime_type=item_files.MIME_TYPES[format_])
@@ -100,7 +100,7 @@ def one_item(call: StepCall, file: BinaryReference) -> NodeResult:
     return NodeResult([[Item({}, paired_with_all([call.items]), binary={name: file})]])
 
 
-async def _json_file(call: StepCall, params: Params, value: Any) -> BinaryReference:
+async def _json_file(call: StepCall, params: Params, value: JsonValue) -> BinaryReference:
     text = item_files.json_text(value, indented=params.flag("options.format"))
     content = await item_files.write_format(call, "text", text, item_files.text_options(params))
     name = params.text("options.fileName") or "file.json"
@@ -122,14 +122,14 @@ async def _converted(call: StepCall, index: int, item: Item) -> list[Item]:
     return [Item({}, paired_with(index), binary={params.text("binaryPropertyName") or "data": file})]
 
 
-async def _text_file(call: StepCall, params: Params, value: Any) -> BinaryReference:
+async def _text_file(call: StepCall, params: Params, value: JsonValue) -> BinaryReference:
     text = js.json_text(value) if js.is_object(value) or js.is_list(value) else js.text(value)
     content = await item_files.write_format(call, "text", text, item_files.text_options(params))
     name = params.text("options.fileName") or "file.txt"
     return await item_files.store(call, content, file_name=name, mime_type="text/plain")
 
 
-async def _binary_file(call: StepCall, params: Params, value: Any) -> BinaryReference:
+async def _binary_file(call: StepCall, params: Params, value: JsonValue) -> BinaryReference:
     if params.flag("options.dataIsBase64", default=True):
         content = item_files.from_base64(js.text(value))
     else:

@@ -5,8 +5,8 @@ import hashlib
 import uuid
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import JsonValue
 from steward.steps.n8n import item_files
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
@@ -97,12 +97,12 @@ async def _with_output(call: StepCall, index: int, item: Item) -> Item:
         value = _hashed(params, await item_files.content_of(call, file))
     else:
         value = _hashed(params, _text_bytes(params.get("value", "")))
-    into: dict[str, Any] = js.deep_copy(item.json)
+    into: dict[str, JsonValue] = js.deep_copy(item.json)
     js.set_path(into, params.text("dataPropertyName", "data"), value)
     return Item(into, paired_with(index))
 
 
-def _text_bytes(value: Any) -> bytes:
+def _text_bytes(value: JsonValue) -> bytes:
     if not isinstance(value, str):
         raise ItemFailed("What is to be hashed is no text. Turn it into one by an expression.")
     return value.encode("utf-8", "surrogatepass")

@@ -5,8 +5,9 @@ See docs/design/static-data.md#data-tables.
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep
 from steward.steps.n8n.tables.rows import CONDITIONS, OWN_COLUMNS, VALUELESS, Condition, Table
 from steward.steps.workflow.items import Item
@@ -193,8 +194,8 @@ class _Tables:
         return [Item(table.shown(row), paired_with(index)) for row in rows]
 
     def _changed(
-        self, operation: str, table: Table, rows: list[dict[str, Any]], params: Params, item: Item
-    ) -> list[dict[str, Any]]:
+        self, operation: str, table: Table, rows: list[dict[str, JsonValue]], params: Params, item: Item
+    ) -> list[dict[str, JsonValue]]:
         now = self.call.environment.now
         if operation == _GET:
             return _chosen(table, rows, params)
@@ -236,7 +237,7 @@ def _condition(row: Params, table: Table) -> Condition:
     return table.condition(row.text("keyName"), name, None if name in VALUELESS else row.get("keyValue"))
 
 
-def _chosen(table: Table, rows: list[dict[str, Any]], params: Params) -> list[dict[str, Any]]:
+def _chosen(table: Table, rows: list[dict[str, JsonValue]], params: Params) -> list[dict[str, JsonValue]]:
     if params.flag("orderBy"):
         is_descending = params.text("orderByDirection") == "DESC"
         rows = table.ordered(rows, params.text("orderByColumn"), is_descending=is_descending)
@@ -248,7 +249,7 @@ def _chosen(table: Table, rows: list[dict[str, Any]], params: Params) -> list[di
     return rows[: int(min(limit, len(rows)))]
 
 
-def _values(params: Params, item: Item, table: Table) -> dict[str, Any]:
+def _values(params: Params, item: Item, table: Table) -> JsonObject:
     """Returns the values that a row gets. Raises ItemFailed for a field that the table has no column for."""
     schema = {row.text("id"): row.text("type") for row in params.rows("columns.schema")}
     table.add_columns(schema)
@@ -260,5 +261,5 @@ def _values(params: Params, item: Item, table: Table) -> dict[str, Any]:
             raise ItemFailed(f"{words} Remove the field before, or map the columns by hand.")
         return values
     defined = params.get("columns.value")
-    members: Mapping[str, Any] = defined if js.is_object(defined) else {}
+    members: Mapping[str, AnyJson] = defined if js.is_object(defined) else {}
     return {name: value for name, value in members.items() if value is not js.UNDEFINED}

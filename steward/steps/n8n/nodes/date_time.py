@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import AnyJson, JsonValue
 from steward.steps.n8n.calendar_math import UNITS, difference, floor, iso_duration, shifted
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import date_patterns as date_text
@@ -88,12 +88,12 @@ def _newer(call: StepCall, index: int, item: Item) -> Item:
     zone = js_dates.zone_of(call.environment.zone) or UTC
     operation = params.text("operation", "getCurrentDate")
     name, value = _RUN[operation](params, zone, call.environment.now)
-    into: dict[str, Any] = js.deep_copy(item.json) if params.flag("options.includeInputFields") else {}
+    into: dict[str, JsonValue] = js.deep_copy(item.json) if params.flag("options.includeInputFields") else {}
     js.set_path(into, params.text("outputFieldName", name), value)
     return Item(into, paired_with(index))
 
 
-def _read_date(value: Any, zone: tzinfo, *, keep_offset: bool = False) -> datetime:
+def _read_date(value: JsonValue, zone: tzinfo, *, keep_offset: bool = False) -> datetime:
     """Parses a date from text, milliseconds or seconds. Raises ItemFailed.
 
     The result is in `zone`, or with `keep_offset` in the offset of the text if it has one.
@@ -111,7 +111,7 @@ def _read_date(value: Any, zone: tzinfo, *, keep_offset: bool = False) -> dateti
     return date if keep_offset else date.astimezone(zone)
 
 
-_Answer = tuple[str, Any]
+_Answer = tuple[str, AnyJson]
 
 
 def _now(params: Params, zone: tzinfo, now: datetime) -> _Answer:
@@ -196,7 +196,7 @@ _ROUNDED |= {"week": (7, "day"), "day": (1, "day")}
 
 def _older(params: Params, index: int, item: Item) -> Item:
     value = params.get("value", "")
-    fields: dict[str, Any] = js.deep_copy(item.json)
+    fields: dict[str, JsonValue] = js.deep_copy(item.json)
     name = params.text("dataPropertyName", "data")
     if params.text("action", "format") == "calculate":
         js.set_path(fields, name, js_dates.utc_iso(_older_shifted(params, value)))
@@ -205,7 +205,7 @@ def _older(params: Params, index: int, item: Item) -> Item:
     return Item(fields, paired_with(index))
 
 
-def _older_shifted(params: Params, value: Any) -> datetime:
+def _older_shifted(params: Params, value: JsonValue) -> datetime:
     date = _older_date(value, params.text("options.fromFormat"), UTC)
     amount = js.number(params.get("duration", 0))
     if amount != amount:
@@ -219,7 +219,7 @@ def _older_shifted(params: Params, value: Any) -> datetime:
     return shifted(date, unit, sign * amount)
 
 
-def _older_formatted(params: Params, value: Any) -> Any:
+def _older_formatted(params: Params, value: JsonValue) -> JsonValue:
     zone = js_dates.zone_of(params.text("options.fromTimezone", "UTC")) or UTC
     date = _older_date(value, params.text("options.fromFormat"), zone)
     target_zone = params.text("options.toTimezone")
@@ -231,7 +231,7 @@ def _older_formatted(params: Params, value: Any) -> Any:
     return _written(date_text.format_moment, date, params.text("toFormat", "MM/DD/YYYY"))
 
 
-def _older_date(value: Any, from_format: str, zone: tzinfo) -> datetime:
+def _older_date(value: JsonValue, from_format: str, zone: tzinfo) -> datetime:
     if from_format:
         raise ItemFailed("Reading a date by a pattern of one's own is not supported.")
     return _read_date(value, zone).astimezone(zone)

@@ -1,8 +1,8 @@
 """The node discord: messages by a webhook or a bot, and the channels and members of a bot's servers."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from steward.model.json import JsonObject, JsonValue
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
@@ -43,7 +43,7 @@ _COLLECTIONS = {
 }
 
 
-def _older(fields: ServiceFields) -> dict[str, Any]:
+def _older(fields: ServiceFields) -> JsonObject:
     """Returns the body of a message of the first version, whose lists are JSON."""
     options = fields.options("options", "username", "tts", "flags")
     body = {
@@ -57,7 +57,7 @@ def _older(fields: ServiceFields) -> dict[str, Any]:
     return {name: value for name, value in {**options, **body}.items() if value not in (None, "")}
 
 
-def _embed(fields: ServiceFields) -> dict[str, Any]:
+def _embed(fields: ServiceFields) -> JsonObject:
     if fields.text("inputMethod", "fields") == "json":
         parsed = fields.json("json", "Embed")
         if not isinstance(parsed, Mapping):
@@ -77,7 +77,7 @@ def _embed(fields: ServiceFields) -> dict[str, Any]:
     return {name: value for name, value in embed.items() if value not in (None, "")}
 
 
-def _message(fields: ServiceFields) -> dict[str, Any]:
+def _message(fields: ServiceFields) -> JsonObject:
     """Returns the body of a message of version 2."""
     body = {"content": fields.value("content"), **fields.options("options", "tts", "username", "avatar_url")}
     embeds = [_embed(row) for row in fields.rows("embeds.values")]
@@ -95,7 +95,7 @@ def _webhook_query(fields: ServiceFields) -> dict[str, str]:
     return {"wait": "true"} if fields.flag("options.wait") else {}
 
 
-def _success(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _success(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     """Returns the message, or that it was done where Discord answers with nothing."""
     return [answer] if isinstance(answer, Mapping) and answer else [{"success": True}]
 
@@ -112,19 +112,19 @@ def _message_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", words)
 
 
-def _channel(fields: ServiceFields) -> dict[str, Any]:
+def _channel(fields: ServiceFields) -> JsonObject:
     kind = fields.value("type")
     options = fields.options("options")
     return {"name": fields.value("name"), "type": int(str(kind)) if str(kind).isdigit() else None, **options}
 
 
-def _next_messages(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_messages(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     if not isinstance(answer, list) or len(answer) < _PAGE:
         return None
     return {**query, "before": str(answer[-1].get("id", ""))}
 
 
-def _next_members(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_members(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     if not isinstance(answer, list) or len(answer) < _PAGE:
         return None
     return {**query, "after": str(answer[-1].get("user", {}).get("id", ""))}

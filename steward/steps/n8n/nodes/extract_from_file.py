@@ -3,8 +3,8 @@
 import base64
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import JsonObject, JsonValue
 from steward.steps.n8n import file_tables, item_files
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
@@ -71,7 +71,7 @@ async def _extracted(call: StepCall, index: int, item: Item) -> list[Item]:
     if operation == "pdf":
         return [await _pdf_item(call, params, content, index, item)]
     if operation == "binaryToPropery":
-        value: Any = base64.b64encode(content).decode("ascii")
+        value: JsonValue = base64.b64encode(content).decode("ascii")
     elif operation == "fromJson":
         value = await item_files.read_format(call, "json", content, _text_options(params))
     else:
@@ -82,21 +82,23 @@ async def _extracted(call: StepCall, index: int, item: Item) -> list[Item]:
     return [Item(fields, paired_with(index), binary=_rest(item, name, source))]
 
 
-def _text_options(params: Params) -> dict[str, Any]:
+def _text_options(params: Params) -> JsonObject:
     return {
         "encoding": params.text("options.encoding") or "utf8",
         "strip_bom": params.flag("options.stripBOM", default=True),
     }
 
 
-def _rest(item: Item, name: str, source: Any) -> Mapping[str, BinaryReference]:
+def _rest(item: Item, name: str, source: JsonValue) -> Mapping[str, BinaryReference]:
     """Returns the item's files: all of them if they are kept, else all but the one that was read."""
     if source in ("binary", "both"):
         return item.binary
     return {other: file for other, file in item.binary.items() if other != name}
 
 
-async def table_rows(call: StepCall, params: Params, format_: str, content: bytes) -> list[dict[str, Any]]:
+async def table_rows(
+    call: StepCall, params: Params, format_: str, content: bytes
+) -> list[dict[str, JsonValue]]:
     """Returns the fields of each row of a file. Raises ItemFailed."""
     if format_ == "csv":
         rows = await item_files.read_format(call, "csv", content, file_tables.csv_options(params))

@@ -1,9 +1,9 @@
 """The node facebookGraphApi: any call of the Graph API of Facebook, by a bound account."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 from urllib.parse import quote
 
+from steward.model.json import AnyJson
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import rows_of
 from steward.steps.n8n.service_fields import ServiceFields
@@ -53,7 +53,7 @@ def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _operation(method: str) -> ServiceOperation:
-    fields: Any = _query if method == "GET" else {}
+    fields: AnyJson = _query if method == "GET" else {}
     return ServiceOperation(
         method, "", fields, choose_path=_path, query=_query, recipient="node", text="edge", check=_checked,
         needed={"node": "which node of the graph it means"},

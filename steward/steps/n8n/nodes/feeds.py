@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.steps.n8n.nodes.lists import names_of
@@ -69,7 +69,7 @@ class RssFeedReadNode(StepType):
         """Reads the feed of each item."""
         web = web_of(call)
 
-        async def read(index: int) -> list[dict[str, Any]]:
+        async def read(index: int) -> list[dict[str, JsonValue]]:
             params = call.params(index)
             if call.version < 1.1 and index > 0:
                 return []
@@ -96,7 +96,7 @@ def _decoded(body: bytes, content_type: str) -> str:
         return body.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
-def entries_in(text: str, custom: Sequence[str] = ()) -> list[dict[str, Any]]:
+def entries_in(text: str, custom: Sequence[str] = ()) -> list[dict[str, JsonValue]]:
     """Returns the entries of a feed. Raises ItemFailed for a text that is none, or one too long."""
     document = read_xml(text.strip(), _AS_LISTS)
     root, value = next(iter(document.items()), ("", None))
@@ -113,18 +113,18 @@ def entries_in(text: str, custom: Sequence[str] = ()) -> list[dict[str, Any]]:
     return [convert(entry if isinstance(entry, Mapping) else {}, custom) for entry in entries]
 
 
-def _members(value: Any, name: str) -> list[Any]:
+def _members(value: JsonValue, name: str) -> list[AnyJson]:
     members = value.get(name, []) if isinstance(value, Mapping) else []
     return list(members) if isinstance(members, list) else []
 
 
-def _first(entry: Mapping[str, Any], name: str) -> Any:
+def _first(entry: JsonObject, name: str) -> AnyJson:
     """Returns the text of an element, or what it holds; UNDEFINED if it is absent."""
     value = next(iter(_members(entry, name)), js.UNDEFINED)
     return value["_"] if isinstance(value, Mapping) and isinstance(value.get("_"), str) else value
 
 
-def _copied(entry: Mapping[str, Any], fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _copied(entry: JsonObject, fields: Iterable[tuple[str, str]]) -> dict[str, JsonValue]:
     copied = {}
     for name, field in fields:
         value = _first(entry, name)
@@ -135,7 +135,7 @@ def _copied(entry: Mapping[str, Any], fields: Iterable[tuple[str, str]]) -> dict
     return copied
 
 
-def _rss(entry: Mapping[str, Any], custom: Sequence[str]) -> dict[str, Any]:
+def _rss(entry: JsonObject, custom: Sequence[str]) -> dict[str, JsonValue]:
     plain = ((name, name) for name in (*_PLAIN, *_PLAIN_AFTER, *custom))
     item = _copied(entry, (*_FIELDS.items(), *plain))
     enclosure = next(iter(_members(entry, "enclosure")), None)
@@ -150,7 +150,7 @@ def _rss(entry: Mapping[str, Any], custom: Sequence[str]) -> dict[str, Any]:
     return _dated(item)
 
 
-def _atom(entry: Mapping[str, Any], custom: Sequence[str]) -> dict[str, Any]:
+def _atom(entry: JsonObject, custom: Sequence[str]) -> dict[str, JsonValue]:
     item = _copied(entry, ((name, name) for name in custom))
     title = _first(entry, "title")
     if isinstance(title, str) and title:
@@ -173,14 +173,14 @@ def _atom(entry: Mapping[str, Any], custom: Sequence[str]) -> dict[str, Any]:
     return _dated(item)
 
 
-def _link(links: Sequence[Any]) -> Any:
+def _link(links: Sequence[AnyJson]) -> JsonValue:
     """Returns the address of the alternate link, else of the first."""
     attributes = [link.get("$", {}) for link in links if isinstance(link, Mapping)]
     chosen = [link for link in attributes if link.get("rel") == "alternate"] or attributes
     return chosen[0].get("href") if chosen else None
 
 
-def _add_content(item: dict[str, Any], entry: Mapping[str, Any], name: str, field: str) -> None:
+def _add_content(item: dict[str, JsonValue], entry: Mapping[str, AnyJson], name: str, field: str) -> None:
     content = _first(entry, name)
     if isinstance(content, str):
         item[field] = content
@@ -196,7 +196,7 @@ def _snippet(content: str) -> str:
     return html.unescape(_TAGS.sub("", _BLOCKS.sub(r"\1\n\2", content))).strip()
 
 
-def _iso(value: Any) -> str | None:
+def _iso(value: JsonValue) -> str | None:
     date = js_dates.parse(value.strip(), UTC) if isinstance(value, str) else None
     if date is None:
         return None
@@ -204,7 +204,7 @@ def _iso(value: Any) -> str | None:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
 
-def _dated(item: dict[str, Any]) -> dict[str, Any]:
+def _dated(item: dict[str, JsonValue]) -> dict[str, JsonValue]:
     iso = _iso(item.get("pubDate") or item.get("date"))
     if iso is not None:
         item["isoDate"] = iso

@@ -1,12 +1,12 @@
 """The node github: issues, releases, repositories and their files, by a bound account."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 from urllib.parse import quote
 
 from steward.connectors.base.service_calls import SendCall
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep
 from steward.model.run import Counts
 from steward.steps.n8n import item_files
@@ -54,14 +54,14 @@ _ISSUE = f"{_REPOSITORY}/issues/{{issueNumber}}"
 _NUMBER = {"issueNumber": "the number of the issue"}
 
 
-def _members(value: Any, name: str) -> list[Any]:
+def _members(value: JsonValue, name: str) -> list[AnyJson]:
     """Returns the texts of rows such as `[{label: "bug"}]`; texts stay as they are."""
     rows = value if isinstance(value, list) else []
     texts = [row.get(name) if isinstance(row, Mapping) else row for row in rows]
     return [text for text in texts if text not in (None, "")]
 
 
-def _new_issue(fields: ServiceFields) -> dict[str, Any]:
+def _new_issue(fields: ServiceFields) -> JsonObject:
     return {
         "title": fields.text("title"),
         "body": fields.text("body"),
@@ -70,7 +70,7 @@ def _new_issue(fields: ServiceFields) -> dict[str, Any]:
     }
 
 
-def _edited_issue(fields: ServiceFields) -> dict[str, Any]:
+def _edited_issue(fields: ServiceFields) -> dict[str, JsonValue]:
     changes = fields.options("editFields")
     for name, member in (("labels", "label"), ("assignees", "assignee")):
         if name in changes:
@@ -78,14 +78,14 @@ def _edited_issue(fields: ServiceFields) -> dict[str, Any]:
     return changes
 
 
-def _filters(name: str) -> Any:
-    def query(fields: ServiceFields) -> dict[str, Any]:
+def _filters(name: str) -> AnyJson:
+    def query(fields: ServiceFields) -> dict[str, JsonValue]:
         return fields.options(name) | {"per_page": _PAGE}
 
     return query
 
 
-def _release(fields: ServiceFields) -> dict[str, Any]:
+def _release(fields: ServiceFields) -> JsonObject:
     return {"tag_name": fields.text("releaseTag"), **fields.options("additionalFields")}
 
 
@@ -95,7 +95,7 @@ def _contents(fields: ServiceFields) -> str:
     return f"{_REPOSITORY}/contents/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def _commit(fields: ServiceFields) -> dict[str, Any]:
+def _commit(fields: ServiceFields) -> JsonObject:
     """Returns what a change of a file says about its commit."""
     people = fields.options("additionalParameters", "author", "committer")
     branch = fields.text("additionalParameters.branch.branch")
@@ -110,7 +110,7 @@ def _as_base64(content: bytes) -> str:
     return base64.b64encode(content).decode("ascii")
 
 
-def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     if not isinstance(answer, list) or len(answer) < _PAGE:
         return None
     return {**query, "page": str(int(query.get("page", "1")) + 1)}
@@ -121,7 +121,7 @@ def _list(path: str, filters: str = "", **needed: str) -> ServiceOperation:
     return ServiceOperation("GET", path, query, next_page=_next_page, needed=needed)
 
 
-def _done(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _done(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     return [{"success": True}]
 
 

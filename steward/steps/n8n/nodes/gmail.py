@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from steward.connectors.base.mail import SEND_MAIL, SendMail
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.connectors.base.settings import IDENTITY
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.outbound.mail_message import InvalidMail, Mailbox, mailboxes_of, one_line
 from steward.steps.base import AccountAccess
 from steward.steps.n8n.mail.attachments import attached_files, names_in
@@ -98,11 +97,11 @@ def _reads(path: str, needed: Mapping[str, str] = MappingProxyType({})) -> Servi
     return ServiceOperation("GET", path, needed=needed, check=_read_problems)
 
 
-def _success(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
     return [{"success": True}]
 
 
-def _new_label(fields: ServiceFields) -> dict[str, Any]:
+def _new_label(fields: ServiceFields) -> JsonObject:
     return {
         "name": fields.value("name"),
         "labelListVisibility": fields.text("options.labelListVisibility", "labelShow"),
@@ -115,7 +114,7 @@ def _sends() -> ServiceOperation:
     return ServiceOperation("POST", f"{_MESSAGES}/send", check=_mail_problems)
 
 
-def _modifies(path: str, needed: Mapping[str, str], **labels: Any) -> ServiceOperation:
+def _modifies(path: str, needed: Mapping[str, str], **labels: AnyJson) -> ServiceOperation:
     return ServiceOperation("POST", f"{path}/modify", labels, needed=needed)
 
 
@@ -310,7 +309,7 @@ def _known(text: str) -> list[Mailbox]:
         return []
 
 
-def _headers_of(message: Mapping[str, Any]) -> dict[str, str]:
+def _headers_of(message: JsonObject) -> dict[str, str]:
     payload = message.get("payload")
     rows = payload.get("headers") if isinstance(payload, Mapping) else None
     return {

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import Any
 
 from steward.connectors.base.service_calls import SendCall
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode, HttpServicePort
 from steward.steps.n8n.option_tables import OptionTable, rows_of
 from steward.steps.n8n.service_fields import ServiceFields
@@ -28,23 +28,23 @@ _SENT = ("sendUpdates", "sendNotifications", "maxAttendees")  # in the query
 _TIMES = ("timeMin", "timeMax", "updatedMin")
 
 
-def _people(value: Any) -> dict[str, Any]:
+def _people(value: JsonValue) -> JsonObject:
     texts = value if isinstance(value, list) else [value]
     addresses = [address.strip() for text in texts for address in js.text(text).split(",")]
     return {"attendees": [{"email": address} for address in addresses if address]}
 
 
-def _meeting(value: Any) -> dict[str, Any]:
+def _meeting(value: JsonValue) -> JsonObject:
     rows = rows_of(value, "conferenceDataValues")
     kind = js.text(rows[0].get("conferenceSolution", "")) if rows else ""
     return {"conferenceData": {"createRequest": {"conferenceSolutionKey": {"type": kind}}}} if kind else {}
 
 
-def _recurrence(value: Any) -> dict[str, Any]:
+def _recurrence(value: JsonValue) -> JsonObject:
     return {"recurrence": [f"RRULE:{js.text(value).removeprefix('RRULE:')}"]} if value else {}
 
 
-def _read_apart(value: Any) -> dict[str, Any]:
+def _read_apart(value: JsonValue) -> JsonObject:
     return {}
 
 
@@ -89,7 +89,7 @@ _NO_NEXT = (
 )
 
 
-def _moment(fields: ServiceFields, value: Any, label: str) -> datetime:
+def _moment(fields: ServiceFields, value: JsonValue, label: str) -> datetime:
     """Returns a moment; a text without an offset is in the workflow's zone. Raises ItemFailed."""
     if isinstance(value, js.JsDate):
         value = value.text
@@ -102,10 +102,10 @@ def _moment(fields: ServiceFields, value: Any, label: str) -> datetime:
     return moment.astimezone(zone)
 
 
-def _span(fields: ServiceFields, collection: str, parameter: str) -> dict[str, Any]:
+def _span(fields: ServiceFields, collection: str, parameter: str) -> JsonObject:
     """Returns when an event starts and ends, where the step says so."""
     is_whole_day = fields.text(f"{collection}.allday") == "yes"
-    span: dict[str, Any] = {}
+    span: dict[str, JsonValue] = {}
     for name in ("start", "end"):
         value = fields.value(f"{parameter}{name}")
         if js.is_missing(value) or value == "":
@@ -119,7 +119,7 @@ def _span(fields: ServiceFields, collection: str, parameter: str) -> dict[str, A
     return span
 
 
-def _reminders(fields: ServiceFields) -> dict[str, Any]:
+def _reminders(fields: ServiceFields) -> JsonObject:
     if fields.flag("useDefaultReminders", True):
         return {"reminders": {"useDefault": True}}
     rows = rows_of(fields.value("remindersUi"), "remindersValues")
@@ -127,16 +127,16 @@ def _reminders(fields: ServiceFields) -> dict[str, Any]:
     return {"reminders": {"useDefault": False, **({"overrides": overrides} if overrides else {})}}
 
 
-def _new_event(fields: ServiceFields) -> dict[str, Any]:
+def _new_event(fields: ServiceFields) -> dict[str, JsonValue]:
     return {**_span(fields, "additionalFields", ""), **_reminders(fields), **_NEW.read(fields)}
 
 
-def _changed_event(fields: ServiceFields) -> dict[str, Any]:
+def _changed_event(fields: ServiceFields) -> dict[str, JsonValue]:
     reminders = {} if fields.flag("useDefaultReminders", True) else _reminders(fields)
     return {**_span(fields, "updateFields", "updateFields."), **reminders, **_CHANGES.read(fields)}
 
 
-def _sent(collection: str) -> Any:
+def _sent(collection: str) -> AnyJson:
     def query(fields: ServiceFields) -> dict[str, str]:
         query_fields = {name: js.text(value) for name, value in fields.options(collection, *_SENT).items()}
         has_meeting = bool(rows_of(fields.value(f"{collection}.conferenceDataUi"), "conferenceDataValues"))
@@ -145,7 +145,7 @@ def _sent(collection: str) -> Any:
     return query
 
 
-def _listed(fields: ServiceFields) -> dict[str, Any]:
+def _listed(fields: ServiceFields) -> dict[str, JsonValue]:
     query = {"maxResults": _PAGE, **_READ.read(fields)}
     for name in _TIMES:
         value = fields.value(name if fields.version >= 1.3 and name != "updatedMin" else f"options.{name}")
@@ -184,12 +184,12 @@ def _new_problems(node: NodeDefinition) -> Iterable[StepProblem]:
             yield StepProblem("error", "parameter", words)
 
 
-def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
     token = answer.get("nextPageToken") if isinstance(answer, Mapping) else None
     return {**query, "pageToken": str(token)} if token else None
 
 
-def _success(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
     return [{"success": True}]
 
 
@@ -240,7 +240,7 @@ class GoogleCalendarNode(HttpServiceNode):
     ) -> SendCall:
         """Returns the call of one item; a meeting gets an id that is the same when a run is resumed."""
         prepared = self.operations[key].call(fields)
-        meeting: Any = prepared.body.get("conferenceData")
+        meeting: AnyJson = prepared.body.get("conferenceData")
         if not isinstance(meeting, Mapping) or not isinstance(meeting.get("createRequest"), Mapping):
             return prepared
         parts = f"{call.environment.now.isoformat()} {call.step.name} {index}"
@@ -251,5 +251,5 @@ class GoogleCalendarNode(HttpServiceNode):
         return replace(prepared, body={**prepared.body, "conferenceData": {"createRequest": request}})
 
 
-def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+def _texts(values: JsonObject) -> dict[str, str]:
     return {name: js.text(value) for name, value in values.items()}

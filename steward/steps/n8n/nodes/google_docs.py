@@ -1,9 +1,9 @@
 """The node googleDocs: documents made, read and added to, by a bound account."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import ServiceOperation
@@ -30,7 +30,7 @@ def _document(fields: ServiceFields) -> str:
     return path_segment(match[1] if match else text, "document")
 
 
-def _new_document(fields: ServiceFields) -> dict[str, Any]:
+def _new_document(fields: ServiceFields) -> JsonObject:
     folder = fields.text("folderId", "root")
     parent = fields.text("driveId") if folder == "default" else folder
     is_own = parent in ("", "default", "myDrive", "root")
@@ -41,11 +41,11 @@ def _new_document(fields: ServiceFields) -> dict[str, Any]:
     }
 
 
-def _changes(fields: ServiceFields) -> dict[str, Any]:
+def _changes(fields: ServiceFields) -> JsonObject:
     return {"requests": [_change(row) for row in fields.rows("actionsUi.actionFields")]}
 
 
-def _change(row: ServiceFields) -> dict[str, Any]:
+def _change(row: ServiceFields) -> dict[str, AnyJson]:
     text = row.text("text")
     if row.text("action") == "replaceAll":
         match = {"text": text, "matchCase": row.flag("matchCase")}
@@ -69,7 +69,7 @@ def _unknown_changes(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", words)
 
 
-def _read(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _read(answer: JsonValue, fields: ServiceFields) -> list[dict[str, AnyJson]]:
     """Returns the document as Google has it, or its id and its text."""
     document = answer if isinstance(answer, Mapping) else {}
     if not fields.flag("simple", True):
@@ -80,7 +80,7 @@ def _read(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
     return [{"documentId": document.get("documentId"), "content": texts}]
 
 
-def _text(block: Any) -> str:
+def _text(block: AnyJson) -> str:
     """Returns the text of a paragraph; other blocks have none."""
     paragraph = block.get("paragraph") if isinstance(block, Mapping) else None
     elements = paragraph.get("elements") if isinstance(paragraph, Mapping) else None
@@ -88,14 +88,14 @@ def _text(block: Any) -> str:
     return "".join(str(run.get("content", "")) for run in runs if isinstance(run, Mapping))
 
 
-def _updated(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _updated(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns the answer, or what the first change did and the document's id."""
     result = dict(answer) if isinstance(answer, Mapping) else {}
     if not fields.flag("simple", True):
         return [result]
     replies = result.get("replies")
     first = replies[0] if isinstance(replies, list) and replies and isinstance(replies[0], Mapping) else {}
-    inner: Any = next(iter(first.values()), {})
+    inner: JsonValue = next(iter(first.values()), {})
     return [{**(inner if isinstance(inner, Mapping) else {}), "documentId": result.get("documentId")}]
 
 

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.connectors.base.service_calls import SendCall
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep
 from steward.model.run import Counts
 from steward.outbound.errors import CallError
@@ -143,15 +143,15 @@ def _delete(path: str) -> Callable[[ServiceFields], SendCall]:
     return make
 
 
-def _deleted(path: str) -> Callable[[Any, ServiceFields], Sequence[Mapping[str, Any]]]:
-    def answered(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _deleted(path: str) -> Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]:
+    def answered(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
         file_id = id_of(fields, path if fields.version >= 3 else "fileId")
         return [{"id": file_id, "fileId": file_id, "success": True}]
 
     return answered
 
 
-def _older_list(fields: ServiceFields) -> dict[str, Any]:
+def _older_list(fields: ServiceFields) -> dict[str, JsonValue]:
     names = fields.value("options.fields")
     names = [str(name) for name in names] if isinstance(names, list) and names else ["id", "name"]
     return {
@@ -164,7 +164,7 @@ def _older_list(fields: ServiceFields) -> dict[str, Any]:
     }
 
 
-def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
     token = answer.get("nextPageToken") if isinstance(answer, Mapping) else None
     return {**query, "pageToken": str(token)} if token else None
 

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from steward.connectors.base.commands import AppendRows, WriteCells
 from steward.connectors.base.connector import ItemProblem as Fault
 from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.records import Cell, SheetTable
 from steward.model.change import Proposal
-from steward.model.json import JsonObject
+from steward.model.ids import IntegrationId
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
 from steward.steps.n8n.sheet_area import READS, SheetArea, area_problems
@@ -129,7 +129,7 @@ def _heads(table: SheetTable, area: SheetArea) -> list[str]:
     return [js.text(plain(cell)) for cell in header.cells] if header else []
 
 
-def _row(heads: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
+def _row(heads: Sequence[str], cells: Sequence[Cell]) -> dict[str, JsonValue]:
     return {
         head: plain(cells[column]) if column < len(cells) else "" for column, head in enumerate(heads) if head
     }
@@ -165,13 +165,13 @@ def _takes_first(params: Params, version: float) -> bool:
     return version < 3 or params.flag("options.returnFirstMatch")
 
 
-def _filled_rows(table: SheetTable, area: SheetArea) -> list[dict[str, Any]]:
+def _filled_rows(table: SheetTable, area: SheetArea) -> list[dict[str, JsonValue]]:
     """Returns the fields of each row of data that has any cell."""
     heads = _heads(table, area)
     return [{"row_number": row.number, **_row(heads, row.cells)} for row in area.data_rows(table)]
 
 
-def _filters(params: Params) -> list[tuple[str, Any]]:
+def _filters(params: Params) -> list[tuple[str, AnyJson]]:
     """Returns the columns and values by which rows are looked up."""
     filters = [
         (row.text("lookupColumn"), row.get("lookupValue", "")) for row in params.rows("filtersUI.values")
@@ -181,18 +181,18 @@ def _filters(params: Params) -> list[tuple[str, Any]]:
     return filters
 
 
-def _unnumbered(row: dict[str, Any], version: float) -> dict[str, Any]:
+def _unnumbered(row: dict[str, JsonValue], version: float) -> dict[str, JsonValue]:
     return row if version >= 3 else {name: value for name, value in row.items() if name != "row_number"}
 
 
-def _fits(row: Mapping[str, Any], filters: Sequence[tuple[str, Any]], *, one_is_enough: bool) -> bool:
+def _fits(row: JsonObject, filters: Sequence[tuple[str, JsonValue]], *, one_is_enough: bool) -> bool:
     if not filters:
         return True
     fits = [js.text(row.get(column, "")) == js.text(value) for column, value in filters]
     return any(fits) if one_is_enough else all(fits)
 
 
-def _mapped(call: StepCall, number: int) -> dict[str, Any]:
+def _mapped(call: StepCall, number: int) -> JsonObject:
     """Returns the columns that one item fills."""
     params, item = call.params(number), call.items[number]
     if call.version >= 4:
@@ -235,8 +235,8 @@ class _Row:
     """What one item writes: its mapped fields, the cells, and the row in the sheet, if any."""
 
     item_index: int
-    fields: Mapping[str, Any]
-    cells: Mapping[str, Any]
+    fields: Mapping[str, AnyJson]
+    cells: JsonObject
     row_number: int | None
 
 
@@ -259,11 +259,11 @@ class _Writing:
     effects: Effects
 
     @property
-    def integration_id(self) -> Any:
+    def integration_id(self) -> IntegrationId:
         """The connection to which the sends go."""
         return self.location.account.connection.integration_id
 
-    def match(self, number: int, row: Mapping[str, Any], operation: str) -> int | None:
+    def match(self, number: int, row: JsonObject, operation: str) -> int | None:
         """Returns the number of the sheet's row that matches an item, or None. Raises ItemFailed."""
         names = _columns_to_match(self.call.params(number))
         values = [row.get(name, self.call.items[number].json.get(name)) for name in names]

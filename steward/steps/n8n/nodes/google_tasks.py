@@ -1,8 +1,8 @@
 """The node googleTasks: the tasks of a person's lists, by a bound account."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable
 from steward.steps.n8n.service_fields import ServiceFields
@@ -22,8 +22,8 @@ _READ = OptionTable(
 _IN_QUERY = ("parent", "previous")
 
 
-def _body(table: OptionTable) -> Any:
-    def body(fields: ServiceFields) -> dict[str, Any]:
+def _body(table: OptionTable) -> AnyJson:
+    def body(fields: ServiceFields) -> dict[str, AnyJson]:
         title = {"title": fields.text("title")} if table is _NEW else {}
         return title | {name: value for name, value in table.read(fields).items() if name not in _IN_QUERY}
 
@@ -35,12 +35,12 @@ def _places(fields: ServiceFields) -> dict[str, str]:
     return {name: str(value) for name, value in fields.options("additionalFields", *_IN_QUERY).items()}
 
 
-def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
     token = answer.get("nextPageToken") if isinstance(answer, Mapping) else None
     return {**query, "pageToken": str(token)} if token else None
 
 
-def _success(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
     return [{"success": True}]
 
 

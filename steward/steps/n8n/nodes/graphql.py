@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.steps.n8n.http_sign_in import account_to_bind, authentication_problems, uses_account
@@ -127,7 +126,7 @@ def _document(params: Params) -> bytes:
     variables = params.get("variables", {})
     if isinstance(variables, str):
         variables = parse_json_object(variables, "variables")
-    body: dict[str, Any] = {"query": params.text("query"), "variables": variables or {}}
+    body: dict[str, JsonValue] = {"query": params.text("query"), "variables": variables or {}}
     if params.text("operationName"):
         body["operationName"] = params.text("operationName")
     return js.json_text(body).encode()
@@ -175,7 +174,7 @@ def _refuse_errors(objects: Sequence[JsonObject], response_format: object) -> No
 async def _questions(call: StepCall) -> NodeResult:
     web = web_access_of(call)
 
-    async def query(index: int) -> list[dict[str, Any]]:
+    async def query(index: int) -> list[dict[str, JsonValue]]:
         params = call.params(index)
         if not only_asks(params.text("query")):
             raise ItemFailed("Its document is no longer a query, because its data changed it. Use variables.")

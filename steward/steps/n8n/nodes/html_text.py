@@ -1,12 +1,11 @@
 """The node html: extracts values from a page by CSS selectors."""
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n import item_files
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
@@ -113,7 +112,7 @@ async def _extracts(call: StepCall, tidies: bool) -> NodeResult:
     return await convert_each_item(call, convert)
 
 
-async def _pages_of(call: StepCall, index: int, item: Item) -> list[Any]:
+async def _pages_of(call: StepCall, index: int, item: Item) -> list[JsonValue]:
     """Returns the pages of an item: the text or texts of a field, or that of a file."""
     params = call.params(index)
     name = params.text("dataPropertyName", "data")
@@ -142,7 +141,7 @@ def _reads(selector: str) -> bool:
     return True
 
 
-def _extracted(call: StepCall, index: int, pages: list[Any], tidies: bool) -> list[Item]:
+def _extracted(call: StepCall, index: int, pages: Sequence[JsonValue], tidies: bool) -> list[Item]:
     params = call.params(index)
     tidy = tidies and params.flag("options.cleanUpText", default=True)
     extracted = []
@@ -152,7 +151,7 @@ def _extracted(call: StepCall, index: int, pages: list[Any], tidies: bool) -> li
         if len(page) > _LARGEST:
             raise ItemFailed("The page is larger than 5 MiB.")
         tree = LexborHTMLParser(page)
-        json: dict[str, Any] = {}
+        json: dict[str, JsonValue] = {}
         for row in params.rows("extractionValues.values"):
             value = _value(tree, row, params, first_only=call.version >= 1.2, tidy=tidy)
             js.set_path(json, row.text("key"), value)
@@ -160,7 +159,7 @@ def _extracted(call: StepCall, index: int, pages: list[Any], tidies: bool) -> li
     return extracted
 
 
-def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: bool, tidy: bool) -> Any:
+def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: bool, tidy: bool) -> AnyJson:
     try:
         nodes = tree.css(row.text("cssSelector"))
     except (SelectolaxError, ValueError):
@@ -177,7 +176,7 @@ def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: b
     return {"text": "", "html": None}.get(kind, js.UNDEFINED)  # an attribute of nothing is no field at all
 
 
-def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, with_links: bool) -> Any:
+def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, with_links: bool) -> JsonValue:
     if kind == "attribute":
         value = _attribute(node, row.text("attribute"))
     elif kind == "html":
@@ -189,12 +188,12 @@ def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, wit
     return value.strip() if isinstance(value, str) and trim else value
 
 
-def _attribute(node: LexborNode, name: str) -> Any:
+def _attribute(node: LexborNode, name: str) -> AnyJson:
     """Returns an attribute's text, or UNDEFINED if it is absent."""
     return (node.attributes[name] or "") if name in node.attributes else js.UNDEFINED
 
 
-def _value_of(node: LexborNode) -> Any:
+def _value_of(node: LexborNode) -> AnyJson:
     """Returns the value of a form field: its text, or the selected or first option."""
     if node.tag == "textarea":
         return node.text()

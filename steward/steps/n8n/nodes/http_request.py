@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.limits import MAX_FILE_BYTES
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
@@ -181,7 +180,7 @@ _REDIRECTS = (
     "It says how redirects are followed; here reads follow three on their own host. Check them.",
 )
 # By option: whether a value of it is a problem, and the level and words of the problem.
-_OPTION_PROBLEMS: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
+_OPTION_PROBLEMS: Mapping[str, tuple[Callable[[AnyJson], bool], str, str]] = {
     "allowUnauthorizedCerts": (
         bool,
         "warning",
@@ -203,7 +202,7 @@ _OPTION_PROBLEMS: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
 }
 
 
-def _option_problems(options: Mapping[str, Any]) -> Iterable[StepProblem]:
+def _option_problems(options: JsonObject) -> Iterable[StepProblem]:
     for name, value in options.items():
         if name == "proxy" or name not in _OPTIONS:
             words = f"Its option “{str(name)[:60]}” is not supported. Remove it."
@@ -233,7 +232,7 @@ def _format_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "credential", words)
 
 
-def _query(params: Params, version: float) -> dict[str, Any]:
+def _query(params: Params, version: float) -> dict[str, JsonValue]:
     if version < 3:
         if params.flag("jsonParameters"):
             return parse_json_object(params.get("queryParametersJson", ""), "query")
@@ -334,7 +333,7 @@ async def _reads(call: StepCall) -> NodeResult:
     if call.items and asks_file(call.first):
         return await _file_reads(call, web)
 
-    async def read(index: int) -> list[dict[str, Any]]:
+    async def read(index: int) -> list[dict[str, JsonValue]]:
         params = _shaped(call.params(index), call.version)
         first = _first_request(call, index)
         await _pause_between_batches(call, index, params)

@@ -1,10 +1,10 @@
 """The node hubspot: contacts, companies and deals, by a bound account."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urlencode
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, rows_of
 from steward.steps.n8n.service_fields import ServiceFields
@@ -44,12 +44,12 @@ _OPERATORS = frozenset(
 _NO_VALUE = ("HAS_PROPERTY", "NOT_HAS_PROPERTY")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: JsonValue) -> AnyJson:
     """Returns a value, that of a resource locator alone."""
     return value.get("value") if isinstance(value, Mapping) and value.get("__rl") is True else value
 
 
-def _moment(value: Any) -> int:
+def _moment(value: JsonValue) -> int:
     """Returns a date in milliseconds, as the API takes it. Raises ItemFailed."""
     try:
         moment = datetime.fromisoformat(str(value).strip())
@@ -61,8 +61,8 @@ def _moment(value: Any) -> int:
 
 
 _CLOSED = {"closeDate": lambda value: {"closedate": _moment(value)} if value not in ("", None) else {}}
-_LINKED: Mapping[str, Any] = dict.fromkeys(("associatedCompany", "associatedVids"), lambda value: {})
-_SHAPES: Mapping[str, Any] = {**_CLOSED, "customPropertiesUi": lambda value: {}}
+_LINKED: Mapping[str, AnyJson] = dict.fromkeys(("associatedCompany", "associatedVids"), lambda value: {})
+_SHAPES: Mapping[str, AnyJson] = {**_CLOSED, "customPropertiesUi": lambda value: {}}
 _NEW_CONTACT = OptionTable("additionalFields", _CONTACT, _SHAPES)
 _NEW_DEAL = OptionTable("additionalFields", _DEAL, {**_SHAPES, **_LINKED})
 _NEW_COMPANY = OptionTable("additionalFields", _COMPANY, _SHAPES)
@@ -70,7 +70,9 @@ _DEAL_CHANGES = OptionTable("updateFields", f"{_DEAL} stage:dealstage", _SHAPES)
 _COMPANY_CHANGES = OptionTable("updateFields", f"{_COMPANY} name", _SHAPES)
 
 
-def _properties(fields: ServiceFields, table: OptionTable, label: str, **first: Any) -> list[dict[str, Any]]:
+def _properties(
+    fields: ServiceFields, table: OptionTable, label: str, **first: JsonValue
+) -> list[dict[str, JsonValue]]:
     """Returns the properties that are set: the step's own fields as they are, others where not empty."""
     named = {**first, **{name: _plain(value) for name, value in table.read(fields).items()}}
     pairs = [(name, value) for name, value in named.items() if value not in ("", None)]
@@ -80,11 +82,11 @@ def _properties(fields: ServiceFields, table: OptionTable, label: str, **first: 
     return [{label: name, "value": js.to_json(value)} for name, value in pairs if name]
 
 
-def _contact(fields: ServiceFields) -> dict[str, Any]:
+def _contact(fields: ServiceFields) -> JsonObject:
     return {"properties": _properties(fields, _NEW_CONTACT, "property")}
 
 
-def _new_deal(fields: ServiceFields) -> dict[str, Any]:
+def _new_deal(fields: ServiceFields) -> dict[str, JsonValue]:
     chosen = fields.options("additionalFields")
     linked = {"associatedCompanyIds": "associatedCompany", "associatedVids": "associatedVids"}
     lists = {api: _list_of(chosen.get(name)) for api, name in linked.items()}
@@ -92,12 +94,12 @@ def _new_deal(fields: ServiceFields) -> dict[str, Any]:
     return {"associations": {name: ids for name, ids in lists.items() if ids}, "properties": properties}
 
 
-def _list_of(value: Any) -> list[Any]:
+def _list_of(value: JsonValue) -> list[JsonValue]:
     values = value if isinstance(value, list) else [value]
     return [element for element in values if element not in ("", None)]
 
 
-def _filter_groups(fields: ServiceFields) -> list[dict[str, Any]]:
+def _filter_groups(fields: ServiceFields) -> Sequence[JsonObject]:
     groups = []
     for group in rows_of(fields.value("filterGroupsUi"), "filterGroupsValues"):
         filters = [_filter(row) for row in rows_of(group.get("filtersUi"), "filterValues")]
@@ -106,7 +108,7 @@ def _filter_groups(fields: ServiceFields) -> list[dict[str, Any]]:
     return groups
 
 
-def _filter(row: Mapping[str, Any]) -> dict[str, Any]:
+def _filter(row: JsonObject) -> dict[str, JsonValue]:
     operator = js.text(row.get("operator", "EQ"))
     if operator not in _OPERATORS:
         raise ItemFailed(f"The comparison “{operator[:60]}” is not known. Choose another.")
@@ -115,7 +117,7 @@ def _filter(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"propertyName": name, "operator": operator, **value}
 
 
-def _search(fields: ServiceFields) -> dict[str, Any]:
+def _search(fields: ServiceFields) -> dict[str, JsonValue]:
     chosen = fields.options("additionalFields")
     sort = {"propertyName": chosen.get("sortBy"), "direction": chosen.get("direction")}
     return {
@@ -178,13 +180,13 @@ def _pages(
     table: str,
     items: str,
     label: str,
-    turn: Callable[[Any], Mapping[str, Any] | None],
+    turn: Callable[[AnyJson], Mapping[str, AnyJson] | None],
     **query: str,
 ) -> ServiceOperation:
     """Returns an operation that lists: `turn` makes the query of the next page of an answer."""
     options = OptionTable(table, " ".join(("properties", "propertiesCollection", *query)))
 
-    def next_page(answer: Any, query_sent: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def next_page(answer: JsonValue, query_sent: JsonObject) -> Mapping[str, AnyJson] | None:
         more = turn(answer) if isinstance(answer, Mapping) else None
         return None if more is None else {**query_sent, **more}
 
@@ -195,20 +197,20 @@ def _pages(
     )  # fmt: skip
 
 
-def _after(answer: Any, query_sent: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _after(answer: JsonValue, query_sent: JsonObject) -> JsonObject | None:
     following = js.get_path(answer, "paging.next.after")
     return None if js.is_missing(following) else {**query_sent, "after": js.text(following)}
 
 
-def _contacts_left(answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _contacts_left(answer: JsonObject) -> JsonObject | None:
     return {"vidOffset": js.text(answer["vid-offset"])} if answer.get("has-more") else None
 
 
-def _companies_left(answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _companies_left(answer: JsonObject) -> JsonObject | None:
     return {"offset": js.text(answer["offset"])} if answer.get("has-more") else None
 
 
-def _deals_left(answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _deals_left(answer: JsonObject) -> JsonObject | None:
     return {"offset": js.text(answer["offset"])} if answer.get("hasMore") else None
 
 
@@ -219,7 +221,7 @@ def _searching(kind: str) -> ServiceOperation:
     )  # fmt: skip
 
 
-def _deleted(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _deleted(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     return [answer] if isinstance(answer, Mapping) and answer else [{"success": True}]
 
 

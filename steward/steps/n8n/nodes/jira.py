@@ -1,8 +1,8 @@
 """The node jira: issues and their comments in Jira Cloud, by a bound account."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, rows_of
 from steward.steps.n8n.service_fields import ServiceFields
@@ -18,31 +18,31 @@ _NAMES = (
 Check = Callable[[NodeDefinition], Iterable[StepProblem]]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: JsonValue) -> AnyJson:
     """Returns a value, that of a resource locator alone."""
     return value.get("value") if isinstance(value, Mapping) and value.get("__rl") is True else value
 
 
-def _by_id(name: str) -> Callable[[Any], dict[str, Any]]:
+def _by_id(name: str) -> Callable[[AnyJson], dict[str, AnyJson]]:
     return lambda value: {name: {"id": js.text(_plain(value))}} if _plain(value) not in ("", None) else {}
 
 
-def _ids(name: str) -> Callable[[Any], dict[str, Any]]:
+def _ids(name: str) -> Callable[[AnyJson], dict[str, AnyJson]]:
     return lambda value: (
         {name: [{"id": js.text(number)} for number in value]} if isinstance(value, list) else {}
     )
 
 
-def _parent(value: Any) -> dict[str, Any]:
+def _parent(value: JsonValue) -> JsonObject:
     return {"parent": {"key": js.text(value).upper()}} if value else {}
 
 
-def _custom_fields(value: Any) -> dict[str, Any]:
+def _custom_fields(value: JsonValue) -> JsonObject:
     rows = rows_of(value, "customFieldsValues")
     return {js.text(_plain(row.get("fieldId"))): row.get("fieldValue") for row in rows}
 
 
-_SHAPES: Mapping[str, Any] = {
+_SHAPES: Mapping[str, AnyJson] = {
     "assignee": _by_id("assignee"),
     "reporter": _by_id("reporter"),
     "priority": _by_id("priority"),
@@ -85,7 +85,7 @@ def _status_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", words)
 
 
-def _new_issue(fields: ServiceFields) -> dict[str, Any]:
+def _new_issue(fields: ServiceFields) -> dict[str, AnyJson]:
     first = {
         "summary": fields.text("summary"),
         "project": {"id": fields.text("project")},
@@ -98,15 +98,15 @@ def _history(fields: ServiceFields) -> dict[str, str]:
     return {"updateHistory": "true"} if fields.flag("additionalFields.updateHistory") else {}
 
 
-def _transition(fields: ServiceFields) -> dict[str, Any]:
+def _transition(fields: ServiceFields) -> JsonObject:
     return {"transition": {"id": fields.text("updateFields.statusId")}}
 
 
-def _done(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _done(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     return [{"success": True}]
 
 
-def _comment(fields: ServiceFields) -> dict[str, Any]:
+def _comment(fields: ServiceFields) -> dict[str, AnyJson]:
     """Returns a comment as a document, or as wiki markup where the step says so."""
     text = fields.text("comment")
     if fields.flag("options.wikiMarkup"):
@@ -136,7 +136,7 @@ def _commenting(method: str, suffix: str = "") -> ServiceOperation:
 def _pages(path: str, items: str, table: OptionTable) -> ServiceOperation:
     """Returns an operation that lists by numbered positions."""
 
-    def next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    def next_page(answer: AnyJson, query: Mapping[str, str]) -> Mapping[str, str] | None:
         listed = answer.get(items) if isinstance(answer, Mapping) else None
         count = len(listed) if isinstance(listed, list) else 0
         position = int(query.get("startAt", "0")) + count
@@ -154,13 +154,13 @@ _TRANSITIONS = OptionTable("additionalFields", "expand transitionId skipRemoteOn
 _READ = OptionTable("additionalFields", "expand fields fieldsByKey properties updateHistory")
 
 
-def _query(fields: ServiceFields) -> dict[str, Any]:
+def _query(fields: ServiceFields) -> dict[str, JsonValue]:
     """Returns the search; without a condition it finds all issues."""
     chosen = {name: value for name, value in _SEARCH_OPTIONS.read(fields).items() if value != ""}
     return {"maxResults": _PAGE, "jql": 'created >= "1970-01-01"', "fields": "*navigable", **chosen}
 
 
-def _next_found(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_found(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     token = answer.get("nextPageToken") if isinstance(answer, Mapping) else None
     return {**query, "nextPageToken": js.text(token)} if token else None
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import AnyJson, JsonValue
 from steward.model.plan import OnError
 from steward.steps.n8n import conditions
 from steward.steps.n8n.nodes.lists import field_at, names_of
@@ -51,7 +51,7 @@ class RenameKeysNode(StepType):
 
 
 def _renamed(params: Params, index: int, item: Item) -> Item:
-    json: dict[str, Any] = js.deep_copy(item.json)
+    json: dict[str, JsonValue] = js.deep_copy(item.json)
     for row in params.rows("keys.key"):
         old, new = row.text("currentKey"), row.text("newKey")
         value = js.get_path(json, old)
@@ -88,9 +88,11 @@ def _template(text: str) -> str:
     return out
 
 
-def _by_pattern(json: Mapping[str, Any], program: Any, into: str, depth: int) -> dict[str, Any]:
-    renamed: dict[str, Any] = {}
-    moved: dict[str, Any] = {}
+def _by_pattern(
+    json: Mapping[str, AnyJson], program: conditions.Pattern, into: str, depth: int
+) -> dict[str, JsonValue]:
+    renamed: dict[str, JsonValue] = {}
+    moved: dict[str, JsonValue] = {}
     for name, value in json.items():
         if depth != 0 and isinstance(value, Mapping):
             value = _by_pattern(value, program, into, depth - 1)

@@ -1,12 +1,12 @@
 """The nodes splitOut, aggregate, sort and limit."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cmp_to_key
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.expressions.views import CodeFailed
 from steward.steps.workflow.items import BinaryReference, Item, Items
 from steward.steps.workflow.javascript import values as js
@@ -28,14 +28,14 @@ from steward.steps.workflow.step_types import (
 RANDOM = "Its random order is the same whenever a run is continued."
 
 
-def names_of(value: Any) -> list[str]:
+def names_of(value: JsonValue) -> list[str]:
     """Returns the field names of a comma-separated text or a list."""
     if isinstance(value, str):
         return [name.strip() for name in value.split(",") if name.strip()]
     return [js.text(element) for element in value] if js.is_list(value) else []
 
 
-def field_at(json: Mapping[str, Any], name: str, *, dots: bool) -> Any:
+def field_at(json: JsonObject, name: str, *, dots: bool) -> AnyJson:
     """Returns a field by its path, or by its plain name."""
     return js.get_path(json, name) if dots and name not in json else json.get(name, js.UNDEFINED)
 
@@ -93,7 +93,7 @@ def split_out(params: Params, item_index: int, item: Item) -> Items:
     return out
 
 
-def _element_fields(value: Any, target: str, *, is_spread: bool) -> Mapping[str, Any]:
+def _element_fields(value: JsonValue, target: str, *, is_spread: bool) -> JsonObject:
     """Returns the fields of one element: its own members if `is_spread`, else the element at `target`."""
     if is_spread and js.is_object(value):
         return value
@@ -102,7 +102,7 @@ def _element_fields(value: Any, target: str, *, is_spread: bool) -> Mapping[str,
     return {target: value}
 
 
-def _elements(value: Any) -> Sequence[Any]:
+def _elements(value: AnyJson) -> Sequence[JsonValue]:
     if value is js.UNDEFINED:
         return []
     if js.is_object(value):
@@ -110,9 +110,11 @@ def _elements(value: Any) -> Sequence[Any]:
     return list(value) if js.is_list(value) else [value]
 
 
-def _rest(params: Params, item: Item, fields: Sequence[str], include: str, *, dots: bool) -> dict[str, Any]:
+def _rest(
+    params: Params, item: Item, fields: Sequence[str], include: str, *, dots: bool
+) -> dict[str, JsonValue]:
     if include == "allOtherFields":
-        rest: dict[str, Any] = dict(js.deep_copy(item.json)) if dots else dict(item.json)
+        rest: dict[str, JsonValue] = dict(js.deep_copy(item.json)) if dots else dict(item.json)
         for field in fields:
             if dots:
                 js.delete_path(rest, field)
@@ -188,12 +190,12 @@ def with_gathered_files(item: Item, params: Params, items: Items) -> Item:
     return replace(item, binary=files)
 
 
-def aggregate_all(params: Params, items: Items) -> dict[str, Any]:
+def aggregate_all(params: Params, items: Items) -> JsonObject:
     """Returns all items, or some of their fields, as one list."""
     include = params.text("include", "allFields")
     included = names_of(params.get("fieldsToInclude", ""))
     unwanted = set(names_of(params.get("fieldsToExclude", "")))
-    rows: list[Any] = []
+    rows: list[JsonValue] = []
     for item in items:
         if include == "specifiedFields":
             row = {name: item.json[name] for name in included if name in item.json}
@@ -206,8 +208,8 @@ def aggregate_all(params: Params, items: Items) -> dict[str, Any]:
     return {params.text("destinationFieldName", "data"): rows}
 
 
-def _field_values(params: Params, items: Items, field: str, *, dots: bool) -> list[Any]:
-    values: list[Any] = []
+def _field_values(params: Params, items: Items, field: str, *, dots: bool) -> list[AnyJson]:
+    values: list[JsonValue] = []
     for item in items:
         value = field_at(item.json, field, dots=dots)
         if not params.flag("options.keepMissing"):
@@ -223,10 +225,10 @@ def _field_values(params: Params, items: Items, field: str, *, dots: bool) -> li
     return values
 
 
-def aggregate_fields(params: Params, items: Items) -> dict[str, Any]:
+def aggregate_fields(params: Params, items: Items) -> JsonObject:
     """Returns the values of each named field as a list."""
     dots = not params.flag("options.disableDotNotation")
-    into: dict[str, Any] = {}
+    into: dict[str, JsonValue] = {}
     named: set[str] = set()
     for row in params.rows("fieldsToAggregate.fieldToAggregate"):
         field = row.text("fieldToAggregate")
@@ -318,7 +320,7 @@ def ordered(items: Items, params: Params) -> list[int]:
     return sorted(range(len(items)), key=cmp_to_key(compare))
 
 
-def _is_less(first: Any, second: Any) -> bool:
+def _is_less(first: JsonValue, second: JsonValue) -> bool:
     """Returns JavaScript's `first < second`, ignoring the case of texts."""
     if isinstance(first, str) and isinstance(second, str):
         return first.lower() < second.lower()
@@ -326,7 +328,7 @@ def _is_less(first: Any, second: Any) -> bool:
     return a < b
 
 
-def is_same(first: Any, second: Any) -> bool:
+def is_same(first: JsonValue, second: JsonValue) -> bool:
     """Whether two values are equal for sorting."""
     if isinstance(first, str) and isinstance(second, str):
         return first.lower() == second.lower()

@@ -1,9 +1,9 @@
 """The node mailchimp: members of audiences, their tags, and campaigns, by a bound account."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, Shape, joined, rows_of
 from steward.steps.n8n.service_fields import ServiceFields
@@ -19,21 +19,21 @@ _NAMES = (
 _MEMBER = {"list": "the audience", "email": "the email of the member"}
 
 
-def _tag_texts(value: Any) -> dict[str, Any]:
+def _tag_texts(value: JsonValue) -> JsonObject:
     return {"tags": value if isinstance(value, list) else str(value).split(",")}
 
 
-def _location(value: Any) -> dict[str, Any]:
+def _location(value: JsonValue) -> JsonObject:
     rows = rows_of(value, "locationFieldsValues")
     return {"location": dict(rows[0])} if rows else {}
 
 
-def _merge_fields(value: Any) -> dict[str, Any]:
+def _merge_fields(value: JsonValue) -> JsonObject:
     rows = rows_of(value, "mergeFieldsValues")
     return {"merge_fields": {str(row.get("name")): row.get("value", "") for row in rows}} if rows else {}
 
 
-def _groups(value: Any) -> dict[str, Any]:
+def _groups(value: JsonValue) -> dict[str, JsonValue]:
     rows = rows_of(value, "groupsValues")
     return (
         {"interests": {str(row.get("categoryFieldId")): row.get("value", False) for row in rows}}
@@ -45,7 +45,7 @@ def _groups(value: Any) -> dict[str, Any]:
 def _moment(name: str) -> Shape:
     """Returns a shape that writes a date in UTC, as Mailchimp takes it."""
 
-    def shape(value: Any) -> dict[str, str]:
+    def shape(value: JsonValue) -> dict[str, str]:
         try:
             moment = datetime.fromisoformat(str(value).strip())
         except ValueError:
@@ -75,7 +75,7 @@ _CHANGES = OptionTable(
 )
 
 
-def _new_member(fields: ServiceFields) -> dict[str, Any]:
+def _new_member(fields: ServiceFields) -> JsonObject:
     """Returns a member; fields, groups and place stand beside the options."""
     return {
         "email_address": fields.text("email"),
@@ -91,8 +91,8 @@ def _validation(fields: ServiceFields) -> dict[str, str]:
     return {"skip_merge_validation": "true"} if fields.flag("updateFields.skipMergeValidation") else {}
 
 
-def _tags(status: str) -> Callable[[ServiceFields], dict[str, Any]]:
-    def body(fields: ServiceFields) -> dict[str, Any]:
+def _tags(status: str) -> Callable[[ServiceFields], dict[str, AnyJson]]:
+    def body(fields: ServiceFields) -> dict[str, AnyJson]:
         value = fields.value("tags")
         names = value if isinstance(value, list) else [value]
         tags = [{"name": js.text(name), "status": status} for name in names if name not in ("", None)]
@@ -111,7 +111,7 @@ def _checked(table: OptionTable) -> Callable[[NodeDefinition], Iterable[StepProb
     return check
 
 
-def _done(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _done(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     return [{"success": True}]
 
 
@@ -119,7 +119,7 @@ def _pages(path: str, items: str, options: str, **needed: str) -> ServiceOperati
     """Returns an operation that lists by numbered positions."""
     table = OptionTable("options", options)
 
-    def next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    def next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
         page = answer if isinstance(answer, Mapping) else {}
         listed = page.get(items)
         count = len(listed) if isinstance(listed, list) else 0

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import JsonValue
 from steward.steps.n8n import html_to_markdown as html_marks
 from steward.steps.workflow.expressions.views import CodeFailed
 from steward.steps.workflow.items import Item
@@ -60,7 +60,7 @@ class MarkdownNode(StepType):
 
 
 def _put(params: Params, index: int, item: Item, text: str) -> Item:
-    into: dict[str, Any] = js.deep_copy(item.json)
+    into: dict[str, JsonValue] = js.deep_copy(item.json)
     js.set_path(into, params.text("destinationKey", "data"), text)
     return Item(into, paired_with(index))
 
@@ -137,7 +137,7 @@ return input.map(([text, options]) => {{
 }}"""
 
 
-def _text_and_options(call: StepCall, index: int) -> list[Any]:
+def _text_and_options(call: StepCall, index: int) -> list[JsonValue]:
     """Returns an item's Markdown, None if it is too large, and the options that are supported."""
     try:
         params = call.params(index)

@@ -1,8 +1,8 @@
 """The node mattermost: messages, channels, people and reactions of the bound server."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
 
@@ -19,7 +19,7 @@ _COLLECTIONS = {
 }
 
 
-def _attachments(fields: ServiceFields) -> list[Any]:
+def _attachments(fields: ServiceFields) -> list[AnyJson]:
     """Returns the attachments; their rows of fields lie one deeper in the node than at Mattermost."""
     rows = fields.value("attachments")
     attachments = []
@@ -33,7 +33,7 @@ def _attachments(fields: ServiceFields) -> list[Any]:
     return attachments
 
 
-def _post(fields: ServiceFields) -> dict[str, Any]:
+def _post(fields: ServiceFields) -> JsonObject:
     body = {"channel_id": fields.value("channelId"), "message": fields.value("message")}
     attachments = _attachments(fields)
     if attachments:
@@ -43,24 +43,24 @@ def _post(fields: ServiceFields) -> dict[str, Any]:
     return body
 
 
-def _ephemeral(fields: ServiceFields) -> dict[str, Any]:
+def _ephemeral(fields: ServiceFields) -> JsonObject:
     post = {"channel_id": fields.value("channelId"), "message": fields.value("message")}
     return {"user_id": fields.value("userId"), "post": post}
 
 
-def _channel(fields: ServiceFields) -> dict[str, Any]:
+def _channel(fields: ServiceFields) -> JsonObject:
     kind = "O" if fields.text("type", "public") == "public" else "P"
     names = {"team_id": "teamId", "name": "channel", "display_name": "displayName"}
     return {name: fields.value(path) for name, path in names.items()} | {"type": kind}
 
 
-def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     if not isinstance(answer, list) or len(answer) < _PAGE:
         return None
     return {**query, "page": str(int(query.get("page", "0")) + 1)}
 
 
-def _page(fields: ServiceFields) -> dict[str, Any]:
+def _page(fields: ServiceFields) -> dict[str, JsonValue]:
     return {"per_page": _PAGE, **fields.options("additionalFields", "sort")}
 
 

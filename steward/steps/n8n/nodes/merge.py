@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep
 from steward.steps.n8n.nodes.lists import names_of
 from steward.steps.workflow.items import Item, Items, Link
@@ -181,16 +181,16 @@ class Clash:
             return int(number) - 1 if number == number and 1 <= number <= count else count - 1
         return count - 1
 
-    def joined(self, objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def joined(self, objects: Sequence[JsonObject]) -> JsonObject:
         """Merges the objects, in the order of their inputs."""
         best = self.preferred(len(objects))
-        into: dict[str, Any] = {}
+        into: dict[str, JsonValue] = {}
         for fields in (*objects[:best], *objects[best + 1 :], objects[best]):
             _lay(into, fields, deep=self.deep, fill_empty=self.fill_empty)
         return into
 
 
-def _lay(into: dict[str, Any], over: Mapping[str, Any], *, deep: bool, fill_empty: bool) -> None:
+def _lay(into: dict[str, AnyJson], over: Mapping[str, AnyJson], *, deep: bool, fill_empty: bool) -> None:
     for name, value in over.items():
         present = into.get(name, js.UNDEFINED)
         if (
@@ -202,7 +202,7 @@ def _lay(into: dict[str, Any], over: Mapping[str, Any], *, deep: bool, fill_empt
         into[name] = _over(present, value, fill_empty=fill_empty) if deep else js.deep_copy(value)
 
 
-def _over(present: Any, value: Any, *, fill_empty: bool) -> Any:
+def _over(present: JsonValue, value: JsonValue, *, fill_empty: bool) -> AnyJson:
     """Merges a value over another: objects by field, lists by index."""
     if isinstance(present, dict) and isinstance(value, Mapping):
         _lay(present, value, deep=True, fill_empty=fill_empty)
@@ -228,7 +228,7 @@ def _clash(params: Params, default: str) -> Clash:
     )
 
 
-def _suffixed(json: Mapping[str, Any], number: int) -> dict[str, Any]:
+def _suffixed(json: JsonObject, number: int) -> dict[str, JsonValue]:
     return {f"{name}_{number + 1}": value for name, value in json.items()}
 
 
@@ -254,8 +254,8 @@ def _by_position(call: StepCall, params: Params) -> Items:
     return out
 
 
-def _with_suffixes(row: Sequence[tuple[int, Item]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _with_suffixes(row: Sequence[tuple[int, Item]]) -> JsonObject:
+    fields: dict[str, JsonValue] = {}
     for number, item in row:
         fields |= _suffixed(item.json, number)
     # n8n also keeps the last input's fields under their own names.
@@ -343,7 +343,7 @@ def _indexes_by_key(items: Items, names: Sequence[str], *, fuzzy: bool, dots: bo
     return indexes
 
 
-def _field(item: Item, name: str, *, dots: bool) -> Any:
+def _field(item: Item, name: str, *, dots: bool) -> AnyJson:
     return js.get_path(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
 
 
@@ -442,7 +442,7 @@ def _older_index(call: StepCall, params: Params) -> Items:
     out: Items = []
     for index in range(count):
         sides = [(number, items[index]) for number, items in enumerate((first, second)) if index < len(items)]
-        into: dict[str, Any] = {}
+        into: dict[str, JsonValue] = {}
         for _, item in sides:
             into |= item.json
         out.append(Item(into, tuple((index, number) for number, _ in sides)))

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from steward.connectors.base.mail import SEND_MAIL
 from steward.connectors.base.service_calls import SendCall
 from steward.connectors.microsoft_outlook.messages import file_attachment
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep
 from steward.outbound.mail_message import InvalidMail
 from steward.steps.n8n.mail.attachments import attached_files
@@ -52,20 +51,20 @@ _EXPRESSION = "An expression decides whether it sends or makes a draft. Choose o
 _REPLY_FIELDS = "The additional fields of a reply to all are left out, as n8n does. Nothing to do."
 
 
-def _success(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _success(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     return [{"success": True}]
 
 
-def _one_row(answer: Any, fields: ServiceFields) -> Sequence[Mapping[str, Any]]:
+def _one_row(answer: JsonValue, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
     return [simplified(answer, fields)]
 
 
-def _many(answer: Any, fields: ServiceFields) -> Sequence[Mapping[str, Any]]:
+def _many(answer: JsonValue, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
     rows = answer.get("value") if isinstance(answer, Mapping) else None
     return [simplified(row, fields) for row in (rows if isinstance(rows, list) else ())]
 
 
-def _draft_path(more: str = "") -> Any:
+def _draft_path(more: str = "") -> AnyJson:
     """Returns what chooses the path of a draft: the first version calls it a message."""
 
     def choose(fields: ServiceFields) -> str:
@@ -88,7 +87,7 @@ def _attachment_path(fields: ServiceFields) -> str:
     return message_path(fields, more=f"/attachments/{more}")
 
 
-def _changed(fields: ServiceFields) -> dict[str, Any]:
+def _changed(fields: ServiceFields) -> dict[str, JsonValue]:
     return message_body(fields, "updateFields")
 
 

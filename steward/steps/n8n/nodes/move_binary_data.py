@@ -3,8 +3,8 @@
 import base64
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import JsonValue
 from steward.steps.n8n import item_files
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
@@ -91,9 +91,9 @@ async def _to_fields(call: StepCall, params: Params, index: int, item: Item) -> 
 
 async def _to_file(call: StepCall, params: Params, index: int, item: Item) -> list[Item]:
     keeps = params.flag("options.keepSource")
-    fields: dict[str, Any] = {}
+    fields: dict[str, JsonValue] = {}
     if params.flag("convertAllData", default=True):
-        value: Any = dict(item.json)
+        value: JsonValue = dict(item.json)
         fields = dict(item.json) if keeps else {}
     else:
         source = params.text("sourceKey", "data")

@@ -1,8 +1,8 @@
 """The node n8n: workflows and executions of an n8n, by a bound account at its own host."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable
 from steward.steps.n8n.service_fields import ServiceFields
@@ -18,11 +18,11 @@ _EXECUTION = {"executionId": "which execution it means"}
 _PARTS = ("name", "nodes", "connections", "settings", "staticData")  # what the API takes of a workflow
 
 
-def _active(value: Any) -> dict[str, Any]:
+def _active(value: JsonValue) -> JsonObject:
     return {"active": "true"} if value else {}
 
 
-def _without_pins(value: Any) -> dict[str, Any]:
+def _without_pins(value: JsonValue) -> JsonObject:
     return {"excludePinnedData": "true"} if value else {}
 
 
@@ -31,7 +31,7 @@ _FILTERS = OptionTable(
 )
 
 
-def _workflow(fields: ServiceFields) -> dict[str, Any]:
+def _workflow(fields: ServiceFields) -> JsonObject:
     """Returns the parts of a workflow that the API takes. Raises ItemFailed."""
     workflow = fields.json("workflowObject", "Workflow Object")
     if not isinstance(workflow, Mapping):
@@ -39,7 +39,7 @@ def _workflow(fields: ServiceFields) -> dict[str, Any]:
     return {name: workflow[name] for name in _PARTS if name in workflow}
 
 
-def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
     cursor = answer.get("nextCursor") if isinstance(answer, Mapping) else None
     return {**query, "cursor": str(cursor)} if cursor else None
 

@@ -1,8 +1,8 @@
 """The node notion: pages of databases, other pages and blocks that the bound integration sees."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.notion_values import notion_id, properties_of, rich_text, simple_page, text_pieces
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
@@ -50,7 +50,7 @@ def _children_path(fields: ServiceFields) -> str:
     return f"/blocks/{_id(fields, 'blockId', 'block')}/children"
 
 
-def _icon(fields: ServiceFields) -> dict[str, Any]:
+def _icon(fields: ServiceFields) -> dict[str, JsonValue]:
     icon = fields.text("options.icon")
     if not icon:
         return {}
@@ -59,13 +59,13 @@ def _icon(fields: ServiceFields) -> dict[str, Any]:
     return {"icon": {"type": "emoji", "emoji": icon}}
 
 
-def _blocks(fields: ServiceFields) -> list[dict[str, Any]]:
+def _blocks(fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns the blocks that a step writes. Raises ItemFailed."""
-    blocks: list[dict[str, Any]] = []
+    blocks: list[dict[str, JsonValue]] = []
     for row in fields.rows("blockUi.blockValues"):
         kind = row.text("type", "paragraph")
         if kind == "image":
-            content: dict[str, Any] = {"type": "external", "external": {"url": row.text("url")}}
+            content: dict[str, JsonValue] = {"type": "external", "external": {"url": row.text("url")}}
         elif kind in _TEXTS:
             content = {"rich_text": text_pieces(row, "textContent")}
             if kind == "to_do":
@@ -76,12 +76,12 @@ def _blocks(fields: ServiceFields) -> list[dict[str, Any]]:
     return blocks
 
 
-def _with_blocks(fields: ServiceFields, body: dict[str, Any]) -> dict[str, Any]:
+def _with_blocks(fields: ServiceFields, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     blocks = _blocks(fields)
     return body | _icon(fields) | ({"children": blocks} if blocks else {})
 
 
-def _create(fields: ServiceFields) -> dict[str, Any]:
+def _create(fields: ServiceFields) -> dict[str, JsonValue]:
     properties = properties_of(fields)
     # The id of the property that is the title is always “title”, whatever its name.
     if title := fields.text("title"):
@@ -90,21 +90,21 @@ def _create(fields: ServiceFields) -> dict[str, Any]:
     return _with_blocks(fields, {"parent": parent, "properties": properties})
 
 
-def _create_page(fields: ServiceFields) -> dict[str, Any]:
+def _create_page(fields: ServiceFields) -> dict[str, JsonValue]:
     properties = {"title": {"title": rich_text(fields.text("title"))}}
     parent = {"page_id": notion_id(fields.text("pageId"))}
     return _with_blocks(fields, {"parent": parent, "properties": properties})
 
 
-def _update(fields: ServiceFields) -> dict[str, Any]:
+def _update(fields: ServiceFields) -> dict[str, JsonValue]:
     return {"properties": properties_of(fields), **_icon(fields)}
 
 
-def _append(fields: ServiceFields) -> dict[str, Any]:
+def _append(fields: ServiceFields) -> dict[str, JsonValue]:
     return {"children": _blocks(fields)}
 
 
-def _value(row: ServiceFields, kind: str, condition: str) -> Any:
+def _value(row: ServiceFields, kind: str, condition: str) -> AnyJson:
     """Returns what a condition compares with. Raises ItemFailed for a kind that cannot be compared here."""
     if condition in _EMPTY:
         return True
@@ -132,7 +132,7 @@ def _value(row: ServiceFields, kind: str, condition: str) -> Any:
     )
 
 
-def _filter(fields: ServiceFields) -> dict[str, Any]:
+def _filter(fields: ServiceFields) -> dict[str, AnyJson]:
     kind = fields.text("filterType", "none")
     if kind == "json":
         parsed = fields.json("filterJson", "Filters (JSON)")
@@ -147,7 +147,7 @@ def _filter(fields: ServiceFields) -> dict[str, Any]:
     return {"filter": {"and" if fields.text("matchType", "anyFilter") == "allFilters" else "or": conditions}}
 
 
-def _query(fields: ServiceFields) -> dict[str, Any]:
+def _query(fields: ServiceFields) -> dict[str, JsonValue]:
     sorts = []
     for row in fields.rows("options.sort.sortValue"):
         name = row.text("key")
@@ -156,12 +156,12 @@ def _query(fields: ServiceFields) -> dict[str, Any]:
     return {"page_size": _PAGE, **_filter(fields), **({"sorts": sorts} if sorts else {})}
 
 
-def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
     cursor = answer.get("next_cursor") if isinstance(answer, Mapping) else None
     return {**query, "start_cursor": cursor} if cursor else None
 
 
-def _results(answer: Any) -> list[Any]:
+def _results(answer: JsonValue) -> list[AnyJson]:
     results = answer.get("results") if isinstance(answer, Mapping) else None
     return results if isinstance(results, list) else []
 
@@ -170,16 +170,16 @@ def _is_simple(fields: ServiceFields) -> bool:
     return fields.flag("simple", True)
 
 
-def _pages(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _pages(answer: AnyJson, fields: ServiceFields) -> list[JsonObject]:
     pages = _results(answer) if isinstance(answer, Mapping) and "results" in answer else [answer]
     return [simple_page(page, fields.version) if _is_simple(fields) else page for page in pages]
 
 
-def _databases(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _databases(answer: AnyJson, fields: ServiceFields) -> list[JsonObject]:
     databases = _results(answer) if "results" in answer else [answer]
     if not _is_simple(fields):
         return databases
-    simple: list[Mapping[str, Any]] = []
+    simple: list[JsonObject] = []
     for database in databases:
         title = "".join(str(piece.get("plain_text", "")) for piece in database.get("title", ()))
         name = "title" if fields.version < 2 else "name"
@@ -188,12 +188,12 @@ def _databases(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
     return simple
 
 
-def _block_texts(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _block_texts(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     """Returns the blocks of a page; simplified, each with its text as `content`."""
     blocks = _results(answer)
     if fields.version < 2.2 or not fields.flag("simplifyOutput", True):
         return blocks
-    simple: list[Mapping[str, Any]] = []
+    simple: list[JsonObject] = []
     for block in blocks:
         inner = block.get(str(block.get("type")))
         pieces = inner.get("rich_text", ()) if isinstance(inner, Mapping) else ()

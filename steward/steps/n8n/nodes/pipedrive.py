@@ -1,8 +1,8 @@
 """The node pipedrive: deals, people, organizations, activities, notes and leads, by a bound account."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, joined, named_values
 from steward.steps.n8n.service_fields import ServiceFields
@@ -28,7 +28,7 @@ _SEARCH = {
     "rawData": lambda value: {},
 }
 
-Fields = Callable[[ServiceFields], dict[str, Any]]
+Fields = Callable[[ServiceFields], dict[str, AnyJson]]
 
 
 def _name_problems(node: NodeDefinition) -> Iterable[StepProblem]:
@@ -45,13 +45,13 @@ def _checked(table: OptionTable) -> Callable[[NodeDefinition], Iterable[StepProb
     return check
 
 
-def _data(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _data(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     """Returns the object or list in `data`; nothing where Pipedrive answers `null`."""
     data = answer.get("data") if isinstance(answer, Mapping) else None
     return [item for item in (data if isinstance(data, list) else [data]) if isinstance(item, Mapping)]
 
 
-def _hits(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _hits(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns the hits of a search, each with its score beside its fields."""
     data = answer.get("data") if isinstance(answer, Mapping) else None
     rows = data.get("items") if isinstance(data, Mapping) else None
@@ -61,11 +61,11 @@ def _hits(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
     return [{"result_score": hit.get("result_score"), **_object(hit.get("item"))} for hit in hits]
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def _object(value: JsonValue) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
 
-def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     more = _object(_object(_object(answer).get("additional_data")).get("pagination"))
     if not more.get("more_items_in_collection"):
         return None
@@ -82,7 +82,7 @@ def _list(path: str, table: OptionTable) -> ServiceOperation:
 def _search(path: str, names: str) -> ServiceOperation:
     table = OptionTable("additionalFields", names, _SEARCH)
 
-    def query(fields: ServiceFields) -> dict[str, Any]:
+    def query(fields: ServiceFields) -> dict[str, JsonValue]:
         exact = {"exact_match": "true"} if fields.flag("exactMatch") else {}
         return {"term": fields.text("term"), "limit": _PAGE, **exact, **table.read(fields)}
 
@@ -99,7 +99,7 @@ def _create(path: str, table: OptionTable, first: Fields, label: str, words: str
     )  # fmt: skip
 
 
-def _update(path: str, names: str, shapes: Mapping[str, Any] = _CUSTOM) -> ServiceOperation:
+def _update(path: str, names: str, shapes: Mapping[str, AnyJson] = _CUSTOM) -> ServiceOperation:
     table = OptionTable("updateFields", names, shapes)
     return ServiceOperation("PUT", path, table.read, answered=_data, check=_checked(table))
 
@@ -111,13 +111,13 @@ def _operations_on_one(path: str) -> dict[str, ServiceOperation]:
     }
 
 
-def _new_deal(fields: ServiceFields) -> dict[str, Any]:
+def _new_deal(fields: ServiceFields) -> dict[str, JsonValue]:
     linked = "org_id" if fields.text("associateWith", "organization") == "organization" else "person_id"
     number = fields.value(linked)
     return {"title": fields.text("title")} | ({linked: number} if number not in (None, "", 0) else {})
 
 
-def _new_activity(fields: ServiceFields) -> dict[str, Any]:
+def _new_activity(fields: ServiceFields) -> dict[str, AnyJson]:
     activity = {"subject": fields.text("subject"), "done": fields.text("done", "0")}
     return activity | ({"type": fields.text("type")} if fields.text("type") else {})
 

@@ -1,9 +1,9 @@
 """The node sendGrid: mail by SendGrid, by a bound account."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from steward.model.answer import WriteAnswer
+from steward.model.json import JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, rows_of
 from steward.steps.n8n.service_fields import ServiceFields
@@ -25,11 +25,11 @@ def _addresses(text: str) -> list[dict[str, str]]:
     return [{"email": address.strip()} for address in text.split(",") if address.strip()]
 
 
-def _person(fields: ServiceFields) -> dict[str, Any]:
+def _person(fields: ServiceFields) -> JsonObject:
     """Returns whom the mail goes to, with what a template is filled with."""
     chosen = fields.options("additionalFields")
     copies = {name: _addresses(js.text(chosen.get(f"{name}Email", ""))) for name in ("cc", "bcc")}
-    person: dict[str, Any] = {"to": _addresses(fields.text("toEmail"))}
+    person: dict[str, JsonValue] = {"to": _addresses(fields.text("toEmail"))}
     person |= {name: addresses for name, addresses in copies.items() if addresses}
     if fields.flag("dynamicTemplate"):
         rows = rows_of(fields.value("dynamicTemplateFields"), "fields")
@@ -37,10 +37,10 @@ def _person(fields: ServiceFields) -> dict[str, Any]:
     return person | {"subject": fields.text("subject")}
 
 
-def _mail(fields: ServiceFields) -> dict[str, Any]:
+def _mail(fields: ServiceFields) -> JsonObject:
     chosen = fields.options("additionalFields")
     sender = {"email": fields.text("fromEmail"), "name": fields.text("fromName")}
-    mail: dict[str, Any] = {"personalizations": [_person(fields)], "from": sender}
+    mail: dict[str, JsonValue] = {"personalizations": [_person(fields)], "from": sender}
     if fields.flag("dynamicTemplate"):
         mail["template_id"] = fields.text("templateId")
     else:

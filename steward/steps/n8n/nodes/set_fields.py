@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import AnyJson, JsonValue
 from steward.model.plan import PlanStep
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import literals
@@ -111,7 +111,7 @@ class SetNode(StepType):
         return for_each_item(call, lambda index, item: [_new(call, index, item)])
 
 
-def _type_problems(rows: Any, known_types: Container[str]) -> Iterable[StepProblem]:
+def _type_problems(rows: JsonValue, known_types: Container[str]) -> Iterable[StepProblem]:
     for row in rows if isinstance(rows, list) else ():
         kind = row.get("type") if isinstance(row, Mapping) else None
         if kind is not None and not is_expression(kind) and kind not in known_types:
@@ -121,7 +121,7 @@ def _type_problems(rows: Any, known_types: Container[str]) -> Iterable[StepProbl
 
 def _old(call: StepCall, index: int, item: Item) -> Item:
     params = call.params(index)
-    into: dict[str, Any] = {} if params.flag("keepOnlySet") else js.deep_copy(item.json)
+    into: dict[str, JsonValue] = {} if params.flag("keepOnlySet") else js.deep_copy(item.json)
     put = _putter(params.flag("options.dotNotation", default=True))
     for kind in _OLD_TYPES:
         for row in params.rows(f"values.{kind}"):
@@ -153,17 +153,17 @@ def _new(call: StepCall, index: int, item: Item) -> Item:
     return Item(js.to_json(into), paired_with(index))
 
 
-def _putter(dots: bool) -> Callable[[dict[str, Any], str, object], None]:
+def _putter(dots: bool) -> Callable[[dict[str, AnyJson], str, object], None]:
     if dots:
         return js.set_path
 
-    def plain(into: dict[str, Any], name: str, value: object) -> None:
+    def plain(into: dict[str, AnyJson], name: str, value: object) -> None:
         into[name] = value
 
     return plain
 
 
-def _included(call: StepCall, params: Params, item: Item) -> dict[str, Any]:
+def _included(call: StepCall, params: Params, item: Item) -> dict[str, JsonValue]:
     """Returns the fields of the item that stay."""
     include = params.text("include", "all")
     if call.version >= 3.3:
@@ -177,7 +177,7 @@ def _included(call: StepCall, params: Params, item: Item) -> dict[str, Any]:
     names = _names(params.get("includeFields" if include == "selected" else "excludeFields", ""))
     if include == "selected":
         return _selected(item, names, dots=dots)
-    included: dict[str, Any] = dict(js.deep_copy(item.json))
+    included: dict[str, JsonValue] = dict(js.deep_copy(item.json))
     for name in names:
         if dots:
             js.delete_path(included, name)
@@ -186,8 +186,8 @@ def _included(call: StepCall, params: Params, item: Item) -> dict[str, Any]:
     return included
 
 
-def _selected(item: Item, names: Sequence[str], *, dots: bool) -> dict[str, Any]:
-    selected: dict[str, Any] = {}
+def _selected(item: Item, names: Sequence[str], *, dots: bool) -> dict[str, JsonValue]:
+    selected: dict[str, JsonValue] = {}
     for name in names:
         value = js.get_path(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
         if value is not js.UNDEFINED:
@@ -212,7 +212,7 @@ _ABSENT = {
 _EXAMPLE = {"my_field_1": "value", "my_field_2": 1}
 
 
-def _raw(params: Params) -> Mapping[str, Any]:
+def _raw(params: Params) -> Mapping[str, AnyJson]:
     value = params.get("jsonOutput", _EXAMPLE)
     if isinstance(value, UnjoinedText):
         value = value.parts[0] if value.typed else "".join(_in_json(part) for part in value.parts)
@@ -225,7 +225,7 @@ def _raw(params: Params) -> Mapping[str, Any]:
     return dict(value)
 
 
-def _in_json(part: Any) -> str:
+def _in_json(part: JsonValue) -> str:
     return js.json_text(part) if js.is_object(part) or js.is_list(part) else js.text(part)
 
 
@@ -241,7 +241,7 @@ def _typed(row: Params, value: object, kind: str, params: Params) -> object:
     return converted(value, kind, row.text("name"))
 
 
-def converted(value: Any, kind: str, name: str) -> Any:
+def converted(value: AnyJson, kind: str, name: str) -> AnyJson:
     """Converts to a string, number, boolean, array or object. Raises ItemFailed."""
     result = _CONVERT.get(kind, lambda unconverted: unconverted)(value)
     if result is js.UNDEFINED:
@@ -253,7 +253,7 @@ def _preview(value: object) -> str:
     return js.json_text(value)[:80]
 
 
-def _string(value: Any) -> Any:
+def _string(value: JsonValue) -> JsonValue:
     return value if isinstance(value, str) else js.json_text(value) if _is_deep(value) else js.text(value)
 
 
@@ -261,13 +261,13 @@ def _is_deep(value: object) -> bool:
     return isinstance(value, Mapping | list | tuple | js.JsDate)
 
 
-def _number(value: Any) -> Any:
+def _number(value: JsonValue) -> AnyJson:
     """Converts as JavaScript does: a blank text and an empty list are 0."""
     number = js.number(value) if not js.is_object(value) else math.nan
     return js.UNDEFINED if math.isnan(number) else number
 
 
-def _boolean(value: Any) -> Any:
+def _boolean(value: JsonValue) -> AnyJson:
     """Accepts true and false in any case, and the numbers 1 and 0, but not blank text."""
     if isinstance(value, bool):
         return value
@@ -277,18 +277,18 @@ def _boolean(value: Any) -> Any:
     return number == 1 if js.is_number(number) and number in (0, 1) else js.UNDEFINED
 
 
-def _array(value: Any) -> Any:
+def _array(value: JsonValue) -> AnyJson:
     parsed = literals.list_in(value) if isinstance(value, str) else value
     return parsed if js.is_list(parsed) else js.UNDEFINED
 
 
-def _object(value: Any) -> Any:
+def _object(value: JsonValue) -> AnyJson:
     if isinstance(value, str):
         return literals.object_in(value)
     return value if isinstance(value, Mapping | js.JsDate) else js.UNDEFINED
 
 
-_CONVERT: dict[str, Callable[[Any], Any]] = {
+_CONVERT: dict[str, Callable[[AnyJson], AnyJson]] = {
     "string": _string,
     "number": _number,
     "boolean": _boolean,

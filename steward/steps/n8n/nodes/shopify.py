@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from steward.connectors.base.queries import ORDERS, PRODUCTS, OrdersQuery, ProductsQuery
 from steward.connectors.base.records import Customer, Fulfilment, Order, Payment, Product
+from steward.model.json import AnyJson, JsonValue
 from steward.steps.base import StoreAccess
 from steward.steps.n8n.nodes.stores import READS, StoreNode, limit_of, operation_of
 from steward.steps.n8n.store_fields import SHOPIFY
@@ -131,7 +132,7 @@ class ShopifyNode(StoreNode):
                 words = f"It reads the field “{name[:40]}”, which is not read here. Do without that field."
                 yield StepProblem("error", "parameter", words)
 
-    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
+    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, JsonValue]]:
         """Reads one object, or a list."""
         resource = params.text("resource", self.default_resource)
         is_one = params.text("operation", "get") == "get"
@@ -150,7 +151,7 @@ class ShopifyNode(StoreNode):
 
 async def _read_products(
     params: Params, store: StoreAccess, ids: tuple[str, ...] | None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, JsonValue]]:
     query = ProductsQuery(ids=ids, modified_after=_instant(params, "updatedAtMin"))
     records = await read_all(store.reader.read(PRODUCTS, query))
     return [product_fields(record) for record in sorted(records, key=lambda record: record.title.casefold())]
@@ -158,7 +159,7 @@ async def _read_products(
 
 async def _read_orders(
     params: Params, store: StoreAccess, ids: tuple[str, ...] | None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, JsonValue]]:
     status = params.text("options.status", "open")
     if status not in _STATUSES:
         raise ItemFailed(f"Orders that are “{status[:40]}” cannot be read here.")
@@ -195,7 +196,7 @@ def _number(value: str | None) -> int | str | None:
     return int(value) if value is not None and value.isdigit() else value
 
 
-def product_fields(product: Product) -> dict[str, Any]:
+def product_fields(product: Product) -> dict[str, AnyJson]:
     """Returns a product as the REST interface has it, as far as it is read."""
     return {
         "id": _number(product.id),
@@ -224,7 +225,7 @@ def product_fields(product: Product) -> dict[str, Any]:
     }
 
 
-def order_fields(order: Order) -> dict[str, Any]:
+def order_fields(order: Order) -> dict[str, AnyJson]:
     """Returns an order as the REST interface has it, as far as it is read."""
     return {
         "id": _number(order.id),
@@ -256,7 +257,7 @@ def order_fields(order: Order) -> dict[str, Any]:
     }
 
 
-def customer_fields(customer: Customer) -> dict[str, Any]:
+def customer_fields(customer: Customer) -> dict[str, AnyJson]:
     """Returns a customer as the REST interface has it, as far as it is read."""
     return {
         "id": _number(customer.id),

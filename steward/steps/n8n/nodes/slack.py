@@ -1,8 +1,8 @@
 """The node slack: messages, channels, reactions and people, by the app's bot token."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
@@ -48,7 +48,7 @@ def _receiver(fields: ServiceFields) -> str:
     return channel
 
 
-def _attachments(fields: ServiceFields) -> list[Any] | None:
+def _attachments(fields: ServiceFields) -> list[AnyJson] | None:
     """Returns the attachments; their rows of fields lie one deeper in the node than at Slack."""
     if fields.version < 2 and fields.flag("jsonParameters"):
         parsed = fields.json("attachmentsJson", "Attachments")
@@ -66,7 +66,7 @@ def _attachments(fields: ServiceFields) -> list[Any] | None:
     return attachments or None
 
 
-def _blocks(fields: ServiceFields) -> list[Any] | None:
+def _blocks(fields: ServiceFields) -> list[AnyJson] | None:
     """Returns the blocks, as a list or as the object that Slack's builder copies. Raises ItemFailed."""
     if fields.version < 2:
         parsed = fields.json("blocksJson", "Blocks") if fields.flag("jsonParameters") else None
@@ -78,10 +78,10 @@ def _blocks(fields: ServiceFields) -> list[Any] | None:
     return blocks
 
 
-def _content(fields: ServiceFields) -> dict[str, Any]:
+def _content(fields: ServiceFields) -> JsonObject:
     """Returns text, blocks and attachments, as far as the type of the message has them."""
     kind = fields.text("messageType", "text") if fields.version >= 2 else ""
-    content: dict[str, Any] = {"text": fields.value("text")}
+    content: dict[str, JsonValue] = {"text": fields.value("text")}
     if kind in ("", "block"):
         content["blocks"] = _blocks(fields)
     if kind in ("", "attachment"):
@@ -89,7 +89,7 @@ def _content(fields: ServiceFields) -> dict[str, Any]:
     return content
 
 
-def _options(fields: ServiceFields) -> dict[str, Any]:
+def _options(fields: ServiceFields) -> dict[str, JsonValue]:
     """Returns what the options of a message add to its body."""
     options = fields.options("otherOptions", *_COPIED, "reply_broadcast")
     chosen = fields.options("otherOptions")
@@ -105,17 +105,17 @@ def _options(fields: ServiceFields) -> dict[str, Any]:
     return options
 
 
-def _inner(value: Any, name: str) -> Mapping[str, Any]:
+def _inner(value: JsonValue, name: str) -> JsonObject:
     inner = value.get(name) if isinstance(value, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
 
 
-def _ephemeral(fields: ServiceFields) -> Mapping[str, Any]:
+def _ephemeral(fields: ServiceFields) -> JsonObject:
     values = _inner(fields.options("otherOptions").get("ephemeral"), "ephemeralValues")
     return values if values.get("ephemeral", True) else {}
 
 
-def _post(fields: ServiceFields) -> dict[str, Any]:
+def _post(fields: ServiceFields) -> JsonObject:
     body = {"channel": _receiver(fields), **_content(fields), **_options(fields)}
     if fields.version < 2 and fields.flag("as_user"):
         body["as_user"] = True
@@ -131,12 +131,12 @@ def _post_path(fields: ServiceFields) -> str:
     return "/chat.postEphemeral" if _ephemeral(fields).get("user") else "/chat.postMessage"
 
 
-def _update(fields: ServiceFields) -> dict[str, Any]:
+def _update(fields: ServiceFields) -> dict[str, JsonValue]:
     options = fields.options("updateFields", "link_names", "parse") | fields.options("otherOptions", *_COPIED)
     return {"channel": _receiver(fields), "ts": fields.value("ts"), **_content(fields), **options}
 
 
-def _answered(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _answered(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns the answer; from version 2 on its time stands as `message_timestamp`."""
     item = dict(answer) if isinstance(answer, Mapping) else {}
     if fields.version >= 2 and "ts" in item:
@@ -144,17 +144,17 @@ def _answered(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
     return [item]
 
 
-def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     cursor = _inner(answer, "response_metadata").get("next_cursor")
     return {**query, "cursor": str(cursor)} if cursor else None
 
 
-def _members(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _members(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     members = answer.get("members") if isinstance(answer, Mapping) else None
     return [{"member": member} for member in (members if isinstance(members, list) else ())]
 
 
-def _filters(fields: ServiceFields) -> dict[str, Any]:
+def _filters(fields: ServiceFields) -> dict[str, JsonValue]:
     chosen = fields.options("filters")
     types = chosen.get("types")
     return {

@@ -6,7 +6,6 @@ event that was missed is made of what a later reading saw. See docs/design/impor
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from steward.connectors.base.queries import (
     CUSTOMERS,
@@ -18,7 +17,7 @@ from steward.connectors.base.queries import (
     OrdersQuery,
     ProductsQuery,
 )
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import Plan, PlanEdge, PlanStep, PlanTrigger, StepKind, StepSource
 from steward.model.run import Counts
 from steward.outbound.errors import RemoteNotFound
@@ -66,7 +65,7 @@ class StoreEventNode(StepType):
         if event is None or event.topic.endswith("/delete"):
             return NodeResult([[item]])
         in_body = call.step.config.get("in_body") is True
-        told: Any = item.json.get("body") if in_body else item.json
+        told: AnyJson = item.json.get("body") if in_body else item.json
         fields = await _read(store_of(call), event, told if isinstance(told, Mapping) else {})
         if not fields:
             return NodeResult([[item]])
@@ -75,7 +74,7 @@ class StoreEventNode(StepType):
         return NodeResult([[Item(json, paired_with(0))]], counts=Counts(read=1))
 
 
-async def _read(store: StoreAccess, event: StoreEvent, told: Mapping[str, Any]) -> dict[str, Any]:
+async def _read(store: StoreAccess, event: StoreEvent, told: JsonObject) -> dict[str, AnyJson]:
     """The fields of the object; none where the event told all of them or the object is gone."""
     read_object = _read_from_woocommerce if store.platform == "woocommerce" else _read_from_shopify
     try:
@@ -87,17 +86,15 @@ async def _read(store: StoreAccess, event: StoreEvent, told: Mapping[str, Any]) 
 
 
 async def _read_from_woocommerce(
-    store: StoreAccess, event: StoreEvent, told: Mapping[str, Any]
-) -> dict[str, Any]:
+    store: StoreAccess, event: StoreEvent, told: JsonObject
+) -> dict[str, JsonValue]:
     if _WHOLE.get(event.object_type, "id") in told:
         return {}
     objects = await read_all(store.reader.read(OBJECTS, ObjectsQuery(event.object_type, event.object_id)))
     return objects[0] if objects else {}
 
 
-async def _read_from_shopify(
-    store: StoreAccess, event: StoreEvent, told: Mapping[str, Any]
-) -> dict[str, Any]:
+async def _read_from_shopify(store: StoreAccess, event: StoreEvent, told: JsonObject) -> dict[str, JsonValue]:
     ids = (event.object_id,)
     if event.object_type == "order":
         return next(map(order_fields, await read_all(store.reader.read(ORDERS, OrdersQuery(ids=ids)))), {})

@@ -3,11 +3,11 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from steward.connectors.base.queries import OBJECTS, ObjectsQuery
 from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.steps.base import StoreAccess
 from steward.steps.n8n.store_fields import WOO, command_for, object_of
@@ -130,13 +130,13 @@ class StoreNode(StepType, ABC):
         if call.step.kind is StepKind.CHANGE:
             return await self._changes(call, store)
 
-        async def read_objects(index: int) -> list[dict[str, Any]]:
+        async def read_objects(index: int) -> list[dict[str, JsonValue]]:
             return await self.read(call.params(index), store)
 
         return await read_each_item(call, read_objects)
 
     @abstractmethod
-    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
+    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, JsonValue]]:
         """Reads the objects for one item. Raises ItemFailed."""
 
     async def _changes(self, call: StepCall, store: StoreAccess) -> NodeResult:
@@ -163,14 +163,14 @@ class StoreNode(StepType, ABC):
 
     async def _change(
         self, params: Params, store: StoreAccess
-    ) -> tuple[list[Proposal], list[str], dict[str, Any]]:
+    ) -> tuple[list[Proposal], list[str], JsonObject]:
         """Returns the planned changes of one item and the object's fields afterwards."""
         resource = params.text("resource", self.default_resource)
         number = js.text(params.get(f"{resource}Id", "")).strip()
         current = await object_of(store, resource, number)
         proposals: list[Proposal] = []
         faults: list[str] = []
-        after: dict[str, Any] = {"id": int(number) if number.isdigit() else number}
+        after: dict[str, JsonValue] = {"id": int(number) if number.isdigit() else number}
         for operation, values in self._by_operation(resource, params.get("updateFields", {})).items():
             command = await command_for(operation, current, values, store)
             number_of = store.connection.integration_id
@@ -180,8 +180,8 @@ class StoreNode(StepType, ABC):
             after |= {_snake(name): value for name, value in values.items()}
         return proposals, faults, after
 
-    def _by_operation(self, resource: str, fields: object) -> dict[str, dict[str, Any]]:
-        values_by_operation: dict[str, dict[str, Any]] = {}
+    def _by_operation(self, resource: str, fields: object) -> dict[str, dict[str, JsonValue]]:
+        values_by_operation: dict[str, dict[str, JsonValue]] = {}
         for name, value in fields.items() if isinstance(fields, Mapping) else ():
             operation = self.fields.get((resource, str(name)))
             if operation is None:
@@ -236,7 +236,7 @@ class WooCommerceNode(StoreNode):
         if operation_of(node) == "update" and self.resource_of(node) == "customer":
             yield StepProblem("error", "parameter", "Customers cannot be changed here. Remove the step.")
 
-    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
+    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, JsonValue]]:
         """Reads one object, or a list."""
         resource = params.text("resource", "product")
         if params.text("operation", "get") == "get":

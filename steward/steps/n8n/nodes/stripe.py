@@ -1,8 +1,8 @@
 """The node stripe: customers, charges, coupons and the balance, by a bound account."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, rows_of
 from steward.steps.n8n.service_fields import ServiceFields
@@ -16,27 +16,27 @@ _NAMES = (
 )
 
 
-def _metadata(value: Any) -> dict[str, Any]:
+def _metadata(value: JsonValue) -> JsonObject:
     rows = rows_of(value, "metadataProperties")
     return {"metadata": {js.text(row.get("key")): row.get("value") for row in rows}}
 
 
-def _address(value: Any) -> dict[str, Any]:
+def _address(value: AnyJson) -> dict[str, JsonValue]:
     rows = rows_of(value, "details")
     return {"address": dict(rows[0])} if rows else {}
 
 
-def _shipping(value: Any) -> dict[str, Any]:
+def _shipping(value: JsonValue) -> JsonObject:
     [row, *_] = rows_of(value, "shippingProperties") or [{}]
     return {"shipping": {"name": row.get("name"), **_address(row.get("address"))}} if row else {}
 
 
-_SHAPES: Mapping[str, Any] = {"metadata": _metadata, "address": _address, "shipping": _shipping}
+_SHAPES: Mapping[str, AnyJson] = {"metadata": _metadata, "address": _address, "shipping": _shipping}
 _NEW_CUSTOMER = OptionTable("additionalFields", "description email phone", _SHAPES)
 _CUSTOMER_CHANGES = OptionTable("updateFields", "description email name phone", _SHAPES)
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def _flat(value: JsonObject, prefix: str = "") -> dict[str, str]:
     """Returns nested fields as a form has them: `address[city]`, without those that are empty."""
     flat_fields: dict[str, str] = {}
     for name, inner in value.items():
@@ -55,7 +55,7 @@ def _form(table: OptionTable, *first: str) -> Callable[[ServiceFields], dict[str
     return body
 
 
-def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     """Returns what follows the last record of a page, as long as there is more."""
     page = answer if isinstance(answer, Mapping) else {}
     listed = page.get("data")

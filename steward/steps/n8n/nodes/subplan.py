@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import OnError
 from steward.steps.n8n.nodes.set_fields import converted
 from steward.steps.workflow.items import Item, Items
@@ -146,7 +146,7 @@ def _handed_over(call: StepCall, index: int, item: Item) -> Item:
     return Item(json, paired_with(index), binary=item.binary)
 
 
-def _input(name: str, value: Any, kind: str, *, texts: bool, convert: bool) -> Any:
+def _input(name: str, value: AnyJson, kind: str, *, texts: bool, convert: bool) -> AnyJson:
     """A value for a field of the called workflow. Raises ItemFailed for one of another type."""
     if value is None or value is js.UNDEFINED or kind not in _TYPES:
         return None if value is js.UNDEFINED else value
@@ -212,7 +212,7 @@ def calls_itself(parameters: JsonObject) -> bool:
     return is_stored and isinstance(workflow, str) and _ITSELF.fullmatch(workflow) is not None
 
 
-def inline(parameters: Any) -> Any:
+def inline(parameters: JsonValue) -> AnyJson:
     """Returns the sub-workflow's JSON, or UNDEFINED if it is invalid."""
     text = parameters.get("workflowJson") if js.is_object(parameters) else None
     return js.parse_json(text) if isinstance(text, str) else js.UNDEFINED

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
-from typing import Any
 
+from steward.model.json import AnyJson, JsonValue
 from steward.steps.n8n.nodes.lists import field_at, names_of
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
@@ -30,7 +30,7 @@ _NAMES = {
 }
 
 
-_Group = tuple[tuple[Any, ...], list[int]]
+_Group = tuple[tuple[AnyJson, ...], list[int]]
 
 
 class SummarizeNode(StepType):
@@ -87,7 +87,7 @@ def summarized(params: Params, items: Items) -> Items:
 
 
 def _nested(groups: Sequence[_Group], rows: Sequence[Params], items: Items, *, dots: bool) -> Item:
-    tree: dict[str, Any] = {}
+    tree: dict[str, AnyJson] = {}
     for values, places in groups:
         branch = tree
         for value in values[:-1]:
@@ -110,11 +110,17 @@ def _groups(items: Items, split: Sequence[str], *, dots: bool, skip: bool) -> li
 
 
 def _grouped(
-    items: Items, places: list[int], split: Sequence[str], so_far: tuple[Any, ...], *, dots: bool, skip: bool
+    items: Items,
+    places: list[int],
+    split: Sequence[str],
+    so_far: tuple[JsonValue, ...],
+    *,
+    dots: bool,
+    skip: bool,
 ) -> list[_Group]:
     if not split:
         return [(so_far, places)]
-    values_by_key: dict[str, tuple[Any, list[int]]] = {}
+    values_by_key: dict[str, tuple[JsonValue, list[int]]] = {}
     for index in places:
         value = field_at(items[index].json, split[0], dots=dots)
         if skip and (js.is_missing(value) or value == ""):
@@ -132,8 +138,8 @@ def _plain(name: str) -> str:
     return name.replace("]", "").replace("[", "_").replace(".", "_")
 
 
-def _figures(rows: Sequence[Params], items: Sequence[Item], *, dots: bool) -> dict[str, Any]:
-    into: dict[str, Any] = {}
+def _figures(rows: Sequence[Params], items: Sequence[Item], *, dots: bool) -> dict[str, JsonValue]:
+    into: dict[str, JsonValue] = {}
     for row in rows:
         kind = row.text("aggregation", "count")
         name = row.text("field")
@@ -144,18 +150,18 @@ def _figures(rows: Sequence[Params], items: Sequence[Item], *, dots: bool) -> di
     return into
 
 
-def _present_values(values: Sequence[Any], row: Params) -> list[Any]:
+def _present_values(values: Sequence[AnyJson], row: Params) -> list[JsonValue]:
     """Returns the values that count; empty ones only if the row includes them."""
     if row.flag("includeEmpty"):
         return [None if value is js.UNDEFINED else value for value in values]
     return [value for value in values if not js.is_missing(value) and value != ""]
 
 
-def _numbers(values: Sequence[Any]) -> list[float]:
+def _numbers(values: Sequence[JsonValue]) -> list[float]:
     return [value for value in values if js.is_number(value)]
 
 
-def _total(values: Sequence[Any]) -> float:
+def _total(values: Sequence[JsonValue]) -> float:
     """Adds floats one after the other, as n8n does, with the same rounding errors."""
     total: float = 0
     for value in _numbers(values):
@@ -163,7 +169,7 @@ def _total(values: Sequence[Any]) -> float:
     return total
 
 
-def _extreme(values: Sequence[Any], pick: Callable[[list[Any]], Any]) -> Any:
+def _extreme(values: Sequence[JsonValue], pick: Callable[[list[AnyJson]], AnyJson]) -> AnyJson:
     present = [value for value in values if not js.is_missing(value) and value != ""]
     numbers = _numbers(present)
     if numbers:
@@ -172,29 +178,29 @@ def _extreme(values: Sequence[Any], pick: Callable[[list[Any]], Any]) -> Any:
     return pick(texts) if texts else None
 
 
-def _average(values: Sequence[Any]) -> Any:
+def _average(values: Sequence[JsonValue]) -> JsonValue:
     numbers = _numbers(values)
     return js.plain_number(_total(numbers) / len(numbers)) if numbers else math.nan
 
 
-def _unique(values: Sequence[Any], row: Params) -> int:
+def _unique(values: Sequence[JsonValue], row: Params) -> int:
     return len({js.json_text(value) for value in _present_values(values, row)})
 
 
-def _concatenated(values: Sequence[Any], row: Params) -> str:
+def _concatenated(values: Sequence[JsonValue], row: Params) -> str:
     between = row.text("separateBy", ",")
     if between == "other":
         between = row.text("customSeparator")
     return between.join(_piece(value) for value in _present_values(values, row))
 
 
-def _piece(value: Any) -> str:
+def _piece(value: js.Value) -> str:
     if js.is_missing(value):
         return ""
     return js.json_text(value) if js.is_object(value) or js.is_list(value) else js.text(value)
 
 
-_FIGURE: dict[str, Callable[[Sequence[Any], Params], Any]] = {
+_FIGURE: dict[str, Callable[[Sequence[AnyJson], Params], AnyJson]] = {
     "append": _present_values,
     "average": lambda values, row: js.to_json(_average(values)),
     "concatenate": _concatenated,

@@ -1,9 +1,9 @@
 """The node supabase: rows of the tables of a project, by a bound account."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 from urllib.parse import quote, urlencode
 
+from steward.model.json import AnyJson, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import ServiceOperation
@@ -20,7 +20,7 @@ _CONDITIONS = frozenset(["eq", "neq", "gt", "gte", "lt", "lte", "like", "ilike",
 _SEARCHES = frozenset(["fts", "plfts", "phfts", "wfts"])
 
 
-def _row(fields: ServiceFields) -> dict[str, Any]:
+def _row(fields: ServiceFields) -> dict[str, JsonValue]:
     """Returns the columns that a step writes: those of the item, or the ones it names."""
     if fields.text("dataToSend", "defineBelow") == "autoMapInputData":
         ignored = {name.strip() for name in fields.text("inputsToIgnore").split(",")}
@@ -53,7 +53,7 @@ def _filter(fields: ServiceFields) -> list[tuple[str, str]]:
     return [("or", "(" + ",".join(f"{name}.{condition}" for name, condition in conditions) + ")")]
 
 
-def _address(filters: Any, *, demands_filter: bool = False) -> Any:
+def _address(filters: AnyJson, *, demands_filter: bool = False) -> AnyJson:
     def choose(fields: ServiceFields) -> str:
         pairs = filters(fields)
         if demands_filter and not pairs:
@@ -70,7 +70,7 @@ def _chooses_rows(node: NodeDefinition) -> bool:
     return is_joined and node.literal("filterType", "manual") == "manual"
 
 
-def _joining_problems(node: NodeDefinition, rows: Any) -> Iterable[StepProblem]:
+def _joining_problems(node: NodeDefinition, rows: JsonValue) -> Iterable[StepProblem]:
     if isinstance(rows, list) and len(rows) > 1 and _chooses_rows(node) and node.get("matchType") is None:
         is_read = node.literal("operation", "create") == "getAll"
         words = "It does not say whether all of its conditions must hold; here one is enough, as by default."
@@ -91,7 +91,7 @@ def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
             yield StepProblem("error", "parameter", words)
 
 
-def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
     is_full = isinstance(answer, list) and len(answer) == _PAGE
     return {**query, "offset": str(int(query.get("offset", "0")) + _PAGE)} if is_full else None
 

@@ -1,10 +1,10 @@
 """The node telegram: messages, chats and answers to callbacks, by the bound bot."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from steward.connectors.base.service_calls import SendCall
+from steward.model.json import JsonObject, JsonValue
 from steward.steps.n8n.drive_fields import call_file, file_of_run
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort
@@ -44,12 +44,12 @@ _NAMES = (
 )
 
 
-def _options(fields: ServiceFields) -> dict[str, Any]:
+def _options(fields: ServiceFields) -> dict[str, JsonValue]:
     options = fields.options("additionalFields")
     return {name: value for name, value in options.items() if name not in ("appendAttribution", "fileName")}
 
 
-def _buttons(fields: ServiceFields, path: str) -> list[Any]:
+def _buttons(fields: ServiceFields, path: str) -> list[JsonValue]:
     """Returns rows of buttons; what each of them does lies one deeper in the node than at Telegram."""
     return [
         [
@@ -60,11 +60,11 @@ def _buttons(fields: ServiceFields, path: str) -> list[Any]:
     ]
 
 
-def _markup(fields: ServiceFields) -> dict[str, Any]:
+def _markup(fields: ServiceFields) -> dict[str, JsonValue]:
     """Returns the keyboard of a message, if it has one."""
     match fields.text("replyMarkup", "none"):
         case "inlineKeyboard":
-            markup: Any = {"inline_keyboard": _buttons(fields, "inlineKeyboard")}
+            markup: JsonValue = {"inline_keyboard": _buttons(fields, "inlineKeyboard")}
         case "replyKeyboard":
             keyboard = {"keyboard": _buttons(fields, "replyKeyboard")}
             markup = keyboard | fields.options("replyKeyboardOptions")
@@ -77,7 +77,7 @@ def _markup(fields: ServiceFields) -> dict[str, Any]:
     return {"reply_markup": markup}
 
 
-def _text(fields: ServiceFields) -> dict[str, Any]:
+def _text(fields: ServiceFields) -> dict[str, JsonValue]:
     body = {"chat_id": fields.value("chatId"), "text": fields.value("text"), **_markup(fields)}
     options = _options(fields)
     # n8n's own default, where the step leaves it open.
@@ -85,8 +85,8 @@ def _text(fields: ServiceFields) -> dict[str, Any]:
     return body | options
 
 
-def _edited(fields: ServiceFields) -> dict[str, Any]:
-    body: dict[str, Any] = {"text": fields.value("text")}
+def _edited(fields: ServiceFields) -> dict[str, JsonValue]:
+    body: dict[str, JsonValue] = {"text": fields.value("text")}
     if fields.text("messageType", "message") == "inlineMessage":
         body["inline_message_id"] = fields.value("inlineMessageId")
     else:
@@ -94,7 +94,7 @@ def _edited(fields: ServiceFields) -> dict[str, Any]:
     return body | _markup(fields) | _options(fields)
 
 
-def _media_group(fields: ServiceFields) -> dict[str, Any]:
+def _media_group(fields: ServiceFields) -> JsonObject:
     media = [
         {"type": row.value("type"), "media": row.value("media"), **row.options("additionalFields")}
         for row in fields.rows("media.media")
@@ -102,12 +102,12 @@ def _media_group(fields: ServiceFields) -> dict[str, Any]:
     return {"chat_id": fields.value("chatId"), "media": media, **_options(fields)}
 
 
-def _inline_answer(fields: ServiceFields) -> dict[str, Any]:
+def _inline_answer(fields: ServiceFields) -> JsonObject:
     results = fields.json("results", "Results")
     return {"inline_query_id": fields.value("queryId"), "results": results, **_options(fields)}
 
 
-def _administrators(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+def _administrators(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     members = answer.get("result") if isinstance(answer, Mapping) else None
     return [
         member for member in (members if isinstance(members, list) else ()) if isinstance(member, Mapping)
@@ -128,7 +128,7 @@ def _text_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 def _sent(method: str, needed: Mapping[str, str], **body: str) -> ServiceOperation:
     """Returns an operation on a chat; its options go with it."""
 
-    def fields_of(fields: ServiceFields) -> dict[str, Any]:
+    def fields_of(fields: ServiceFields) -> dict[str, JsonValue]:
         return {name: fields.value(path) for name, path in body.items()} | _markup(fields) | _options(fields)
 
     return ServiceOperation("POST", f"/{method}", fields_of, recipient="chatId", needed=needed)
@@ -137,7 +137,7 @@ def _sent(method: str, needed: Mapping[str, str], **body: str) -> ServiceOperati
 def _file(method: str, name: str) -> ServiceOperation:
     """Returns the operation that sends a file of the item, or one by its address or its id at Telegram."""
 
-    def fields_of(fields: ServiceFields) -> dict[str, Any]:
+    def fields_of(fields: ServiceFields) -> dict[str, JsonValue]:
         is_own = fields.flag("binaryData")  # the file itself is a part of its own
         body = {"chat_id": fields.value("chatId"), name: None if is_own else fields.value("file")}
         return body | _markup(fields) | _options(fields)

@@ -1,8 +1,8 @@
 """The node todoist: tasks of a person, by a bound account."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable
 from steward.steps.n8n.service_fields import ServiceFields
@@ -26,7 +26,7 @@ _FILTERS = OptionTable(
 )
 
 
-def _new_task(fields: ServiceFields) -> dict[str, Any]:
+def _new_task(fields: ServiceFields) -> JsonObject:
     labels = fields.value("labels")
     return {
         "content": fields.text("content"),
@@ -36,12 +36,12 @@ def _new_task(fields: ServiceFields) -> dict[str, Any]:
     }
 
 
-def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
     cursor = answer.get("next_cursor") if isinstance(answer, Mapping) else None
     return {**query, "cursor": str(cursor)} if cursor else None
 
 
-def _success(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
     return [{"success": True}]
 
 

@@ -1,8 +1,8 @@
 """The node trello: cards, lists, boards and comments, by a bound account."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, joined
 from steward.steps.n8n.service_fields import ServiceFields
@@ -14,7 +14,7 @@ _NAMES = (
     " updateFields returnAll limit"
 )
 _ID = {"id": "which one it means"}
-_LISTED: Mapping[str, Any] = {"idMembers": joined("idMembers"), "idLabels": joined("idLabels")}
+_LISTED: Mapping[str, AnyJson] = {"idMembers": joined("idMembers"), "idLabels": joined("idLabels")}
 _NEW_CARD = OptionTable(
     "additionalFields", "due dueComplete pos:pos position:pos urlSource idCardSource keepFromSource", _LISTED
 )
@@ -27,7 +27,7 @@ _FIELDS = OptionTable("additionalFields", "fields")
 _LIST_CHANGES = OptionTable("updateFields", "name closed idBoard pos subscribed")
 
 
-def _new_card(fields: ServiceFields) -> dict[str, Any]:
+def _new_card(fields: ServiceFields) -> JsonObject:
     return {
         "idList": fields.text("listId"),
         "name": fields.text("name"),
@@ -36,7 +36,7 @@ def _new_card(fields: ServiceFields) -> dict[str, Any]:
     }
 
 
-def _limited(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _limited(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns all of a list, or as many as the step asks for."""
     elements = (
         [element for element in answer if isinstance(element, Mapping)] if isinstance(answer, list) else []

@@ -1,8 +1,8 @@
 """The node twilio: text messages and spoken calls from the bound account."""
 
 from html import escape
-from typing import Any
 
+from steward.model.json import JsonObject
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
 
@@ -13,7 +13,7 @@ _COLLECTIONS = {"options": frozenset(("statusCallback",))}
 _DEFAULTS = {"sms": "send", "call": "make"}
 
 
-def _message(fields: ServiceFields) -> dict[str, Any]:
+def _message(fields: ServiceFields) -> JsonObject:
     sender, recipient = fields.text("from"), fields.text("to")
     if fields.flag("toWhatsapp"):
         sender, recipient = f"whatsapp:{sender}", f"whatsapp:{recipient}"
@@ -21,7 +21,7 @@ def _message(fields: ServiceFields) -> dict[str, Any]:
     return body | {"StatusCallback": fields.value("options.statusCallback")}
 
 
-def _call(fields: ServiceFields) -> dict[str, Any]:
+def _call(fields: ServiceFields) -> JsonObject:
     spoken = fields.text("message")
     if not fields.flag("twiml"):
         spoken = f"<Response><Say>{escape(spoken, quote=False)}</Say></Response>"

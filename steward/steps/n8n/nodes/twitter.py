@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable
 from steward.steps.n8n.service_fields import ServiceFields
@@ -16,21 +16,21 @@ _NAMES = (
     " tweetId username me user searchText returnAll limit"
 )
 _ID = re.compile(r"(?:.*/status(?:es)?/)?(\d+)(?:[/?#].*)?\Z")
-_REPLY: Mapping[str, Any] = {
+_REPLY: Mapping[str, AnyJson] = {
     "inReplyToStatusId": lambda value: {"reply": {"in_reply_to_tweet_id": _tweet_id(value)}},
     "inQuoteToStatusId": lambda value: {"quote_tweet_id": _tweet_id(value)},
 }
 _NEW = OptionTable("additionalFields", "", _REPLY)
 
 
-def _tweet_id(value: Any) -> str:
+def _tweet_id(value: JsonValue) -> str:
     """Returns the id of a post that is named by its id or its address."""
     inner = value.get("value") if isinstance(value, Mapping) else value
     match = _ID.match(str(inner).strip())
     return match[1] if match else str(inner)
 
 
-def _new_tweet(fields: ServiceFields) -> dict[str, Any]:
+def _new_tweet(fields: ServiceFields) -> JsonObject:
     """Returns the post; version 1 names what it answers among its options by the id alone."""
     return {"text": fields.text("text"), **_NEW.read(fields)}
 
@@ -44,7 +44,7 @@ def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("warning", "parameter", f"{words} Choose an account with the right to post.")
 
 
-def _data(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _data(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
     data = answer.get("data") if isinstance(answer, Mapping) else None
     return [dict(data)] if isinstance(data, Mapping) else [{}]
 
@@ -82,7 +82,7 @@ class TwitterNode(HttpServiceNode):
         """Version 1 hands on an answer of another shape, which X no longer gives."""
         return node.version < 2
 
-    def account(self, node: NodeDefinition) -> Any:
+    def account(self, node: NodeDefinition) -> JsonObject:
         """Returns the sign-in of the present interface, whatever the version used."""
         return super().account(
             NodeDefinition(node.name, node.version, node.parameters, self.credential_types)

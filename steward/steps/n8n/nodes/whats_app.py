@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
+from steward.model.json import JsonObject, JsonValue
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
@@ -27,13 +27,13 @@ def _number(fields: ServiceFields) -> str:
     return re.sub(r"[^0-9]", "", fields.text("recipientPhoneNumber"))
 
 
-def _text(fields: ServiceFields) -> dict[str, Any]:
+def _text(fields: ServiceFields) -> dict[str, JsonValue]:
     body = {"body": fields.text("textBody")}
     preview = fields.value("additionalFields.previewUrl")
     return {"type": "text", "text": body if preview is None else body | {"preview_url": preview}}
 
 
-def _media(fields: ServiceFields, kind: str) -> dict[str, Any]:
+def _media(fields: ServiceFields, kind: str) -> dict[str, JsonValue]:
     if fields.text("mediaPath", "useMediaLink") == "useMediaId":
         media = {"id": fields.text("mediaId")}
     else:
@@ -45,13 +45,13 @@ def _media(fields: ServiceFields, kind: str) -> dict[str, Any]:
     return {"type": kind, kind: media}
 
 
-def _location(fields: ServiceFields) -> dict[str, Any]:
+def _location(fields: ServiceFields) -> dict[str, JsonValue]:
     location = {"longitude": fields.value("longitude"), "latitude": fields.value("latitude")}
     names = fields.options("additionalFields.nameAddress.values", "name", "address")
     return {"type": "location", "location": location | names}
 
 
-def _message(fields: ServiceFields) -> dict[str, Any]:
+def _message(fields: ServiceFields) -> dict[str, JsonValue]:
     kind = fields.text("messageType", "text")
     if kind == "text":
         content = _text(fields)
@@ -64,14 +64,14 @@ def _message(fields: ServiceFields) -> dict[str, Any]:
     return {"messaging_product": "whatsapp", "to": _number(fields), **content}
 
 
-def _parameters(fields: ServiceFields, path: str) -> list[dict[str, Any]]:
+def _parameters(fields: ServiceFields, path: str) -> list[dict[str, JsonValue]]:
     """Returns the parameters of a part of a template, as WhatsApp names their types."""
     parameters = []
     for row in fields.rows(path):
         kind = row.text("type", "text")
         if kind == "currency":
             amount = {"code": row.text("code"), "amount_1000": row.value("amount_1000")}
-            value: Any = amount | {"fallback_value": row.text("fallback_value")}
+            value: JsonValue = amount | {"fallback_value": row.text("fallback_value")}
         elif kind == "date_time":
             value = {"fallback_value": row.text("date_time")}
         elif kind == "image":
@@ -82,7 +82,7 @@ def _parameters(fields: ServiceFields, path: str) -> list[dict[str, Any]]:
     return parameters
 
 
-def _component(fields: ServiceFields) -> dict[str, Any]:
+def _component(fields: ServiceFields) -> JsonObject:
     kind = fields.text("type", "body")
     if kind == "button":
         button = {"type": kind, "sub_type": fields.text("sub_type"), "index": fields.text("index", "0")}
@@ -90,9 +90,9 @@ def _component(fields: ServiceFields) -> dict[str, Any]:
     return {"type": kind, "parameters": _parameters(fields, f"{kind}Parameters.parameter")}
 
 
-def _template(fields: ServiceFields) -> dict[str, Any]:
+def _template(fields: ServiceFields) -> dict[str, JsonValue]:
     name, _, language = fields.text("template").partition("|")
-    template: dict[str, Any] = {"name": name, "language": {"code": language or "en_US"}}
+    template: dict[str, JsonValue] = {"name": name, "language": {"code": language or "en_US"}}
     components = [_component(row) for row in fields.rows("components.component")]
     if components:
         template["components"] = components

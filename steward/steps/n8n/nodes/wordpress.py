@@ -1,8 +1,8 @@
 """The node wordpress: posts, pages and people of a site, by a bound account at its own host."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from steward.model.json import AnyJson
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, joined
 from steward.steps.n8n.service_fields import ServiceFields
@@ -13,7 +13,7 @@ _NAMES = (
     "resource operation title postId pageId userId username name firstName lastName email password"
     " additionalFields updateFields options returnAll limit"
 )
-_LISTS: Mapping[str, Any] = {
+_LISTS: Mapping[str, AnyJson] = {
     "categories": joined("categories"),
     "excludedCategories": joined("categories_exclude"),
     "tags": joined("tags"),
@@ -31,16 +31,16 @@ _PAGE_FIELDS = (
 _READ = "context orderBy:orderby order search after before status"
 
 
-def _with_title(table: OptionTable) -> Any:
+def _with_title(table: OptionTable) -> AnyJson:
     return lambda fields: {"title": fields.text("title"), **table.read(fields)}
 
 
-def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
     is_full = isinstance(answer, list) and len(answer) == _PAGE
     return {**query, "page": str(int(query.get("page", "1")) + 1)} if is_full else None
 
 
-def _list(path: str, names: str, shapes: Mapping[str, Any] | None = None) -> ServiceOperation:
+def _list(path: str, names: str, shapes: Mapping[str, AnyJson] | None = None) -> ServiceOperation:
     table = OptionTable("options", names, shapes or {})
     return ServiceOperation(
         "GET", path, lambda fields: {"per_page": _PAGE, **table.read(fields)}, next_page=_next_page, limit=50,

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import OnError
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
@@ -94,11 +94,11 @@ class _Builder:
         self.normalize = params.flag("options.normalize")
         self.lower = params.flag("options.normalizeTags")
         self.stack: list[_Element] = []
-        self.root: tuple[str, Any] | None = None
+        self.root: tuple[str, JsonValue] | None = None
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         """Opens an element."""
-        fields: dict[str, Any] = {}
+        fields: dict[str, JsonValue] = {}
         if attributes and not self.no_attributes:
             if self.merge:
                 fields.update(
@@ -135,7 +135,7 @@ class _Builder:
         else:
             into[element.name] = [into[element.name], value]
 
-    def _value_of(self, element: "_Element") -> Any:
+    def _value_of(self, element: "_Element") -> JsonValue:
         """Returns the fields of an element, its text, or both. Raises ItemFailed."""
         fields, whole = element.fields, "".join(element.texts)
         if self.characters in fields:
@@ -153,12 +153,12 @@ class _Builder:
 @dataclass(slots=True)
 class _Element:
     name: str
-    fields: dict[str, Any]
+    fields: dict[str, AnyJson]
     texts: list[str] = field(default_factory=list)
     marked: bool = False
 
 
-def read_xml(text: str, params: Params) -> dict[str, Any]:
+def read_xml(text: str, params: Params) -> JsonObject:
     """Parses an XML text. Raises ItemFailed."""
     if len(text) > _LARGEST:
         raise ItemFailed("The XML is larger than 5 MiB.")
@@ -199,7 +199,7 @@ class _Style:
     cdata: bool
 
 
-def written(json: Mapping[str, Any], params: Params) -> str:
+def written(json: JsonObject, params: Params) -> str:
     """Writes fields as an XML text. Raises ItemFailed."""
     style = _Style(
         attributes=params.text("options.attrkey", "$"),
@@ -207,12 +207,12 @@ def written(json: Mapping[str, Any], params: Params) -> str:
         cdata=params.flag("options.cdata"),
     )
     root = params.text("options.rootName", "root")
-    value: Any = json
+    value: JsonValue = json
     if len(json) == 1 and root == "root":
         root, value = next(iter(json.items()))
     head = "" if params.flag("options.headless") else _HEAD
     if js.is_list(value):  # each element beside the others below the root, without a name of its own
-        inside: list[tuple[str | None, Any]] = []
+        inside: list[tuple[str | None, JsonValue]] = []
         for element in value:
             inside += list(element.items()) if js.is_object(element) else []
         return head + "\n".join(_tree(root, "", "", inside, 0, style))
@@ -240,11 +240,11 @@ def _attribute(value: object) -> str:
     return text.replace("\t", "&#x9;").replace("\n", "&#xA;").replace("\r", "&#xD;")
 
 
-def _element(name: str, value: Any, depth: int, style: _Style) -> list[str]:
+def _element(name: str, value: JsonValue, depth: int, style: _Style) -> list[str]:
     if not js.is_object(value):
         return _tree(name, "", _text(value, style), [], depth, style)
     attributes, text = "", ""
-    inside: list[tuple[str | None, Any]] = []
+    inside: list[tuple[str | None, JsonValue]] = []
     for key, member in value.items():
         if key == style.attributes and js.is_object(member):
             for attribute, attribute_value in member.items():
@@ -260,7 +260,12 @@ def _element(name: str, value: Any, depth: int, style: _Style) -> list[str]:
 
 
 def _tree(
-    name: str, attributes: str, text: str, inside: Sequence[tuple[str | None, Any]], depth: int, style: _Style
+    name: str,
+    attributes: str,
+    text: str,
+    inside: Sequence[tuple[str | None, JsonValue]],
+    depth: int,
+    style: _Style,
 ) -> list[str]:
     pad, tag = "  " * depth, _named(name)
     lines: list[str] = []

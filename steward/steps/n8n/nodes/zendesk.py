@@ -1,9 +1,9 @@
 """The node zendesk: tickets, people and organizations, by a bound account."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 from urllib.parse import urlencode
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, rows_of
 from steward.steps.n8n.service_fields import ServiceFields
@@ -18,21 +18,21 @@ _NAMES = (
 )
 
 
-def _custom_fields(value: Any) -> dict[str, Any]:
+def _custom_fields(value: JsonValue) -> JsonObject:
     """Returns the fields of a ticket that the account has defined itself."""
     rows = rows_of(value, "customFieldsValues")
     return {"custom_fields": [{"id": row.get("id"), "value": row.get("value")} for row in rows]}
 
 
-def _internal_note(value: Any) -> dict[str, Any]:
+def _internal_note(value: JsonValue) -> JsonObject:
     return {"comment": {"html_body": value, "public": False}} if value else {}
 
 
-def _public_reply(value: Any) -> dict[str, Any]:
+def _public_reply(value: JsonValue) -> JsonObject:
     return {"comment": {"body": value, "public": True}} if value else {}
 
 
-_CUSTOM: Mapping[str, Any] = {"customFieldsUi": _custom_fields}
+_CUSTOM: Mapping[str, AnyJson] = {"customFieldsUi": _custom_fields}
 _NEW_TICKET = OptionTable(
     "additionalFields", "externalId:external_id group:group_id recipient status subject tags type", _CUSTOM
 )
@@ -64,7 +64,7 @@ def _json_problems(table: OptionTable) -> Callable[[NodeDefinition], list[StepPr
     return check
 
 
-def _new_ticket(fields: ServiceFields) -> dict[str, Any]:
+def _new_ticket(fields: ServiceFields) -> JsonObject:
     return {"ticket": {"comment": {"body": fields.text("description")}, **_NEW_TICKET.read(fields)}}
 
 
@@ -72,11 +72,11 @@ def _written(fields: ServiceFields) -> str:
     return fields.text("updateFields.publicReply") or fields.text("updateFields.internalNote")
 
 
-def _new_user(fields: ServiceFields) -> dict[str, Any]:
+def _new_user(fields: ServiceFields) -> JsonObject:
     return {"user": {"name": fields.text("name"), **_NEW_USER.read(fields)}}
 
 
-def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     following = answer.get("next_page") if isinstance(answer, Mapping) else None
     return {**query, "page": str(int(query.get("page", "1")) + 1)} if following else None
 
@@ -95,7 +95,7 @@ def _list(path: str, items: str, table: OptionTable) -> ServiceOperation:
     )  # fmt: skip
 
 
-def _tickets(fields: ServiceFields) -> dict[str, Any]:
+def _tickets(fields: ServiceFields) -> JsonObject:
     """Returns the search for tickets that n8n makes: of the group and status, and the words."""
     chosen = fields.options("options")
     parts = ["type:ticket"]
@@ -106,7 +106,7 @@ def _tickets(fields: ServiceFields) -> dict[str, Any]:
     return {"query": " ".join(parts), "per_page": _PAGE, **order}
 
 
-def _success(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
     return [answer] if isinstance(answer, dict) and answer else [{"success": True}]
 
 

@@ -4,19 +4,20 @@ See docs/design/static-data.md#data-tables.
 """
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
-from steward.model.json import JsonObject
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed
 
-Row: TypeAlias = dict[str, Any]
+Row: TypeAlias = dict[str, AnyJson]
 Condition: TypeAlias = Callable[[Row], bool]
 
 _DATE: Final = "date"
@@ -30,13 +31,13 @@ _TYPES: Final = {
     "dateTime": _DATE,
 }
 VALUELESS: Final = frozenset(("isEmpty", "isNotEmpty", "isTrue", "isFalse"))
-_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "eq": lambda value, other: bool(value == other),
-    "neq": lambda value, other: bool(value != other),
-    "gt": lambda value, other: bool(value > other),
-    "gte": lambda value, other: bool(value >= other),
-    "lt": lambda value, other: bool(value < other),
-    "lte": lambda value, other: bool(value <= other),
+_COMPARISONS: Final = {
+    "eq": operator.eq,
+    "neq": operator.ne,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
 }
 CONDITIONS: Final = VALUELESS | _COMPARISONS.keys()
 
@@ -68,7 +69,7 @@ class Table:
         """Returns the type of a column, `""` if it is not known."""
         return _OWN_COLUMNS.get(column) or self.columns.get(column, "")
 
-    def insert(self, values: Mapping[str, Any], now: datetime) -> Row:
+    def insert(self, values: JsonObject, now: datetime) -> Row:
         """Adds a row and returns it. Raises ItemFailed for a value that is not of its column's type."""
         stored = self._converted(values)
         time = js_dates.utc_iso(now)
@@ -77,7 +78,7 @@ class Table:
         self.rows.append(row)
         return row
 
-    def update(self, rows: Sequence[Row], values: Mapping[str, Any], now: datetime) -> None:
+    def update(self, rows: Sequence[Row], values: Mapping[str, AnyJson], now: datetime) -> None:
         """Changes rows. Raises ItemFailed for a value that is not of its column's type."""
         stored = self._converted(values)
         for row in rows:
@@ -97,7 +98,7 @@ class Table:
         decide = all if all_of_them else any
         return [row for row in self.rows if not conditions or decide(meets(row) for meets in conditions)]
 
-    def condition(self, column: str, name: str, value: Any) -> Condition:
+    def condition(self, column: str, name: str, value: JsonValue) -> Condition:
         """Returns one condition on a column. Raises ItemFailed if it compares with nothing."""
         if name == "isEmpty":
             return lambda row: row.get(column) is None
@@ -117,7 +118,7 @@ class Table:
             cell_kind = kind or _type_of_value(cell)
             if cell_kind not in others:
                 others[cell_kind] = _comparable(value, cell_kind, column)
-            return compare(_comparable(cell, cell_kind, column), others[cell_kind])
+            return bool(compare(_comparable(cell, cell_kind, column), others[cell_kind]))
 
         return meets
 
@@ -127,19 +128,19 @@ class Table:
         empty = [row for row in rows if row.get(column) is None]
         kind = self.type_of(column)
 
-        def place(row: Row) -> tuple[str, Any]:
+        def place(row: Row) -> tuple[str, AnyJson]:
             cell_kind = kind or _type_of_value(row[column])
             return cell_kind, _comparable(row[column], cell_kind, column)
 
         valued.sort(key=place, reverse=is_descending)
         return [*valued, *empty] if is_descending else [*empty, *valued]
 
-    def _converted(self, values: Mapping[str, Any]) -> Row:
+    def _converted(self, values: JsonObject) -> Row:
         self.add_columns(dict.fromkeys(values, ""))
         return {name: converted(value, self.type_of(name), name) for name, value in values.items()}
 
 
-def converted(value: Any, kind: str, column: str) -> Any:
+def converted(value: AnyJson, kind: str, column: str) -> AnyJson:
     """Returns a value as a column of the type keeps it. Raises ItemFailed."""
     if js.is_missing(value):
         return None
@@ -152,25 +153,25 @@ def converted(value: Any, kind: str, column: str) -> Any:
     return result
 
 
-def _number(value: Any) -> float | None:
+def _number(value: JsonValue) -> float | None:
     if isinstance(value, bool) or (isinstance(value, str) and not value.strip()):
         return None
     number = js.number(value)
     return js.plain_number(number) if math.isfinite(number) else None
 
 
-def _boolean(value: Any) -> bool | None:
+def _boolean(value: JsonValue) -> bool | None:
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False, "1": True, "0": False}.get(js.text(value).strip().lower())
 
 
-def _date(value: Any) -> str | None:
+def _date(value: JsonValue) -> str | None:
     date = js_dates.parse(value, UTC) if isinstance(value, str) else None
     return None if date is None else js_dates.utc_iso(date)
 
 
-_CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
+_CONVERSIONS: Final[dict[str, Callable[[AnyJson], AnyJson]]] = {
     "string": js.text,
     "number": _number,
     "boolean": _boolean,
@@ -179,13 +180,13 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
 _NAMES: Final = {"string": "text", "number": "number", "boolean": "true or false", _DATE: "date"}
 
 
-def _type_of_value(value: Any) -> str:
+def _type_of_value(value: JsonValue) -> str:
     if isinstance(value, bool):
         return "boolean"
     return "number" if js.is_number(value) else "string"
 
 
-def _comparable(value: Any, kind: str, column: str) -> Any:
+def _comparable(value: JsonValue, kind: str, column: str) -> datetime | AnyJson:
     """Returns a value so that it compares with others of its type. Raises ItemFailed."""
     stored = converted(value, kind, column)
     return datetime.fromisoformat(stored) if kind == _DATE else stored

@@ -4,11 +4,10 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.sandbox.protocol import CRASHED, MEMORY, MESSAGE_BYTES, STOP_MESSAGES
 from steward.steps.workflow.expressions.paths import UNDEFINED, JsDate
 from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
@@ -25,7 +24,7 @@ from steward.steps.workflow.expressions.views import (
 class _EncodedOutcomes(msgspec.Struct):
     """The values of one template in a block; `odd` has those JSON cannot express: [index, kind, text]."""
 
-    v: list[Any]
+    v: list[AnyJson]
     odd: list[list[int | str]]
 
 

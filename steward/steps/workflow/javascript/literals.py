@@ -1,8 +1,9 @@
 """Objects and lists in text, as n8n reads them for fields of these types: JSON, or JavaScript."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.javascript import values as js
 
 _TOKEN: Final = re.compile(
@@ -20,7 +21,7 @@ _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _DEEPEST: Final = 100
 
 
-def list_in(text: str) -> Any:
+def list_in(text: str) -> AnyJson:
     """The list a text holds, in JSON with either quotes; UNDEFINED when it holds none."""
     parsed = js.parse_json(text)
     if parsed is js.UNDEFINED:
@@ -28,7 +29,7 @@ def list_in(text: str) -> Any:
     return parsed if js.is_list(parsed) else js.UNDEFINED
 
 
-def object_in(text: str) -> Any:
+def object_in(text: str) -> AnyJson:
     """The object a text holds, in JSON or JavaScript; null stands for none. UNDEFINED for anything else."""
     parsed = js.parse_json(text)
     if parsed is js.UNDEFINED:
@@ -53,7 +54,7 @@ class _Reader:
             position = token.end()
         self.at = 0
 
-    def whole(self) -> Any:
+    def whole(self) -> AnyJson:
         """Returns the value of the whole text."""
         value = self._value(0)
         if self.at != len(self.tokens):
@@ -72,7 +73,7 @@ class _Reader:
             return True
         return False
 
-    def _value(self, depth: int) -> Any:
+    def _value(self, depth: int) -> AnyJson:
         kind, word = self._next()
         if depth > _DEEPEST:
             raise ValueError(word)
@@ -88,8 +89,8 @@ class _Reader:
             return _WORDS[word]
         raise ValueError(word)
 
-    def _object(self, depth: int) -> dict[str, Any]:
-        members: dict[str, Any] = {}
+    def _object(self, depth: int) -> JsonObject:
+        members: dict[str, JsonValue] = {}
         while not self._takes("}"):
             kind, word = self._next()
             if kind == "sign" or not self._takes(":"):
@@ -99,8 +100,8 @@ class _Reader:
                 raise ValueError(word)
         return members
 
-    def _list(self, depth: int) -> list[Any]:
-        elements: list[Any] = []
+    def _list(self, depth: int) -> list[AnyJson]:
+        elements: list[JsonValue] = []
         while not self._takes("]"):
             elements.append(self._value(depth + 1))
             if not self._takes(",") and self.tokens[self.at : self.at + 1] != [("sign", "]")]:

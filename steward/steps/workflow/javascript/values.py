@@ -4,10 +4,12 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.expressions.paths import UNDEFINED as UNDEFINED
 from steward.steps.workflow.expressions.paths import JsDate as JsDate
+from steward.steps.workflow.expressions.paths import Value as Value
 
 # Checked by exact type first: most values are scalars, and isinstance checks of abstract classes are slow.
 SCALARS: Final = frozenset((str, int, float, bool, type(None)))
@@ -23,12 +25,12 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
+def is_object(value: object) -> TypeGuard[Mapping[str, AnyJson]]:
     """Whether the value is an object."""
     return type(value) is dict or (type(value) not in SCALARS and isinstance(value, Mapping))
 
 
-def is_list(value: object) -> TypeGuard[Sequence[Any]]:
+def is_list(value: object) -> TypeGuard[Sequence[AnyJson]]:
     """Whether the value is a list."""
     return type(value) is list or (type(value) not in SCALARS and isinstance(value, Sequence))
 
@@ -159,7 +161,7 @@ def truthy(value: object) -> bool:
     return True
 
 
-def to_json(value: object) -> Any:
+def to_json(value: object) -> AnyJson:
     """Returns a value as items store it: undefined members are omitted, NaN becomes null."""
     if value is UNDEFINED:
         return None
@@ -172,7 +174,7 @@ def to_json(value: object) -> Any:
     return value.text if isinstance(value, JsDate) else value
 
 
-def parse_json(value: str) -> Any:
+def parse_json(value: str) -> AnyJson:
     """`JSON.parse(value)`; UNDEFINED when it is not JSON."""
     try:
         return json.loads(value, parse_constant=_no_constant)
@@ -207,7 +209,7 @@ def _parts_in(value: object, path: str | Sequence[str]) -> Sequence[str]:
     return [path] if isinstance(value, Mapping) and path in value else _path_parts(path)
 
 
-def get_path(value: object, path: str | Sequence[str]) -> Any:
+def get_path(value: object, path: str | Sequence[str]) -> AnyJson:
     """Returns the value at a path, or UNDEFINED."""
     parts = _parts_in(value, path)
     for part in parts:
@@ -217,7 +219,7 @@ def get_path(value: object, path: str | Sequence[str]) -> Any:
     return value
 
 
-def member(value: object, name: str) -> Any:
+def member(value: object, name: str) -> AnyJson:
     """Returns a member of an object, an element of a list, or a length; UNDEFINED if absent."""
     if isinstance(value, Mapping):
         return value.get(name, UNDEFINED)
@@ -229,10 +231,10 @@ def member(value: object, name: str) -> Any:
     return UNDEFINED
 
 
-def set_path(target: dict[str, Any], path: str | Sequence[str], value: object) -> None:
+def set_path(target: JsonObject, path: str | Sequence[str], value: object) -> None:
     """Sets the value at a path and creates missing objects and lists as n8n does."""
     parts = _parts_in(target, path)
-    parent: Any = target
+    parent: JsonValue = target
     for index, part in enumerate(parts[:-1]):
         child = member(parent, part)
         if not isinstance(child, dict | list):
@@ -242,7 +244,7 @@ def set_path(target: dict[str, Any], path: str | Sequence[str], value: object) -
     _put_one(parent, parts[-1], value)
 
 
-def _put_one(target: Any, name: str, value: object) -> None:
+def _put_one(target: AnyJson, name: str, value: object) -> None:
     if isinstance(target, list):
         if not name.isdigit() or int(name) > len(target) + 10_000:
             return
@@ -252,7 +254,7 @@ def _put_one(target: Any, name: str, value: object) -> None:
         target[name] = value
 
 
-def delete_path(target: Any, path: str | Sequence[str]) -> None:
+def delete_path(target: JsonValue, path: str | Sequence[str]) -> None:
     """Removes the value at a path, if present."""
     parts = _parts_in(target, path)
     parent = get_path(target, parts[:-1]) if len(parts) > 1 else target
@@ -262,7 +264,7 @@ def delete_path(target: Any, path: str | Sequence[str]) -> None:
         parent[int(parts[-1])] = None
 
 
-def deep_copy(value: object) -> Any:
+def deep_copy(value: object) -> AnyJson:
     """Returns a deep copy in plain dicts and lists."""
     if type(value) in SCALARS:
         return value
@@ -273,14 +275,14 @@ def deep_copy(value: object) -> Any:
     return value
 
 
-def strict_key(value: Any) -> str:
+def strict_key(value: AnyJson) -> str:
     """Returns a key that is equal for equal values of the same type."""
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{json_text(name)}:{strict_key(value[name])}" for name in sorted(value)) + "}"
     return json_text(value) if value is not UNDEFINED else "undefined"
 
 
-def fuzzy_key(value: Any) -> str:
+def fuzzy_key(value: JsonValue) -> str:
     """Returns a key that ignores small differences of type: 3 and '3'; null, '' and an empty list."""
     if is_missing(value) or value == "" or (is_list(value) and not value):
         return ""
