@@ -10,7 +10,7 @@ from pathlib import Path
 import uvloop
 
 from bench.service import wire
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.clock import SystemClock
 
 
@@ -20,7 +20,7 @@ async def main(url: str, folder: str) -> None:
     house.service.share_hints(listens=True)
     own = await house.worker()
     stop = asyncio.Event()
-    going = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
+    going = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
     print("working", flush=True)
     await asyncio.to_thread(sys.stdin.read)
     stop.set()

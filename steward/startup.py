@@ -1,4 +1,4 @@
-"""Opens the database and the master keys the settings name, for the service and for operator commands.
+"""Opens what the settings name for the service and operator commands: database, master keys and log.
 
 It imports neither connectors nor the API, so that a command that needs only the database starts fast.
 """
@@ -7,9 +7,11 @@ import base64
 import glob
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from steward.clock import Clock
 from steward.config import Environment, Settings, SettingsError
@@ -21,7 +23,8 @@ from steward.database.engine.private_files import close, is_foreign, make_folder
 from steward.database.engine.sqlite import SqliteEngine
 from steward.security.envelope import MasterKey
 from steward.telemetry.database import DatabaseTelemetry
-from steward.telemetry.log import Log
+from steward.telemetry.log import Log, LogLevel, LogOrigin, Process
+from steward.telemetry.redact import Register
 from steward.telemetry.traces import NO_TRACES, Traces
 
 if TYPE_CHECKING:
@@ -156,3 +159,40 @@ def write_private(file: Path, text: str) -> None:
         pass
     finally:
         fresh.unlink()
+
+
+def make_log(
+    settings: Settings,
+    clock: Clock,
+    write: Callable[[str], object] = sys.stderr.write,
+    *,
+    process: Process = "cli",
+) -> Log:
+    """Returns the log of a process; it knows the secrets among the settings."""
+    register = Register()
+    register.add(*_secrets(settings))
+    level = LogLevel[settings.log_level.upper()]
+    origin = LogOrigin(process, is_traced=settings.traces_url is not None)
+    if settings.log_format == "text":
+        return Log(write, clock, register, level=level, form="text", origin=origin)
+    return Log(write, clock, register, level=level, origin=origin)
+
+
+def _secrets(settings: Settings) -> list[str]:
+    """Returns passwords and keys among the settings, in the form they were given."""
+    password = urlsplit(settings.database_url).password
+    keys_given = [base64.b64encode(key).decode("ascii") for _, key in settings.master_keys]
+    if settings.smtp_url is not None and settings.smtp_url.password:
+        keys_given.append(settings.smtp_url.password)
+    return [
+        secret
+        for secret in (
+            unquote(password or ""),
+            password,
+            settings.google_client_secret,
+            settings.microsoft_client_secret,
+            *(value for _, value in settings.traces_headers),
+            *keys_given,
+        )
+        if secret
+    ]

@@ -1,4 +1,4 @@
-"""The worker: the list of periodic tasks and the loop that runs them."""
+"""The worker: its row and its lease, the runs it is running, and the loop that runs periodic tasks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,30 +6,21 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from steward.closed_periods import bounds
 from steward.config import default_of
-from steward.connections import health
-from steward.connections.health import ConnectionChecks
-from steward.database.engine.base import Autocommit, Tx
-from steward.database.engine.disk_space import RETRY_SECONDS, Space
-from steward.database.operator.status import DELAY_STEPS
-from steward.database.runs import transitions, workers
-from steward.events import catch_up, listen, match
+from steward.database.engine.base import Tx
+from steward.database.engine.disk_space import Space
+from steward.database.runs import workers
 from steward.events.context import EventContext, EventRules
 from steward.model.ids import OrgId, RunId, WorkerId
-from steward.model.notice import ChannelName
 from steward.model.refusals import Unavailable
-from steward.notifications import close, deliver, fan_out, poll, status
 from steward.notifications.context import NotificationContext
-from steward.occurrences import audit, closings, zone_change
+from steward.occurrences import zone_change
 from steward.run_queue.claim_bound import ClaimBound
-from steward.runs import claim, dispatch, recover, tasks, walk
+from steward.runs import claim, recover, walk
 from steward.runs.retention import RetentionRules
 from steward.runs.run_context import RunContext
 from steward.version import __version__
 
-_HEARTBEATS_A_LEASE = 3
-_RECOVERIES_A_LEASE = 5
 _CONFIRMED_SHARE = 0.8
 _NOT_DRAINED = (
     "heartbeat",
@@ -127,7 +118,7 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class _PeriodicTask:
+class PeriodicTask:
     """A bounded pass over rows: how often, and which hint brings it forward."""
 
     name: str
@@ -174,114 +165,6 @@ def _lease_ms(ctx: WorkerContext) -> int:
     return int(ctx.worker_rules.lease.total_seconds() * 1000)
 
 
-def periodic_tasks(
-    worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1)
-) -> list[_PeriodicTask]:
-    """Returns everything a worker does besides running runs.
-
-    See docs/design/runs.md#periodic-tasks-and-failing-rows.
-    """
-    ctx, events = worker.ctx, worker.ctx.events()
-    lease = ctx.worker_rules.lease
-    recovery = lease / _RECOVERIES_A_LEASE
-    second, half_minute, minute = timedelta(seconds=1), timedelta(seconds=30), timedelta(minutes=1)
-    return [
-        _PeriodicTask("heartbeat", lease / _HEARTBEATS_A_LEASE, partial(heartbeat, worker)),
-        _PeriodicTask("recover", recovery, partial(recover_dead_workers, worker)),
-        _PeriodicTask("release_orphans", recovery, partial(_release_orphaned_runs, worker)),
-        _PeriodicTask("claim", worker.poll, partial(claim_runs, worker), hint="ready"),
-        _PeriodicTask("find_full", second, partial(_find_full_organizations, worker)),
-        _PeriodicTask("dispatch", dispatch_every, partial(dispatch_due, worker), hint="due"),
-        _PeriodicTask("match", second, partial(match.match_due, events), hint="event"),
-        _PeriodicTask("listen", 10 * second, partial(listen.listen_due, events), hint="listen"),
-        _PeriodicTask("catch_up", half_minute, partial(catch_up.catch_up_due, events), hint="catch_up"),
-        _PeriodicTask("check_connections", half_minute, partial(check_connections, worker)),
-        _PeriodicTask("closings", 2 * second, partial(_follow_closed_periods, worker), hint="closings"),
-        _PeriodicTask("closing_bounds", minute, partial(_raise_closing_bounds, worker)),
-        _PeriodicTask("failed_sign_ins", minute, partial(tasks.record_failed_sign_ins, ctx)),
-        _PeriodicTask("audit_logs", minute, partial(_check_audit_logs, worker)),
-        _PeriodicTask("audit", audit.PASS_EVERY, partial(_audit_slots, worker)),
-        _PeriodicTask("stats", 5 * second, partial(_record_delays, worker)),
-        _PeriodicTask("gauges", 15 * second, partial(export_gauges, worker)),
-        _PeriodicTask("wake", second, partial(tasks.wake_sleeping, ctx)),
-        _PeriodicTask("expire_approvals", 10 * second, partial(tasks.expire_approvals, ctx)),
-        _PeriodicTask("warn", 15 * second, partial(tasks.warn_of_approvals, ctx)),
-        _PeriodicTask("queue_limit", minute, partial(expire_unstarted, worker)),
-        _PeriodicTask("settle", half_minute, partial(tasks.settle_finished, ctx)),
-        _PeriodicTask("progress", 2 * second, partial(tasks.note_progress, ctx)),
-        _PeriodicTask("retention", minute, partial(apply_retention, worker)),
-        _PeriodicTask("space", RETRY_SECONDS * second, partial(watch_space, worker)),
-        _PeriodicTask("partitions", timedelta(hours=1), partial(rotate_partitions, worker)),
-        *_notification_tasks(worker.notifications),
-    ]
-
-
-def _notification_tasks(ctx: NotificationContext | None) -> list[_PeriodicTask]:
-    """Returns the tasks that tell people; each channel has its own, so that a slow one delays no other.
-
-    One statement a second finds which of them have due rows and wakes those.
-    """
-    if ctx is None:
-        return []
-    second, half_minute = timedelta(seconds=1), timedelta(seconds=30)
-
-    def deliver_by(channel: ChannelName) -> _PeriodicTask:
-        run = partial(deliver.deliver_due, ctx, channel)
-        return _PeriodicTask(f"deliver_{channel}", half_minute, run, hint=f"deliver_{channel}")
-
-    return [
-        _PeriodicTask("poll_notifications", second, partial(poll.wake_due, ctx)),
-        _PeriodicTask("fan_out", half_minute, partial(fan_out.fan_out_due, ctx), hint="notice"),
-        _PeriodicTask("close_messages", half_minute, partial(close.close_due, ctx), hint="message"),
-        _PeriodicTask("notice_gauges", 15 * second, partial(status.export_gauges, ctx)),
-        *(deliver_by(channel) for channel in ctx.channels),
-    ]
-
-
-async def _follow_closed_periods(worker: Worker) -> bool:
-    """Rewrites when automations run next where closed periods were changed."""
-    return await closings.follow_changes(worker.ctx.engine, worker.ctx.clock.now())
-
-
-async def _raise_closing_bounds(worker: Worker) -> bool:
-    """Forgets closings that have passed, so that slots take the fast path again."""
-    ctx = worker.ctx
-    late_limit = ctx.automation_rules.late_limit
-    return await bounds.raise_bounds(ctx.engine, ctx.clock.now(), late_limit=late_limit)
-
-
-async def _check_audit_logs(worker: Worker) -> bool:
-    """Checks the chains of audit entries that are due."""
-    return await tasks.check_audit_logs(worker.ctx, worker.ctx.worker_rules.audit_anchor)
-
-
-async def export_gauges(worker: Worker) -> bool:
-    """Sets the gauges of queue, slots and leases."""
-    ctx = worker.ctx
-    return await tasks.export_gauges(
-        ctx, ctx.lease_confirmation.until, expects_standbys=ctx.worker_rules.expects_standbys
-    )
-
-
-async def watch_space(worker: Worker) -> bool:
-    """Measures the disk that an SQLite database is on."""
-    ctx = worker.ctx
-    if ctx.space is None:
-        return False
-    return await tasks.watch_space(ctx, ctx.space)
-
-
-async def rotate_partitions(worker: Worker) -> bool:
-    """Creates and drops monthly partitions."""
-    return await tasks.rotate_partitions(worker.ctx)
-
-
-async def check_connections(worker: Worker) -> bool:
-    """Checks the connections that are due."""
-    ctx = worker.ctx
-    return await health.check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
-
-
 async def heartbeat(worker: Worker) -> bool:
     """Extends the lease; a worker declared dead drops its runs and registers anew."""
     ctx = worker.ctx
@@ -316,7 +199,7 @@ async def recover_dead_workers(worker: Worker) -> bool:
     return False
 
 
-async def _release_orphaned_runs(worker: Worker) -> bool:
+async def release_orphaned_runs(worker: Worker) -> bool:
     """Frees runs that are leased to this worker and that it is not running.
 
     A claim whose answer was lost, or a run whose last write failed, would otherwise stay leased for the
@@ -369,74 +252,7 @@ def _done(worker: Worker, run: RunId, task: "asyncio.Task[None]") -> None:
         worker.ctx.log.error("run_task_crashed", error, run=run)
 
 
-async def _find_full_organizations(worker: Worker) -> bool:
-    """Finds the organizations that have as many leased runs as they may."""
-    ctx = worker.ctx
-    cap = ctx.worker_rules.organization_concurrency
-    if ctx.worker_rules.concurrency > cap or ctx.engine.dialect == "postgresql":
-        full = Autocommit(partial(transitions.full, cap=cap))
-        worker.full = await ctx.engine.read(ctx.clock.now(), full)
-    return False
-
-
-async def dispatch_due(worker: Worker) -> bool:
-    """Starts or skips what is due."""
-    ctx = worker.ctx
-    if not ctx.accepts_work:
-        return False
-    again: bool = await dispatch.dispatch_due(
-        ctx.engine,
-        ctx.clock.now(),
-        rules=ctx.automation_rules,
-        log=ctx.log,
-        delays=worker.delays,
-    )
-    worker.hints.wake("ready")
-    return again
-
-
-async def _audit_slots(worker: Worker) -> bool:
-    """Audits that every slot has its record: each automation once an hour, and all after the start."""
-    ctx = worker.ctx
-    return await audit.audit_slots(
-        ctx.engine,
-        ctx.clock.now(),
-        started=worker.started_at,
-        late_limit=ctx.automation_rules.late_limit,
-        log=ctx.log,
-        metrics=ctx.metrics,
-        quiet_periods=(
-            audit.QUIET_PERIODS if worker.notifications is None else worker.notifications.rules.quiet_periods
-        ),
-    )
-
-
-async def _record_delays(worker: Worker) -> bool:
-    """Records how late slots were dispatched, for metrics and the status page."""
-    delays, worker.delays = worker.delays, []
-    for delay in delays:
-        worker.ctx.metrics.observe(
-            "steward_dispatch_delay_seconds", delay.total_seconds(), bounds=DELAY_STEPS
-        )
-    tell = partial(dispatch.record_delays, delays=delays)
-    await worker.ctx.engine.write(worker.ctx.clock.now(), tell)
-    return False
-
-
-async def expire_unstarted(worker: Worker) -> bool:
-    """Expires runs no worker started within the queue limit."""
-    return await tasks.expire_unstarted(worker.ctx, worker.ctx.worker_rules.queue_limit)
-
-
-async def apply_retention(worker: Worker) -> bool:
-    """Deletes expired rows of the next organizations."""
-    again, worker.swept_until = await tasks.apply_retention(
-        worker.ctx, worker.ctx.retention, after=worker.swept_until
-    )
-    return again
-
-
-async def _run_periodically(worker: Worker, task: _PeriodicTask) -> None:
+async def _run_periodically(worker: Worker, task: PeriodicTask) -> None:
     """Runs a task again and again, by its hint or its time; a failing one backs off 1 to 30 s.
 
     A hint shortens the back-off only if the database was away: it mends no defect.
@@ -462,7 +278,7 @@ async def _run_periodically(worker: Worker, task: _PeriodicTask) -> None:
         await _wait(clock.sleep(wait), None if is_defect else hint)
 
 
-def _log_failure(ctx: WorkerContext, task: _PeriodicTask, error: Exception) -> None:
+def _log_failure(ctx: WorkerContext, task: PeriodicTask, error: Exception) -> None:
     """Logs a pass that failed; with a traceback only when a defect may be the cause.
 
     A database that is away fails every task at once.
@@ -486,7 +302,7 @@ async def _wait(sleep: Awaitable[None], hint: asyncio.Event | None) -> None:
             wait.cancel()
 
 
-async def run(worker: Worker, table: Sequence[_PeriodicTask], stop: asyncio.Event) -> None:
+async def run(worker: Worker, table: Sequence[PeriodicTask], stop: asyncio.Event) -> None:
     """Works until `stop`, then releases its runs (docs/design/runs.md#graceful-stop)."""
     loops = [asyncio.create_task(_run_periodically(worker, task), name=f"task {task.name}") for task in table]
     try:
@@ -526,7 +342,7 @@ async def _release_runs(worker: Worker) -> None:
     await ctx.engine.write(ctx.clock.now(), leave)
 
 
-async def drain(worker: Worker, table: Sequence[_PeriodicTask]) -> None:
+async def drain(worker: Worker, table: Sequence[PeriodicTask]) -> None:
     """Runs every task, and every run it starts, until none has more to do.
 
     For tests, which control the time.

@@ -37,6 +37,7 @@ ONLY = {
         "steward/app.py",
         "steward/startup.py",
         "steward/platforms.py",
+        "steward/settings_rules.py",
         "steward/cli/",
     ),
     "steward.config.read": ("steward/cli/",),

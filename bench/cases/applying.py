@@ -19,7 +19,7 @@ import httpx
 from bench.postgres import fresh_database
 from bench.rounds import Case, Figure, Opened, Place
 from bench.service import BY_HAND, House, open_house
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
 from steward.clock import SystemClock
@@ -83,7 +83,7 @@ async def _round(url: str, folder: Path, count: int) -> Mapping[str, float]:
         house = await open_house(url, folder, allow_private_hosts=shop["url"].removeprefix("http://"))
         own = await house.worker()
         stop = asyncio.Event()
-        working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
+        working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
         try:
             waiting = await _waiting(house, shop)
             used, begun = time.process_time(), time.perf_counter()

@@ -13,7 +13,7 @@ from bench.postgres import fresh_database
 from bench.references import inserts_a_second, rows_a_second, syncs_a_second
 from bench.rounds import Case, Figure, Opened, Place, Round
 from bench.service import House, open_house
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.database.engine.base import Tx
 from steward.model.automation import Automation
 
@@ -116,7 +116,7 @@ async def _measured(house: House, place: Place, callers: int = CALLERS) -> Async
     automations = await house.automations(AUTOMATIONS)
     own = await house.worker()
     stop = asyncio.Event()
-    working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
+    working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
     try:
         yield partial(five_steps_round, house, automations, place.size(1500, 400), callers)
     finally:

@@ -8,7 +8,7 @@ from bench.postgres import fresh_database
 from bench.rounds import Case, Figure, Opened, Place
 from bench.servers import Server, beside_framework, framework_round
 from bench.service import House, open_house
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.model.ids import RunId
 
 
@@ -52,7 +52,7 @@ async def _finished_run(house: House) -> RunId:
     [automation] = await house.automations(1)
     run = await house.run_now(automation)
     own = await house.worker()
-    await worker.drain(own, worker.periodic_tasks(own))
+    await worker.drain(own, periodic_tasks.of_worker(own))
     return run.id
 
 

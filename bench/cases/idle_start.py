@@ -12,7 +12,7 @@ from bench.postgres import fresh_database
 from bench.references import syncs_a_second
 from bench.rounds import Case, Figure, Opened, Place
 from bench.service import FIVE_STEPS, House, five_steps, open_house
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.model.automation import Automation
 from steward.steps.base import StepContext, StepResult
 from steward.templates.base import Template
@@ -63,7 +63,7 @@ async def _measured(house: House, place: Place) -> AsyncIterator[Opened]:
     automations = await house.automations(AUTOMATIONS)
     own = await house.worker()
     stop = asyncio.Event()
-    working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
+    working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
 
     async def reference() -> Mapping[str, float]:
         return {"R2": syncs_a_second(place.folder)}

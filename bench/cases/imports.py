@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.rounds import Case, Figure, Opened, Place
 from bench.service import House, open_house
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.clock import SystemClock
 from steward.imports import keep
 from steward.imports.n8n.read import read_value
@@ -220,7 +220,7 @@ async def _runs(house: House, own: Worker, automations: list[Automation], count:
     began = time.perf_counter()
     for number in range(count):
         await house.run_now(automations[number % len(automations)])
-    await worker.drain(own, worker.periodic_tasks(own))
+    await worker.drain(own, periodic_tasks.of_worker(own))
     return count / (time.perf_counter() - began)
 
 

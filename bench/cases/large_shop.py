@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.rounds import Case, Figure, Opened, Place
 from bench.service import BY_HAND, House, open_house
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
 from steward.clock import SystemClock
@@ -158,7 +158,7 @@ async def _run(template: str, worlds: list[Mapping[str, Any]]) -> dict[str, floa
         automation = await _set_up(house, template, numbers)
         own = await house.worker()
         stop = asyncio.Event()
-        working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
+        working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
         used, begun = time.process_time(), time.perf_counter()
         now = await _ran(house, automation)
         seconds, cpu = time.perf_counter() - begun, time.process_time() - used

@@ -13,7 +13,7 @@ from bench.cases.five_steps import AUTOMATIONS, CALLERS, five_steps_round
 from bench.postgres import fresh_database, server_cpu
 from bench.rounds import Case, Figure, Opened, Place
 from bench.service import BY_HAND, FIVE_STEPS, House, open_house
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.accounts import people
 from steward.accounts.people import CreatePerson
 from steward.automations import setup
@@ -115,7 +115,7 @@ async def _working(house: House, *, notifies: bool) -> AsyncIterator[None]:
     own = await house.worker()
     own.notifications = house.service.notifications if notifies else None
     stop = asyncio.Event()
-    working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
+    working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
     try:
         yield
     finally:

@@ -19,7 +19,7 @@ from bench.cases.applying import address_and_keys, shop_of, until
 from bench.cases.five_steps import CALLERS, five_steps_round
 from bench.rounds import Case, Figure, Opened, Place
 from bench.service import BY_HAND, House, open_house
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
 from steward.connections import connect
@@ -75,7 +75,7 @@ async def _round(
         house = await open_house(f"sqlite:///{own_folder}/steward.db", Path(own_folder), **settings, **more)
         automations = await ready(house)
         own, stop = await house.worker(), asyncio.Event()
-        working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
+        working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
         try:
             await runs(house, automations, WARM)
             used = time.process_time()

@@ -13,7 +13,7 @@ from bench import many
 from bench.postgres import fresh_database
 from bench.rounds import Case, Figure, Opened, Place
 from bench.service import House, open_house
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.accounts import organizations, people
 from steward.accounts.organizations import CreateOrganization
 from steward.database.engine.base import Tx
@@ -51,7 +51,7 @@ async def _waiting(url: str, place: Place) -> AsyncIterator[Opened]:
     each = (await _size(url, place) - before) / count
     own = await house.worker()
     stop = asyncio.Event()
-    working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
+    working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
     try:
         await house.service.clock.sleep(SECONDS)  # what a start does at once
         yield Opened(partial(_idle, house, each, place.size(int(SECONDS), 3)))

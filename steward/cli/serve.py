@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 
-from steward import app, worker
+from steward import app, periodic_tasks, startup, worker
 from steward.api.v1 import status
 from steward.cli.confining import log_missing_isolation
 from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, Descriptors, raise_limit, share
@@ -164,7 +164,7 @@ async def _registered(service: app.Wired) -> worker.Worker:
 
 async def _work(service: app.Wired, own_worker: worker.Worker, stop: asyncio.Event) -> None:
     tick = timedelta(seconds=service.settings.tick_seconds)
-    await worker.run(own_worker, worker.periodic_tasks(own_worker, dispatch_every=tick), stop)
+    await worker.run(own_worker, periodic_tasks.of_worker(own_worker, dispatch_every=tick), stop)
 
 
 async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> None:
@@ -197,7 +197,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
             supervised(os.environ, stop, is_well=holds_lease) as manager,
         ):
             manager.ready()
-            await worker.run(own_worker, worker.periodic_tasks(own_worker, dispatch_every=tick), stop)
+            await worker.run(own_worker, periodic_tasks.of_worker(own_worker, dispatch_every=tick), stop)
     finally:
         await service.close()
 
@@ -207,7 +207,7 @@ def open_log(settings: Settings, process: Process) -> Log:
 
     Closes the installation's files to others, and tells of those that stay open.
     """
-    log = app.make_log(settings, SystemClock(), process=process)
+    log = startup.make_log(settings, SystemClock(), process=process)
     take_over(log)
     for path in close_files(settings):
         log.warning("file_open_to_others", path=path)

@@ -5,7 +5,7 @@ See docs/design/closed-periods.md#writing.
 
 import pytest
 
-from steward import worker
+from steward import periodic_tasks
 from steward.database.engine.base import Tx
 from steward.model.account import Role
 from steward.model.change import Outcome
@@ -177,7 +177,7 @@ async def test_a_slots_run_that_has_not_begun_is_refused(shop: Shop, shopkeeper:
     assert automation.next_run_at is not None
     await shop.registered_worker()
     await shop.clock.advance_to(automation.next_run_at)
-    await worker.dispatch_due(await shop.registered_worker())  # alone: nothing claims the run yet
+    await periodic_tasks.dispatch_due(await shop.registered_worker())  # alone: nothing claims the run yet
     await shopkeeper.close("05-01T00:00", "05-03T00:00")
     await shop.drain()
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from steward import app, worker
+from steward import app, periodic_tasks, worker
 from steward.config import read
 from steward.database.engine.base import Act, Dialect, Engine
 from steward.database.runs import active_run
@@ -249,7 +249,7 @@ class Simulation:
             return
         hired = host.registered_worker
         assert hired is not None
-        ticks = {tick.name: tick for tick in worker.periodic_tasks(hired)}
+        ticks = {tick.name: tick for tick in periodic_tasks.of_worker(hired)}
         self._record_failures(host)
         host.tasks[name] = asyncio.ensure_future(_ticking(ticks[name].run()))
 

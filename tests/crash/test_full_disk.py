@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.database.engine.base import Tx
 from steward.database.engine.disk_space import RESERVE_BYTES, DiskFull
 from steward.database.engine.migrate import sqlite_path
@@ -118,7 +118,7 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     assert (await caller.get("/v1/automations/status")).data["scheduler"] == "ok"
 
     filled.fill()
-    await worker.watch_space(hired)
+    await periodic_tasks.watch_space(hired)
     assert hired.ctx.metrics.value("steward_disk_free_ratio") == 0
     assert (await caller.get("/v1/automations/status")).data["scheduler"] == "delayed"
     await filled.write_until_refused()
@@ -130,15 +130,15 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "unavailable", "5")
     assert (await caller.get(path)).data["automation"]["version"] == 1
     await worker.claim_runs(hired)
-    await worker.dispatch_due(hired)
-    await worker.watch_space(hired)
+    await periodic_tasks.dispatch_due(hired)
+    await periodic_tasks.watch_space(hired)
     assert (await shop.run(queued)).status is RunStatus.QUEUED
     assert (await shop.run(run)).status is RunStatus.RUNNING
     assert shop.writes() == []
     assert hired.ctx.metrics.value("steward_disk_full") == 1
 
     filled.make_room()
-    await worker.watch_space(hired)
+    await periodic_tasks.watch_space(hired)
     assert filled.reserve.stat().st_size == RESERVE_BYTES
     assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
     assert (await shop.until_settled(queued)).status is RunStatus.WAITING_APPROVAL

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from steward import worker
+from steward import periodic_tasks
 from tests.events.world import Ears, order
 
 DAYS = int(os.environ.get("BOUNDED_DAYS", "0"))
@@ -51,7 +51,7 @@ async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:
                     assert heard.status == 200
                     shop.clock.tick(20)
                 await shop.drain()
-        while await worker.apply_retention(await shop.registered_worker()):
+        while await periodic_tasks.apply_retention(await shop.registered_worker()):
             pass
         sizes.append(_used_bytes(file))
     print("MiB by day:", [round(size / 2**20, 1) for size in sizes])

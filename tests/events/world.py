@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import httpx
 
-from steward import worker
+from steward import periodic_tasks
 from steward.connectors.shopify.topics import TOPICS as SHOPIFY_TOPICS
 from steward.connectors.woocommerce.topics import TOPICS
 from steward.model.json import JsonObject
@@ -206,7 +206,7 @@ class Ears:
         """Runs one periodic task of the worker until it has nothing more to do."""
         hired = await self.shop.registered_worker()
         [tick] = [
-            periodic_task for periodic_task in worker.periodic_tasks(hired) if periodic_task.name == name
+            periodic_task for periodic_task in periodic_tasks.of_worker(hired) if periodic_task.name == name
         ]
         again = True
         while again:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from steward import worker
+from steward import periodic_tasks
 from steward.connections import connect
 from steward.connectors.base.connector import Health
 from steward.database.engine.base import Tx
@@ -76,7 +76,9 @@ async def test_the_shortest_and_the_longest_approval_send_notices_in_time(
         await shop.pass_time(seconds=1)
         percents.append(percent)
         assert [row["facts"].get("percent") for row in await told(shop)] == percents
-    [task] = [task for task in worker.periodic_tasks(await shop.registered_worker()) if task.name == "warn"]
+    [task] = [
+        task for task in periodic_tasks.of_worker(await shop.registered_worker()) if task.name == "warn"
+    ]
     assert task.every <= timedelta(seconds=30)
     await shop.service.close()
 
@@ -165,7 +167,7 @@ async def test_a_run_that_no_worker_started_sends_a_notice(shop: Shop) -> None:
     await shop.run_now(await shop.hiding())
     await shop.clock.advance(timedelta(hours=25).total_seconds())
     hired = await shop.registered_worker()
-    await worker.expire_unstarted(hired)
+    await periodic_tasks.expire_unstarted(hired)
     [row] = await told(shop)
     assert (row["topic"], row["facts"]["code"]) == (Topic.RUN_FAILED, "not_started")
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from steward import worker
+from steward import periodic_tasks
 from steward.database.engine.base import Act, Autocommit, Engine, Tx
 from steward.database.notifications import due_tasks, messages
 from steward.model.ids import RouteId
@@ -150,8 +150,8 @@ async def test_a_second_without_due_rows_costs_one_statement(office: Office) -> 
     hints: list[str] = []
     ctx = replace(office.ctx, engine=engine, wake=hints.append)
     hired = await office.shop.registered_worker()
-    others = {task.name for task in worker.periodic_tasks(replace(hired, notifications=None))}
-    tasks = worker.periodic_tasks(replace(hired, notifications=ctx))
+    others = {task.name for task in periodic_tasks.of_worker(replace(hired, notifications=None))}
+    tasks = periodic_tasks.of_worker(replace(hired, notifications=ctx))
     own_tasks = [task for task in tasks if task.name not in others]
     every_second = [task for task in own_tasks if task.every <= timedelta(seconds=1)]
     assert len(own_tasks) > len(every_second)
@@ -163,7 +163,7 @@ async def test_a_second_without_due_rows_costs_one_statement(office: Office) -> 
 
 async def test_notification_tasks_run_without_hints_every_30_seconds(office: Office) -> None:
     """Runs fan-out, closing and each channel's delivery by a hint, and every 30 s otherwise."""
-    tasks = worker.periodic_tasks(await office.shop.registered_worker())
+    tasks = periodic_tasks.of_worker(await office.shop.registered_worker())
     names = {"fan_out", "close_messages", *(f"deliver_{channel}" for channel in office.ctx.channels)}
     intervals = {task.name: task.every for task in tasks}
     hints = {task.name: task.hint for task in tasks if task.name in names}

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from steward import app, worker
+from steward import app, periodic_tasks, worker
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
 from steward.config import read
@@ -176,7 +176,7 @@ class Shop:
         Advances the clock for short waits within a step and sends heartbeats meanwhile.
         """
         hired = await self.registered_worker()
-        going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
+        going = asyncio.create_task(worker.drain(hired, periodic_tasks.of_worker(hired)))
         try:
             while not going.done():
                 waiting = asyncio.create_task(self.clock.until_sleeping())

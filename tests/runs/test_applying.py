@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.database.runs.changes import STILL_OPEN
 from steward.database.runs.write_ledger import EffectState
 from steward.model.change import Change, Outcome
@@ -343,7 +343,7 @@ async def test_a_store_disconnected_while_it_is_written_to_fails_the_rest(shop: 
     run, _ = await approved(shop)
     shop.fault("throttle", "POST", BATCH, retry_after=2, skip=1)
     hired = await shop.registered_worker()
-    going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
+    going = asyncio.create_task(worker.drain(hired, periodic_tasks.of_worker(hired)))
     await shop.clock.until_sleeping()
     await shop.set_connection_state("woocommerce", ConnectionState.DISCONNECTED)
     await shop.clock.advance(2)

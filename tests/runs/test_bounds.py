@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.database import due_rows
 from steward.database.runs import approvals, transitions, write_ledger
 from steward.model.change import Outcome
@@ -38,10 +38,10 @@ async def test_a_wrong_clock_of_a_worker_ends_no_run_too_early_and_none_too_late
     wrong = await worker.register(skewed(shop, ahead), Hints(), poll=SECOND)
     limit = wrong.ctx.worker_rules.queue_limit.total_seconds()
     await shop.clock.advance(limit - 0.001)
-    await worker.expire_unstarted(wrong)
+    await periodic_tasks.expire_unstarted(wrong)
     assert (await shop.run(run)).status is RunStatus.QUEUED
     await shop.clock.advance(0.001)
-    await worker.expire_unstarted(wrong)
+    await periodic_tasks.expire_unstarted(wrong)
     assert (await shop.run(run)).code == "not_started"
 
 
@@ -53,7 +53,7 @@ async def test_a_run_sleeps_as_long_as_it_was_asked_to_whatever_its_workers_cloc
     shop.fault("throttle", "GET", "**/products", retry_after=600)
     run = await shop.run_now(await shop.hiding())
     slow = await worker.register(skewed(shop, -timedelta(minutes=20)), Hints(), poll=SECOND)
-    await worker.drain(slow, worker.periodic_tasks(slow))
+    await worker.drain(slow, periodic_tasks.of_worker(slow))
     assert (await run_state(shop, run)).queue is Queue.SLEEPING
     await shop.clock.advance(599)
     await tasks.wake_sleeping(slow.ctx)
@@ -145,7 +145,7 @@ async def test_progress_is_shown_while_changes_are_applied(shop: Shop) -> None:
     total = len(await shop.changes(run))
     shop.fault("throttle", "POST", "**/batch", retry_after=2, skip=1)
     hired = await shop.registered_worker()
-    going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
+    going = asyncio.create_task(worker.drain(hired, periodic_tasks.of_worker(hired)))
     await shop.clock.until_sleeping()
     await shop.clock.advance(1.5)
     await tasks.note_progress(hired.ctx)

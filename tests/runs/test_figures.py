@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from steward import worker
+from steward import periodic_tasks
 from steward.database.engine.migrate import is_sqlite
 from steward.database.operator import health
 from steward.model.run import Mode
@@ -59,7 +59,7 @@ async def test_a_transaction_is_logged_once_when_it_is_open_for_over_a_minute(
         await shop.clock.advance((since - shop.clock.now()).total_seconds())
         for seconds, expected in ((60, 0), (0.1, 1), (15, 1)):
             await shop.clock.advance(seconds)
-            await worker.export_gauges(hired)
+            await periodic_tasks.export_gauges(hired)
             assert len(logged(lines, "long_reader")) == expected
         [line] = logged(lines, "long_reader")
         process = await reader.fetchval("SELECT pg_backend_pid()")
@@ -68,7 +68,7 @@ async def test_a_transaction_is_logged_once_when_it_is_open_for_over_a_minute(
         )
         assert "4711" not in str(line)
     await reader.close()
-    await worker.export_gauges(hired)
+    await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_oldest_transaction_seconds", "kind")["session"] == 0
 
 
@@ -77,7 +77,7 @@ async def test_an_age_that_cannot_be_seen_is_no_metric(shop: Shop, database_url:
     if is_sqlite(database_url):
         pytest.skip("SQLite has no sessions of other roles")
     hired = await shop.registered_worker()
-    await worker.export_gauges(hired)
+    await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_oldest_transaction_seconds", "kind").keys() == {
         "session",
         "prepared",
@@ -85,7 +85,7 @@ async def test_an_age_that_cannot_be_seen_is_no_metric(shop: Shop, database_url:
     owner: Any = await asyncpg.connect(database_url)
     await owner.execute(HIDE_SESSIONS)
     await owner.close()
-    await worker.export_gauges(hired)
+    await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_oldest_transaction_seconds", "kind") == {"prepared": 0}
 
 
@@ -95,18 +95,18 @@ async def test_standbys_are_counted_where_they_are_expected_and_seen(shop: Shop,
         pytest.skip("SQLite has no standbys")
     hired, lines = await shop.registered_worker(), list[str]()
     logging_to(lines, shop, hired)
-    await worker.export_gauges(hired)
+    await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_standbys", "state") == {}
     rules = replace(hired.ctx.worker_rules, expects_standbys=True)
     hired.ctx = replace(hired.ctx, worker_rules=rules)
     for _ in range(2):
-        await worker.export_gauges(hired)
+        await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_standbys", "state") == {"synchronous": 0, "asynchronous": 0}
     assert [line["asynchronous"] for line in logged(lines, "standby_missing")] == [0]  # once, when it begins
     owner: Any = await asyncpg.connect(database_url)
     await owner.execute(HIDE_SESSIONS)
     await owner.close()
-    await worker.export_gauges(hired)
+    await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_standbys", "state") == {}
 
 
@@ -115,7 +115,7 @@ async def test_dead_rows_and_transaction_age_are_exported(shop: Shop, database_u
     if is_sqlite(database_url):
         pytest.skip("SQLite cleans up in each transaction")
     hired = await shop.registered_worker()
-    await worker.export_gauges(hired)
+    await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_dead_rows", "table").keys() == set(health.QUEUE_TABLES)
     assert re.search(r"^steward_transaction_age [1-9]", hired.ctx.metrics.text(), re.M)
     rest_rows = gauge_by_label(hired.ctx, "steward_rest_rows", "table")
@@ -128,7 +128,7 @@ async def test_dead_rows_and_transaction_age_are_exported(shop: Shop, database_u
         " SELECT 1, '7ZZZZZZZZZZZZZZZZZZZZZZZZ' || n, '' FROM generate_series(1, 3) AS n"
     )
     await owner.close()
-    await worker.export_gauges(hired)
+    await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_rest_rows", "table")["event_bodies"] == 3
     engine = shop.service.engine
     for cap in (2, 3):
@@ -166,7 +166,7 @@ async def test_metrics_report_depth_and_age_of_the_queue(shop: Shop) -> None:
     await shop.clock.advance(30)
     await shop.run_now(await shop.pricing(), Mode.TEST)
     await shop.set_up("hide-out-of-stock-products", {}, DAILY)
-    await worker.export_gauges(hired)
+    await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(ctx, "steward_queue_runs", "state") == {
         "blocked": 1,
         "leased": 0,
@@ -180,7 +180,7 @@ async def test_metrics_report_depth_and_age_of_the_queue(shop: Shop) -> None:
     assert ctx.metrics.value("steward_schedule_behind_seconds") == 0
     assert gauge_by_label(ctx, "steward_workers", "lease") == {"held": 1, "expired": 0}
     await shop.clock.advance(86_400)
-    await worker.export_gauges(hired)
+    await periodic_tasks.export_gauges(hired)
     lagging = ctx.metrics.value("steward_schedule_behind_seconds")
     assert 0 < lagging < 86_400
     assert gauge_by_label(ctx, "steward_workers", "lease") == {"held": 0, "expired": 1}

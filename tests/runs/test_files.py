@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steward import failpoint, worker
+from steward import failpoint, periodic_tasks
 from steward.database.engine.base import Tx
 from steward.database.engine.migrate import sqlite_path
 from steward.database.runs import file_folder
@@ -131,10 +131,10 @@ async def test_files_go_after_the_run_s_end(shop: Shop, mode: Mode, kept_for: ti
     run = await shop.until_settled(run)
     assert run.finished_at is not None
     await shop.clock.advance((run.finished_at + kept_for - shop.clock.now()).total_seconds())
-    await worker.apply_retention(await shop.registered_worker())
+    await periodic_tasks.apply_retention(await shop.registered_worker())
     assert len(await (await storage(shop, run)).get(sha256)) == 300_000
     await shop.clock.advance(MOMENT.total_seconds())
-    await worker.apply_retention(await shop.registered_worker())
+    await periodic_tasks.apply_retention(await shop.registered_worker())
     with pytest.raises(FileRefused, match="no longer stored"):
         await (await storage(shop, run)).get(sha256)
     assert await rows(shop, "run_files") == await rows(shop, "run_file_parts") == on_disk(shop) == []
@@ -166,10 +166,10 @@ async def test_a_kill_between_file_and_row_leaves_an_orphan_that_goes(shop: Shop
     assert len(on_disk(shop)) == 2
     assert await run_files.get(await run_files.put(b"tea")) == b"tea"
     await shop.clock.advance(file_folder.ORPHAN_AFTER.total_seconds() - 1)
-    await worker.apply_retention(await shop.registered_worker())
+    await periodic_tasks.apply_retention(await shop.registered_worker())
     assert len(on_disk(shop)) == 2
     await shop.clock.advance(1)
-    await worker.apply_retention(await shop.registered_worker())
+    await periodic_tasks.apply_retention(await shop.registered_worker())
     [stored] = await rows(shop, "run_files")
     assert [path.name for path in on_disk(shop)] == [stored["sha256"]]
 
@@ -191,5 +191,5 @@ async def test_runs_go_with_their_files(shop: Shop) -> None:
     await (await storage(shop, run)).put(b"tea")
     run = await shop.until_settled(run)
     await shop.pass_time(days=500)
-    await worker.apply_retention(await shop.registered_worker())
+    await periodic_tasks.apply_retention(await shop.registered_worker())
     assert await rows(shop, "run_files") == []

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from steward import failpoint, worker
+from steward import failpoint, periodic_tasks, worker
 from steward.database.automations import records as automations
 from steward.database.runs import steps
 from steward.database.runs.changes import STILL_OPEN
@@ -55,10 +55,10 @@ async def test_a_run_no_worker_took_in_time_expires(shop: Shop) -> None:
     hired = await shop.registered_worker()
     limit = hired.ctx.worker_rules.queue_limit.total_seconds()
     await shop.clock.advance(limit - 0.001)
-    await worker.expire_unstarted(hired)
+    await periodic_tasks.expire_unstarted(hired)
     assert (await shop.run(run)).status is RunStatus.QUEUED
     await shop.clock.advance(0.001)
-    await worker.expire_unstarted(hired)
+    await periodic_tasks.expire_unstarted(hired)
     for ended in (await shop.run(run), await shop.run(lagging)):
         assert (ended.status, ended.code) == (RunStatus.EXPIRED, "not_started")
         assert (ended.started_at, ended.summary) == (None, None)
@@ -206,7 +206,7 @@ async def test_the_running_step_is_shown(shop: Shop) -> None:
     shop.fault("throttle", "GET", "**/products", retry_after=10)
     run = await shop.run_now(await shop.hiding())
     hired = await shop.registered_worker()
-    going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
+    going = asyncio.create_task(worker.drain(hired, periodic_tasks.of_worker(hired)))
     await shop.clock.until_sleeping()
     await tasks.note_progress(hired.ctx)
     assert (await shop.run(run)).current_step is None  # a step of less than a second is not worth a write

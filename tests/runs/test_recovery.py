@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.database.engine.base import Act
 from steward.database.runs import transitions, workers
 from steward.database.runs.transitions import RunState
@@ -237,8 +237,8 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
     run = await approved(shop)
     shop.fault("throttle", "POST", "**/batch", retry_after=2, skip=1)
     hired, stop = await shop.registered_worker(), asyncio.Event()
-    [claims] = [tick for tick in worker.periodic_tasks(hired) if tick.name == "claim"]
-    [beats] = [tick for tick in worker.periodic_tasks(hired) if tick.name == "heartbeat"]
+    [claims] = [tick for tick in periodic_tasks.of_worker(hired) if tick.name == "claim"]
+    [beats] = [tick for tick in periodic_tasks.of_worker(hired) if tick.name == "heartbeat"]
     going = asyncio.create_task(worker.run(hired, [claims, beats], stop))
     await shop.clock.until_sleeping(3)  # both ticks, and the second request that was told to wait
     stop.set()
@@ -271,7 +271,7 @@ async def test_a_hint_shortens_the_back_off_only_if_the_database_was_away(
         tried += 1
         raise error
 
-    [dispatch] = [task for task in worker.periodic_tasks(hired) if task.name == "dispatch"]
+    [dispatch] = [task for task in periodic_tasks.of_worker(hired) if task.name == "dispatch"]
     working = asyncio.create_task(worker.run(hired, [replace(dispatch, run=fail)], stop))
     await shop.clock.until_sleeping(shop.clock.sleeping + 1)
     hired.hints.wake("due")
@@ -288,7 +288,7 @@ async def logged_failure(
 ) -> dict[str, Any]:
     """Returns the log line of a failing pass of the `stats` task."""
     capsys.readouterr()
-    [stats] = [task for task in worker.periodic_tasks(hired) if task.name == "stats"]
+    [stats] = [task for task in periodic_tasks.of_worker(hired) if task.name == "stats"]
     working = asyncio.create_task(worker.run(hired, [stats], asyncio.Event()))
     await shop.clock.until_sleeping(shop.clock.sleeping + 1)
     working.cancel()

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from steward import worker
+from steward import periodic_tasks
 from steward.database import due_rows
 from steward.database.accounts import attempt_limits as limits
 from steward.database.accounts import sessions
@@ -55,7 +55,7 @@ async def until(shop: Shop, ended: Run, age: timedelta) -> None:
     """Advances the clock until the run ended `age` ago and runs one pass of retention."""
     assert ended.finished_at is not None
     await shop.clock.advance((ended.finished_at + age - shop.clock.now()).total_seconds())
-    await worker.apply_retention(await shop.registered_worker())
+    await periodic_tasks.apply_retention(await shop.registered_worker())
 
 
 async def test_a_run_goes_with_all_it_holds_when_its_time_is_over(shop: Shop) -> None:
@@ -114,7 +114,7 @@ async def test_retention_removes_only_ended_runs(shop: Shop) -> None:
     run_ids = await shop.read(partial(runs_left, org=shop.owner.org))
     assert {waiting.id, ended.id, open_run.id} == run_ids
     for _ in range(3):
-        await worker.apply_retention(hired)
+        await periodic_tasks.apply_retention(hired)
     assert await shop.read(partial(runs_left, org=shop.owner.org)) == {open_run.id}
 
 
@@ -134,10 +134,10 @@ async def test_a_pass_takes_a_thousand_rows_a_table(shop: Shop, monkeypatch: pyt
     await shop.clock.advance((HISTORY + timedelta(days=1)).total_seconds())
     held = (await counted(shop, "write_ledger"))["write_ledger"]
     assert held > 1
-    await worker.apply_retention(hired)
+    await periodic_tasks.apply_retention(hired)
     assert (await counted(shop, "write_ledger", "runs")) == {"write_ledger": held - 1, "runs": 1}
     for _ in range(40):
-        await worker.apply_retention(hired)
+        await periodic_tasks.apply_retention(hired)
     assert (await counted(shop, *OF_A_RUN)) == dict.fromkeys(OF_A_RUN, 0), ended.id
 
 
@@ -161,7 +161,7 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
 
     await shop.write(furnish)
     hired = await shop.registered_worker()
-    await worker.apply_retention(hired)
+    await periodic_tasks.apply_retention(hired)
 
     async def look(tx: Tx) -> list[int]:
         counts = []
@@ -173,10 +173,10 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
 
     assert await shop.read(look) == [1, 1, 1]
     await shop.clock.advance(60)
-    await worker.apply_retention(hired)
+    await periodic_tasks.apply_retention(hired)
     assert await shop.read(look) == [0, 0, 1]
     await shop.clock.advance(86_401)
-    await worker.apply_retention(hired)
+    await periodic_tasks.apply_retention(hired)
     assert await shop.read(look) == [0, 0, 0]
 
 
@@ -187,7 +187,7 @@ async def test_decided_slots_go_with_the_history(shop: Shop) -> None:
     assert (await counted(shop, "occurrences"))["occurrences"] >= 1
     await shop.write(partial(only_pending_left, org=shop.owner.org))
     await shop.clock.advance((HISTORY + timedelta(days=3)).total_seconds())
-    await worker.apply_retention(await shop.registered_worker())
+    await periodic_tasks.apply_retention(await shop.registered_worker())
     assert await shop.read(partial(slots_decided, org=shop.owner.org)) == 0, automation.id
 
 
@@ -233,7 +233,7 @@ async def test_partitions_are_created_ahead_and_dropped_when_old(
     """
     shop = await open_shop(postgresql_url, clock, tmp_path)
     hired = await shop.registered_worker()
-    await worker.rotate_partitions(hired)
+    await periodic_tasks.rotate_partitions(hired)
     await connect_all(shop)
     waiting = await shop.waiting(await shop.hiding())
     ended = await finished(shop)
@@ -251,16 +251,16 @@ async def test_partitions_are_created_ahead_and_dropped_when_old(
     assert await owner.fetchval("SELECT count(*) FROM steps_2026_05") > 0
     assert await owner.fetchval("SELECT count(*) FROM steps_default") == 0
     await shop.clock.advance(timedelta(days=70).total_seconds())
-    await worker.rotate_partitions(hired)
+    await periodic_tasks.rotate_partitions(hired)
     assert "2026_05" in await months("step_values")  # the waiting run may need them
     await shop.cancel(waiting)
-    await worker.rotate_partitions(hired)
+    await periodic_tasks.rotate_partitions(hired)
     assert "2026_05" not in await months("step_values")
     assert "2026_05" in await months("steps")
     await shop.clock.advance((HISTORY + STORED).total_seconds())
-    await worker.apply_retention(hired)
+    await periodic_tasks.apply_retention(hired)
     assert await shop.read(partial(runs_left, org=shop.owner.org)) == set(), ended.id
-    await worker.rotate_partitions(hired)
+    await periodic_tasks.rotate_partitions(hired)
     now = shop.clock.now()
     remaining = await months("steps")
     assert f"{now:%Y_%m}" in remaining

@@ -4,7 +4,7 @@ import json
 import os
 from typing import Any
 
-from steward import app
+from steward import startup
 from steward.config import read
 from steward.telemetry.traces import current_run, current_trace, run_span, trace_words
 from steward.version import __version__
@@ -18,7 +18,7 @@ def line_of(clock: FakeClock, environ: dict[str, str], **fields: object) -> dict
     """Returns a line that a worker process with these settings writes."""
     lines: list[str] = []
     settings = read({"STEWARD_ENV": "test", **environ})
-    app.make_log(settings, clock, lines.append, process="worker").info("run_ended", **fields)
+    startup.make_log(settings, clock, lines.append, process="worker").info("run_ended", **fields)
     line: dict[str, Any] = json.loads(lines[0])
     return line
 
