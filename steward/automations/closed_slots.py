@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -14,7 +14,7 @@ from steward.database.runs.fast_slots import ClosedSlot, PlainSlot
 from steward.model.ids import OrgId
 from steward.model.schedule import Schedule
 from steward.scheduling import slots
-from steward.scheduling.closings import ClosedTimes, first_open
+from steward.scheduling.closings import ClosedTimes
 from steward.scheduling.zones import LAST, zone
 
 _INSTANT = timedelta(milliseconds=1)
@@ -28,16 +28,6 @@ class JudgedSlots:
     closed: Sequence[ClosedSlot]
 
 
-class _Search(NamedTuple):
-    """What the first open slot after a closed one depends on, alike for many automations."""
-
-    times: ClosedTimes
-    next_at: datetime | None
-    schedule: str
-    timezone: str
-    spread_minutes: int
-
-
 async def judge(tx: Tx, due: Sequence[PlainSlot]) -> JudgedSlots:
     """Judges due slots of any organizations; call it with their schedules locked.
 
@@ -49,15 +39,11 @@ async def judge(tx: Tx, due: Sequence[PlainSlot]) -> JudgedSlots:
     since = min(plain_slot.slot_at for plain_slot in doubtful)
     periods = await acting.read_many(tx, sorted({plain_slot.row["org_id"] for plain_slot in doubtful}), since)
     unaffected, closed = [], []
-    searches: dict[_Search, datetime | None] = {}
     for plain_slot in due:
         times = _times(plain_slot, periods) if _may_be_closed(plain_slot) else None
         closing = None if times is None else times.closing_at(plain_slot.slot_at)
         if times is not None and closing is not None:
-            search = _search(plain_slot, times)
-            if search not in searches:
-                searches[search] = _next_open(search)
-            closed.append(ClosedSlot(plain_slot, closing.period.name, searches[search]))
+            closed.append(ClosedSlot(plain_slot, closing.period.name, _next_open(plain_slot, times)))
         elif times is None or plain_slot.next_at is None or times.stretch_at(plain_slot.next_at) is None:
             unaffected.append(plain_slot)
     return JudgedSlots(unaffected, closed)
@@ -77,25 +63,27 @@ def _times(plain_slot: PlainSlot, periods: Mapping[OrgId, ActingPeriods]) -> Clo
     return None if acting_periods is None else acting_periods.times(row["id"], row["integration_id"])
 
 
-def _search(plain_slot: PlainSlot, times: ClosedTimes) -> _Search:
-    row = plain_slot.row
-    return _Search(times, plain_slot.next_at, row["schedule"], row["timezone"], row["spread_minutes"])
-
-
-def _next_open(search: _Search) -> datetime | None:
-    """Returns the first open slot from `next_at` on; None when there is none."""
-    times, next_at = search.times, search.next_at
+def _next_open(plain_slot: PlainSlot, times: ClosedTimes) -> datetime | None:
+    """Returns the first open slot after a closed one; None when there is none."""
+    next_at = plain_slot.next_at
     if next_at is None or times.stretch_at(next_at) is None:
         return next_at
-    schedule = Schedule.from_wire(msgspec.json.decode(search.schedule))
-    zone_info = zone(search.timezone)
+    row = plain_slot.row
+    stream = row["schedule"], row["timezone"], row["spread_minutes"]
+    return times.first_open_of(stream, partial(_slots_from, *stream), next_at)
+
+
+def _slots_from(schedule: str, timezone: str, spread_minutes: int, instant: datetime) -> Iterator[datetime]:
+    """Yields the slots of a stored schedule from an instant on."""
+    zone_info = zone(timezone)
     if zone_info is None:
-        raise LookupError(f"the zone database has no {search.timezone}")
+        raise LookupError(f"the zone database has no {timezone}")
+    stream = slots.slots(
+        _schedule(schedule), zone_info, spread_minutes=spread_minutes, after=instant - _INSTANT, until=LAST
+    )
+    return (slot.slot_at for slot in stream)
 
-    def slots_from(instant: datetime) -> Iterator[datetime]:
-        stream = slots.slots(
-            schedule, zone_info, spread_minutes=search.spread_minutes, after=instant - _INSTANT, until=LAST
-        )
-        return (slot.slot_at for slot in stream)
 
-    return first_open(slots_from, times, next_at)
+@lru_cache(maxsize=1024)
+def _schedule(stored: str) -> Schedule:
+    return Schedule.from_wire(msgspec.json.decode(stored))

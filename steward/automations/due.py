@@ -1,6 +1,6 @@
 """Decides an automation's due slots and computes when it is due next."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -180,12 +180,7 @@ async def _decide_of_org(
 async def _works(
     tx: Tx, org: OrgId, due: Mapping[AutomationId, Locked], *, max_slots: int | None
 ) -> dict[AutomationId, Work]:
-    since = {
-        key: locked.timing.next_slot_at
-        for key, locked in due.items()
-        if locked.automation.state is AutomationState.ACTIVE
-    }
-    stored = await occurrences.open_of(tx, org, since) if since else {}
+    stored = await _stored_slots(tx, org, due)
     periods = await _periods(tx, org, due.values())
     return {
         key: work(
@@ -197,6 +192,18 @@ async def _works(
         )
         for key in sorted(due)
     }
+
+
+async def _stored_slots(
+    tx: Tx, org: OrgId, locked: Mapping[AutomationId, Locked]
+) -> Mapping[AutomationId, list[StoredSlot]]:
+    """Returns the stored slots by which the timings of active automations are computed."""
+    since = {
+        key: row.timing.next_slot_at
+        for key, row in locked.items()
+        if row.automation.state is AutomationState.ACTIVE
+    }
+    return await occurrences.open_of(tx, org, since) if since else {}
 
 
 async def _periods(tx: Tx, org: OrgId, due: Iterable[Locked]) -> ActingPeriods:
@@ -286,7 +293,7 @@ def work(
     """
     timing = locked.timing
     if locked.automation.state is not AutomationState.ACTIVE:
-        return Work((), replace(timing, next_run_at=None, next_slot_at=None, due_at=None))
+        return Work((), _nothing_due(timing))
     pending = [row for row in stored if row.state is OccurrenceState.PENDING]
     due = [
         DueSlot(row.run_at, row.slot_at, row.local_key, row.exempt) for row in pending if row.run_at <= now
@@ -342,9 +349,13 @@ def _with_next(
         return (slot.slot_at for slot in stream if slot.slot_at not in stored_slots)
 
     coming = [row.run_at for row in waiting if row.exempt or closed.stretch_at(row.run_at) is None]
-    first = None if remaining_at is None else first_open(slots_from, closed, remaining_at)
-    if first is not None:
-        coming.append(first)
+    if remaining_at is not None:
+        if stored_slots:
+            first = first_open(slots_from, closed, remaining_at)
+        else:  # alike for all automations of the schedule, and costly where it never opens again
+            stream = automation.schedule, automation.timezone, automation.spread_minutes
+            first = closed.first_open_of(stream, slots_from, remaining_at)
+        coming += [] if first is None else [first]
     return replace(timing, due_at=due_at, next_run_at=min(coming, default=None))
 
 
@@ -419,38 +430,46 @@ async def rewrite_next(tx: Tx, locked: Locked) -> Locked:
 
     Decides nothing: slots that are due stay due.
     """
-    return await _rewrite_next(tx, locked, await _periods(tx, locked.automation.org, [locked]))
+    org, automation = locked.automation.org, locked.automation
+    timing = (await _rewrite(tx, org, {automation.id: locked}))[automation.id]
+    return Locked(replace(automation, next_run_at=timing.next_run_at), timing)
 
 
-async def rewrite_many(tx: Tx, org: OrgId, automations_to_lock: Iterable[AutomationId]) -> None:
-    """As `rewrite_next` for automations by rising id, all locked before the periods are read."""
-    all_locked = [await lock(tx, org, automation) for automation in automations_to_lock]
-    if not all_locked:
+async def rewrite_many(tx: Tx, org: OrgId, automations_to_lock: Collection[AutomationId]) -> None:
+    """As `rewrite_next`, for those of the automations that there are, in a fixed number of statements."""
+    timings = await schedules.lock_many(tx, org, automations_to_lock)
+    if not timings:
         return
-    periods = await _periods(tx, org, all_locked)
-    for locked in all_locked:
-        await _rewrite_next(tx, locked, periods)
+    rows = await automations.own_rows(tx, org, timings)
+    await _rewrite(tx, org, {key: Locked(automation, timings[key]) for key, automation in rows.items()})
 
 
-async def _rewrite_next(tx: Tx, locked: Locked, periods: ActingPeriods) -> Locked:
-    timing = locked.timing
-    if locked.automation.state is AutomationState.ACTIVE:
-        stored = await occurrences.open_rows(
-            tx, locked.automation.org, locked.automation.id, since=timing.next_slot_at
-        )
-        ahead = next(_unstored(locked.automation, timing, stored), None)
-        timing = _with_next(
-            locked.automation,
-            timing,
-            stored,
-            [row for row in stored if row.state is OccurrenceState.PENDING],
-            remaining_at=None if ahead is None else ahead.slot_at,
-            closed=periods.times(locked.automation.id, locked.automation.integration_id),
-        )
-    else:
-        timing = replace(timing, next_run_at=None, next_slot_at=None, due_at=None)
-    await schedules.set_timing(tx, locked.automation.org, locked.automation.id, timing)
-    return Locked(replace(locked.automation, next_run_at=timing.next_run_at), timing)
+async def _rewrite(tx: Tx, org: OrgId, locked: Mapping[AutomationId, Locked]) -> dict[AutomationId, Timing]:
+    """Reads slots and periods after the locks, and writes the timings they give."""
+    stored = await _stored_slots(tx, org, locked)
+    periods = await _periods(tx, org, locked.values())
+    timings = {key: _rewritten(row, stored.get(key, []), periods) for key, row in locked.items()}
+    await schedules.set_many(tx, org, timings)
+    return timings
+
+
+def _rewritten(locked: Locked, stored: Sequence[StoredSlot], periods: ActingPeriods) -> Timing:
+    automation, timing = locked.automation, locked.timing
+    if automation.state is not AutomationState.ACTIVE:
+        return _nothing_due(timing)
+    ahead = next(_unstored(automation, timing, stored), None)
+    return _with_next(
+        automation,
+        timing,
+        stored,
+        [row for row in stored if row.state is OccurrenceState.PENDING],
+        remaining_at=None if ahead is None else ahead.slot_at,
+        closed=periods.times(automation.id, automation.integration_id),
+    )
+
+
+def _nothing_due(timing: Timing) -> Timing:
+    return replace(timing, next_run_at=None, next_slot_at=None, due_at=None)
 
 
 async def begin_slots(tx: Tx, locked: Locked, *, slots_after: datetime) -> Locked:

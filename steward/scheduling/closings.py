@@ -4,7 +4,7 @@ The rules are numbered in docs/design/closed-periods.md#rules-of-time.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache, partial
 from heapq import merge
@@ -108,6 +108,7 @@ class ClosedTimes:
         self._stretches: list[Stretch] = []
         self._starts: list[datetime] = []
         self._distant = lru_cache(maxsize=_MAX_REMEMBERED)(partial(_stretch_of, periods, self.max_jumps))
+        self._first_open: dict[tuple[Hashable, datetime], datetime | None] = {}
 
     def stretch_at(self, instant: datetime) -> Stretch | None:
         """Returns the stretch that holds an instant, which is not before the first one; None when open."""
@@ -131,6 +132,15 @@ class ClosedTimes:
     def closing_at(self, instant: datetime) -> Closing | None:
         """Returns the closing that is named of those that hold the instant (R19); None when it is open."""
         return None if self.stretch_at(instant) is None else closing_at(self._periods, instant)
+
+    def first_open_of(
+        self, stream: Hashable, slots_from: Callable[[datetime], Iterator[datetime]], since: datetime
+    ) -> datetime | None:
+        """As `first_open`, searching once for all automations of which `stream` names the slots."""
+        key = stream, since
+        if key not in self._first_open:
+            self._first_open[key] = first_open(slots_from, self, since)
+        return self._first_open[key]
 
     def _add_stretch(self, first: Closing) -> int:
         """Computes the next stretch; returns how many closings it joins."""

@@ -82,6 +82,16 @@ async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
     return None if row is None else _timing(row)
 
 
+async def lock_many(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Timing]:
+    """Locks the schedules of those of the automations that there are, by rising id; waits for each."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM schedules AS s WHERE s.org_id = :org AND s.automation_id IN (:automations)"
+        " ORDER BY s.automation_id {for_update}",
+        {"org": org, "automations": list(automations)},
+    )
+    return {AutomationId(row["automation_id"]): _timing(row) for row in rows}
+
+
 async def due(tx: Tx, *, max_rows: int) -> list[tuple[OrgId, AutomationId]]:
     """Automations of all organisations with a run due, longest due first, but for those put off."""
     rows = await tx.all(_DUE, {"most": max_rows, "test_now": tx.test_now})
@@ -104,11 +114,6 @@ async def lock_due(tx: Tx, org: OrgId, automations: Collection[AutomationId]) ->
         {"org": org, "automations": list(automations)},
     )
     return {AutomationId(row["automation_id"]): _timing(row) for row in rows}
-
-
-async def set_timing(tx: Tx, org: OrgId, automation: AutomationId, timing: Timing) -> None:
-    """Writes when the automation is due next; call it with the schedule locked."""
-    await set_many(tx, org, {automation: timing})
 
 
 async def set_many(tx: Tx, org: OrgId, timings: Mapping[AutomationId, Timing]) -> None:

@@ -1,0 +1,147 @@
+"""Tests how next runs follow a change of closed periods: in batches, for many automations as for one.
+
+See docs/design/closed-periods.md#slots.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+import pytest
+
+from steward.automations import setup
+from steward.database.engine.base import Act, Args, Engine, Row, Sql, Tx, ms
+from steward.database.engine.wrapper import EngineWrapper
+from steward.model.closed_period import ClosedKind
+from steward.model.ids import OrgId
+from steward.model.json import JsonObject
+from steward.occurrences import closings
+from steward.occurrences.closings import BATCH
+from steward.scheduling.zones import instant_of
+from tests.automations.world import World, make_world
+from tests.closed_periods.closing import Closer
+from tests.fake_clock import FakeClock
+from tests.occurrences.diary import Diary, utc
+
+T = TypeVar("T")
+SECOND, THIRD, FOURTH = utc("05-02 08:00"), utc("05-03 08:00"), utc("05-04 08:00")
+
+
+class _CountedTx:
+    """A transaction that counts its statements, besides running them."""
+
+    def __init__(self, tx: Tx, engine: "_CountingEngine") -> None:
+        self._tx = tx
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+    async def first(self, sql: Sql, args: Args | None = None) -> Row | None:
+        """Counts and runs a statement of one row."""
+        self._engine.statements += 1
+        return await self._tx.first(sql, args)
+
+    async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
+        """Counts and runs a statement of several rows."""
+        self._engine.statements += 1
+        return await self._tx.all(sql, args)
+
+    async def execute(self, sql: Sql, args: Args | None = None) -> int:
+        """Counts and runs a statement that changes rows."""
+        self._engine.statements += 1
+        return await self._tx.execute(sql, args)
+
+
+class _CountingEngine(EngineWrapper):
+    """An engine that counts the statements of writing acts."""
+
+    statements = 0
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """Writes like the wrapped engine, counting."""
+
+        async def counted(tx: Tx) -> T:
+            return await act(_CountedTx(tx, self))
+
+        return await super().write(now, counted, org=org, urgent=urgent)
+
+
+@pytest.fixture
+async def world(engine: Engine, clock: FakeClock) -> World:
+    """Provides an organization whose daily slots are at 08:00 UTC."""
+    world = await make_world(engine, clock)
+    world.rules = replace(world.rules, spread_max=0)
+    return world
+
+
+@pytest.fixture
+def closer(world: World) -> Closer:
+    """Provides the owner in the web app."""
+    return Closer(world.engine, world.clock, world.owner)
+
+
+async def create_many(world: World, count: int) -> None:
+    """Creates daily automations in one transaction."""
+    command = world.ask(timezone="UTC")
+
+    async def act(tx: Tx) -> None:
+        for _ in range(count):
+            await setup.create(tx, world.owner, command, rules=world.rules)
+
+    await world.engine.write(world.now, act, org=world.org)
+
+
+async def follow_once(world: World) -> tuple[int, bool]:
+    """Makes one pass; returns how many statements it took, and whether more is left."""
+    counting = _CountingEngine(world.engine)
+    has_more = await closings.follow_changes(counting, world.now)
+    return counting.statements, has_more
+
+
+async def next_runs(world: World) -> list[int | None]:
+    """Returns the next run of every automation, by rising id."""
+    sql = "SELECT next_run_at FROM schedules ORDER BY automation_id"
+    rows = await world.engine.read(world.now, lambda tx: tx.all(sql), org=world.org)
+    return [row["next_run_at"] for row in rows]
+
+
+async def test_a_pass_takes_as_many_statements_for_a_full_batch_as_for_two(
+    world: World, closer: Closer
+) -> None:
+    """Rewrites 499 automations in one pass and 501 in two."""
+    await create_many(world, 2)
+    await closer.close("05-01T00:00", "05-02T00:00")
+    for_two = await follow_once(world)
+    assert await next_runs(world) == [ms(SECOND)] * 2
+    await create_many(world, BATCH - 3)
+    await closer.close("05-02T00:00", "05-03T00:00")
+    assert await follow_once(world) == for_two == (for_two[0], False)
+    assert await next_runs(world) == [ms(THIRD)] * (BATCH - 1)
+    await create_many(world, 2)
+    await closer.close("05-03T00:00", "05-04T00:00")
+    assert await follow_once(world) == (for_two[0], True)
+    assert await next_runs(world) == [ms(FOURTH)] * BATCH + [ms(THIRD)]
+    assert await follow_once(world) == (for_two[0], False)
+    assert await next_runs(world) == [ms(FOURTH)] * (BATCH + 1)
+    assert await follow_once(world) == (0, False)
+
+
+async def test_next_runs_of_one_schedule_are_searched_for_once(world: World, closer: Closer) -> None:
+    """Rewrites fifty automations that never run again at the cost of two, and an edited one by itself."""
+    mornings: JsonObject = {"days": [1, 2, 3, 4, 5, 6, 7], "from": "07:00", "to": "09:00"}
+    edited = await world.create(timezone="UTC")
+    await create_many(world, 49)
+    await closer.make(ClosedKind.WEEKLY, mornings)
+    row = await Diary(world).row(edited, SECOND)
+    await Diary(world).unskip(edited, SECOND, version=row.version, actor=closer.actor)
+    before = instant_of.cache_info()
+    await follow_once(world)
+    after = instant_of.cache_info()
+    assert Counter(await next_runs(world)) == {ms(SECOND): 1, None: 49}
+    # One search passes 2,000 closings, whose ends it computes, and one slot in each.
+    assert 4_000 < after.hits + after.misses - before.hits - before.misses < 16_000
