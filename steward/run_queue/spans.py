@@ -1,9 +1,8 @@
 """Makes the trace of a finished run from its rows, so that a run of several workers is one trace."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,23 @@ from steward.model.run import TERMINAL, Run, RunStatus
 from steward.telemetry.traces import Span, Traces, run_span, span_within
 
 _MOST_APPROVALS = 100
+STEPS_AT_ONCE = 100
 _FAILED = frozenset({RunStatus.FAILED, RunStatus.EXPIRED})
+
+
+class _Step(msgspec.Struct):
+    """What a span says of a step; the fields as its row has them."""
+
+    seq: int
+    kind: str
+    status: str
+    attempt: int
+    code: str | None
+    started_at: datetime
+    finished_at: datetime
+
+
+_decode_step = msgspec.json.Decoder(_Step).decode
 
 
 async def add_finished(
@@ -27,15 +42,21 @@ async def add_finished(
     if not traces.is_on:
         return
     try:
-        row, wires, past_approvals = await engine.read(now, partial(_rows, org=org, run=run), org=org)
+        row, past_approvals, steps_read = await engine.read(
+            now, partial(_rows, org=org, run=run), org=org, small=True
+        )
+        if row.status not in TERMINAL or row.finished_at is None:
+            return
+        if row.status is RunStatus.SUCCEEDED and not traces.is_sampled(run_span(run).trace):
+            return
+        _add_run(traces, row, past_approvals, row.finished_at, attempt)
+        _add_steps(traces, run, steps_read)
+        while len(steps_read) == STEPS_AT_ONCE:
+            following = partial(_steps_after, org=org, run=run, seq=steps_read[-1].seq)
+            steps_read = await engine.read(now, following, org=org, small=True)
+            _add_steps(traces, run, steps_read)
     except Refusal:
         return  # the run was removed or the database is away; a missing trace is no failure
-    if row.status not in TERMINAL or row.finished_at is None:
-        return
-    if row.status is RunStatus.SUCCEEDED and not traces.is_sampled(run_span(run).trace):
-        return
-    for span in _spans(row, wires, past_approvals, row.finished_at, attempt):
-        traces.add(span)
 
 
 def add_sleep(traces: Traces, run: RunId, *, epoch: int, began_at: datetime, wake_at: datetime) -> None:
@@ -49,52 +70,50 @@ def add_sleep(traces: Traces, run: RunId, *, epoch: int, began_at: datetime, wak
         traces.add(Span("wait", span_id, began_at, wake_at, {"steward.kind": "sleep"}, parent=root))
 
 
-async def _rows(tx: Tx, org: OrgId, run: RunId) -> tuple[Run, list[str], list[PastApproval]]:
+async def _rows(tx: Tx, org: OrgId, run: RunId) -> tuple[Run, list[PastApproval], list[_Step]]:
     return (
         await runs.get(tx, org, run),
-        [wire for _, wire in await steps.rows_of(tx, org, run)],
         await approvals.decided_of_run(tx, org, run, limit=_MOST_APPROVALS),
+        await _steps_after(tx, org, run, seq=0),
     )
 
 
-def _spans(
-    run: Run,
-    wires: Sequence[str],
-    past_approvals: Sequence[PastApproval],
-    finished_at: datetime,
-    attempt: int,
-) -> Iterator[Span]:
+async def _steps_after(tx: Tx, org: OrgId, run: RunId, *, seq: int) -> list[_Step]:
+    rows = await steps.after(tx, org, run, seq=seq, limit=STEPS_AT_ONCE)
+    return [_decode_step(row["wire"]) for row in rows]
+
+
+def _add_run(
+    traces: Traces, run: Run, past_approvals: Sequence[PastApproval], finished_at: datetime, attempt: int
+) -> None:
     root = run_span(run.id)
     is_error = run.status in _FAILED
-    yield Span("run", root, run.queued_at, finished_at, _run_attributes(run, attempt), is_error=is_error)
-    for wire in wires:
-        step: Mapping[str, Any] = msgspec.json.decode(wire)
-        attributes: dict[str, str | int] = {
-            "steward.seq": step["seq"],
-            "steward.step_type": step["kind"],
-            "steward.status": step["status"],
-            "steward.attempt": step["attempt"],
-        }
-        if step["code"]:
-            attributes["steward.code"] = step["code"]
-        yield Span(
-            "step",
-            span_within(run.id, "step", step["seq"], step["attempt"]),
-            datetime.fromisoformat(step["started_at"]),
-            datetime.fromisoformat(step["finished_at"]),
-            attributes,
-            parent=root,
-            is_error=step["status"] == "failed",
-        )
+    traces.add(
+        Span("run", root, run.queued_at, finished_at, _run_attributes(run, attempt), is_error=is_error)
+    )
     for past in past_approvals:
         approval = past.approval
-        yield Span(
-            "wait",
-            span_within(run.id, "approval", approval.round),
-            approval.created_at,
-            approval.decided_at or finished_at,
-            {"steward.kind": "approval", "steward.status": str(approval.status)},
-            parent=root,
+        span_id = span_within(run.id, "approval", approval.round)
+        attributes = {"steward.kind": "approval", "steward.status": str(approval.status)}
+        decided_at = approval.decided_at or finished_at
+        traces.add(Span("wait", span_id, approval.created_at, decided_at, attributes, parent=root))
+
+
+def _add_steps(traces: Traces, run: RunId, steps_read: Sequence[_Step]) -> None:
+    root = run_span(run)
+    for step in steps_read:
+        attributes: dict[str, str | int] = {
+            "steward.seq": step.seq,
+            "steward.step_type": step.kind,
+            "steward.status": step.status,
+            "steward.attempt": step.attempt,
+        }
+        if step.code:
+            attributes["steward.code"] = step.code
+        span_id = span_within(run, "step", step.seq, step.attempt)
+        is_error = step.status == "failed"
+        traces.add(
+            Span("step", span_id, step.started_at, step.finished_at, attributes, root, is_error=is_error)
         )
 
 

@@ -53,7 +53,7 @@ class TracedEngine(EngineWrapper):
         Acts that share a call are passed on as they are: none of them calls `ending.end`.
         """
         if isinstance(act, Batchable | Autocommit):
-            return await super().write(now, act, org=org, urgent=urgent)
+            return await self._engine.write(now, act, org=org, urgent=urgent)
         ended: list[_EndedRun] = []
 
         async def noting(tx: Tx) -> T:
@@ -65,7 +65,7 @@ class TracedEngine(EngineWrapper):
                 _ended.reset(token)
 
         weighed = Weighed(noting, getattr(act, "weight", 0))
-        answer = await super().write(now, weighed, org=org, urgent=urgent)
+        answer = await self._engine.write(now, weighed, org=org, urgent=urgent)
         if ended:
             task = asyncio.create_task(self._send(now, ended))
             self._sending.add(task)

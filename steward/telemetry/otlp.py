@@ -4,8 +4,8 @@ import asyncio
 import io
 import logging
 import os
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -66,7 +66,7 @@ class OtlpTraces(Traces):
         self._resource = Resource(
             {"service.name": "steward", "service.version": __version__, "process.pid": os.getpid()}
         )
-        self._waiting: queue.Queue[Span] = queue.Queue(MAX_WAITING)
+        self._waiting: deque[Span] = deque()
         self._is_closing = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._send_all, name="traces", daemon=True)
@@ -74,11 +74,12 @@ class OtlpTraces(Traces):
 
     def add(self, span: Span) -> None:
         """Queues a span, or drops it where the collector does not keep up."""
-        try:
-            self._waiting.put_nowait(span)
-        except queue.Full:
+        waiting = len(self._waiting)
+        if waiting >= MAX_WAITING:
             self._on_drop(1)
-        if self._waiting.qsize() >= BATCH:
+            return
+        self._waiting.append(span)
+        if waiting + 1 >= BATCH:
             self._wake.set()
 
     def is_sampled(self, trace: int) -> bool:
@@ -103,17 +104,8 @@ class OtlpTraces(Traces):
             self._wake.wait(_EVERY_SECONDS)
             self._wake.clear()
             is_last = self._is_closing.is_set()
-            while batch := self._next_batch():
-                self._send(batch)
-
-    def _next_batch(self) -> list[Span]:
-        batch: list[Span] = []
-        while len(batch) < BATCH:
-            try:
-                batch.append(self._waiting.get_nowait())
-            except queue.Empty:
-                break
-        return batch
+            while size := min(len(self._waiting), BATCH):
+                self._send([self._waiting.popleft() for _ in range(size)])
 
     def _send(self, batch: list[Span]) -> None:
         spans = [self._readable(span) for span in batch]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gzip
+import json
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,10 +18,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from steward.config import SettingsError, read
 from steward.database.engine.base import Tx
 from steward.model.refusals import WrongState
-from steward.model.run import RunStatus
-from steward.run_queue import ending
+from steward.model.run import Mode, RunStatus
+from steward.run_queue import ending, spans
 from steward.telemetry.otlp import MAX_ANSWER_BYTES, MAX_WAITING, OtlpTraces
-from steward.telemetry.traces import Span, new_span, run_span
+from steward.telemetry.traces import Span, Traces, new_span, run_span
 from tests.fake_clock import FakeClock
 from tests.processes.judging import assert_written_once, hiding, slow_writes
 from tests.processes.ports import free_port
@@ -216,6 +217,60 @@ async def test_a_sleep_is_a_span_until_the_run_wakes(
     assert whole.start_time_unix_nano <= sleep.start_time_unix_nano
     assert sleep.end_time_unix_nano <= whole.end_time_unix_nano
     assert len({span.span_id for span in in_trace}) == len(in_trace)
+
+
+class Recorder(Traces):
+    """Keeps every span."""
+
+    is_on = True
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+
+    def add(self, span: Span) -> None:
+        """Keeps a span."""
+        self.spans.append(span)
+
+
+@pytest.mark.parametrize("total", [spans.STEPS_AT_ONCE, spans.STEPS_AT_ONCE + 1])
+async def test_every_step_of_a_long_run_has_a_span(
+    database_url: str, clock: FakeClock, tmp_path: Path, total: int
+) -> None:
+    """Reads as many steps as fit into one read, and one more."""
+    shop = await open_shop(database_url, clock, tmp_path)
+    await connect_all(shop)
+    run = await shop.run_now(await shop.pricing(), Mode.TEST)
+    await shop.drain()
+
+    async def lengthen(tx: Tx) -> None:
+        of_run = {"org": shop.owner.org, "run": run.id}
+        last = await tx.first(
+            "SELECT seq, wire FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq DESC LIMIT 1",
+            of_run,
+        )
+        assert last is not None
+        for seq in range(last["seq"] + 1, total + 1):
+            await tx.execute(
+                "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at,"
+                " changes_total, wire) SELECT org_id, run_id, :seq, name, iteration, attempt, status,"
+                " finished_at, changes_total, :wire FROM steps"
+                " WHERE org_id = :org AND run_id = :run AND seq = :last",
+                {
+                    **of_run,
+                    "seq": seq,
+                    "last": last["seq"],
+                    "wire": json.dumps(json.loads(last["wire"]) | {"seq": seq}),
+                },
+            )
+
+    await shop.write(lengthen)
+    recorder = Recorder()
+    engine, org = shop.service.context.engine, shop.owner.org
+    await spans.add_finished(recorder, engine, clock.now(), org=org, run=run.id, attempt=1)
+    await shop.service.close()
+    steps = [span for span in recorder.spans if span.name == "step"]
+    assert [span.attributes["steward.seq"] for span in steps] == list(range(1, total + 1))
+    assert len({span.id for span in recorder.spans}) == total + 1
 
 
 async def test_a_collector_that_is_away_costs_spans_alone() -> None:
