@@ -165,32 +165,6 @@ _OUTCOMES = [
 ]
 
 
-async def test_a_failed_run_says_why_and_what_to_do(looking: Look, web: WebSite) -> None:
-    """A failed run shows account, answer, attempts, changes made and what to do.
-
-    See docs/design/web.md#run.
-    """
-    automation = await hiding(web, "Fails", ["Fails a"])
-    words = {"code": "wp_die", "message": "There has been a critical error."}
-    await web.site.fault(method="GET", path="/wp-json/**", kind="status", status=501, count=1, body=words)
-    run = await web.run(automation["id"], "fails")
-    assert run["status"] == "failed"
-    seen = await looking("owner")
-    page = seen.page
-    await seen.open(f"/runs/{run['id']}")
-    failure = page.get_by_role("region", name="Why it failed")
-    await expect(failure).to_contain_text("It answered 501 (“There has been a critical error.”).")
-    await expect(failure).to_contain_text("Nothing was changed.")
-    await expect(failure).to_contain_text("What to do")
-    await expect(failure.get_by_role("link", name="The shop")).to_be_visible()
-    await failure.get_by_role("button", name="Check connection").click()
-    await expect(failure.get_by_role("status")).to_be_visible()
-    assert await seen.check_looks("run-failed") == []
-    await failure.get_by_role("button", name="Run again").click()
-    await page.get_by_role("dialog", name="Run it again?").get_by_role("button", name="Run it live").click()
-    await expect(page.get_by_role("button", name="Review 1 change")).to_be_visible()
-
-
 async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: WebSite) -> None:
     """Repeating a request whose answer was lost starts no second run, because the key stays.
 

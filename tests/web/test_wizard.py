@@ -1,7 +1,4 @@
-"""Tests the wizard by keyboard, and an automation started by store events.
-
-See docs/design/web.md#set-up and docs/design/web.md#keyboard.
-"""
+"""Tests setting up an automation that is started by store events. See docs/design/web.md#set-up."""
 
 import re
 
@@ -9,51 +6,7 @@ from playwright.async_api import expect
 
 from tests.processes.running import eventually
 from tests.web.conftest import Look
-from tests.web.keys import choose, fill, press, press_both
 from tests.web.site import WebSite
-
-
-async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, web: WebSite) -> None:
-    """From the overview to a test run by keyboard; errors and headings take the focus.
-
-    See docs/design/web.md#set-up and docs/design/web.md#keyboard.
-    """
-    seen = await looking("member")
-    page = seen.page
-    await seen.open("/")
-    await press_both(page, "g", "a")
-    await expect(page.get_by_role("heading", name="Automations", level=1)).to_be_focused()
-    await page.keyboard.press("n")
-    await expect(page.get_by_role("heading", name="New automation")).to_be_focused()
-    await page.get_by_role("link", name="Tag products by rule").first.wait_for()
-    await page.keyboard.press("/")
-    await page.keyboard.type("tag products")
-    await press(page, page.get_by_role("link", name="Tag products by rule"))
-    await expect(page.get_by_role("radio", name="The shop")).to_be_checked()
-    next_step = page.get_by_role("button", name="Next").last
-    await press(page, next_step)
-    await expect(page.get_by_role("heading", name="What should it do?")).to_be_focused()
-    await press(page, next_step)
-    await expect(page.get_by_label("Tag", exact=True)).to_be_focused()
-    await page.keyboard.type("by keys")
-    await choose(page, page.get_by_label("Rule", exact=True), "Is on sale")
-    await fill(page, page.get_by_label("Name", exact=True), "Made by keys")
-    await press(page, next_step)
-    await expect(page.get_by_role("heading", name="When does it run?")).to_be_focused()
-    await choose(page, page.get_by_label("How often"), "Every week")
-    await expect(page.get_by_label("How often")).to_have_value("weekly")
-    await expect(page.get_by_role("list", name="Next runs").get_by_role("listitem")).to_have_count(3)
-    await press(page, page.get_by_role("button", name="Create and try as a test run"))
-    await expect(page).to_have_url(re.compile(r"/runs/[0-9A-Z]{26}$"))
-    await expect(page.get_by_role("main").get_by_text("TEST: changes nothing")).to_be_visible()
-    await expect(page.get_by_role("main").get_by_text("Done").first).to_be_visible()
-    owner = await web.session_of("owner")
-    [automation] = (await owner.call("GET", "/v1/automations?q=Made%20by%20keys"))["automations"]
-    assert (automation["inputs"]["tag"], automation["schedule"]["cadence"], automation["state"]) == (
-        "by keys",
-        "weekly",
-        "active",
-    )
 
 
 async def test_a_store_event_starts_an_activated_automation(looking: Look, web: WebSite) -> None:
