@@ -4,7 +4,7 @@ An automation keeps one object: step name → connection. The API shows it as tw
 closed kinds of the interface, `accounts` every other kind (docs/design/imports-accounts.md#accounts).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from steward.automations.checks import Faults
@@ -18,54 +18,25 @@ from steward.model.plan import BOUND_KINDS, STEP_NEEDS, Plan, PlanStep
 MOST_BINDINGS = 500
 
 
-def _check_bindings(
+def _check_each(
     faults: Faults,
-    plan: Plan,
+    field: str,
     requested: Mapping[str, Any],
-    connections_by_id: Mapping[IntegrationId, Connection],
+    why_refused: Callable[[str, Any], str | None],
+    stored: Callable[[Any], JsonObject],
 ) -> JsonObject:
-    """Bindings as kept; faults are named by step."""
-    steps = {
-        step.name: step for step in plan.steps if step.origin is not None and step.origin.needs in BOUND_KINDS
-    }
+    """Returns the connections of a field as they are stored; faults are named by step."""
     if len(requested) > MOST_BINDINGS:
-        faults.add("bindings", f"Bind at most {MOST_BINDINGS} steps.")
+        faults.add(field, f"Bind at most {MOST_BINDINGS} steps.")
         return {}
-    bindings: dict[str, JsonValue] = {}
-    for name, binding in requested.items():
-        words = _why_refused(steps.get(name), binding, connections_by_id)
-        if words is not None:
-            faults.add(f"bindings.{name}", words)
-            continue
-        bindings[name] = {
-            "integration_id": binding["integration_id"],
-            "kind": binding["kind"],
-            "target": _target(binding["target"]),
-        }
-    return bindings
-
-
-def _check_accounts(
-    faults: Faults,
-    plan: Plan,
-    requested: Mapping[str, Any],
-    connections_by_id: Mapping[IntegrationId, Connection],
-) -> JsonObject:
-    """Accounts as kept; faults are named by step."""
-    steps = {step.name: step for step in plan.steps if _account_kinds(step)}
-    if len(requested) > MOST_BINDINGS:
-        faults.add("accounts", f"Bind at most {MOST_BINDINGS} steps.")
-        return {}
-    accounts: dict[str, JsonValue] = {}
-    for name, account in requested.items():
-        words = _why_no_account(steps.get(name), account, connections_by_id)
-        if words is not None:
-            faults.add(f"accounts.{name}", words)
-            continue
-        number = account["integration_id"]
-        kind = connections_by_id[IntegrationId(number)].kind
-        accounts[name] = {"integration_id": number, "kind": kind, "target": None}
-    return accounts
+    accepted: dict[str, JsonValue] = {}
+    for name, connection in requested.items():
+        words = why_refused(name, connection)
+        if words is None:
+            accepted[name] = stored(connection)
+        else:
+            faults.add(f"{field}.{name}", words)
+    return accepted
 
 
 def check_bound(
@@ -78,8 +49,29 @@ def check_bound(
     """The connections of all steps as kept, of both fields; faults are named by field and step."""
     for name in bindings.keys() & accounts.keys():
         faults.add(f"accounts.{name}", "This step is bound by bindings. Name it in one of the two.")
-    checked_bindings = _check_bindings(faults, plan, bindings, connections_by_id)
-    return {**checked_bindings, **_check_accounts(faults, plan, accounts, connections_by_id)}
+    bound_steps = {
+        step.name: step for step in plan.steps if step.origin is not None and step.origin.needs in BOUND_KINDS
+    }
+    account_steps = {step.name: step for step in plan.steps if _account_kinds(step)}
+    checked_bindings = _check_each(
+        faults,
+        "bindings",
+        bindings,
+        lambda name, binding: _why_refused(bound_steps.get(name), binding, connections_by_id),
+        lambda binding: {**binding, "target": _target(binding["target"])},
+    )
+    checked_accounts = _check_each(
+        faults,
+        "accounts",
+        accounts,
+        lambda name, account: _why_no_account(account_steps.get(name), account, connections_by_id),
+        lambda account: _account(connections_by_id[IntegrationId(account["integration_id"])]),
+    )
+    return {**checked_bindings, **checked_accounts}
+
+
+def _account(connection: Connection) -> JsonObject:
+    return {"integration_id": connection.integration_id, "kind": connection.kind, "target": None}
 
 
 def _is_account(bound: JsonValue) -> bool:

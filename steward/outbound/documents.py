@@ -22,19 +22,21 @@ _DEFINITION_TYPES = _OPERATION_TYPES | {"fragment"}
 class Document:
     """One GraphQL document; `max_cost` is the highest query cost expected of it.
 
-    `text` holds one operation and any fragments. Raises ValueError for anything else.
+    `text` holds one operation, which names the document, and any fragments. Raises ValueError for anything
+    else.
     """
 
-    name: str
     text: str
     max_cost: float
+    name: str = field(init=False)
     operation_type: str = field(init=False)
     root_fields: tuple[str, ...] = field(init=False)
     sha256: str = field(init=False)
 
     def __post_init__(self) -> None:
-        kind, roots = operation_of(self.text)
+        kind, name, roots = operation_of(self.text)
         object.__setattr__(self, "operation_type", kind)
+        object.__setattr__(self, "name", name)
         object.__setattr__(self, "root_fields", roots)
         object.__setattr__(self, "sha256", hashlib.sha256(self.text.encode("utf-8")).hexdigest())
 
@@ -77,14 +79,15 @@ class DocumentRegistry:
         return document.operation_type == "query"
 
 
-def operation_of(text: str) -> tuple[str, tuple[str, ...]]:
-    """Returns (type, root fields) of the one operation in `text`. Raises ValueError for none or several."""
+def operation_of(text: str) -> tuple[str, str, tuple[str, ...]]:
+    """Returns type, name and root fields of the operation in `text`. Raises ValueError unless it is one."""
     tokens = _TOKEN.findall(_IGNORED.sub(" ", text))
-    operations: list[tuple[str, tuple[str, ...]]] = []
+    operations: list[tuple[str, str, tuple[str, ...]]] = []
     depth, in_definition = 0, False
     for position, token in enumerate(tokens):
         if depth == 0 and token in _OPERATION_TYPES:
-            operations.append((token, _root_fields(tokens, position)))
+            name = tokens[position + 1] if position + 1 < len(tokens) else ""
+            operations.append((token, name, _root_fields(tokens, position)))
         if not in_definition and token not in _DEFINITION_TYPES:
             break
         depth += {"{": 1, "(": 1, "}": -1, ")": -1}.get(token, 0)

@@ -113,7 +113,7 @@ def only_read(request: httpx.Request) -> bool:
     """Returns whether a request can change nothing, by its method or its GraphQL document."""
     if request.method in READING:
         return True
-    kind, roots = operation_of(msgspec.json.decode(request.content)["query"])
+    kind, _, roots = operation_of(msgspec.json.decode(request.content)["query"])
     return kind == "query" or set(roots) <= {"bulkOperationRunQuery"}
 
 

@@ -83,7 +83,6 @@ _CUSTOMER = """
 """
 
 SHOP = Document(
-    "Shop",
     """
 query Shop {
   shop { name myshopifyDomain ianaTimezone currencyCode }
@@ -93,7 +92,6 @@ query Shop {
     10,
 )
 PLACES = Document(
-    "Places",
     """
 query Places {
   locations(first: 200, includeInactive: true) { nodes { id name isActive } }
@@ -102,7 +100,6 @@ query Places {
     210,
 )
 CHANNELS = Document(
-    "Channels",
     """
 query Channels {
   publications(first: 50, catalogType: APP) { nodes { id name } }
@@ -111,7 +108,6 @@ query Channels {
     60,
 )
 COUNTS = Document(
-    "Counts",
     """
 query Counts {
   productsCount(limit: 6000) { count }
@@ -121,16 +117,12 @@ query Counts {
     10,
 )
 ORDERS_COUNT = Document(
-    "OrdersCount",
     "query OrdersCount($query: String) { ordersCount(limit: 2000, query: $query) { count } }",
     5,
 )
-CUSTOMERS_COUNT = Document(
-    "CustomersCount", "query CustomersCount { customersCount(limit: 6000) { count } }", 5
-)
+CUSTOMERS_COUNT = Document("query CustomersCount { customersCount(limit: 6000) { count } }", 5)
 
 PRODUCTS = Document(
-    "Products",
     f"""
 query Products($after: String, $query: String) {{
   products(first: {PRODUCTS_PAGE}, after: $after, query: $query, sortKey: ID) {{
@@ -143,13 +135,11 @@ query Products($after: String, $query: String) {{
     960,
 )
 PRODUCTS_BY_ID = Document(
-    "ProductsById",
     "query ProductsById($ids: [ID!]!) { nodes(ids: $ids) { id ... on Product { ...ProductFields } } }"
     + _PRODUCT,
     960,
 )
 PRODUCT_CHANNELS = Document(
-    "ProductChannels",
     """
 query ProductChannels($id: ID!) {
   product(id: $id) {
@@ -161,7 +151,6 @@ query ProductChannels($id: ID!) {
     510,
 )
 VARIANTS = Document(
-    "Variants",
     f"""
 query Variants($after: String, $query: String) {{
   productVariants(first: {_VARIANTS_PAGE}, after: $after, query: $query, sortKey: ID) {{
@@ -174,7 +163,6 @@ query Variants($after: String, $query: String) {{
     720,
 )
 VARIANTS_AT = Document(
-    "VariantsAt",
     f"""
 query VariantsAt($after: String, $query: String, $location: ID!) {{
   productVariants(first: {_VARIANTS_PAGE}, after: $after, query: $query, sortKey: ID) {{
@@ -187,13 +175,11 @@ query VariantsAt($after: String, $query: String, $location: ID!) {{
     920,
 )
 VARIANTS_BY_ID = Document(
-    "VariantsById",
     "query VariantsById($ids: [ID!]!) { nodes(ids: $ids) { id ... on ProductVariant { ...VariantFields } } }"
     + _VARIANT,
     720,
 )
 ORDERS = Document(
-    "Orders",
     f"""
 query Orders($after: String, $query: String) {{
   orders(first: {ORDERS_PAGE}, after: $after, query: $query, sortKey: ID) {{
@@ -206,12 +192,10 @@ query Orders($after: String, $query: String) {{
     960,
 )
 ORDERS_BY_ID = Document(
-    "OrdersById",
     "query OrdersById($ids: [ID!]!) { nodes(ids: $ids) { id ... on Order { ...OrderFields } } }" + _ORDER,
     960,
 )
 ORDER_LINES = Document(
-    "OrderLines",
     """
 query OrderLines($id: ID!, $after: String) {
   order(id: $id) {
@@ -224,7 +208,6 @@ query OrderLines($id: ID!, $after: String) {
     520,
 )
 REFUNDS = Document(
-    "Refunds",
     """
 query Refunds($id: ID!) {
   order(id: $id) { id refunds(first: 100) { id createdAt totalRefundedSet { shopMoney { amount } } } }
@@ -233,7 +216,6 @@ query Refunds($id: ID!) {
     310,
 )
 CUSTOMERS = Document(
-    "Customers",
     f"""
 query Customers($after: String, $query: String) {{
   customers(first: {CUSTOMERS_PAGE}, after: $after, query: $query, sortKey: ID) {{
@@ -245,17 +227,15 @@ query Customers($after: String, $query: String) {{
     310,
 )
 CUSTOMERS_BY_ID = Document(
-    "CustomersById",
     f"query CustomersById($ids: [ID!]!) {{ nodes(ids: $ids) {{ id ... on Customer {{ {_CUSTOMER} }} }} }}",
     310,
 )
 DRAFT_ORDER = Document(
-    "DraftOrder", "query DraftOrder($id: ID!) { draftOrder(id: $id) { id name status tags updatedAt } }", 5
+    "query DraftOrder($id: ID!) { draftOrder(id: $id) { id name status tags updatedAt } }", 5
 )
 
 # The re-read before a write and the read-back after one: the values that writes change, and no more.
 CURRENT = Document(
-    "Current",
     """
 query Current($ids: [ID!]!) {
   nodes(ids: $ids) {
@@ -276,7 +256,6 @@ query Current($ids: [ID!]!) {
 )
 # What an undo of a hold has to find: the hold that this app placed.
 HOLDS = Document(
-    "Holds",
     """
 query Holds($ids: [ID!]!) {
   nodes(ids: $ids) {
@@ -289,7 +268,6 @@ query Holds($ids: [ID!]!) {
 )
 # The plain fields that may be set, by their own names, with the field that labels the object.
 CURRENT_FIELDS = Document(
-    "CurrentFields",
     """
 query CurrentFields($ids: [ID!]!) {
   nodes(ids: $ids) {
@@ -303,13 +281,11 @@ query CurrentFields($ids: [ID!]!) {
     30,
 )
 CURRENT_PRICES = Document(
-    "CurrentPrices",
     "query CurrentPrices($ids: [ID!]!) {"
     " nodes(ids: $ids) { id ... on ProductVariant { price compareAtPrice updatedAt } } }",
     260,
 )
 CURRENT_STOCK = Document(
-    "CurrentStock",
     """
 query CurrentStock($ids: [ID!]!, $location: ID!) {
   nodes(ids: $ids) {
@@ -323,7 +299,6 @@ query CurrentStock($ids: [ID!]!, $location: ID!) {
     960,
 )
 METAFIELD = Document(
-    "Metafield",
     """
 query Metafield($id: ID!, $namespace: String!, $key: String!) {
   node(id: $id) {
@@ -337,54 +312,31 @@ query Metafield($id: ID!, $namespace: String!, $key: String!) {
     10,
 )
 ITEM_PRODUCT = Document(
-    "ItemProduct",
     "query ItemProduct($id: ID!) {"
     " inventoryItem(id: $id) { id variants(first: 1) { nodes { product { id } } } } }",
     10,
 )
 REDIRECTS = Document(
-    "Redirects",
     "query Redirects($query: String) { urlRedirects(first: 50, query: $query) { nodes { id path target } } }",
     60,
 )
 
 # For events/ alone: objects modified since, and all ids.
-CHANGED_PRODUCTS = Document(
-    "ChangedProducts",
-    f"""
-query ChangedProducts($after: String, $query: String) {{
-  products(first: {PLAIN_PAGE}, after: $after, query: $query, sortKey: UPDATED_AT) {{
-    pageInfo {{ hasNextPage endCursor }} nodes {{ id createdAt updatedAt }}
-  }}
-}}
-""",
-    260,
-)
-CHANGED_ORDERS = Document(
-    "ChangedOrders",
-    f"""
-query ChangedOrders($after: String, $query: String) {{
-  orders(first: {PLAIN_PAGE}, after: $after, query: $query, sortKey: UPDATED_AT) {{
-    pageInfo {{ hasNextPage endCursor }}
-    nodes {{ id createdAt updatedAt cancelledAt displayFinancialStatus displayFulfillmentStatus }}
-  }}
-}}
-""",
-    260,
-)
-CHANGED_CUSTOMERS = Document(
-    "ChangedCustomers",
-    f"""
-query ChangedCustomers($after: String, $query: String) {{
-  customers(first: {PLAIN_PAGE}, after: $after, query: $query, sortKey: UPDATED_AT) {{
-    pageInfo {{ hasNextPage endCursor }} nodes {{ id createdAt updatedAt }}
-  }}
-}}
-""",
-    260,
-)
+
+
+def _changed(objects: str, more_fields: str = "") -> Document:
+    return Document(
+        f"query Changed{objects.capitalize()}($after: String, $query: String) {{"
+        f" {objects}(first: {PLAIN_PAGE}, after: $after, query: $query, sortKey: UPDATED_AT) {{"
+        f" pageInfo {{ hasNextPage endCursor }} nodes {{ id createdAt updatedAt {more_fields} }} }} }}",
+        260,
+    )
+
+
+CHANGED_PRODUCTS = _changed("products")
+CHANGED_ORDERS = _changed("orders", "cancelledAt displayFinancialStatus displayFulfillmentStatus")
+CHANGED_CUSTOMERS = _changed("customers")
 SUBSCRIPTIONS = Document(
-    "Subscriptions",
     """
 query Subscriptions($after: String) {
   webhookSubscriptions(first: 100, after: $after) {
@@ -398,7 +350,6 @@ query Subscriptions($after: String) {
 
 # Bulk operations: the only mutation that reads, and what it is given to run.
 START_BULK = Document(
-    "StartBulk",
     """
 mutation StartBulk($query: String!) {
   bulkOperationRunQuery(query: $query, groupObjects: true) {
@@ -410,12 +361,10 @@ mutation StartBulk($query: String!) {
     15,
 )
 BULK = Document(
-    "Bulk",
     "query Bulk($id: ID!) { node(id: $id) { id ... on BulkOperation { status errorCode objectCount url } } }",
     5,
 )
 BULK_PRODUCTS = Document(
-    "BulkProducts",
     """
 query BulkProducts {
   products { edges { node {
@@ -434,7 +383,6 @@ query BulkProducts {
     0,
 )
 BULK_ORDERS = Document(
-    "BulkOrders",
     "query BulkOrders { orders { edges { node {"
     + _ORDER_PLAIN
     + """
@@ -446,9 +394,7 @@ BULK_ORDERS = Document(
 """,
     0,
 )
-BULK_CUSTOMERS = Document(
-    "BulkCustomers", f"query BulkCustomers {{ customers {{ edges {{ node {{ {_CUSTOMER} }} }} }} }}", 0
-)
+BULK_CUSTOMERS = Document(f"query BulkCustomers {{ customers {{ edges {{ node {{ {_CUSTOMER} }} }} }} }}", 0)
 
 READS = (
     *(

@@ -153,7 +153,7 @@ def compile_document(recipe: Recipe) -> Document:
     compiled_read = compiled(recipe)
     if compiled_read.problems:
         raise ValueError(f"{compiled_read.problems[0][0]} cannot be read: {compiled_read.problems[0][1]}")
-    return Document(f"Flow{recipe.reads.capitalize()}", compiled_read.query, compiled_read.cost)
+    return Document(compiled_read.query, compiled_read.cost)
 
 
 def variables_of(recipe: Recipe) -> dict[str, str | None]:

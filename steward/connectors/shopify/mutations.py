@@ -2,24 +2,21 @@
 
 from steward.outbound.documents import Document
 
-# The highest query cost of one of these: 10 for the mutation, plus the fields it returns.
-_MUTATION_COST = 20
 
-SET_PRICES = Document(
-    "SetPrices",
-    """
+def _mutation(text: str, *, max_cost: float = 20) -> Document:
+    """Returns a document that costs 10 for the mutation, plus the fields it returns."""
+    return Document(text, max_cost)
+
+
+SET_PRICES = _mutation("""
 mutation SetPrices($product: ID!, $variants: [ProductVariantsBulkInput!]!) {
   productVariantsBulkUpdate(productId: $product, variants: $variants, allowPartialUpdates: true) {
     productVariants { id price compareAtPrice updatedAt }
     userErrors { field message code }
   }
 }
-""",
-    _MUTATION_COST,
-)
-SET_STOCK = Document(
-    "SetStock",
-    """
+""")
+SET_STOCK = _mutation("""
 mutation SetStock($key: String!, $input: InventorySetQuantitiesInput!) {
   inventorySetQuantities(input: $input) @idempotent(key: $key) {
     inventoryAdjustmentGroup {
@@ -29,9 +26,7 @@ mutation SetStock($key: String!, $input: InventorySetQuantitiesInput!) {
     userErrors { field message code }
   }
 }
-""",
-    _MUTATION_COST,
-)
+""")
 _TAGGED = """
     node {
       id
@@ -44,25 +39,17 @@ _TAGGED = """
   }
 }
 """
-ADD_TAGS = Document(
-    "AddTags",
-    "mutation AddTags($id: ID!, $tags: [String!]!) { tagsAdd(id: $id, tags: $tags) {" + _TAGGED,
-    _MUTATION_COST,
+ADD_TAGS = _mutation(
+    "mutation AddTags($id: ID!, $tags: [String!]!) { tagsAdd(id: $id, tags: $tags) {" + _TAGGED
 )
-REMOVE_TAGS = Document(
-    "RemoveTags",
-    "mutation RemoveTags($id: ID!, $tags: [String!]!) { tagsRemove(id: $id, tags: $tags) {" + _TAGGED,
-    _MUTATION_COST,
+REMOVE_TAGS = _mutation(
+    "mutation RemoveTags($id: ID!, $tags: [String!]!) { tagsRemove(id: $id, tags: $tags) {" + _TAGGED
 )
-SET_STATUS = Document(
-    "SetStatus",
-    """
+SET_STATUS = _mutation("""
 mutation SetStatus($product: ProductUpdateInput!) {
   productUpdate(product: $product) { product { id status updatedAt } userErrors { field message } }
 }
-""",
-    _MUTATION_COST,
-)
+""")
 _PUBLISHED = """
     publishable {
       ... on Product {
@@ -74,51 +61,35 @@ _PUBLISHED = """
   }
 }
 """
-PUBLISH = Document(
-    "Publish",
+PUBLISH = _mutation(
     "mutation Publish($id: ID!, $input: [PublicationInput!]!) { publishablePublish(id: $id, input: $input) {"
     + _PUBLISHED,
-    230,
+    max_cost=230,
 )
-UNPUBLISH = Document(
-    "Unpublish",
+UNPUBLISH = _mutation(
     "mutation Unpublish($id: ID!, $input: [PublicationInput!]!) {"
     " publishableUnpublish(id: $id, input: $input) {" + _PUBLISHED,
-    230,
+    max_cost=230,
 )
-SET_METAFIELDS = Document(
-    "SetMetafields",
-    """
+SET_METAFIELDS = _mutation("""
 mutation SetMetafields($metafields: [MetafieldsSetInput!]!) {
   metafieldsSet(metafields: $metafields) {
     metafields { id namespace key type value compareDigest updatedAt }
     userErrors { field message code elementIndex }
   }
 }
-""",
-    _MUTATION_COST,
-)
-SET_ORDER_NOTE = Document(
-    "SetOrderNote",
-    """
+""")
+SET_ORDER_NOTE = _mutation("""
 mutation SetOrderNote($input: OrderInput!) {
   orderUpdate(input: $input) { order { id note updatedAt } userErrors { field message } }
 }
-""",
-    _MUTATION_COST,
-)
-SET_CUSTOMER_NOTE = Document(
-    "SetCustomerNote",
-    """
+""")
+SET_CUSTOMER_NOTE = _mutation("""
 mutation SetCustomerNote($input: CustomerInput!) {
   customerUpdate(input: $input) { customer { id note updatedAt } userErrors { field message } }
 }
-""",
-    _MUTATION_COST,
-)
-CANCEL_ORDER = Document(
-    "CancelOrder",
-    """
+""")
+CANCEL_ORDER = _mutation("""
 mutation CancelOrder($id: ID!, $reason: OrderCancelReason!, $restock: Boolean!, $notify: Boolean) {
   orderCancel(
     orderId: $id, reason: $reason, restock: $restock, notifyCustomer: $notify,
@@ -128,101 +99,66 @@ mutation CancelOrder($id: ID!, $reason: OrderCancelReason!, $restock: Boolean!, 
     orderCancelUserErrors { field message code }
   }
 }
-""",
-    _MUTATION_COST,
-)
-CLOSE_ORDER = Document(
-    "CloseOrder",
-    """
+""")
+CLOSE_ORDER = _mutation("""
 mutation CloseOrder($id: ID!) {
   orderClose(input: { id: $id }) { order { id closed updatedAt } userErrors { field message } }
 }
-""",
-    _MUTATION_COST,
-)
-OPEN_ORDER = Document(
-    "OpenOrder",
-    """
+""")
+OPEN_ORDER = _mutation("""
 mutation OpenOrder($id: ID!) {
   orderOpen(input: { id: $id }) { order { id closed updatedAt } userErrors { field message } }
 }
-""",
-    _MUTATION_COST,
-)
-HOLD = Document(
-    "Hold",
-    """
+""")
+HOLD = _mutation("""
 mutation Hold($id: ID!, $hold: FulfillmentOrderHoldInput!) {
   fulfillmentOrderHold(id: $id, fulfillmentHold: $hold) {
     fulfillmentOrder { id status updatedAt }
     userErrors { field message code }
   }
 }
-""",
-    _MUTATION_COST,
-)
-RELEASE = Document(
-    "Release",
-    """
+""")
+RELEASE = _mutation("""
 mutation Release($id: ID!, $holds: [ID!]!) {
   fulfillmentOrderReleaseHold(id: $id, holdIds: $holds) {
     fulfillmentOrder { id status updatedAt fulfillmentHolds { id } }
     userErrors { field message code }
   }
 }
-""",
-    _MUTATION_COST,
-)
-SET_PRODUCT_FIELDS = Document(
-    "SetProductFields",
-    """
+""")
+SET_PRODUCT_FIELDS = _mutation("""
 mutation SetProductFields($product: ProductUpdateInput!) {
   productUpdate(product: $product) {
     product { id title vendor productType handle templateSuffix updatedAt }
     userErrors { field message }
   }
 }
-""",
-    _MUTATION_COST,
-)
-SET_ORDER_FIELDS = Document(
-    "SetOrderFields",
-    """
+""")
+SET_ORDER_FIELDS = _mutation("""
 mutation SetOrderFields($input: OrderInput!) {
   orderUpdate(input: $input) {
     order { id email phone poNumber updatedAt }
     userErrors { field message }
   }
 }
-""",
-    _MUTATION_COST,
-)
-SET_CUSTOMER_FIELDS = Document(
-    "SetCustomerFields",
-    """
+""")
+SET_CUSTOMER_FIELDS = _mutation("""
 mutation SetCustomerFields($input: CustomerInput!) {
   customerUpdate(input: $input) {
     customer { id firstName lastName locale taxExempt updatedAt }
     userErrors { field message }
   }
 }
-""",
-    _MUTATION_COST,
-)
-CAPTURE = Document(
-    "Capture",
-    """
+""")
+CAPTURE = _mutation("""
 mutation Capture($input: OrderCaptureInput!) {
   orderCapture(input: $input) {
     transaction { id status order { id capturable displayFinancialStatus updatedAt } }
     userErrors { field message }
   }
 }
-""",
-    _MUTATION_COST,
-)
-REFUND = Document(
-    "Refund",
+""")
+REFUND = _mutation(
     """
 mutation Refund($key: String!, $input: RefundInput!) {
   refundCreate(input: $input) @idempotent(key: $key) {
@@ -232,88 +168,60 @@ mutation Refund($key: String!, $input: RefundInput!) {
   }
 }
 """,
-    80,
+    max_cost=80,
 )
-CREATE_REDIRECT = Document(
-    "MakeRedirect",
-    """
+CREATE_REDIRECT = _mutation("""
 mutation MakeRedirect($redirect: UrlRedirectInput!) {
   urlRedirectCreate(urlRedirect: $redirect) {
     urlRedirect { id path target }
     userErrors { field message code }
   }
 }
-""",
-    _MUTATION_COST,
-)
-SET_REDIRECT = Document(
-    "SetRedirect",
-    """
+""")
+SET_REDIRECT = _mutation("""
 mutation SetRedirect($id: ID!, $redirect: UrlRedirectInput!) {
   urlRedirectUpdate(id: $id, urlRedirect: $redirect) {
     urlRedirect { id path target }
     userErrors { field message code }
   }
 }
-""",
-    _MUTATION_COST,
-)
-DELETE_METAFIELDS = Document(
-    "DeleteMetafields",
-    """
+""")
+DELETE_METAFIELDS = _mutation("""
 mutation DeleteMetafields($metafields: [MetafieldIdentifierInput!]!) {
   metafieldsDelete(metafields: $metafields) {
     deletedMetafields { ownerId namespace key }
     userErrors { field message }
   }
 }
-""",
-    _MUTATION_COST,
-)
-DELETE_REDIRECT = Document(
-    "DeleteRedirect",
-    """
+""")
+DELETE_REDIRECT = _mutation("""
 mutation DeleteRedirect($id: ID!) {
   urlRedirectDelete(id: $id) { deletedUrlRedirectId userErrors { field message code } }
 }
-""",
-    _MUTATION_COST,
-)
+""")
 
 # Subscriptions belong to the connection, not to a run.
-SUBSCRIBE = Document(
-    "Subscribe",
-    """
+SUBSCRIBE = _mutation("""
 mutation Subscribe($topic: WebhookSubscriptionTopic!, $subscription: WebhookSubscriptionInput!) {
   webhookSubscriptionCreate(topic: $topic, webhookSubscription: $subscription) {
     webhookSubscription { id topic uri }
     userErrors { field message }
   }
 }
-""",
-    _MUTATION_COST,
-)
-RESUBSCRIBE = Document(
-    "Resubscribe",
-    """
+""")
+RESUBSCRIBE = _mutation("""
 mutation Resubscribe($id: ID!, $subscription: WebhookSubscriptionInput!) {
   webhookSubscriptionUpdate(id: $id, webhookSubscription: $subscription) {
     webhookSubscription { id topic uri }
     userErrors { field message }
   }
 }
-""",
-    _MUTATION_COST,
-)
-UNSUBSCRIBE = Document(
-    "Unsubscribe",
-    """
+""")
+UNSUBSCRIBE = _mutation("""
 mutation Unsubscribe($id: ID!) {
   webhookSubscriptionDelete(id: $id) { deletedWebhookSubscriptionId userErrors { field message } }
 }
-""",
-    _MUTATION_COST,
-)
+""")
 
 WRITES = (
     *(SET_PRICES, SET_STOCK, ADD_TAGS, REMOVE_TAGS, SET_STATUS, PUBLISH, UNPUBLISH, SET_METAFIELDS),

@@ -167,20 +167,20 @@ def test_a_document_is_exactly_one_named_operation(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "effect"),
     [
-        ('query A { a(x: "mutation { b }") { c } } # mutation B { d }', ("query", ("a",))),
-        ('mutation A { """x""" b: orderCancel(id: "}") { c } }', ("mutation", ("orderCancel",))),
-        ("query A($x: In = {y: 1}) { a @include(if: true) { b } c }", ("query", ("a", "c"))),
-        ("fragment F on X { a { b } } mutation A { c { ...F } }", ("mutation", ("c",))),
+        ('query A { a(x: "mutation { b }") { c } } # mutation B { d }', ("query", "A", ("a",))),
+        ('mutation A { """x""" b: orderCancel(id: "}") { c } }', ("mutation", "A", ("orderCancel",))),
+        ("query A($x: In = {y: 1}) { a @include(if: true) { b } c }", ("query", "A", ("a", "c"))),
+        ("fragment F on X { a { b } } mutation A { c { ...F } }", ("mutation", "A", ("c",))),
         (
             "mutation A { bulkOperationRunQuery { x } orderCancel { y } }",
-            ("mutation", ("bulkOperationRunQuery", "orderCancel")),
+            ("mutation", "A", ("bulkOperationRunQuery", "orderCancel")),
         ),
     ],
 )
 def test_the_operation_of_a_document_is_read_among_comments_and_strings(
-    text: str, effect: tuple[str, tuple[str, ...]]
+    text: str, effect: tuple[str, str, tuple[str, ...]]
 ) -> None:
-    """Finds the operation and root fields of a document, also among strings and comments.
+    """Finds the operation, its name and the root fields of a document, also among strings and comments.
 
     See docs/design/connectors.md#test-mode.
     """
