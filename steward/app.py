@@ -164,7 +164,7 @@ def _worker_context(
 def _notifications(
     settings: Settings, ctx: WorkerContext, context: AppContext, *, wake: Callable[[str], None]
 ) -> NotificationContext:
-    """Returns what tells people, with the channels that are set up."""
+    """Returns the context of notifications, with the channels that are set up."""
     base = NotificationContext(
         ctx.engine,
         ctx.clock,

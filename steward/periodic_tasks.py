@@ -73,7 +73,7 @@ def of_worker(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1
 
 
 def _notification_tasks(ctx: NotificationContext | None) -> list[PeriodicTask]:
-    """Returns the tasks that tell people; each channel has its own, so that a slow one delays no other.
+    """Returns the tasks of notifications; each channel has its own, so that a slow one delays no other.
 
     One statement a second finds which of them have due rows and wakes those.
     """

@@ -42,7 +42,7 @@ class InvitePerson:
 
 @dataclass(frozen=True, slots=True)
 class Invited:
-    """The invited member and the token of the link, of which only a hash is stored."""
+    """The invited member and the link's token, which is stored as a hash only."""
 
     member: Member
     token: str

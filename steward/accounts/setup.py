@@ -34,7 +34,7 @@ class FirstOwner:
 
 @dataclass(frozen=True, slots=True)
 class SetUpOffer:
-    """An organization and the token of its set-up link, of which only a hash is stored."""
+    """An organization and the token of its set-up link, which is stored as a hash only."""
 
     organization: Organization
     email: str

@@ -47,7 +47,7 @@ def _shown(step: PlanStep, connected: Sequence[Connection]) -> JsonObject:
 
 
 def _hosts_of(step: PlanStep) -> tuple[str, ...]:
-    """The hosts a step signs in at, as far as its file tells them."""
+    """Returns the hosts a step signs in at, as far as its file names them."""
     account = step.origin.account if step.origin is not None else None
     hosts = (account or {}).get("hosts")
     return tuple(str(host) for host in hosts) if isinstance(hosts, list) else ()

@@ -46,7 +46,7 @@ def check_bound(
     accounts: Mapping[str, Any],
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> JsonObject:
-    """The connections of all steps as kept, of both fields; faults are named by field and step."""
+    """Returns the connections of all steps as stored; faults are named by field and step."""
     for name in bindings.keys() & accounts.keys():
         faults.add(f"accounts.{name}", "This step is bound by bindings. Name it in one of the two.")
     bound_steps = {

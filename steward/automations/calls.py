@@ -69,7 +69,7 @@ def _why_refused(
     own_import: str | None,
     chosen: Mapping[str, ChosenPlan],
 ) -> str | None:
-    """What is wrong with a choice, whatever the import is; None when nothing is."""
+    """Returns what is wrong with a choice of any import; None when nothing is."""
     if import_id is None:
         return "Give import_id, and nothing else."
     if path not in open_calls(kept_plan.from_kept(kept_plan.with_chosen(plan, chosen))):

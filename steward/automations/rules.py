@@ -17,7 +17,7 @@ class Tells(Protocol):
 
     @property
     def topics(self) -> Mapping[str, object]:
-        """Canonical topics, each with how it is told; empty without events."""
+        """Returns canonical topics, each with how it is detected; empty without events."""
         ...
 
 

@@ -127,7 +127,7 @@ class _FirstObjects(ForwardingReader):
 
 
 def _in_pages(params: P) -> P:
-    """Returns the parameters for a read whose first pages alone are wanted."""
+    """Returns the parameters for a read of the first pages only."""
     has_choice = is_dataclass(params) and any(parameter.name == "in_pages" for parameter in fields(params))
     if not has_choice:
         return params

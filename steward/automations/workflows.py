@@ -34,7 +34,7 @@ class Unconfigured:
 
     @property
     def is_account(self) -> bool:
-        """Whether it is bound by `accounts`: its kind is none of the interface's closed list."""
+        """Whether it is bound by `accounts`: its kind is not in the interface's closed list."""
         return self.kind not in STEP_NEEDS
 
 
@@ -153,7 +153,7 @@ class WorkflowState:
 
 
 async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
-    """How a workflow automation stands; None when its plan is gone."""
+    """Returns the state of a workflow automation; None when its plan was deleted."""
     stored_plan = await plans.newest(tx, automation.org, automation.id)
     if stored_plan is None:
         return None

@@ -41,7 +41,7 @@ class WrongUsage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """One argument: its names and what argparse is told about it."""
+    """One argument: its names and its settings for argparse."""
 
     names: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class CliArgs:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One row of the table of commands; `run` gives the fields of `--json`, or None when it told `ready`.
+    """One row of the table of commands; `run` returns the fields of `--json`, or None after `ready`.
 
     Without `--json` the facts are listed, or worded by `in_words`.
     """

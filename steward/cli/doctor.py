@@ -194,7 +194,7 @@ async def _files(patient: _Patient) -> str:
 
 
 def _look_at_files(settings: Settings) -> str:
-    """Shared folders are told and pass: what is in them is judged file by file."""
+    """Reports shared folders without failing: each file in them is checked by itself."""
     folder = settings.data_dir
     shared = [folder] if folder.exists() and is_open(folder) and is_shared(folder) else []
     reachable = [path for path in own_files(settings) if path not in shared and is_open(path)]

@@ -75,7 +75,7 @@ async def _call(command: Command, args: CliArgs) -> Facts | None:
 
 
 def _shared(argv: Sequence[str]) -> tuple[list[str], str | None]:
-    """Takes `--json` and `--env-file PATH` out, wherever they stand."""
+    """Removes `--json` and `--env-file PATH` from any position of the arguments."""
     rest: list[str] = []
     env_file = None
     words = iter(argv)

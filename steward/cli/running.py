@@ -1,4 +1,4 @@
-"""serve, worker, demo and sandbox as commands; what they do stands in serve.py, demo.py and the sandbox."""
+"""The commands serve, worker, demo and sandbox; serve.py, demo.py and the fake platforms run them."""
 
 from pathlib import Path
 

@@ -111,7 +111,7 @@ async def run_service(
     beside: Callable[[], Awaitable[None]] | None = None,
     descriptors: Descriptors = _PLENTY,
 ) -> None:
-    """API, figures and worker of one process until `stop`; `started` is told once requests are taken.
+    """Runs API, metrics and worker of one process until `stop`; calls `started` once it takes requests.
 
     The worker is registered first: what waits to connect must not take the descriptors it needs for that.
     """

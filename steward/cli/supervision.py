@@ -23,7 +23,7 @@ class Supervisor:
         self.notify("READY=1")
 
     def notify(self, state: str) -> None:
-        """Sends one state; a manager that is absent or gone is no fault of the service."""
+        """Sends one state; does nothing without a service manager."""
         if self.address is None:
             return
         # An address that begins with @ is in the abstract name space, whose first byte is zero.

@@ -80,7 +80,7 @@ class RunAccess:
         return kind != web.KIND and Receivable.MESSAGE in self.vault.connectors[kind].capabilities.receives
 
     def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
-        """Reads of addresses no connection stands for, which imported workflows name."""
+        """Returns a client for addresses without a connection, which imported workflows name."""
         return self.vault.outbound.web_read_client(org, check_cancelled=still_wanted)
 
     async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, ConnectionSecrets]:

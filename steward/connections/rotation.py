@@ -124,7 +124,7 @@ async def seal_mail_anew(
 async def seal_route_anew(
     tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, route: RouteId, number: int
 ) -> int:
-    """Seals address and secrets of a webhook under data key `number`; 0 when it is gone or so already."""
+    """Seals address and secrets of a webhook under data key `number`; 0 when it needs no change."""
     stored = await routes.lock(tx, org, route)
     if stored is None or stored.webhook is None:
         return 0
@@ -164,7 +164,7 @@ async def seal_import_anew(
 async def seal_static_data_anew(
     tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, automation: AutomationId, number: int
 ) -> int:
-    """Seals the static data of an automation under data key `number`; 0 when there is none or it is so."""
+    """Seals the static data of an automation under data key `number`; 0 when it needs no change."""
     stored = await static_data.get(tx, org, automation)
     if stored is None:
         return 0
@@ -186,7 +186,7 @@ async def _resealed(
     sealed: bytes,
     number: int,
 ) -> bytes | None:
-    """The same content under data key `number`; None when it is so already, or a key is gone."""
+    """Returns the content sealed under data key `number`; None when it is already, or a key is missing."""
     before = await connections.data_key(tx, org, key_no)
     after = await connections.data_key(tx, org, number)
     if before is None or after is None or key_no == number:

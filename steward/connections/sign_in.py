@@ -167,7 +167,7 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
-    """What a code was exchanged for, and the account's address when it is told."""
+    """The tokens a code was exchanged for, and the account's address if the provider sends it."""
 
     access: Secret
     refresh: Secret | None
@@ -274,7 +274,7 @@ class SignInExchange:
 
 
 def _quoted(secret: Secret) -> Secret:
-    """Returns a secret as it stands in HTTP Basic (RFC 6749, 2.3.1)."""
+    """Returns a secret encoded for HTTP Basic (RFC 6749, 2.3.1)."""
     return Secret(quote_plus(secret.reveal()))
 
 

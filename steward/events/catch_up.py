@@ -174,7 +174,7 @@ async def _fill(ctx: EventContext, reading: _StoreReading, reader: Reader) -> No
 
 
 async def _read_on(ctx: EventContext, reading: _StoreReading, reader: Reader) -> int:
-    """What was modified since the last reading, and once a day what is gone; read until then afterwards."""
+    """Reads what was modified since the last reading, and once a day what was deleted."""
     began, row = ctx.clock.now(), reading.row
     after = max(row.read_until - _OVERLAP, row.since)
     entered = 0
@@ -232,7 +232,7 @@ async def _enter(
 def _starts_runs(
     reading: _StoreReading, source: EventSource, event: Event, snapshot: ObjectSnapshot | None
 ) -> bool:
-    """Whether the event stands for a topic that no delivery has reported."""
+    """Whether the event has a topic that no delivery has reported."""
     derived = source.derive(
         event,
         None if snapshot is None else snapshot.fields,

@@ -234,7 +234,7 @@ def _has_remote(listener: Listener) -> bool:
 async def _follow(
     tx: Tx, org: OrgId, integration: IntegrationId, before: Listener, natives: Sequence[str]
 ) -> Listener:
-    """New topics are wanted; those nobody waits for any more are noted, to be removed in a while."""
+    """Subscribes to new topics, and marks those that nobody waits for to be removed later."""
     followed = dict(before.subscribed)
     for native in natives:
         subscription = followed.get(native)
@@ -336,7 +336,7 @@ def _next_look(look: _SubscriptionCheck, now: datetime, *, failed: bool) -> date
 def _after(
     before: StoredSubscription, row: Subscription, now: datetime, *, address: str
 ) -> StoredSubscription:
-    """The subscription after a look; mended too often in a day it has failed, however often it is made."""
+    """Returns the subscription after a check; one restored too often in a day has failed."""
     repairs, since = before.repairs, before.repairs_since
     if since is not None and now - since >= _MENDED_WITHIN:
         repairs, since = 0, None
@@ -410,7 +410,7 @@ async def _store_failure(tx: Tx, *, org: OrgId, look: _SubscriptionCheck, error:
 async def unsubscribe(
     vault: Vault, connection: Connection, opened: ConnectionSecrets, *, base_url: str
 ) -> None:
-    """Asks a store to tell nothing any more, before its keys are erased. Raises CallError."""
+    """Removes a store's subscriptions before its keys are erased. Raises CallError."""
     connector = vault.connectors.get(connection.kind)
     if connector is not None and EVENT_KEY in opened.sealed and EVENT_SECRET in opened.sealed:
         await _subscribe(vault, connector, connection, opened, _request(opened, base_url, []))

@@ -48,7 +48,7 @@ class _ReadEvent:
 
 @dataclass(frozen=True, slots=True)
 class _EventTopics:
-    """The canonical topics an event stands for."""
+    """The canonical topics of an event."""
 
     read: _ReadEvent
     topics: tuple[str, ...]

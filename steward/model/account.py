@@ -73,7 +73,7 @@ class Membership:
 
 
 class MemberState(StrEnum):
-    """Where a person stands in an organisation."""
+    """The state of a person's membership in an organization."""
 
     INVITED = "invited"
     ACTIVE = "active"

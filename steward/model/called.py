@@ -18,7 +18,7 @@ _ACTS = (StepKind.CHANGE, StepKind.SEND)
 
 
 class CannotBeCalled(Exception):
-    """Raised for a workflow that cannot run inside a step; `message` names what stands against it."""
+    """Raised for a workflow that cannot run inside a step; `message` says why."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

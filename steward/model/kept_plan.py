@@ -29,7 +29,7 @@ _CHOSEN = "chosen"
 
 
 def to_kept(plan: Plan) -> JsonObject:
-    """A plan as kept."""
+    """Returns a plan as it is stored."""
     return {
         "plan_format": _FORMAT,
         "source": plan.source,
@@ -133,7 +133,7 @@ class ChosenPlan:
 
 
 def with_chosen(stored: JsonObject, chosen: Mapping[str, ChosenPlan]) -> JsonObject:
-    """A plan as kept, with the workflows chosen for its steps, by the path of each."""
+    """Returns a stored plan with the workflows chosen for its steps, by the path of each."""
     rest = {name: value for name, value in stored.items() if name != _CHOSEN}
     parts: JsonObject = {
         path: {"import_id": part.import_id, "name": part.name, "plan": part.plan}
@@ -221,7 +221,7 @@ def _read_step(stored: Mapping[str, Any]) -> PlanStep:
 
 
 def plan_sha256(stored: JsonObject) -> str:
-    """SHA-256 of a plan as kept: the same file gives the same plan."""
+    """Returns the SHA-256 of a stored plan: the same file gives the same plan."""
     text = json.dumps(stored, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

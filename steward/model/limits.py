@@ -1,4 +1,4 @@
-"""Limits that several parts of the service keep to; a limit of one part stands with that part."""
+"""Limits that several parts of the service share; a limit of one part is defined there."""
 
 # Changes that one run proposes, and that one request names.
 MAX_CHANGES = 5_000

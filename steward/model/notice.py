@@ -1,4 +1,4 @@
-"""Notices: the facts that people are told of, their topics and groups, and what each person prefers."""
+"""Notices: the facts that people are notified of, their topics and groups, and preferences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,7 +75,7 @@ WAITING_TOPICS: Final = frozenset((Topic.APPROVAL_WAITING, Topic.APPROVAL_EXPIRI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A fact to tell. `dedupe` names the fact within the organization, so that it is stored once.
+    """A fact to notify of. `dedupe` names it within the organization, so that it is stored once.
 
     `facts` is what a message says about it, made by `facts_of`; `count` says how many equal facts of one
     transaction it stands for.
@@ -137,7 +137,7 @@ class MessageKind(StrEnum):
 
 
 class MessageState(StrEnum):
-    """Where a message stands (docs/design/notifications.md#states-of-a-message)."""
+    """The state of a message (docs/design/notifications.md#states-of-a-message)."""
 
     COLLECTING = "collecting"
     DUE = "due"
@@ -150,7 +150,7 @@ class MessageState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NoticeMessage:
-    """What a channel is handed: for one person or one route, with the notices that it tells.
+    """What a channel delivers to one person or one route, with its notices.
 
     `notices` are at most `LISTED`, the most urgent first; `count` is how many facts it stands for in all.
     `envelope` is fixed when the message is closed: what else its text needs, for example the organization's
@@ -182,7 +182,7 @@ class MailChoice(StrEnum):
 
 
 class AutomationChoice(StrEnum):
-    """Of which automations a person is told: all, or those they made or started."""
+    """Which automations notify a person: all, or those they made or started."""
 
     ALL = "all"
     MINE = "mine"
@@ -226,7 +226,7 @@ DEFAULT_PREFERENCES: Final = Preferences()
 
 
 def preferences_from_json(stored: Mapping[str, JsonValue]) -> Preferences:
-    """Returns stored preferences; whatever is absent has its default."""
+    """Returns stored preferences; absent ones have their defaults."""
     email = {**_EVERY_GROUP_NOW}
     for group, choice in _object(stored.get("email")).items():
         email[NoticeGroup(group)] = MailChoice(str(choice))

@@ -21,7 +21,7 @@ class RouteState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteFilter:
-    """Which notices a route gets; null stands for all automations or connections."""
+    """Which notices a route gets; null means all automations or connections."""
 
     topics: frozenset[Topic]
     automations: frozenset[AutomationId] | None = None

@@ -118,7 +118,7 @@ class StartFieldType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StartField:
-    """A value that a run is started with: where it stands in the payload, and what it is."""
+    """A value that a run is started with: its path in the payload, and its type."""
 
     path: tuple[str, ...]
     label: str
@@ -226,7 +226,7 @@ class Plan:
         ]
 
     def entry(self) -> PlanTrigger | None:
-        """The trigger a run begins at: the proposed one, which stands first."""
+        """Returns the trigger a run begins at: the proposed one, which is first."""
         return self.triggers[0] if self.triggers else None
 
 

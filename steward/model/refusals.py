@@ -156,7 +156,7 @@ class NotReady(Refusal):
 
 
 class KeyReused(Refusal):
-    """An idempotency key that stands for something else."""
+    """An idempotency key that belongs to another object."""
 
     code = "key_reused"
     words = "This idempotency key was used for something else. Use a new one."

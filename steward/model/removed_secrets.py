@@ -14,7 +14,7 @@ MARKER: Final = re.compile(r"__removed_secret_([1-9][0-9]{0,5})__")
 
 
 def marker(number: int) -> str:
-    """The text that stands in place of a value: safe in JSON, addresses, headers and scripts."""
+    """Returns the text that replaces a value: safe in JSON, addresses, headers and scripts."""
     return f"__removed_secret_{number}__"
 
 

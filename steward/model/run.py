@@ -1,4 +1,4 @@
-"""Runs and their states; which moves are allowed stands here, who makes them in runs/ and run_queue/."""
+"""Runs, their states and the allowed transitions; runs/ and run_queue/ make them."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
@@ -26,7 +26,7 @@ class RunStatus(StrEnum):
 
 
 class Queue(StrEnum):
-    """Where a run stands for the workers."""
+    """The state of a run in the workers' queue."""
 
     BLOCKED = "blocked"
     READY = "ready"

@@ -105,7 +105,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a look-up gave: the parts that put a part back; `note` tells what of it is left."""
+    """The result of a look-up: the parts that undo a part; `note` says what remains of it."""
 
     parts: tuple[Part, ...]
     note: str | None = None

@@ -204,7 +204,7 @@ async def _reachable(
 
 
 def _is_wanted(member: PersonToTell, message: StoredMessage) -> bool:
-    """Returns False when the person has switched off mail about everything that the message tells.
+    """Returns False when the person has switched off mail about all topics of the message.
 
     The person may have done so after the message was closed, while it waited to be tried again.
     """

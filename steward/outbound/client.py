@@ -149,7 +149,7 @@ class ReadClient:
         timeout_s: float | None = None,
         retry_timeouts: bool = True,
     ) -> PlatformResponse:
-        """Returns the response whatever its status, but never a redirect or a 429. Raises CallError.
+        """Returns the response of any status but a redirect or a 429. Raises CallError.
 
         Makes up to 3 attempts on connect failure, timeout, 429, 500, 502, 503 and 504, and does not wait when
         the platform names more than 60 s. `max_bytes` and `timeout_s` are for files, which may be larger and
@@ -182,7 +182,7 @@ class ReadClient:
     async def fetch(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes = b""
     ) -> PlatformResponse:
-        """Returns the response of a whole address on one of the connection's own hosts, whatever its status.
+        """Returns the response, of any status, of an address on one of the connection's own hosts.
 
         `content` is that of a query or a search, which the caller has checked to change nothing.
         Redirects are followed as long as they stay on the connection's hosts. Raises CallError.
@@ -223,7 +223,7 @@ class ReadClient:
         return response
 
     async def execute(self, name: str, variables: Mapping[str, JsonValue]) -> PlatformResponse:
-        """Returns the response to the named document whatever its status, but never a throttled one.
+        """Returns the response to the named document, of any status, but never a throttled one.
 
         Nothing that can change a store is sent: raises CallRefused for such a document, KeyError for an
         unknown name. Retried as `get`, and once with a new token when an exchanged one is not accepted.

@@ -125,7 +125,7 @@ class MailMessage:
 
 
 def compose(content: MailContent) -> MailMessage:
-    """Returns the message. Raises InvalidMail for what cannot stand in one.
+    """Returns the message. Raises InvalidMail for a value that a message cannot hold.
 
     The recipients are those of `to`, `cc` and `bcc` alone, each once; `bcc` stands in no header.
     """
@@ -207,7 +207,7 @@ def _without_controls(text: str, drop: Iterable[str] = ()) -> str:
 
 
 def _entries(text: str) -> list[str]:
-    """Splits a list at separators that stand neither in quotes nor in angle brackets."""
+    """Splits a list at separators outside quotes and angle brackets."""
     entries, current, in_quotes, in_brackets = [], "", False, False
     for character in text:
         if character == '"' and not in_brackets:
@@ -269,12 +269,12 @@ def _header_mailbox(mailbox: Mailbox) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text may stand in a header as it is: what looks like an encoded word would be decoded."""
+    """Whether a header may hold the text unencoded: what looks like an encoded word would be decoded."""
     return text.isascii() and text.isprintable() and "=?" not in text and len(text) <= _PLAIN_HEADER
 
 
 def _encoded(text: str) -> str:
-    """Returns a text for a header, as encoded words (RFC 2047) where it cannot stand as it is.
+    """Returns a text for a header, as encoded words (RFC 2047) where needed.
 
     The e-mail package's own headers are not used: they decode encoded words inside a text, line breaks too.
     """

@@ -33,7 +33,7 @@ _OUR_NAME = "[127.0.0.1]"
 
 
 class MailRelay:
-    """Carries bytes between a connected socket and aiosmtplib, which keeps whatever a server sends it.
+    """Carries bytes between a connected socket and aiosmtplib, which stores all that a server sends.
 
     `near` is the end that aiosmtplib gets; after 1 MiB of answers the connection ends.
     """

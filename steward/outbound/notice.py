@@ -44,7 +44,7 @@ class NoticeHttp:
     async def post(
         self, content: bytes, headers: Mapping[str, str] | None = None, *, reads_answer: bool = True
     ) -> PlatformResponse:
-        """Sends one POST of JSON, never repeated, and returns the answer whatever its status.
+        """Sends one POST of JSON, never repeated, and returns the answer of any status.
 
         Without `reads_answer` the answer's body is thrown away. Raises CallError, also for a redirect, which
         is not followed.

@@ -88,7 +88,7 @@ def _number(value: Decoded) -> float | None:
 
 
 def is_throttled(body: Decoded) -> bool:
-    """Whether a response, whatever its status, says that the query cost was too high and nothing was done."""
+    """Whether a response of any status says that the query cost was too high and nothing was done."""
     errors = _entry(body, "errors")
     return isinstance(errors, list) and any(
         _entry(_entry(error, "extensions"), "code") == "THROTTLED" for error in errors

@@ -81,7 +81,7 @@ class WebReadClient:
         *,
         max_bytes: int = ANSWER_BYTES,
     ) -> PlatformResponse:
-        """Returns the response whatever its status; redirects within the same host are followed.
+        """Returns the response of any status; follows redirects within the same host.
 
         Raises CallError.
         """

@@ -40,7 +40,7 @@ I = TypeVar("I")  # noqa: E741
 
 
 def template_of(templates: Templates, claimed: ClaimedRun) -> Template:
-    """Returns the template that the run walks; an undo walks a built-in plan, whatever its automation is.
+    """Returns the template that the run walks; an undo walks a built-in plan.
 
     Raises UnknownPlan.
     """

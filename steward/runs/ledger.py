@@ -64,7 +64,7 @@ class PeriodsUnreadable(Exception):
 
 
 class AttemptsSpent(Exception):
-    """Some effects have used up their five attempts, none of which was sent; nothing was stored."""
+    """Some effects have used up their five attempts without sending any; nothing was stored."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(f"{len(keys)} effects")

@@ -65,7 +65,7 @@ class OpenLedger:
         return self.changes[effect.change].proposal.parts[effect.part - 1]
 
     def connected(self, effect: Effect) -> Connection | None:
-        """Returns the effect's connection, or None when it is gone or not connected."""
+        """Returns the effect's connection, or None when it is deleted or not connected."""
         connection = None if effect.integration is None else self.connections.get(effect.integration)
         is_connected = connection is not None and connection.state is ConnectionState.CONNECTED
         return connection if is_connected else None

@@ -45,7 +45,7 @@ def is_gone(name: str) -> bool:
 
 
 async def expire_own_host(tx: Tx) -> int:
-    """Ends the leases of this host's workers whose process is gone, so that a restart need not wait.
+    """Ends the leases of this host's workers whose process has ended, so that a restart need not wait.
 
     Returns how many.
     """

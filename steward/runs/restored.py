@@ -50,7 +50,7 @@ async def why_not_served(engine: Engine, now: datetime) -> str | None:
 
 
 async def living_workers(engine: Engine, now: datetime) -> list[str]:
-    """Returns the hosts of the workers that hold their lease, without those of this host that are gone."""
+    """Returns the hosts of the workers that hold their lease, without this host's that have ended."""
     names = await engine.read(now, workers.living)
     return sorted({name.partition("|")[0] for name in names if not recover.is_gone(name)})
 

@@ -1,4 +1,4 @@
-"""Starts an undo of a finished run, and tells whether one is possible and how much it could put back."""
+"""Starts an undo of a finished run; says whether one is possible and how much it could put back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -167,7 +167,7 @@ class ChildProcess:
             await self._writer.drain()
 
     async def end(self) -> None:
-        """Kills the process and waits until it has gone: its end of the pipe closes with it."""
+        """Kills the process and waits for its end, which closes its side of the pipe."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         try:

@@ -141,7 +141,7 @@ def _stop_reason(error: Exception) -> Stopped:
 
 
 def _parsed(answer: str) -> Any:
-    """What an engine's JSON says. Raises Stopped where it is none: then a script has a hand in it."""
+    """Returns an engine's JSON decoded. Raises Stopped if it is invalid: a script has changed it."""
     try:
         return json.loads(answer, parse_constant=_refuse)
     except (ValueError, RecursionError) as end:

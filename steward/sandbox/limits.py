@@ -129,7 +129,7 @@ def _capability_header() -> ctypes.Array[ctypes.c_char]:
 
 
 def filter_system_calls() -> bool:
-    """From here on any system call but the listed ones kills the process. True when it stands."""
+    """Kills the process at any system call but the listed ones. Returns whether the filter is installed."""
     machine = os.uname().machine
     if not sys.platform.startswith("linux") or machine not in _CALLS:
         return False

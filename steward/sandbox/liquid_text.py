@@ -126,7 +126,7 @@ class LiquidText:
         self._warm()
 
     def _warm(self) -> None:
-        """Loads whatever the library loads late: no file can be opened afterwards."""
+        """Loads what the library loads lazily: no file can be opened afterwards."""
         text = (
             "{% assign a = 'b,c' | split: ',' %}{% for x in a %}{{ x | upcase | escape }}{% endfor %}"
             "{{ 1.5 | times: 2 | round }}{{ 'x' | strip_html | url_encode | base64_encode | md5 | blake3 }}"

@@ -74,13 +74,13 @@ class Isolation:
 
     @property
     def is_confined(self) -> bool:
-        """Whether more than limits stands between foreign code and what the service's user may do."""
+        """Whether foreign code is confined by more than limits from what the service's user may do."""
         return self.network or self.system_calls
 
 
 @dataclass(slots=True)
 class SandboxTime:
-    """Seconds that messages took with their children: of CPU where the machine tells them, else of wall time.
+    """Seconds that messages took in their children: of CPU where the machine measures it, else wall time.
 
     Waiting for a turn is not among them.
     """
@@ -375,6 +375,6 @@ class _Clock:
         return self._loop.time() - self._began
 
     def spent(self) -> float:
-        """Seconds of the child's CPU; of wall time where the machine does not tell."""
+        """Returns seconds of the child's CPU, or of wall time where the machine does not measure CPU."""
         now = self._process.cpu()
         return self.wall() if now is None or self._cpu is None else now - self._cpu

@@ -266,7 +266,7 @@ def _end_instant(day: date, local_time: time, tz: ZoneInfo) -> datetime:
 def _stretches(
     period: ClosedPeriod, since: datetime, until: datetime
 ) -> Iterator[tuple[datetime, datetime | None]]:
-    """The stretches of the rule itself, whatever the version's validity, that may reach into the range."""
+    """Returns the stretches of the rule that may reach into the range, ignoring the version's validity."""
     when, tz = period.when, zone_of(period)
     if when.kind is ClosedKind.FREEZE:
         yield period.valid_from, None

@@ -62,7 +62,7 @@ def day_of_year(text: str | None, year: int) -> date:
 
 
 def is_shortened(schedule: Schedule, day: date) -> bool:
-    """Whether `day` stands for a later day its month does not have (R6)."""
+    """Whether `day` replaces a later day that its month does not have (R6)."""
     if schedule.cadence is not Cadence.MONTHLY or schedule.week_of_month is not None:
         return False
     return _need(schedule.day_of_month) > day.day

@@ -14,7 +14,7 @@ _PURPOSE = b"steward unsubscribe digest 1\x00"
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """Whose digests of which organization an address ends."""
+    """The person and the organization whose digests an address ends."""
 
     org: OrgId
     person: PersonId

@@ -1,4 +1,4 @@
-"""How SKUs and barcodes are compared, and which variant a key stands for."""
+"""How SKUs and barcodes are compared, and which variant has a key."""
 
 import unicodedata
 from collections import defaultdict

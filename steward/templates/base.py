@@ -430,7 +430,7 @@ class Template:
         return need.min + 1 if need.min and runs_on_store else need.min
 
     def _alternatives(self) -> tuple[ConnectionNeed, ...]:
-        """Returns the connections of which the inputs must name at least one."""
+        """Returns the connections from which the inputs must name at least one."""
         if self.facts.inputs_schema.get("anyOf") != SHEET_OR_TEAMS["anyOf"]:
             return ()
         return tuple(need for need in self.facts.connections if need.min == 0)

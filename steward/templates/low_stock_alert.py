@@ -1,4 +1,4 @@
-"""Low stock alert: tells a Teams channel which variants are at or under a level."""
+"""Low stock alert: reports to a Teams channel which variants are at or under a level."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -264,7 +264,7 @@ def _append(
 
 
 def _planned_blocks(proposals: Sequence[Proposal], header: Sequence[str]) -> Iterator[_AppendedBlock]:
-    """Yields the orders and rows of each append; the header row is none of them."""
+    """Yields the orders and rows of each append, without the header row."""
     id_column = next(index for index, name in enumerate(header) if name.casefold() == ORDER_ID.casefold())
     for proposal in proposals:
         for part in proposal.parts:

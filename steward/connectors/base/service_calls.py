@@ -100,7 +100,7 @@ def _fields(command: SendCall) -> list[FieldChange]:
 
 
 def _without_files(value: JsonValue) -> JsonValue:
-    """Returns a body as people read it: in place of a file in Base64 stands how large it is."""
+    """Returns a body for people to read, with the size of a Base64 file in place of the file."""
     if isinstance(value, Mapping):
         return {name: _without_files(member) for name, member in value.items()}
     if isinstance(value, list | tuple):

@@ -213,7 +213,7 @@ async def _rows(
 
 
 async def _stocks(queries: StoreQueries, parts: Sequence[Part]) -> list[CurrentValue]:
-    """Returns the stock at the location each part writes; an item not stocked there counts as gone."""
+    """Returns the stock at the location each part writes; an item not stocked there counts as deleted."""
     items_by_location: dict[str, list[str]] = {}
     for part in parts:
         item, location = item_and_location(part.target)

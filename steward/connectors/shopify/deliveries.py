@@ -163,5 +163,5 @@ class ShopifyDeliveries:
         return text(row_of(payload.get("webhookSubscription")), "id")
 
     async def _remove(self, http: ManagementClient, number: str) -> None:
-        """Removes a subscription; one that is already gone is no error."""
+        """Removes a subscription; does nothing if it no longer exists."""
         data_of(await http.execute(mutations.UNSUBSCRIBE.name, {"id": number}))

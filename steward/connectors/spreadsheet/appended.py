@@ -11,7 +11,7 @@ _DELETE = "sheet.delete_rows"
 
 
 class AppendedRows:
-    """The rows of one tab as they are now, of which parts that are undone take out theirs in turn.
+    """The present rows of one tab, from which undone parts remove theirs one after another.
 
     Each removal counts with those before it, so that its row numbers hold once they were made.
     """

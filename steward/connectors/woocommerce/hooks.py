@@ -151,7 +151,7 @@ class WooCommerceWebhooks:
         return Subscription(native, saved.id, SubscriptionOutcome.ACTIVE, repaired=subscribed_id is not None)
 
     async def _remove(self, http: ManagementClient, hook: _Hook) -> None:
-        """Removes a webhook for good; one that is already gone is no error."""
+        """Deletes a webhook; does nothing if it no longer exists."""
         answer = await http.send(
             "DELETE",
             f"{PATH}/{hook.id}",

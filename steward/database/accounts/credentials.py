@@ -79,7 +79,7 @@ async def standing(
     most_person: int,
     most_org: int,
 ) -> TokenStanding | None:
-    """How a token's credential, member and organisation stand now, and whether it is in time.
+    """Returns the states of a token's credential, member and organization, and whether it is in time.
 
     It is good from `since` to before `until`, in seconds since 1970 of the database's clock.
 

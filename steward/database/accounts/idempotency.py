@@ -1,4 +1,4 @@
-"""Idempotency keys: one key stands for one thing for as long as that thing is kept."""
+"""Idempotency keys: a key belongs to one object for as long as the object exists."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from steward.model.ids import AutomationId, OrgId
 
 @dataclass(frozen=True, slots=True)
 class KeptKey:
-    """What a key stands for."""
+    """The object that an idempotency key belongs to."""
 
     object_id: str
     automation_id: AutomationId | None
@@ -16,7 +16,7 @@ class KeptKey:
 
 
 async def find(tx: Tx, org: OrgId, kind: str, *, key: str) -> KeptKey | None:
-    """What `key` of `kind` ("run" or "automation") stands for in this organisation."""
+    """Returns what `key` of `kind` ("run" or "automation") belongs to in this organization."""
     row = await tx.first(
         "SELECT object_id, automation_id, request_sha256 FROM idempotency_keys"
         " WHERE org_id = :org AND kind = :kind AND key = :key",

@@ -173,7 +173,7 @@ async def invited_owners(tx: Tx, org: OrgId) -> list[Member]:
 
 
 async def is_open(tx: Tx, org: OrgId, person: PersonId) -> bool:
-    """Whether the membership itself stands, whatever became of the account."""
+    """Whether the membership itself is active, also when the account is not."""
     row = await tx.first(
         "SELECT active FROM members WHERE org_id = :org AND person_id = :person",
         {"org": org, "person": person},

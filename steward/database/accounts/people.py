@@ -68,7 +68,7 @@ async def insert(
 
 
 async def insert_invited(tx: Tx, *, email: str, reference: str) -> PersonId:
-    """The id of somebody invited. Whether the address has an account is neither asked nor told.
+    """Returns the id of an invited person, without showing whether the address has an account.
 
     `reference` takes the place of the address in its compared form, and holds no @.
     """

@@ -172,7 +172,7 @@ async def coming(
 async def stored_slots(
     tx: Tx, org: OrgId, automations: Collection[AutomationId], *, since: datetime, until: datetime
 ) -> set[tuple[str, datetime]]:
-    """Which slots of the automations in [since, until] have a stored row, of whatever state and time."""
+    """Returns the slots of the automations in [since, until] that have a stored row of any state."""
     rows = await tx.all(
         "SELECT automation_id, slot_at FROM occurrences WHERE org_id = :org"
         " AND automation_id IN (:automations) AND slot_at >= :since AND slot_at <= :until",

@@ -64,7 +64,7 @@ async def add(
     reason: str | None,
     fields: Sequence[FieldEdit],
 ) -> None:
-    """Writes one line, in the transaction of the change it tells of."""
+    """Writes one line, in the transaction of the change it describes."""
     edits = [{"field": edit.field, "before": edit.before, "after": edit.after} for edit in fields]
     await tx.execute(
         "INSERT INTO automation_history (org_id, id, automation_id, at, action, version, person_id, via,"

@@ -11,7 +11,7 @@ from steward.model.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class KeptPlan:
-    """A plan as kept, and what its steps were bound to from that version on."""
+    """A stored plan, and what its steps were bound to from that version on."""
 
     plan: JsonObject
     bindings: JsonObject

@@ -75,7 +75,7 @@ SortKey = tuple[int | str | None, str]
 
 
 def sort_key(automation: Automation, sort: Sort) -> SortKey:
-    """Where `automation` stands in a list sorted by `sort`."""
+    """Returns the key of `automation` in a list sorted by `sort`."""
     match sort:
         case Sort.NAME:
             return automation.name.casefold(), automation.id
@@ -147,7 +147,7 @@ async def save(tx: Tx, org: OrgId, automation: Automation, *, was: int) -> int:
 
 
 async def pause_unread(tx: Tx, org: OrgId, automation: AutomationId, *, reason: str) -> int | None:
-    """Pauses an active automation whatever else its row holds; its new version, None when not active."""
+    """Pauses an active automation without reading its row; returns its new version, None if not active."""
     row = await tx.first(
         "UPDATE automations SET state = 'paused', paused_by = 'system', paused_reason = :reason,"
         " version = version + 1, updated_at = :now"

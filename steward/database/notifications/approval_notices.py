@@ -1,4 +1,4 @@
-"""Who was told that an approval waits."""
+"""Who was notified that an approval waits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ToldRoute:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalReceivers:
-    """How many people are told by a message, by which routes, and when the first message was accepted."""
+    """How many people are notified, by which routes, and when the first message was accepted."""
 
     people: int
     routes: Sequence[ToldRoute]
@@ -45,7 +45,7 @@ async def receivers(tx: Tx, org: OrgId, approval: ApprovalId) -> ApprovalReceive
 
 
 async def reminder_at(tx: Tx, org: OrgId, approval: ApprovalId) -> datetime | None:
-    """When people are next told that the approval is about to expire; None once it is decided."""
+    """Returns when people are next reminded that the approval expires; None once it is decided."""
     row = await tx.first(
         "SELECT warn_at FROM approvals WHERE org_id = :org AND id = :approval",
         {"org": org, "approval": approval},

@@ -1,4 +1,4 @@
-"""Closing of collected messages, many at once: the database counts and chooses, whatever the flood."""
+"""Closes collected messages, many at once: the database counts and chooses, also in a flood."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -115,7 +115,7 @@ async def leave_out_void(
 
 
 async def subjects(tx: Tx, org: OrgId, messages: Collection[MessageId]) -> dict[MessageId, list[Subject]]:
-    """Returns what each of the messages tells, by topic and automation; one that tells nothing is absent."""
+    """Returns the topics and automations of each message; a message without notices is absent."""
     rows = await tx.all(_SUBJECTS, {"org": org, "messages": list(messages)})
     by_message: dict[MessageId, list[Subject]] = {}
     for row in rows:

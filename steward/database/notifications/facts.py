@@ -77,7 +77,7 @@ async def approval_expired(
 async def run_ended(
     tx: Tx, org: OrgId, run: RunId, *, automation: AutomationId, status: RunStatus, code: str | None
 ) -> None:
-    """A live run failed, or was never started. Any other end is told by its cause or not at all."""
+    """Stores the notice of a live run that failed or was never started; other ends have their own notices."""
     if status is RunStatus.FAILED or (status is RunStatus.EXPIRED and code == "not_started"):
         topic = _TOPIC_OF_CODE.get(code or "", Topic.RUN_FAILED)
         await _add_named(tx, org, automation, topic, str(run), run=run, code=code)

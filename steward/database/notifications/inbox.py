@@ -36,7 +36,7 @@ _ADD_OR_MERGE = Both(_ADD.sqlite + _MERGE, _ADD.postgresql + _MERGE)
 
 @dataclass(frozen=True, slots=True)
 class InboxGroup:
-    """Notices of one group for the inbox: the newest stands for all of them.
+    """Notices of one group for the inbox, represented by the newest.
 
     `automations` says of how many automations they are.
     """

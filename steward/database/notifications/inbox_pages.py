@@ -83,7 +83,7 @@ async def mark_read_until(tx: Tx, org: OrgId, person: PersonId, until: datetime)
 
 
 async def mark_automations_read(tx: Tx, org: OrgId, person: PersonId, automations: Sequence[str]) -> None:
-    """Marks as read what the person has of automations they no longer want to hear of."""
+    """Marks as read the person's notices of automations that they have muted."""
     await tx.execute(
         "UPDATE inbox SET read_at = :now WHERE org_id = :org AND person_id = :person AND read_at IS NULL"
         " AND automation_id IN (:automations)",

@@ -183,7 +183,7 @@ async def lock_many(tx: Tx, org: OrgId, messages: Sequence[MessageId]) -> list[S
 
 
 async def notices_of(tx: Tx, org: OrgId, messages: Sequence[MessageId]) -> dict[MessageId, list[NoticeId]]:
-    """Returns the ids of the notices that each of the messages tells."""
+    """Returns the ids of the notices in each of the messages."""
     if not messages:
         return {}
     rows = await tx.all(

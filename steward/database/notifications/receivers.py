@@ -1,4 +1,4 @@
-"""Who may be told things in an organization: its people with what they prefer, and its routes' filters."""
+"""Who may be notified in an organization: its people with their preferences, and its routes' filters."""
 
 import json
 from collections.abc import Collection
@@ -31,7 +31,7 @@ class PersonToTell:
 
 @dataclass(frozen=True, slots=True)
 class RouteToTell:
-    """A working route with its filter; null stands for all."""
+    """A working route with its filter; null means all."""
 
     route: RouteId
     channel: ChannelName
@@ -50,7 +50,7 @@ _PEOPLE = (
 
 
 async def people(tx: Tx, org: OrgId, involved: Collection[PersonId]) -> dict[PersonId, PersonToTell]:
-    """Returns the organization's active members who have joined and may be told things.
+    """Returns the organization's active members who have joined and may be notified.
 
     They are the `involved` ones and those who may be told of what concerns others: by their role or because
     they have stored preferences. In a large organization most members are neither.

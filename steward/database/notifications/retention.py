@@ -45,7 +45,7 @@ async def messages_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) 
 
 
 async def remove_messages(tx: Tx, org: OrgId, keys: Sequence[str]) -> int:
-    """Removes messages that have ended, with the list of what they told; returns how many."""
+    """Removes messages that have ended, with their lists of notices; returns how many."""
     return await tx.execute(
         "DELETE FROM messages WHERE org_id = :org AND id IN (:keys) AND next_try_at IS NULL",
         {"org": org, "keys": list(keys)},

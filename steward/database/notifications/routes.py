@@ -101,7 +101,7 @@ async def record_accepted(tx: Tx, org: OrgId, route: RouteId) -> None:
 
 
 async def record_failure(tx: Tx, org: OrgId, route: RouteId, *, count: int) -> NotificationRoute | None:
-    """Notes a delivery that was not accepted, counted or not; null when the route is gone or broken."""
+    """Records a delivery that was not accepted; None when the route was deleted or is broken."""
     row = await tx.first(
         "UPDATE notification_routes SET failures = failures + :count,"
         " failing_since = COALESCE(failing_since, :now)"

@@ -11,7 +11,7 @@ from steward.model.run import Mode, RunStatus, kinds
 
 @dataclass(frozen=True, slots=True)
 class QuietWatch:
-    """After how many periods people are told, since when there was no success, and when they were told."""
+    """After how many periods people are notified, since when there was no success, and when they were."""
 
     quiet_after: int | None = None
     quiet_since: datetime | None = None
@@ -83,7 +83,7 @@ async def was_held(tx: Tx, org: OrgId, automation: AutomationId, since: datetime
 async def begin(
     tx: Tx, org: OrgId, automation: AutomationId, *, since: datetime, was: datetime | None
 ) -> bool:
-    """Notes that people are told that there was no success; returns False when they were told meanwhile."""
+    """Records that people are notified of a lack of success; returns False when they already were."""
     touched = await tx.execute(
         "INSERT INTO automation_watch AS w (org_id, automation_id, quiet_since, notified_at)"
         " VALUES (:org, :automation, :since, :now) ON CONFLICT (org_id, automation_id) DO UPDATE SET"

@@ -1,4 +1,4 @@
-"""Erases the rows of an organisation, and what tells who a person is; leaves who may ask to accounts/."""
+"""Erases the rows of an organization, and what identifies a person; accounts/ checks the right to."""
 
 import json
 from collections.abc import Mapping
@@ -166,7 +166,7 @@ async def end_sign_ins(tx: Tx, person: PersonId, attempts_key: str) -> None:
 
 
 async def anonymise_account(tx: Tx, person: PersonId) -> None:
-    """Leaves the person's id, and takes from the account everything that tells whose it was."""
+    """Removes everything from the account that identifies the person, but for its id."""
     first, _, last = FORMER_MEMBER.rpartition(" ")
     await tx.execute(
         "UPDATE people SET email = :email, email_norm = :email, username = :name, first_name = :first,"

@@ -1,4 +1,4 @@
-"""What the database tells of itself and of the work in it, for the operator; contents of nobody's rows."""
+"""The state of the database and of the work in it, for the operator, without contents of rows."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -202,7 +202,7 @@ async def failing_rows(tx: Tx, at_least: int) -> list[tuple[str, str]]:
 
 
 async def row_security_gaps(tx: Tx) -> list[str]:
-    """Returns tables and roles on which row-level security is not in force; nothing on SQLite."""
+    """Returns tables and roles without row-level security in effect; nothing on SQLite."""
     if tx.dialect == "sqlite":
         return []
     rows = await tx.all(

@@ -186,7 +186,7 @@ async def remove_deferrals(tx: Tx, before: datetime, max_rows: int) -> int:
 
 
 async def remove_windows(tx: Tx, max_rows: int) -> int:
-    """Removes counts of calls of minutes gone by; SQLite counts in memory."""
+    """Removes counts of calls of past minutes; SQLite counts in memory."""
     if tx.dialect == "sqlite":
         return 0
     return await tx.execute(

@@ -248,7 +248,7 @@ async def expired(tx: Tx, limit: int = EXPIRED_BATCH) -> list[tuple[OrgId, Appro
 
 
 async def to_warn(tx: Tx) -> list[tuple[OrgId, ApprovalId]]:
-    """Returns approvals to tell people of again, of every organization, without deferred ones."""
+    """Returns the approvals of all organizations that people are to be reminded of, without deferred ones."""
     rows = await tx.all(
         Both(
             "SELECT org_id, id FROM approvals WHERE warn_at <= {now}"

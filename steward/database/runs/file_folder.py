@@ -40,7 +40,7 @@ def write(folder: Path, org: OrgId, run: RunId, sha256: str, sealed: bytes, now:
 
 
 def read(folder: Path, org: OrgId, run: RunId, sha256: str) -> bytes | None:
-    """Returns a file's sealed content, or None if it is gone."""
+    """Returns a file's sealed content, or None if it was removed."""
     try:
         return (_run_folder(folder, org, run) / sha256).read_bytes()
     except FileNotFoundError:

@@ -93,7 +93,7 @@ async def expired(tx: Tx, own_id: WorkerId, limit: int = 10) -> list[WorkerId]:
 
 
 async def expire_now(tx: Tx, worker: WorkerId) -> None:
-    """Ends the lease of a worker whose process is known to be gone."""
+    """Ends the lease of a worker whose process is known to have ended."""
     await tx.execute(
         "UPDATE workers SET lease_until = {now} - 1"
         " WHERE worker_id = :worker AND state IN ('alive', 'stopping')",
@@ -116,7 +116,7 @@ async def declare_dead(tx: Tx, worker: WorkerId) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HeldRun:
-    """A run leased to a worker; the epoch tells this lease from a later one."""
+    """A run leased to a worker; the epoch distinguishes this lease from a later one."""
 
     org: OrgId
     id: RunId

@@ -32,7 +32,7 @@ def unzip(content: bytes, options: dict[str, Any]) -> object:
 
 
 def _opened(content: bytes) -> zipfile.ZipFile:
-    """Opens an archive. Raises FileProblem for what is none."""
+    """Opens an archive. Raises FileProblem for any other content."""
     try:
         return zipfile.ZipFile(io.BytesIO(content))
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:

@@ -100,7 +100,7 @@ def _conditions(fields: ServiceFields, chosen: JsonObject) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """Returns a text as it stands between quotes in a search."""
+    """Returns a text escaped for quotes in a search."""
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 

@@ -56,7 +56,7 @@ _WRITING = {"xlsx": "xlsxwriter"}
 
 
 def mime_type_of(file_name: str | None) -> str:
-    """Returns the MIME type that the end of a file's name stands for."""
+    """Returns the MIME type of a file name's extension."""
     return MIME_TYPES.get((file_name or "").rpartition(".")[2].lower(), OCTETS)
 
 
@@ -167,7 +167,7 @@ def json_text(value: JsonValue, *, indented: bool) -> str:
 
 
 def from_base64(text: str) -> bytes:
-    """Returns the content that Base64 stands for. Raises ItemFailed."""
+    """Returns the content of a Base64 text. Raises ItemFailed."""
     _, is_address, data = text.partition(";base64,")
     try:
         return base64.b64decode("".join((data if is_address else text).split()), validate=True)

@@ -182,7 +182,7 @@ class ServiceNode(StepType):
         return f"{resource}.{operation}"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields operations and options that are not carried out, and what a call would lack."""
+        """Yields operations and options that are not supported, and missing parameters."""
         key = self.operation_key(node)
         operation = self.operations.get(key)
         if operation is None:

@@ -177,7 +177,7 @@ def _are_numbers(actual: JsonValue, expected: JsonValue) -> bool:
 
 
 def _are_moments(actual: JsonValue, expected: JsonValue) -> bool:
-    """Two dates of which one has a time: their texts would be in order only within one zone."""
+    """Whether both are dates and one has a time: their texts would be in order only within one zone."""
     if not (isinstance(actual, str) and isinstance(expected, str) and "T" in actual + expected):
         return False
     return all(_MOMENT.match(text) and js_dates.parse(text, UTC) is not None for text in (actual, expected))

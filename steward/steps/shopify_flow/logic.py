@@ -212,7 +212,7 @@ class Wait(FlowType):
             )
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """Until when the run sleeps; a time gone by is no wait."""
+        """Returns until when the run sleeps; it does not wait for a past time."""
         seconds = call.value("seconds")
         if seconds is not None:
             if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:

@@ -40,7 +40,7 @@ class SendEmail(FlowType):
     connection_kinds = ("teams", "spreadsheet", "smtp", "gmail")
 
     def operation(self, definition: TaskDefinition) -> str:
-        """Returns mail.send, whatever is bound."""
+        """Returns mail.send for every connection."""
         return SEND_MAIL.name
 
     def required_connection(self, definition: TaskDefinition) -> str:

@@ -74,7 +74,7 @@ class FlowCall:
 
     @property
     def context(self) -> StepContext:
-        """The run around the step. Raises StepBroke where there is none."""
+        """Returns the run of the step. Raises StepBroke outside a run."""
         if self.scene.context is None:
             raise WorkflowStepFailed("This step reaches outside, which is not possible here.")
         return self.scene.context

@@ -157,7 +157,7 @@ def _items_after(
 
 
 def _check_done(changes: Iterable[DoneChange]) -> None:
-    """Raises ItemFailed when a change failed, or when its answer does not tell whether it was done."""
+    """Raises ItemFailed when a change failed, or when its outcome is unknown."""
     for change in changes:
         if change.outcome is Outcome.FAILED:
             raise ItemFailed(change.message or "It was refused.")

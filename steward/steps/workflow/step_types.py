@@ -346,7 +346,7 @@ class StepType(ABC):
         return node.parameters
 
     def reads_dates(self, version: float) -> bool:
-        """Whether it tells JavaScript dates apart from their ISO text."""
+        """Whether it distinguishes JavaScript dates from their ISO text."""
         return False
 
     def required_connection(self, node: NodeDefinition) -> str | None:
@@ -357,7 +357,7 @@ class StepType(ABC):
         return None
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
-        """Returns what the file tells of the account that it signs in to, never a secret."""
+        """Returns what the file says of the account that it signs in to, never a secret."""
         return None
 
     def target(self, node: NodeDefinition) -> JsonObject | None:

@@ -1,4 +1,4 @@
-"""Currency codes, and which currencies a sign can stand for."""
+"""Currency codes, and which currencies a sign can mean."""
 
 # Every active code of ISO 4217.
 _ACTIVE = """
@@ -73,7 +73,7 @@ SIGNS = {
 
 
 def currencies_of(sign: str) -> frozenset[str] | None:
-    """Returns the currencies a sign or code can stand for; None when it is neither."""
+    """Returns the currencies a sign or code can mean; None for any other text."""
     capital = sign.upper()
     if capital in CODES:
         return frozenset({capital})

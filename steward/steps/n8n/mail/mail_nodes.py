@@ -95,7 +95,7 @@ def propose_mail(
 
 
 def _answered_object(answer: WriteAnswer) -> JsonObject:
-    """Returns an answer's object; an empty one when it is none."""
+    """Returns the answer if it is an object, else an empty one."""
     try:
         value = answer.json()
     except (ValueError, RecursionError):

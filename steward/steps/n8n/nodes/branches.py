@@ -66,7 +66,7 @@ class _ConditionNode(StepType):
 
 
 def _unread_problems(condition_set: JsonValue) -> Iterable[StepProblem]:
-    """Yields conditions in another form than n8n writes, of which it is not known what comes of them."""
+    """Yields conditions in another form than n8n writes, whose result is not known."""
     if not isinstance(condition_set, Mapping) or not condition_set:
         return
     if not isinstance(condition_set.get("conditions"), list):

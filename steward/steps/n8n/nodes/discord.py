@@ -167,7 +167,7 @@ _DEFAULTS = {"channel": "create", "message": "send", "member": "getAll", "webhoo
 
 
 class DiscordNode(ServiceNode):
-    """Messages by a webhook or a bot; files of the run and messages to people are not carried out."""
+    """Messages by a webhook or a bot; files of the run and messages to people are not supported."""
 
     types = ("discord",)
     versions = (1, 2)

@@ -47,7 +47,7 @@ class EmailSendNode(MailNode):
     )  # fmt: skip
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields operations, options and files that are not carried out, and what differs."""
+        """Yields operations, options and files that are not supported, and what differs."""
         if node.get("operation", "send") != "send" or node.get("resource", "email") != "email":
             yield StepProblem("error", "parameter", WAITS)
             return

@@ -97,7 +97,7 @@ def _decoded(body: bytes, content_type: str) -> str:
 
 
 def entries_in(text: str, custom: Sequence[str] = ()) -> list[dict[str, JsonValue]]:
-    """Returns the entries of a feed. Raises ItemFailed for a text that is none, or one too long."""
+    """Returns the entries of a feed. Raises ItemFailed for any other text, or one too long."""
     document = read_xml(text.strip(), _AS_LISTS)
     root, value = next(iter(document.items()), ("", None))
     if root == "feed":

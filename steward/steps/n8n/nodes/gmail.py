@@ -159,7 +159,7 @@ _DEFAULTS = {"message": "send", "label": "create", "thread": "getAll", "draft": 
 
 
 class GmailNode(ServiceNode):
-    """Messages, threads, drafts and labels; deleting for good is not carried out."""
+    """Messages, threads, drafts and labels; permanent deletion is not supported."""
 
     types = ("gmail",)
     versions = (1, 2, 2.1, 2.2)

@@ -217,7 +217,7 @@ _OPERATIONS = {
 
 
 class GoogleCalendarNode(HttpServiceNode):
-    """Events; recurrences other than by a rule, and whether a calendar is free, are not carried out."""
+    """Events; recurrences other than by a rule, and whether a calendar is free, are not supported."""
 
     types = ("googleCalendar",)
     versions = (1, 1.1, 1.2, 1.3)

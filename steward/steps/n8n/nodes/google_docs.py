@@ -119,7 +119,7 @@ _OPERATIONS = {
 
 
 class GoogleDocsNode(HttpServiceNode):
-    """Documents made, read, and added to; tables, pictures and styles are not carried out."""
+    """Creates, reads and extends documents; tables, pictures and styles are not supported."""
 
     types = ("googleDocs",)
     versions = (1, 2)

@@ -285,7 +285,7 @@ class GoogleDriveNode(ServiceNode):
     )  # fmt: skip
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields operations and options that are not carried out, and what a call would lack."""
+        """Yields operations and options that are not supported, and missing parameters."""
         yield from super().check(node)
         operation = self.operations.get(self.operation_key(node))
         if isinstance(operation, DriveOperation):

@@ -159,7 +159,7 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
 
 
 def _takes_first(params: Params, version: float) -> bool:
-    """Whether a lookup takes the first of its matches alone, which the oldest versions do unless told."""
+    """Whether a lookup returns only its first match, as the oldest versions do by default."""
     if params.flag("options.returnAllMatches"):
         return False
     return version < 3 or params.flag("options.returnFirstMatch")

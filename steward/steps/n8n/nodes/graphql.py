@@ -88,7 +88,7 @@ class GraphQlNode(StepType):
             yield from run_data_in_read_problems(node, "endpoint", "query", "variables", "headerParametersUi")
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns the response as items, as those of a query. Raises ItemFailed if it tells of errors."""
+        """Returns the response as items, as those of a query. Raises ItemFailed if it contains errors."""
         items = answered_items(sent.settings, answer)
         _refuse_errors([item.json for item in items], sent.settings.get("responseFormat"))
         return items
@@ -115,7 +115,7 @@ def only_asks(document: str) -> bool:
 
 
 def _asks_by_its_text(query: str) -> bool:
-    """Whether a document begins as a query whatever its expressions put out; a run holds it to that."""
+    """Whether a document begins as a query for any value of its expressions; a run checks it again."""
     if not is_expression(query) or "{{" not in query:
         return only_asks(query)
     beginning = _STRINGS.sub(" ", query.removeprefix("=").partition("{{")[0])
@@ -160,7 +160,7 @@ def _shaped(params: Params) -> Params:
 
 
 def _refuse_errors(objects: Sequence[JsonObject], response_format: object) -> None:
-    """Raises ItemFailed if the objects of a response tell of errors."""
+    """Raises ItemFailed if the objects of a response contain errors."""
     errors = objects[0].get("errors") if objects else None
     if errors and response_format == "json":
         words = (

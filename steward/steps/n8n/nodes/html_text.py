@@ -210,7 +210,7 @@ def _value_of(node: LexborNode) -> AnyJson:
 
 
 def _text(node: LexborNode, row: Params, *, with_links: bool = False) -> str:
-    """Returns the text of an element; since version 1.2 a link's address stands behind its text."""
+    """Returns the text of an element; since version 1.2 a link's address follows its text."""
     skipped = row.text("skipSelectors")
     has_links = with_links and node.css_first("a[href]") is not None
     if skipped or has_links:

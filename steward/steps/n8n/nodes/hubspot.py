@@ -281,7 +281,7 @@ _DEFAULTS = {"contact": "upsert", "company": "create", "deal": "create", "ticket
 
 
 class HubspotNode(HttpServiceNode):
-    """Contacts, companies and deals; tickets, engagements, forms and lists are not carried out."""
+    """Contacts, companies and deals; tickets, engagements, forms and lists are not supported."""
 
     types = ("hubspot",)
     versions = (1, 2, 2.1, 2.2)

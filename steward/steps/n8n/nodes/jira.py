@@ -211,7 +211,7 @@ _DEFAULTS = {"issue": "create", "issueComment": "add", "issueAttachment": "add",
 
 
 class JiraNode(HttpServiceNode):
-    """Issues and comments of Jira Cloud; attachments, people and own servers are not carried out."""
+    """Issues and comments of Jira Cloud; attachments, people and own servers are not supported."""
 
     types = ("jira",)
     versions = (1,)

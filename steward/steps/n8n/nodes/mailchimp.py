@@ -76,7 +76,7 @@ _CHANGES = OptionTable(
 
 
 def _new_member(fields: ServiceFields) -> JsonObject:
-    """Returns a member; fields, groups and place stand beside the options."""
+    """Returns a member; fields, groups and place are parameters beside the options."""
     return {
         "email_address": fields.text("email"),
         "status": fields.text("status"),

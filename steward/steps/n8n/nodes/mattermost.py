@@ -102,7 +102,7 @@ _DEFAULTS = {"message": "post", "channel": "create", "user": "create", "reaction
 
 
 class MattermostNode(ServiceNode):
-    """Messages with attachments; searching and making people are not carried out."""
+    """Messages with attachments; searching and creating people are not supported."""
 
     types = ("mattermost",)
     connector = "mattermost"

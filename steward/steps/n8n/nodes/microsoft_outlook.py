@@ -233,7 +233,7 @@ _COLLECTIONS = {
 
 
 class MicrosoftOutlookNode(ServiceNode):
-    """Messages, drafts, folders and attachments; calendars and contacts are not carried out."""
+    """Messages, drafts, folders and attachments; calendars and contacts are not supported."""
 
     types = ("microsoftOutlook",)
     versions = (1, 2)

@@ -75,7 +75,7 @@ _DEFAULTS = {"workflow": "getAll"}
 
 
 class N8nNode(HttpServiceNode):
-    """Workflows, and single executions; credentials, audits and lists of executions are not carried out."""
+    """Workflows and single executions; credentials, audits and lists of executions are not supported."""
 
     types = ("n8n",)
     versions = (1,)

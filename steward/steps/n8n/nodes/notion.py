@@ -264,7 +264,7 @@ _DEFAULTS = {
 
 
 class NotionNode(ServiceNode):
-    """Pages of databases first; files and the search are not carried out."""
+    """Pages of databases first; files and the search are not supported."""
 
     types = ("notion",)
     versions = (1, 2, 2.1, 2.2)

@@ -206,7 +206,7 @@ _OPERATIONS = {
 
 
 class PipedriveNode(HttpServiceNode):
-    """Records of Pipedrive; files, products of deals, and names of own fields are not carried out."""
+    """Records of Pipedrive; files, products of deals, and names of own fields are not supported."""
 
     types = ("pipedrive",)
     versions = (1,)

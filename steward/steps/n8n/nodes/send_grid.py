@@ -66,7 +66,7 @@ _OPERATIONS = {
 
 
 class SendGridNode(HttpServiceNode):
-    """Mail, as text, as a page or by a template; attachments, contacts and lists are not carried out."""
+    """Mail as text, HTML or by a template; attachments, contacts and lists are not supported."""
 
     types = ("sendGrid",)
     versions = (1,)

@@ -110,7 +110,7 @@ class ShopifyNode(StoreNode):
         return {name: fields[name] for name in _names_in(chosen) if name in fields}
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields filters that are not carried out, and a warning that not every field is read."""
+        """Yields filters that are not supported, and a warning that not every field is read."""
         if operation_of(node) not in READS:
             return
         words = "It reads the most common fields of the object, not all of them. Check what later steps use."

@@ -137,7 +137,7 @@ def _update(fields: ServiceFields) -> dict[str, JsonValue]:
 
 
 def _answered(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
-    """Returns the answer; from version 2 on its time stands as `message_timestamp`."""
+    """Returns the answer; from version 2 on its time is `message_timestamp`."""
     item = dict(answer) if isinstance(answer, Mapping) else {}
     if fields.version >= 2 and "ts" in item:
         item["message_timestamp"] = item.pop("ts")
@@ -269,7 +269,7 @@ _DEFAULTS = {"message": "post", "channel": "create", "user": "info", "reaction":
 
 
 class SlackNode(ServiceNode):
-    """Messages, channels, reactions and people; files, stars and groups are not carried out."""
+    """Messages, channels, reactions and people; files, stars and groups are not supported."""
 
     types = ("slack",)
     versions = (1, 2, 2.1, 2.2, 2.3, 2.4)

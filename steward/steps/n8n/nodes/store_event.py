@@ -1,4 +1,4 @@
-"""The object that an event of the store tells of, read in a step that takes the place of the trigger.
+"""The object of a store's event, read in a step that replaces the trigger.
 
 A store's event tells less than n8n hands on: Shopify sends the fields that Steward subscribes to, and an
 event that was missed is made of what a later reading saw. See docs/design/imports-verdict.md#start.
@@ -52,7 +52,7 @@ def with_event_object(plan: Plan, entry: PlanTrigger) -> Plan:
 
 
 class StoreEventNode(StepType):
-    """Adds to what the event told the fields that are read of its object; a deleted one has none."""
+    """Adds the fields that are read of the event's object; a deleted object has none."""
 
     types = (EVENT_TYPE,)
     kind = StepKind.READ
@@ -75,7 +75,7 @@ class StoreEventNode(StepType):
 
 
 async def _read(store: StoreAccess, event: StoreEvent, told: JsonObject) -> dict[str, AnyJson]:
-    """The fields of the object; none where the event told all of them or the object is gone."""
+    """Returns the object's fields; none if the event has all of them or the object was deleted."""
     read_object = _read_from_woocommerce if store.platform == "woocommerce" else _read_from_shopify
     try:
         return await read_object(store, event, told)

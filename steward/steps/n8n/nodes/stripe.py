@@ -106,7 +106,7 @@ _DEFAULTS = {"balance": "get", "customer": "get", "charge": "get", "coupon": "cr
 
 
 class StripeNode(HttpServiceNode):
-    """Customers, and reads of charges and coupons; what takes money or makes cards is not carried out."""
+    """Customers, and reads of charges and coupons; charging and creating cards are not supported."""
 
     types = ("stripe",)
     versions = (1,)

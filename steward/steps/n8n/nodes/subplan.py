@@ -37,7 +37,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
 
 
 class ExecuteWorkflowNode(StepType):
-    """The workflow stands in the node itself, or a person chooses it of the imports for the node's id.
+    """The workflow is in the node itself, or a person chooses an import for the node's id.
 
     Kind and connection are those of the steps inside (model/called.py), whose changes and sends it proposes
     as its own. Returned items are paired by the general rule; if run for each item, with that item.

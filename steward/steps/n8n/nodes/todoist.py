@@ -74,7 +74,7 @@ _DEFAULTS = {"task": "create"}
 
 
 class TodoistNode(HttpServiceNode):
-    """Tasks, by the present interface of Todoist, whatever the version of the step called."""
+    """Tasks, by the present interface of Todoist for every version of the step."""
 
     types = ("todoist",)
     versions = (1, 2, 2.1)

@@ -66,7 +66,7 @@ _DEFAULTS = {"tweet": "create"}
 
 
 class TwitterNode(HttpServiceNode):
-    """Posts, written and deleted; pictures, likes, messages and searches are not carried out."""
+    """Creates and deletes posts; pictures, likes, messages and searches are not supported."""
 
     types = ("twitter",)
     versions = (1, 2)
@@ -83,7 +83,7 @@ class TwitterNode(HttpServiceNode):
         return node.version < 2
 
     def account(self, node: NodeDefinition) -> JsonObject:
-        """Returns the sign-in of the present interface, whatever the version used."""
+        """Returns the sign-in of the present interface, for every version."""
         return super().account(
             NodeDefinition(node.name, node.version, node.parameters, self.credential_types)
         )

@@ -127,7 +127,7 @@ _DEFAULTS = {"message": "send", "media": "mediaUpload"}
 
 
 class WhatsAppNode(ServiceNode):
-    """Messages of the Cloud API; files of the run and contacts are not carried out."""
+    """Messages of the Cloud API; files of the run and contacts are not supported."""
 
     types = ("whatsApp",)
     versions = (1, 1.1)

@@ -166,7 +166,7 @@ _DEFAULTS = {"ticket": "create", "ticketField": "get", "user": "create", "organi
 
 
 class ZendeskNode(HttpServiceNode):
-    """Tickets, people and organizations; suspended tickets and fields written as JSON are not carried out."""
+    """Tickets, people and organizations; suspended tickets and fields written as JSON are not supported."""
 
     types = ("zendesk",)
     versions = (1,)

@@ -80,7 +80,7 @@ def encode_context(
     paired: frozenset[str] | None,
     fields: frozenset[str] | None = None,
 ) -> dict[str, object]:
-    """Encodes the context with only the named steps and fields; None stands for all of them."""
+    """Encodes the context with only the named steps and fields; None means all of them."""
     steps_read = {name: step for name, step in context.steps.items() if steps is None or name in steps}
     paired_steps = sorted(steps_read if paired is None else paired & steps_read.keys())
     variables = context.variables

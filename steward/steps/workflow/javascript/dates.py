@@ -64,7 +64,7 @@ def zone_of(name: str) -> tzinfo | None:
 
 
 def parse(value: str, zone: tzinfo) -> datetime | None:
-    """Parses an ISO, SQL, mail or written-out date; returns None if it is none of them.
+    """Parses an ISO, SQL, mail or written-out date; returns None for any other text.
 
     Without an offset ISO, SQL and mail dates are in `zone`; dates that only JavaScript parses are in
     the zone of the n8n process, which is UTC.

@@ -30,7 +30,7 @@ def list_in(text: str) -> AnyJson:
 
 
 def object_in(text: str) -> AnyJson:
-    """The object a text holds, in JSON or JavaScript; null stands for none. UNDEFINED for anything else."""
+    """Returns the object in a text of JSON or JavaScript; None for null, UNDEFINED for anything else."""
     parsed = js.parse_json(text)
     if parsed is js.UNDEFINED:
         try:
