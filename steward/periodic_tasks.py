@@ -6,7 +6,6 @@ See docs/design/runs.md#periodic-tasks-and-failing-rows.
 from datetime import timedelta
 from functools import partial
 
-from steward.closed_periods import bounds
 from steward.connections import health
 from steward.connections.health import ConnectionChecks
 from steward.database.engine.base import Autocommit
@@ -17,7 +16,7 @@ from steward.events import catch_up, listen, match
 from steward.model.notice import ChannelName
 from steward.notifications import close, deliver, fan_out, poll, status
 from steward.notifications.context import NotificationContext
-from steward.occurrences import audit, closings
+from steward.occurrences import audit
 from steward.runs import dispatch, tasks
 from steward.worker import (
     PeriodicTask,
@@ -52,7 +51,7 @@ def of_worker(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1
         PeriodicTask("listen", 10 * second, partial(listen.listen_due, events), hint="listen"),
         PeriodicTask("catch_up", half_minute, partial(catch_up.catch_up_due, events), hint="catch_up"),
         PeriodicTask("check_connections", half_minute, partial(check_connections, worker)),
-        PeriodicTask("closings", 2 * second, partial(_follow_closed_periods, worker), hint="closings"),
+        PeriodicTask("closings", 2 * second, partial(tasks.follow_closed_periods, ctx), hint="closings"),
         PeriodicTask("closing_bounds", minute, partial(_raise_closing_bounds, worker)),
         PeriodicTask("failed_sign_ins", minute, partial(tasks.record_failed_sign_ins, ctx)),
         PeriodicTask("audit_logs", minute, partial(_check_audit_logs, worker)),
@@ -94,16 +93,9 @@ def _notification_tasks(ctx: NotificationContext | None) -> list[PeriodicTask]:
     ]
 
 
-async def _follow_closed_periods(worker: Worker) -> bool:
-    """Rewrites when automations run next where closed periods were changed."""
-    return await closings.follow_changes(worker.ctx.engine, worker.ctx.clock.now())
-
-
 async def _raise_closing_bounds(worker: Worker) -> bool:
     """Forgets closings that have passed, so that slots take the fast path again."""
-    ctx = worker.ctx
-    late_limit = ctx.automation_rules.late_limit
-    return await bounds.raise_bounds(ctx.engine, ctx.clock.now(), late_limit=late_limit)
+    return await tasks.raise_closing_bounds(worker.ctx, worker.ctx.automation_rules.late_limit)
 
 
 async def _check_audit_logs(worker: Worker) -> bool:

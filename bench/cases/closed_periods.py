@@ -82,7 +82,7 @@ async def _rewritten(house: House) -> float:
     command = MakePeriod("Measured", ClosedScope(ClosedScopeKind.ORGANIZATION), Stops.RUNS, when, "UTC")
     made = await house.write(partial(change.make, actor=house.owner, command=command))
     begun = time.perf_counter()
-    while await closings.follow_changes(house.engine, house.service.clock.now()):
+    while await house.write(partial(closings.follow_changes, org=house.owner.org)):
         pass
     spent = time.perf_counter() - begun
     await house.write(partial(change.end, actor=house.owner, period_id=made.period.id, version=1))

@@ -2,10 +2,9 @@
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from functools import partial
 
 from steward.database.closed_periods import records
-from steward.database.engine.base import Engine, Tx
+from steward.database.engine.base import Tx
 from steward.model.closed_period import ClosedPeriod
 from steward.model.ids import OrgId
 from steward.scheduling.closings import closings
@@ -34,20 +33,14 @@ def bound_of(periods: Collection[ClosedPeriod], since: datetime) -> datetime | N
     return min((start for start in starts if start is not None), default=None)
 
 
-async def raise_bounds(engine: Engine, now: datetime, *, late_limit: timedelta) -> bool:
-    """Raises the bounds of organizations whose closings have passed; returns False, for all are."""
-    before = now - late_limit - _GRACE
-    after = OrgId(0)
-    while orgs := await engine.read(
-        now, partial(records.passed_bounds, before=before, after=after, limit=BATCH)
-    ):
-        for org in orgs:
-            await engine.write(now, partial(_raise, org=org, late_limit=late_limit), org=org)
-        after = orgs[-1]
-    return False
+async def passed(tx: Tx, *, late_limit: timedelta, after: OrgId) -> list[OrgId]:
+    """Returns the next organizations, after one of them, whose bound has passed, by rising id."""
+    before = tx.now - late_limit - _GRACE
+    return await records.passed_bounds(tx, before=before, after=after, limit=BATCH)
 
 
-async def _raise(tx: Tx, *, org: OrgId, late_limit: timedelta) -> None:
+async def raise_bound(tx: Tx, *, org: OrgId, late_limit: timedelta) -> None:
+    """Raises the bound of an organization to its next closing."""
     since = tx.now - late_limit - _GRACE
     bound = await records.lock(tx, org)
     coming = bound_of(await records.valid(tx, org, since=since), since)

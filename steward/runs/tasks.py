@@ -7,9 +7,11 @@ from functools import partial
 from typing import Any
 
 from steward.accounts import audit_check, failed_sign_ins
+from steward.closed_periods import bounds
 from steward.database import due_rows
 from steward.database.accounts import audit_heads
 from steward.database.automations import schedules
+from steward.database.closed_periods import records as closed_periods
 from steward.database.engine.base import Autocommit, Tx
 from steward.database.engine.disk_space import Space
 from steward.database.operator import gauges, health
@@ -19,6 +21,7 @@ from steward.database.runs import records as runs
 from steward.model.ids import ApprovalId, OrgId, RunId
 from steward.model.refusals import Unavailable
 from steward.model.run import RunStatus
+from steward.occurrences import closings
 from steward.run_queue import ending
 from steward.runs import approval, reconcile, retention
 from steward.runs.retention import RetentionRules
@@ -27,6 +30,7 @@ from steward.telemetry.metrics import Metrics
 
 _SHOW_AFTER = timedelta(seconds=1)
 _CHECKED_LOGS = 20
+_CLOSING_ORGS = 20
 
 
 async def wake_sleeping(ctx: TaskContext) -> bool:
@@ -80,6 +84,37 @@ async def expire_unstarted(ctx: TaskContext, limit: timedelta) -> bool:
 
     if await _process_rows(ctx, "queue_limit", rows, _in_tx(ctx, expire)):
         ctx.wake("notice")
+    return False
+
+
+async def follow_closed_periods(ctx: TaskContext) -> bool:
+    """Rewrites a batch of next runs where closed periods were changed; returns True when there is more."""
+    orgs = await ctx.engine.read(ctx.clock.now(), partial(closed_periods.orgs_with_work, limit=_CLOSING_ORGS))
+    unfinished = set()
+
+    async def follow(org: OrgId, key: str) -> None:
+        if await ctx.engine.write(ctx.clock.now(), partial(closings.follow_changes, org=org), org=org):
+            unfinished.add(key)
+
+    await _process_rows(ctx, closed_periods.CLOSINGS, [(org, str(org)) for org in orgs], follow)
+    return bool(unfinished) or len(orgs) == _CLOSING_ORGS
+
+
+async def raise_closing_bounds(ctx: TaskContext, late_limit: timedelta) -> bool:
+    """Raises the bounds of all organizations whose closings have passed."""
+    task = "closing_bounds"
+    late = await ctx.engine.read(ctx.clock.now(), partial(due_rows.deferred_keys, tick=task))
+
+    async def raise_bound(tx: Tx, *, org: OrgId, key: str) -> None:
+        await bounds.raise_bound(tx, org=org, late_limit=late_limit)
+
+    after = OrgId(0)
+    while orgs := await ctx.engine.read(
+        ctx.clock.now(), partial(bounds.passed, late_limit=late_limit, after=after)
+    ):
+        rows = [(org, str(org)) for org in orgs if str(org) not in late]
+        await _process_rows(ctx, task, rows, _in_tx(ctx, raise_bound))
+        after = orgs[-1]
     return False
 
 

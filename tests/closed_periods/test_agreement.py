@@ -8,7 +8,7 @@ import os
 import random
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pytest
 
@@ -61,7 +61,7 @@ async def test_all_answers_agree_and_every_slot_has_one_record(world: World) -> 
         for step in range(_STEPS):
             case = f"seed {_SEED}, walk {number}, step {step}"
             await _edit(draw, world, closer, diary, draw.choice(automations), active)
-            while await closings.follow_changes(world.engine, world.clock.now()):
+            while await world.write(partial(closings.follow_changes, org=world.org)):
                 pass
             for automation in automations:
                 await _assert_agree(world, diary, automation, case)

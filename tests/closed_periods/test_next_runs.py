@@ -6,26 +6,35 @@ See docs/design/closed-periods.md#slots.
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
 
 from steward.automations import setup
+from steward.database import due_rows
+from steward.database.automations import records as automations
+from steward.database.closed_periods import records
 from steward.database.engine.base import Act, Args, Engine, Row, Sql, Tx, ms
 from steward.database.engine.wrapper import EngineWrapper
+from steward.model.automation import Automation
 from steward.model.closed_period import ClosedKind
 from steward.model.ids import OrgId
 from steward.model.json import JsonObject
 from steward.occurrences import closings
 from steward.occurrences.closings import BATCH
+from steward.runs import tasks
 from steward.scheduling.zones import instant_of
 from tests.automations.world import World, make_world
 from tests.closed_periods.closing import Closer
 from tests.fake_clock import FakeClock
 from tests.occurrences.diary import Diary, utc
+from tests.runs.shop import Shop, neighbour
 
 T = TypeVar("T")
+DAILY_IN_BERLIN = {"cadence": "daily", "run_at": "10:00"}  # 08:00 UTC in summer
+HIDING = "hide-out-of-stock-products"
 SECOND, THIRD, FOURTH = utc("05-02 08:00"), utc("05-03 08:00"), utc("05-04 08:00")
 
 
@@ -99,7 +108,7 @@ async def create_many(world: World, count: int) -> None:
 async def follow_once(world: World) -> tuple[int, bool]:
     """Makes one pass; returns how many statements it took, and whether more is left."""
     counting = _CountingEngine(world.engine)
-    has_more = await closings.follow_changes(counting, world.now)
+    has_more = await counting.write(world.now, partial(closings.follow_changes, org=world.org), org=world.org)
     return counting.statements, has_more
 
 
@@ -128,7 +137,7 @@ async def test_a_pass_takes_as_many_statements_for_a_full_batch_as_for_two(
     assert await next_runs(world) == [ms(FOURTH)] * BATCH + [ms(THIRD)]
     assert await follow_once(world) == (for_two[0], False)
     assert await next_runs(world) == [ms(FOURTH)] * (BATCH + 1)
-    assert await follow_once(world) == (0, False)
+    assert await follow_once(world) == (1, False)
 
 
 async def test_next_runs_of_one_schedule_are_searched_for_once(world: World, closer: Closer) -> None:
@@ -145,3 +154,73 @@ async def test_next_runs_of_one_schedule_are_searched_for_once(world: World, clo
     assert Counter(await next_runs(world)) == {ms(SECOND): 1, None: 49}
     # One search passes 2,000 closings, whose ends it computes, and one slot in each.
     assert 4_000 < after.hits + after.misses - before.hits - before.misses < 16_000
+
+
+async def _next_run(shop: Shop, automation: Automation) -> datetime | None:
+    stored = await shop.read(partial(automations.get, org=shop.owner.org, automation=automation.id))
+    return stored.next_run_at
+
+
+async def test_a_period_that_cannot_be_read_holds_up_no_other_organization(
+    shop: Shop, shopkeeper: Closer
+) -> None:
+    """Defers the organization for a minute, and rewrites the next runs of one that asked later.
+
+    See docs/design/runs.md#periodic-tasks-and-failing-rows.
+    """
+    other = await neighbour(shop)
+    own, theirs = [
+        await each_shop.set_up(HIDING, {}, schedule=DAILY_IN_BERLIN) for each_shop in (shop, other)
+    ]
+    before = await _next_run(shop, own)
+    await shopkeeper.close("05-01T00:00", "05-02T00:00")
+    stored = await shop.read(lambda tx: tx.first("SELECT when_json FROM closed_periods"))
+    assert stored is not None
+    set_when = "UPDATE closed_periods SET when_json = :when WHERE org_id = :org"
+    await shop.tamper(set_when, when="[]")
+    await shop.clock.advance(1)
+    await Closer(other.engine, other.clock, other.owner).close("05-01T00:00", "05-02T00:00")
+    ctx = (await shop.registered_worker()).ctx
+    assert await tasks.follow_closed_periods(ctx) is False
+    assert (await _next_run(shop, own), await _next_run(other, theirs)) == (before, SECOND)
+    late = partial(due_rows.deferred_keys, tick="closings")
+    assert await shop.engine.read(shop.clock.now(), late) == {str(shop.owner.org)}
+    await shop.tamper(set_when, when=stored["when_json"])
+    await tasks.follow_closed_periods(ctx)
+    assert await _next_run(shop, own) == before
+    await shop.clock.advance(60)
+    await tasks.follow_closed_periods(ctx)
+    assert await _next_run(shop, own) == SECOND
+
+
+async def test_a_change_of_periods_ends_the_deferral(shop: Shop, shopkeeper: Closer) -> None:
+    """Rewrites next runs at once when a period is made after the broken one is gone."""
+    automation = await shop.set_up(HIDING, {}, schedule=DAILY_IN_BERLIN)
+    await shopkeeper.close("05-01T00:00", "05-02T00:00")
+    await shop.tamper("UPDATE closed_periods SET when_json = '[]' WHERE org_id = :org")
+    ctx = (await shop.registered_worker()).ctx
+    await tasks.follow_closed_periods(ctx)
+    await shop.tamper("DELETE FROM closed_periods WHERE org_id = :org")
+    await shopkeeper.close("05-01T00:00", "05-03T00:00")
+    await tasks.follow_closed_periods(ctx)
+    assert await _next_run(shop, automation) == THIRD
+
+
+async def test_a_bound_that_cannot_be_raised_holds_up_no_other(shop: Shop, shopkeeper: Closer) -> None:
+    """Defers the organization whose period cannot be read, and raises the bound of the next one."""
+    other = await neighbour(shop)
+    for closer in (shopkeeper, Closer(other.engine, other.clock, other.owner)):
+        await closer.close("05-01T07:00", "05-01T09:00")
+    await shop.tamper("UPDATE closed_periods SET when_json = '[]' WHERE org_id = :org")
+    await shop.clock.advance(86_400)
+    ctx = (await shop.registered_worker()).ctx
+    failures = "SELECT failures FROM deferred_rows WHERE task = 'closing_bounds'"
+    for _ in range(2):
+        await tasks.raise_closing_bounds(ctx, timedelta(minutes=15))
+        bounds = [
+            await each_shop.read(partial(records.closed_from, org=each_shop.owner.org))
+            for each_shop in (shop, other)
+        ]
+        assert bounds == [utc("05-01 07:00"), None]
+        rows = await shop.engine.read(shop.clock.now(), lambda tx: tx.all(failures))
+        assert [row["failures"] for row in rows] == [1]

@@ -5,6 +5,7 @@ See docs/design/closed-periods.md#slots.
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -15,7 +16,7 @@ from steward.database.engine.base import Engine, Tx
 from steward.model.account import Via
 from steward.model.automation import Automation
 from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
-from steward.model.ids import AutomationId, IntegrationId
+from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import ValidationFailed, WrongState
@@ -58,7 +59,7 @@ async def daily(world: World) -> Automation:
 
 async def followed(world: World) -> None:
     """Updates the next runs after a change of periods."""
-    while await closings.follow_changes(world.engine, world.clock.now()):
+    while await world.write(partial(closings.follow_changes, org=world.org)):
         pass
 
 
@@ -345,7 +346,9 @@ async def test_the_bound_is_raised_once_a_closing_has_passed(world: World, close
         return await records.closed_from(tx, world.org)
 
     async def raised() -> object:
-        await bounds.raise_bounds(world.engine, world.clock.now(), late_limit=world.rules.late_limit)
+        late_limit = world.rules.late_limit
+        for org in await world.write(partial(bounds.passed, late_limit=late_limit, after=OrgId(0))):
+            await world.write(partial(bounds.raise_bound, org=org, late_limit=late_limit), org)
         return await world.write(bound)
 
     assert await raised() is not None

@@ -6,10 +6,13 @@ from datetime import datetime
 
 import msgspec
 
+from steward.database import due_rows
 from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none
 from steward.model.closed_period import ClosedPeriod, ClosedScope, ClosedScopeKind, ClosedWhen, Stops
 from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId
 from steward.model.json import JsonObject
+
+CLOSINGS = "closings"  # the task that rewrites next runs, as deferred rows name it
 
 _COLUMNS = (
     "p.org_id, p.id, p.version, p.valid_from, p.valid_until, p.name, p.scope_kind, p.integration_id,"
@@ -198,12 +201,14 @@ async def request_work(tx: Tx, org: OrgId) -> None:
         " ON CONFLICT (org_id) DO UPDATE SET after_automation = NULL, requested_at = excluded.requested_at",
         {"org": org},
     )
+    await due_rows.clear(tx, CLOSINGS, [str(org)])
 
 
 async def orgs_with_work(tx: Tx, limit: int) -> list[OrgId]:
-    """Returns organizations whose automations are to be rewritten, longest waiting first."""
-    rows = await tx.all(_WORK, {"most": limit})
-    return [OrgId(row["org_id"]) for row in rows]
+    """Returns organizations whose automations are to be rewritten, but for deferred ones, by waiting time."""
+    late = await due_rows.deferred_keys(tx, CLOSINGS)
+    rows = await tx.all(_WORK, {"most": limit + len(late)})
+    return [OrgId(row["org_id"]) for row in rows if str(row["org_id"]) not in late][:limit]
 
 
 async def work_since(tx: Tx, org: OrgId) -> datetime | None:
