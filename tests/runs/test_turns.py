@@ -39,17 +39,19 @@ async def _end(shop: Shop, run: Run) -> None:
     await finish.end_run(ctx.engine, shop.clock.now(), request)
 
 
+async def _pages(session: Any, statement: str, *args: object) -> int:
+    """Returns how many pages a statement reads, without those of the catalogue."""
+    for _ in range(2):  # the first time reads the catalogue too
+        text = await session.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", *args)
+    plan = json.loads(text)[0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
 async def test_a_queue_is_read_without_the_runs_that_ended(shop: Shop, postgresql_url: str) -> None:
     """Neither to count what waits, nor to check that no other run is active, nor to promote the next one."""
     automation = await shop.hiding()
     reader: Any = await asyncpg.connect(postgresql_url)
     owner: Any = await asyncpg.connect(postgresql_url)
-
-    async def pages(statement: str, *args: object) -> int:
-        texts = [await owner.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", *args)]
-        texts.append(await owner.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", *args))
-        plan = json.loads(texts[1])[0]["Plan"]  # the first also reads the catalogue
-        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
     async with reader.transaction(isolation="repeatable_read"):
         await reader.fetchval("SELECT count(*) FROM runs")
@@ -62,13 +64,43 @@ async def test_a_queue_is_read_without_the_runs_that_ended(shop: Shop, postgresq
         turn = await owner.fetchval("SELECT turn FROM runs WHERE id = $1", next_run.id)
         assert turn == ROUNDS
         key = (int(shop.owner.org), str(automation.id))
-        assert await pages("SELECT steward_count_waiting($1, $2, $3, 1000)", *key, turn) <= PAGES
+        assert await _pages(owner, "SELECT steward_count_waiting($1, $2, $3, 1000)", *key, turn) <= PAGES
         async with owner.transaction():
             await owner.execute("SET LOCAL enable_seqscan = off")
             # Not a heap-only update, since the stamp is part of an index: every unique index is checked.
             moved = "UPDATE runs SET vt = vt + 1 WHERE org_id = $1 AND id = $2"
-            assert await pages(moved, key[0], str(next_run.id)) <= 4 * PAGES
+            assert await _pages(owner, moved, key[0], str(next_run.id)) <= 4 * PAGES
     await reader.close()
+    await owner.close()
+
+
+_OTHERS = (
+    "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq, turn,"
+    " leased_ms, queued_at, automation_name, automation_version, template_id, template_version, started_by)"
+    " SELECT 1000 + n, 'other' || n, 'other' || n, 'live', 'queued', 'ready', n, 0, 1, 0, 1,"
+    " 0, n, 'Other', 1, template_id, 1, 'hand' FROM runs, generate_series(1, 3000) AS n WHERE runs.id = $1"
+)
+
+
+async def test_no_other_index_finds_active_runs(shop: Shop, postgresql_url: str) -> None:
+    """Without `runs_active` all runs are read, even where statistics promise one run an automation.
+
+    A plan that took an index of all runs of an automation would read each of them at every start.
+    """
+    automation = await shop.hiding()
+    active = await shop.run_now(automation)
+    key = (int(shop.owner.org), str(automation.id), 0)
+    count_waiting = "SELECT steward_count_waiting($1, $2, $3, 1000)"
+    owner: Any = await asyncpg.connect(postgresql_url)
+    await owner.execute("SET plan_cache_mode = force_generic_plan")
+    await owner.execute("SET session_replication_role = replica")
+    await owner.execute(_OTHERS, str(active.id))
+    await owner.execute("ANALYZE runs")
+    table = await owner.fetchval("SELECT relpages FROM pg_class WHERE relname = 'runs'")
+    assert table > 3 * PAGES
+    assert await _pages(owner, count_waiting, *key) <= PAGES
+    await owner.execute("DROP INDEX runs_active")
+    assert await _pages(owner, count_waiting, *key) >= table
     await owner.close()
 
 

@@ -551,8 +551,9 @@ CREATE INDEX runs_leased ON runs (worker_id) WHERE queue = 'leased';
 {postgres} CREATE INDEX runs_queued_tests ON runs (org_id, automation_id) WHERE status = 'queued' AND mode = 'test';
 CREATE INDEX runs_sleeping ON runs (wake_at) WHERE queue = 'sleeping';
 CREATE INDEX runs_parked ON runs (expires_at) WHERE queue = 'parked';
+-- PostgreSQL: the collation orders as the column's does, and keeps lookups to this index (functions.postgres.sql).
 {sqlite} CREATE UNIQUE INDEX runs_active ON runs (org_id, automation_id)
-{postgres} CREATE UNIQUE INDEX runs_active ON runs (org_id, automation_id, turn)
+{postgres} CREATE UNIQUE INDEX runs_active ON runs (automation_id COLLATE "POSIX", turn, org_id)
     WHERE mode = 'live' AND queue IN ('ready', 'leased', 'sleeping', 'parked');
 CREATE UNIQUE INDEX runs_of_slot ON runs (org_id, automation_id, slot_at) WHERE slot_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_of_event ON runs (org_id, automation_id, event_id) WHERE event_id IS NOT NULL;

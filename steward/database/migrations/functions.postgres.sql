@@ -11,6 +11,9 @@
 --
 -- A leased run is locked by `queue || '' = 'leased'`, which the partial index `runs_leased` does not answer: a plan made
 -- while few runs are leased would look for each run among all leased ones and their dead entries.
+--
+-- An active run is looked for with the collation of the index `runs_active` and without its organization as a key, so
+-- that no other index fits: where automations are many, a plan took all runs of one for about as cheap.
 
 DO $$
 BEGIN
@@ -73,8 +76,8 @@ BEGIN
     IF NEW.queue = 'blocked' THEN
         NEW.queued_at := greatest(NEW.queued_at, (
             SELECT r.queued_at FROM runs AS r
-            WHERE r.org_id = NEW.org_id AND r.automation_id = NEW.automation_id AND r.turn = NEW.turn
-              AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')));
+            WHERE (r.org_id = NEW.org_id) IS TRUE AND r.automation_id COLLATE "POSIX" = NEW.automation_id
+              AND r.turn = NEW.turn AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')));
     END IF;
     RETURN NEW;
 END $$;
@@ -772,8 +775,8 @@ BEGIN
                   AND r.mode = 'test' LIMIT most) AS tests)
         FROM (VALUES (1)) AS single (row) LEFT JOIN LATERAL (
             SELECT r.status, r.queued_at FROM runs AS r
-            WHERE r.org_id = org AND r.automation_id = automation AND r.turn = of_turn AND r.mode = 'live'
-              AND r.queue IN ('ready', 'leased', 'sleeping', 'parked') OFFSET 0) AS active ON true);
+            WHERE (r.org_id = org) IS TRUE AND r.automation_id COLLATE "POSIX" = automation AND r.turn = of_turn
+              AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked') OFFSET 0) AS active ON true);
 END $$;
 
 -- What decides whether runs started by hand may start: the automation, whether the slow path must decide (its key was
@@ -838,8 +841,8 @@ BEGIN
     END IF;
     active_since := ARRAY(
         SELECT (SELECT r.queued_at FROM runs AS r
-                WHERE r.org_id = l.org_id AND r.automation_id = l.automation_id AND r.turn = l.turn AND r.mode = 'live'
-                  AND r.queue IN ('ready', 'leased', 'sleeping', 'parked'))
+                WHERE (r.org_id = l.org_id) IS TRUE AND r.automation_id COLLATE "POSIX" = l.automation_id
+                  AND r.turn = l.turn AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked'))
         FROM unnest(locked_orgs, locked_ids, turns) WITH ORDINALITY AS l (org_id, automation_id, turn, n) ORDER BY l.n);
     PERFORM 1 FROM unnest(locked_orgs, locked_ids, turns) AS l (org_id, automation_id, turn)
     WHERE steward_count_waiting(l.org_id, l.automation_id, l.turn, max_waiting)
@@ -1125,8 +1128,8 @@ BEGIN
     SELECT s.org_id, s.automation_id, s.next_slot_at, s.slots_after, a.version, a.kind, a.template_id,
         a.template_version, a.integration_id, a.name, a.state, a.inputs, a.schedule, a.timezone,
         a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on, o.closed_from,
-        (SELECT r.id FROM runs AS r WHERE r.org_id = k.org_id AND r.automation_id = k.id AND r.turn = s.turn
-         AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')),
+        (SELECT r.id FROM runs AS r WHERE (r.org_id = k.org_id) IS TRUE AND r.automation_id COLLATE "POSIX" = k.id
+         AND r.turn = s.turn AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')),
         EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id AND c.automation_id = s.automation_id
                 AND c.slot_at >= s.next_slot_at)
         OR EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id

@@ -19,8 +19,9 @@ _ACTIVE = Both(
     sqlite="SELECT r.automation_id, r.id, r.status FROM runs AS r"
     f" WHERE r.org_id = :org AND r.automation_id IN (:automations) AND {LIVE.format(run='r')}",
     postgresql="SELECT r.automation_id, r.id, r.status FROM schedules AS s CROSS JOIN LATERAL ("
-    "SELECT q.automation_id, q.id, q.status FROM runs AS q WHERE q.org_id = s.org_id"
-    f" AND q.automation_id = s.automation_id AND q.turn = s.turn AND {LIVE.format(run='q')} OFFSET 0) AS r"
+    "SELECT q.automation_id, q.id, q.status FROM runs AS q WHERE (q.org_id = s.org_id) IS TRUE"
+    ' AND q.automation_id COLLATE "POSIX" = s.automation_id AND q.turn = s.turn'
+    f" AND {LIVE.format(run='q')} OFFSET 0) AS r"
     " WHERE s.org_id = :org AND s.automation_id IN (:automations)",
 )
 _WAITING = Both(
