@@ -18,6 +18,7 @@ Theme = Literal["light", "dark"]
 SIZES: dict[Size, tuple[int, int]] = {"desk": (1280, 800), "phone": (390, 844)}
 # The pictures of the guide.
 PICTURES: dict[Size, tuple[int, int]] = {"desk": (1440, 900), "phone": (390, 844)}
+DESK_WIDTHS = (1024, 1280, 1440)
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
     "--headless",
@@ -48,6 +49,23 @@ _CELLS = """() => [...document.querySelectorAll('main td, main th')]
     .filter((one) => !one.closest('.hidden-words'))
     .filter((one) => getComputedStyle(one).overflowX !== 'visible' || one.matches('td, th'))
     .map((one) => one.textContent.trim().slice(0, 80))"""
+# A text that is cut off, or that leaves the box it stands in. What says itself in a title, or can be scrolled
+# within its box, can be read; so can a change of a phone's list, which opens in full (data-at).
+_TEXTS = """() => [...document.querySelectorAll('main *')]
+    .filter((one) => one.clientWidth > 1 && one.checkVisibility() && !one.closest('svg, [title], [data-at]'))
+    .filter((one) => {
+        const style = getComputedStyle(one);
+        const cuts = (overflow) => ['hidden', 'clip'].includes(overflow);
+        const flows = style.overflowX === 'visible' && one.matches('td, th, li, dt, dd, p, button');
+        return (one.scrollWidth > one.clientWidth + 1 && (cuts(style.overflowX) || flows))
+            || (one.scrollHeight > one.clientHeight + 2 && cuts(style.overflowY));
+    })
+    .filter((one) => {
+        for (let box = one; box; box = box.parentElement)
+            if (getComputedStyle(box).clipPath !== 'none') return false;
+        return true;
+    })
+    .map((one) => `${one.tagName.toLowerCase()}: ${one.textContent.trim().slice(0, 80)}`)"""
 
 
 @dataclass
@@ -165,10 +183,24 @@ async def cut_off(seen: OpenPage) -> list[str]:
 
     See docs/design/web.md#accessibility.
     """
+    return await _at_widths(seen, DESK_WIDTHS, _CELLS)
+
+
+async def cut_texts(seen: OpenPage) -> list[str]:
+    """Returns the texts that cannot be read whole and pages that scroll sideways, on desks and on a phone.
+
+    See docs/design/web.md#look.
+    """
+    return await _at_widths(seen, (*DESK_WIDTHS, SIZES["phone"][0]), _TEXTS)
+
+
+async def _at_widths(seen: OpenPage, widths: tuple[int, ...], script: str) -> list[str]:
     faults: list[str] = []
-    for width in (1024, 1280, 1440):
+    for width in widths:
         await seen.page.set_viewport_size({"width": width, "height": 900})
-        faults += [f"{width} px: {words}" for words in await seen.page.evaluate(_CELLS)]
+        faults += [f"{width} px: {words}" for words in await seen.page.evaluate(script)]
+        page_width = await seen.page.evaluate("document.documentElement.scrollWidth")
+        faults += [f"{width} px: the page is {page_width} px wide"] if page_width > width else []
     return faults
 
 

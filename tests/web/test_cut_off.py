@@ -1,0 +1,179 @@
+"""Tests that no screen cuts off a text, with names as long as merchants, shops and exports have them.
+
+See docs/design/web.md#look.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.processes.running import steward
+from tests.web.looking import cut_texts, look
+from tests.web.shops import hiding
+from tests.web.site import UserSession, WebSite, open_web_site
+from tests.web.workflows import logged, store_import
+
+WORDS = "Northwind Gifts & Homeware (Wholesale), everything for the household, nightly"
+UNBROKEN = "Weihnachtsgeschenkgutscheinverkaufsautomatisierungsregel_2026-12-24"
+EMAIL = "purchasing.department.of.the.northern.warehouse@northwind-gifts-and-homeware.example"
+STOCKTAKING = {
+    "name": WORDS,
+    "scope": {"kind": "organization"},
+    "stops": "changes",
+    "when": {"kind": "weekly", "days": [7], "from": "02:00", "to": "03:00"},
+    "timezone": "America/Argentina/Buenos_Aires",
+}
+SCREENS = (
+    "/",
+    "/account",
+    "/account/notifications",
+    "/approvals?decided=1",
+    "/approvals/{waiting}",
+    "/approvals/review",
+    "/automations",
+    "/automations/{automation}",
+    "/automations/{automation}/schedule",
+    "/automations/{automation}/inputs",
+    "/automations/{automation}/runs",
+    "/automations/{automation}/versions",
+    "/automations/new",
+    "/calendar?view=list",
+    "/connections",
+    "/connections/{store}",
+    "/help",
+    "/imports",
+    "/imports/{import}",
+    "/inbox",
+    "/organization",
+    "/organization/api",
+    "/organization/audit",
+    "/organization/closed-times",
+    "/organization/notifications",
+    "/organization/notifications/{route}",
+    "/people",
+    "/runs",
+    "/runs/{failed}",
+    "/runs/{succeeded}",
+    "/runs/{succeeded}?tab=changes",
+    "/runs/{tested}?tab=result",
+    "/runs/{tested}?tab=steps",
+)
+# One table of each name that the app has, so that none goes unseen because a screen was empty.
+TABLES = {
+    "API credentials", "Approvals waiting", "Audit log", "Automations", "Changes", "Connections", "Decided",
+    "Deliveries", "Failed runs", "Imports", "Next runs", "People", "Runs", "Waiting",
+}  # fmt: skip
+
+
+async def _runs(web: WebSite) -> dict[str, str]:
+    """Makes a waiting, a failed, a decided and a test run of automations with long names."""
+    products = [WORDS, UNBROKEN, "Tea"]
+    waiting = await hiding(web, f"{WORDS} 1", products, schedule={"cadence": "hourly"})
+    decided = await hiding(web, UNBROKEN, products)
+    failing = await hiding(web, f"{WORDS} 2", products)
+    tested = await web.run(waiting["id"], "tested", mode="test")
+    waits = await web.run(waiting["id"], "waits")
+    succeeded = await web.run(decided["id"], "decided")
+    await _approve(web, succeeded["approval_id"])
+    await web.site.reaches(succeeded["id"], "succeeded")
+    fault = {"method": "GET", "path": "/wp-json/**", "kind": "status", "status": 401, "count": 1, "body": {}}
+    await web.site.fault(**fault)
+    failed = await web.run(failing["id"], "fails")
+    assert failed["status"] == "failed", failed
+    return {
+        "automation": waiting["id"],
+        "waiting": waits["approval_id"],
+        "succeeded": succeeded["id"],
+        "failed": failed["id"],
+        "tested": tested["id"],
+    }
+
+
+async def _approve(web: WebSite, approval: str) -> None:
+    approver = await web.session_of("approver")
+    path = f"/v1/automations/approvals/{approval}"
+    record = (await approver.call("GET", path))["approval"]
+    body = {"version": record["version"], "change_hash": record["change_hash"], "except": []}
+    await approver.call("POST", f"{path}/approve", body)
+
+
+async def _channel(web: WebSite, owner: UserSession) -> str:
+    """Adds a Slack channel with a long name and sends a test message there; returns its id."""
+    slack = {"webhook_url": web.site.sandbox.facts["slack"]["webhook_url"]}
+    body = {"kind": "slack", "name": WORDS[:60], "settings": slack}
+    connection = (await owner.call("POST", "/app/connections", body))["connection"]
+    channel = {
+        "name": WORDS[:60],
+        "channel": "slack",
+        "integration_id": connection["integration_id"],
+        "topics": ["run_failed", "approval_waiting"],
+    }
+    route: str = (await owner.call("POST", "/app/notification-routes", channel))["route"]["id"]
+    await owner.call("POST", f"/app/notification-routes/{route}/test", {})
+    return route
+
+
+async def _records(web: WebSite) -> dict[str, Any]:
+    """Fills every list of the organization with long names; returns the ids that addresses name."""
+    owner = await web.session_of("owner")
+    await steward("credential", "issue", "--org", "Test Shop", env=web.site.env)
+    await owner.call("POST", "/app/people", {"email": EMAIL, "role": "approver"})
+    await owner.call("POST", "/app/closed-periods", STOCKTAKING)
+    new_import = await store_import(web, logged(WORDS), f"{WORDS} {UNBROKEN}"[:120])
+    return {
+        "store": web.site.store,
+        "import": new_import["id"],
+        "route": await _channel(web, owner),
+        **await _runs(web),
+    }
+
+
+@pytest.fixture(scope="module")
+async def long_names(
+    built: None, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[WebSite, Mapping[str, Any]]]:
+    """Provides a service of its own, whose names no other test has to read, and the ids of its records."""
+    async with open_web_site(tmp_path_factory.mktemp("long")) as site:
+        yield site, await _records(site)
+
+
+async def test_no_screen_cuts_off_a_text(
+    browser: Browser, long_names: tuple[WebSite, Mapping[str, Any]]
+) -> None:
+    """Every table and list shows its texts whole, and no page scrolls sideways, on desks and on a phone."""
+    web, ids = long_names
+    seen = await look(browser, web, "owner")
+    faults: list[str] = []
+    tables: set[str] = set()
+    for path in SCREENS:
+        await seen.open(path.format(**ids))
+        await seen.page.wait_for_load_state("networkidle")
+        await seen.wait_until_loaded()
+        tables |= set(await seen.page.locator("main table > caption").all_text_contents())
+        faults += [f"{path}: {fault}" for fault in await cut_texts(seen)]
+    await seen.context.close()
+    assert not faults, "\n".join(faults)
+    assert not TABLES - tables, tables
+    assert seen.reports == []
+
+
+async def test_a_phone_shows_the_whole_name_of_a_change_once_it_is_opened(
+    browser: Browser, long_names: tuple[WebSite, Mapping[str, Any]]
+) -> None:
+    """A phone's list keeps a change to two lines; tapping its name shows the name whole."""
+    web, ids = long_names
+    seen = await look(browser, web, "approver", size="phone")
+    page = seen.page
+    await seen.open(f"/approvals/{ids['waiting']}")
+    for name in (WORDS, UNBROKEN):
+        await page.get_by_role("region", name="Changes").get_by_role("button", name=name).tap()
+        panel = page.get_by_role("complementary", name="The change in full")
+        await expect(panel.get_by_role("heading", name=name)).to_be_visible()
+        assert await cut_texts(seen) == []
+        await page.set_viewport_size({"width": 390, "height": 844})
+        await page.keyboard.press("Escape")
+        await expect(panel).to_have_count(0)
+    await seen.context.close()
+    assert seen.reports == []
