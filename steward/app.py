@@ -1,4 +1,4 @@
-"""Wiring: settings become engine, keys, connectors, API and worker; nothing is decided here."""
+"""Wiring: builds engine, keys, connectors, API and worker of the settings."""
 
 import sys
 from collections.abc import Callable

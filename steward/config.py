@@ -107,7 +107,7 @@ def _text(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """An http or https address without user, query and fragment; the closing slash goes."""
+    """Returns an http or https address without user, query, fragment and closing slash."""
     parts = urlsplit(_text(text))
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.port == 0:
         raise ValueError
@@ -521,7 +521,7 @@ def _text_of(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
 
 
 def _rules(settings: Settings) -> list[str]:
-    """What settings ask of each other everywhere."""
+    """Checks settings that depend on each other."""
     problems = []
     if settings.approval_seconds is not None and settings.env is not Environment.TEST:
         problems.append("STEWARD_APPROVAL_SECONDS may be set only with STEWARD_ENV=test.")
@@ -550,7 +550,7 @@ def _is_production(settings: Settings) -> bool:
 
 
 def _production_rules(settings: Settings) -> list[str]:
-    """What only production asks for."""
+    """Checks settings that production alone requires."""
     problems = []
     if not settings.master_keys:
         problems.append(

@@ -1,4 +1,4 @@
-"""Connections of a workflow's steps, checked as they are asked for.
+"""Checks the requested connections of a workflow's steps.
 
 An automation keeps one object: step name → connection. The API shows it as two fields: `bindings` has the
 closed kinds of the interface, `accounts` every other kind (docs/design/imports-accounts.md#accounts).

@@ -1,4 +1,4 @@
-"""Workflows that a person chooses for the steps that call one, checked as they are asked for.
+"""Checks the workflows that a person chooses for the steps that call one.
 
 What is chosen is copied into the plan of the automation (docs/design/imports-called.md).
 """

@@ -152,7 +152,7 @@ def _state(before: Automation, changed: Automation) -> AutomationState:
 def _check_shapes(
     faults: Faults, command: UpdateCommand, before: Automation, rules: AutomationRules
 ) -> Automation:
-    """The automation as asked for, by the shapes of the given fields; all faults at once."""
+    """Checks the shapes of the given fields, all faults at once; returns the requested automation."""
     template = rules.templates.get(before.template_id)
     changed = before if command.name is None else replace(before, name=command.name)
     changed = _check_start(faults, command, changed, template)
@@ -250,7 +250,7 @@ def _check_trigger(
 async def _check_world(
     tx: Tx, command: UpdateCommand, before: Automation, changed: Automation, *, rules: AutomationRules
 ) -> Automation:
-    """What the organisation's records say about the given fields. Raises ValidationFailed, NotConnected."""
+    """Checks the given fields against the organization's records. Raises ValidationFailed, NotConnected."""
     faults = Faults()
     template = rules.templates.get(before.template_id)
     if (changed.schedule, changed.timezone) != (before.schedule, before.timezone):
@@ -350,7 +350,7 @@ async def _check_workflow(
 
 
 def _untouched(command: UpdateCommand, before: Automation) -> JsonObject:
-    """The connections of steps that the fields of the update say nothing of."""
+    """Returns the connections of steps that the update does not name."""
     untouched: JsonObject = {}
     if command.bindings is None:
         untouched = {**untouched, **bindings_of(before.bindings)}

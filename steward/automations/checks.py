@@ -1,4 +1,4 @@
-"""The checks set-up and change share: shapes first, then what the organisation's own records say."""
+"""The checks that set-up and change share: first the shapes, then the organization's own records."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -28,7 +28,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 @dataclass(frozen=True, slots=True)
 class RequestedTrigger:
-    """A trigger as asked for: of its fields only these two are a person's."""
+    """A requested trigger: the two of its fields that a person sets."""
 
     kind: TriggerKind
     topics: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ def check_inputs(faults: Faults, template: Template, inputs: JsonObject) -> Json
 def check_schedule(
     faults: Faults, raw: object, *, is_event_started: bool, read: Schedule | None = None
 ) -> Schedule | None:
-    """The schedule by its shape alone; None when it is at fault. Whether a day is over comes later.
+    """Returns the schedule by its shape only; None if invalid. Past days are checked later.
 
     `read` is what the edge has made of `raw`, where it has.
     """
@@ -151,7 +151,7 @@ def check_home(faults: Faults, template: Template, integration: IntegrationId | 
 
 
 def check_connection_list(faults: Faults, template: Template, bound: Sequence[AutomationConnection]) -> None:
-    """The shape of `connections`: only where the template runs on nothing, at most 20, ids unique."""
+    """Checks the shape of `connections`: only for templates without a store, at most 20, ids unique."""
     if template.facts.platforms:
         if bound:
             faults.add("connections", "This template runs on a store and takes no connections.")

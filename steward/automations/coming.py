@@ -14,8 +14,7 @@ from steward.scheduling.zones import zone
 
 
 async def drop_for_change(tx: Tx, locked: Locked, after: Automation) -> None:
-    """Moves and kept rows go; what a person skipped or let through goes over to the new slot of the same date
-    where there is one.
+    """Drops moves and stored rows; a person's skip or exception passes to a new slot of the same date.
 
     Call it once the slots due until now are decided.
     """

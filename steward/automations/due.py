@@ -263,7 +263,7 @@ def _queued(key: AutomationId, slot: DueSlot, run: RunId) -> Decided:
 
 
 async def _why_taken(tx: Tx, automation: Automation, queue: LockedQueue) -> SkipReason:
-    """D4 only when nothing but a waiting run is there; a run queued behind it is D3."""
+    """Returns D4 only when a waiting run is the only one; with a run queued behind it, D3."""
     if queue.status is not RunStatus.WAITING_APPROVAL:
         return SkipReason.PREVIOUS_RUNNING
     blocked_run = await active_run.oldest_blocked(tx, automation.org, automation.id)

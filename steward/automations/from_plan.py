@@ -44,7 +44,7 @@ class CreateWorkflowCommand:
     idempotency_key: str | None = None
 
     def request_sha256(self) -> str:
-        """Hash of the request: two that ask for the same have the same."""
+        """Returns the hash of the request; equal requests have equal hashes."""
         schedule = self.schedule
         if isinstance(schedule, Mapping):
             schedule = {name: value for name, value in schedule.items() if value is not None}
@@ -115,7 +115,7 @@ async def create(
 
 
 def trigger_of(faults: Faults, requested: RequestedTrigger) -> Trigger:
-    """The trigger by its shape alone."""
+    """Returns the trigger, checked by its shape only."""
     if requested.kind is TriggerKind.SCHEDULE:
         if requested.topics:
             faults.add("trigger.topics", "Topics belong to a trigger of kind event.")

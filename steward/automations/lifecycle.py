@@ -33,7 +33,7 @@ _LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class StateCommand:
-    """A change of state as asked for; `reason` is for pause alone."""
+    """A requested change of state; only pause has a `reason`."""
 
     automation: AutomationId
     version: int | None = None
@@ -179,7 +179,7 @@ async def restore(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automat
 async def _pause(
     tx: Tx, actor: Actor | None, locked: Locked, *, by: PausedBy, reason: str | None, rules: AutomationRules
 ) -> Automation:
-    """What is due is decided first; then nothing is planned, and what only waits to start ends."""
+    """Decides due slots first; then removes planned slots and ends runs that wait to start."""
     locked = await due.decide_due(tx, locked, rules=rules)
     before = locked.automation
     words = None if reason is None else reason[:_LONGEST_REASON]

@@ -35,7 +35,7 @@ def _is_on_store(plan: Plan) -> bool:
 
 
 def lacking(plan: Plan, platform: str) -> list[Finding]:
-    """What of a flow has no counterpart on a platform; nothing of a plan of another source."""
+    """Returns what of a flow has no counterpart on a platform; empty for plans of other sources."""
     if plan.mode is not DataMode.ENVIRONMENT:
         return []
     name = _NAMES.get(platform, platform)

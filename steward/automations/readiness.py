@@ -1,4 +1,4 @@
-"""What keeps an automation from running now: the switch, its template, its connections; changes nothing."""
+"""Checks what prevents an automation from running now: the switch, its template, its connections."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Obstacle:
 
 
 async def obstacle(tx: Tx, automation: Automation, *, templates: Templates) -> Obstacle | None:
-    """What would refuse a run of the automation now; None when nothing would."""
+    """Returns the refusal that a run of the automation would get now; None if it may run."""
     by_automation = await obstacles(tx, automation.org, [automation], templates=templates)
     return by_automation.get(automation.id)
 
@@ -84,7 +84,7 @@ def _obstacle(
 
 
 async def check(tx: Tx, automation: Automation, *, templates: Templates) -> None:
-    """That nothing but the organisation's switch, which authentication checks, keeps it from running.
+    """Raises unless the automation may run; authentication checks the organization's switch.
 
     Raises NotConnected, NotReady.
     """

@@ -13,7 +13,7 @@ Templates: TypeAlias = Mapping[str, Template]
 
 
 class Tells(Protocol):
-    """What set-up asks of a connector: which topics its stores can send."""
+    """What set-up needs of a connector: which topics its stores can send."""
 
     @property
     def topics(self) -> Mapping[str, object]:

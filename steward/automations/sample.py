@@ -1,4 +1,4 @@
-"""A look at what a template would select now, before the automation exists: bounded reads, never a write.
+"""Previews what a template would select now, before the automation exists, by bounded reads.
 
 See docs/design/api/automations.md#sample.
 """
@@ -96,7 +96,7 @@ class _Counter:
 
     @property
     def noun(self) -> str:
-        """The objects that were read last, in words."""
+        """Returns the noun for the objects that were read last."""
         return _NOUNS[list(self.read)[-1][1]] if self.read else "object"
 
 

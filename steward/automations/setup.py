@@ -45,7 +45,7 @@ class KeyedCommand(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CreateCommand:
-    """An automation as asked for; `schedule` is as it was sent, in the wire's names.
+    """A requested automation; `schedule` is as it was sent, with the API's field names.
 
     `read` is what the edge has made of the schedule, so that it is not read twice.
     """
@@ -62,7 +62,7 @@ class CreateCommand:
     read: Schedule | None = None
 
     def request_sha256(self) -> str:
-        """Hash of the request: two that ask for the same have the same."""
+        """Returns the hash of the request; equal requests have equal hashes."""
         schedule = self.schedule
         if isinstance(schedule, Mapping):  # absent and null mean the same in a create
             schedule = {name: value for name, value in schedule.items() if value is not None}
@@ -201,7 +201,7 @@ def _check_shapes(faults: Faults, command: CreateCommand, rules: AutomationRules
 async def _check_world(
     tx: Tx, actor: Actor, command: CreateCommand, checked: _Checked, *, faults: Faults, rules: AutomationRules
 ) -> _Environment:
-    """What only the organisation's records say. Raises ValidationFailed, then NotConnected."""
+    """Checks the request against the organization's records. Raises ValidationFailed, then NotConnected."""
     template, sound = checked.template, not faults.touches("inputs")
     named = template.connections_of(checked.inputs) if sound else ()
     needed = _connections_needed(command, named)

@@ -58,7 +58,7 @@ def unconfigured(
     store: Connection | None,
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> list[Unconfigured]:
-    """Steps that cannot reach what they need, in plan order; then those without a workflow to call."""
+    """Returns the steps without a needed connection, in plan order; then those without a workflow to call."""
     steps_to_bind: list[Unconfigured] = []
     for step in kept_plan.needed(plan):
         needs = step.origin.needs if step.origin is not None else None
@@ -99,7 +99,7 @@ def _bound_connection(
 
 
 def bound_kinds(step: PlanStep) -> tuple[str, ...]:
-    """The kinds of connection a step may be bound to: what it needs, of some also what does in its place."""
+    """Returns the kinds of connection a step may be bound to: the one it needs and its alternatives."""
     if step.origin is None or step.origin.needs is None:
         return ()
     kind = FLOW_TYPES.get(step.origin.source_type)
@@ -126,7 +126,7 @@ async def connections_of(
 
 
 def integrations_in(*bound: JsonObject) -> set[IntegrationId]:
-    """The connections that steps are bound to; what is no id of one is left to the check."""
+    """Returns the connections that steps are bound to, without invalid ids, which the check reports."""
     return {
         IntegrationId(number)
         for bindings in bound

@@ -138,7 +138,7 @@ async def desk(args: CliArgs) -> AsyncIterator[Desk]:
 
 
 def password(args: CliArgs) -> str:
-    """The password given on standard input, or asked for on a terminal; never an argument."""
+    """Returns the password from standard input or a terminal prompt; never from an argument."""
     if args.options.password_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():

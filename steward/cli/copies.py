@@ -113,7 +113,7 @@ async def _prepare_restored(args: CliArgs) -> Facts:
 
 
 def _instant(args: CliArgs) -> datetime | None:
-    """The instant of `--at`; None with `--nothing-lost`. Raises WrongUsage unless exactly one is given."""
+    """Returns the instant of `--at`; None with `--nothing-lost`. Raises WrongUsage for both or neither."""
     text = args.options.at
     if (text is None) is not args.options.nothing_lost:
         raise WrongUsage("Give --at INSTANT after a restore, or --nothing-lost after a fail-over.")
@@ -172,7 +172,7 @@ def _not_ours(error: Exception) -> CommandFailed:
 
 @contextlib.contextmanager
 def _removed_afterwards(fresh: Path) -> Iterator[None]:
-    """Leaves nothing half made behind, also of an attempt that was broken off."""
+    """Removes a partly made copy, also after an interrupted attempt."""
     ends = ("", "-wal", "-shm", ".lock")
     for end in ends:
         fresh.with_name(fresh.name + end).unlink(missing_ok=True)

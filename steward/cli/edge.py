@@ -163,7 +163,7 @@ class _Guarded(HttpToolsProtocol):
             )
 
     def _end_unread(self, words: str) -> None:
-        """What cannot be read ends the connection, once what was asked before it is answered."""
+        """Ends the connection after an unreadable request, once earlier requests are answered."""
         cycle = self.cycle
         if self.pipeline:
             self.transport.close()  # whatever were written now would be taken for the answer to another

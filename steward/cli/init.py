@@ -1,4 +1,4 @@
-"""init: from nothing to an installation whose first owner can sign in."""
+"""init: makes a new installation whose first owner can sign in."""
 
 import base64
 import secrets
@@ -37,7 +37,7 @@ _FOLDER = "./steward-data"
 
 @dataclass(frozen=True, slots=True)
 class _Questions:
-    """Asks on a terminal what the arguments do not say; without a terminal the default holds."""
+    """Prompts on a terminal for what the arguments do not give; without a terminal uses the defaults."""
 
     are_asked: bool
 
@@ -59,7 +59,7 @@ class _Questions:
 
 
 async def _initialize(args: CliArgs) -> Facts:
-    """Makes what is missing: settings, master key, schema, organisation, the owner's set-up link."""
+    """Makes what is missing: settings, master key, schema, organization, the owner's set-up link."""
     options = args.options
     if options.again and options.org is None:
         raise WrongUsage("Name the organisation: steward init --again --org NAME.")

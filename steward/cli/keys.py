@@ -22,7 +22,7 @@ _NOT_HELD = (
 
 
 async def new(args: CliArgs) -> Facts:
-    """A new key for STEWARD_MASTER_KEYS; changes nothing."""
+    """Returns a new key for STEWARD_MASTER_KEYS; changes nothing."""
     name = f"k{new_id(args.now())[:10].lower()}"
     key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode("ascii")
     return {"key": f"{name}:{key}"}
@@ -92,7 +92,7 @@ async def _seal_anew(open_desk: Desk, org: OrgId) -> int:
 
 
 def _words_of_encryption(facts: Facts) -> str:
-    """What `keys rotate encryption` says without --json; not a bare 0 where nothing was to be done."""
+    """Returns the output of `keys rotate encryption` without --json, in words also for zero."""
     wrapped, resealed, key = facts["wrapped"], facts["reencrypted"], facts["kek_id"]
     done = (
         f"{wrapped} data keys were wrapped with {key}, the first of the master keys."

@@ -1,4 +1,4 @@
-"""mail test: sends a test mail by the service's mail server and says what became of it."""
+"""mail test: sends a test mail by the service's mail server and reports the outcome."""
 
 from typing import Any
 

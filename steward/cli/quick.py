@@ -29,7 +29,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def check(environ: Mapping[str, str]) -> str | None:
-    """Asks the API; where nothing listens, the metrics of a worker. Returns what is wrong, or None."""
+    """Calls the API, or, if nothing listens, a worker's metrics. Returns what is wrong, or None."""
     problem = None
     for setting, usual, path in ADDRESSES:
         address = environ.get(setting) or usual

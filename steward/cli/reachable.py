@@ -1,4 +1,4 @@
-"""What `doctor` asks over the network: the base URL, and the collector of traces."""
+"""The network checks of `doctor`: the base URL, and the collector of traces."""
 
 import asyncio
 import http.client

@@ -112,7 +112,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
 def _group(
     groups: "dict[str, argparse._SubParsersAction[_Parser]]", words: Sequence[str]
 ) -> "argparse._SubParsersAction[_Parser]":
-    """The sub-commands of `words`, made when they are first asked for."""
+    """Returns the sub-commands of `words`, made at their first use."""
     path = " ".join(words)
     if path not in groups:
         parent = _group(groups, words[:-1])

@@ -29,7 +29,7 @@ async def _run_serve(args: CliArgs) -> None:
 
 
 async def _run_worker(args: CliArgs) -> None:
-    """Runs and ticks without API, until a signal; PostgreSQL alone."""
+    """Runs a worker without API until a signal; PostgreSQL only."""
     try:
         await serve.work(args.settings, concurrency=args.options.concurrency, ready=args.ready)
     except CannotServe as error:
@@ -77,7 +77,7 @@ def _wrong_keys() -> CommandFailed:
 
 
 def _words_of_demo(facts: Facts) -> str:
-    """What `demo` says without --json."""
+    """Returns the output of `demo` without --json."""
     return demo.in_words(facts)
 
 

@@ -168,7 +168,7 @@ async def _work(service: app.Wired, own_worker: worker.Worker, stop: asyncio.Eve
 
 
 async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> None:
-    """A worker without API, on PostgreSQL alone. Raises CannotServe."""
+    """Runs a worker without API, on PostgreSQL only. Raises CannotServe."""
     if is_sqlite(settings.database_url):
         raise CannotServe("On SQLite `steward serve` runs the worker; there is nothing to start apart.")
     raise_limit()
@@ -291,7 +291,7 @@ def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QU
 
 
 def _metrics_server(service: app.Wired, queue: int) -> uvicorn.Server:
-    """The server of /metrics; whether the service is ready is looked at with each request."""
+    """Returns the server of /metrics; each request checks whether the service is ready."""
 
     async def answer(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         is_metrics = scope["type"] == "http" and scope["path"] == "/metrics"

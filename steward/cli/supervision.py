@@ -55,7 +55,7 @@ def _supervisor_of(environ: Mapping[str, str]) -> Supervisor:
 async def supervised(
     environ: Mapping[str, str], stop: asyncio.Event, *, is_well: Callable[[], bool] = lambda: True
 ) -> AsyncIterator[Supervisor]:
-    """Watches over this process for the service manager; does nothing where none is named."""
+    """Reports this process's state to the service manager, if there is one."""
     supervisor = _supervisor_of(environ)
     watching = asyncio.create_task(supervisor.watch(stop, is_well))
     try:

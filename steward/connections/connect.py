@@ -51,7 +51,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a check found, in words."""
+    """The result of a check, in words."""
 
     ok: bool
     checked_at: datetime
@@ -257,7 +257,7 @@ async def check_again(vault: Vault, connection: Connection, secrets: ConnectionS
 async def record_check(
     tx: Tx, org: OrgId, integration: IntegrationId, *, health: Health, lasting: bool = False
 ) -> Connected:
-    """Keeps what a check found: a good one heals, one that says the key is bad asks for reconnecting.
+    """Stores the result of a check: success restores the connection, a bad key requires a reconnect.
 
     A web page or a redirect in the place of an answer does so only when it is `lasting`.
 
@@ -361,7 +361,7 @@ def _error_text(health: Health) -> str | None:
 
 
 def report(health: Health, checked_at: datetime) -> Check:
-    """The check in words: what is good, what is missing, what failed."""
+    """Returns the check in words: what works, what is missing, what failed."""
     lines: list[Message] = []
     if health.ok:
         label = health.account_label or health.name or health.domain

@@ -27,7 +27,7 @@ _Key = tuple[OrgId, IntegrationId, int, str | None]
 
 @dataclass(slots=True)
 class DestinationCache:
-    """What accounts answered lately, by organisation, connection, its version and the parent asked for."""
+    """Recent answers of accounts, by organization, connection, its version and the requested parent."""
 
     held: OrderedDict[_Key, tuple[float, tuple[Destination, ...]]] = field(default_factory=OrderedDict)
     silent_s: float = _SILENT_SECONDS  # how long an account is waited for
@@ -40,7 +40,7 @@ class DestinationCache:
         return cached[1]
 
     def put(self, key: _Key, now: float, destinations: tuple[Destination, ...]) -> None:
-        """Keeps an answer; beyond the most the oldest goes."""
+        """Stores an answer; removes the oldest beyond the limit."""
         self.held.pop(key, None)
         self.held[key] = now, destinations
         while len(self.held) > _MAX_CACHED:
@@ -49,7 +49,7 @@ class DestinationCache:
 
 @dataclass(frozen=True, slots=True)
 class DestinationReader:
-    """Where destinations are asked for, and what was answered lately."""
+    """Reads destinations from accounts, with recent answers."""
 
     engine: Engine
     clock: Clock

@@ -98,7 +98,7 @@ async def _clear_marks(tx: Tx, connection: Connection) -> None:
 
 
 def _worded(was: Connection, health: Health, now: datetime) -> Health:
-    """After a day without a good answer the error says since when."""
+    """Adds to an error that has lasted for a day since when it lasts."""
     since = was.last_ok_at or was.connected_at
     refused = isinstance(health.error, Unauthorized | WrongAddress)
     if health.ok or health.error is None or refused or now - since < _SILENT_FOR:
@@ -108,7 +108,7 @@ def _worded(was: Connection, health: Health, now: datetime) -> Health:
 
 
 async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:
-    """Notes since when the account says no, and whether that is too short to believe it.
+    """Records since when the account refuses, and whether that is too short to act on.
 
     A refused key is believed after a minute, what stands in front of the account after an hour: a security
     plug-in or maintenance often passes. Raises StaleVersion.

@@ -48,7 +48,7 @@ class RunAccess:
         urgency: Urgency = Urgency.READ,
         still_wanted: CancelCheck | None = None,
     ) -> Reader:
-        """A reader, which can emit nothing but reads. Raises NotConnected."""
+        """Returns a reader, which can only read. Raises NotConnected."""
         connector, secrets = await self._open(org, connection)
         try:
             link = connector.endpoint(secrets)
@@ -60,7 +60,7 @@ class RunAccess:
             raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
 
     async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> Any:
-        """A writer bound to `grant`; only runs/apply.py asks for one. Raises NotConnected."""
+        """Returns a writer bound to `grant`; only runs/apply.py calls it. Raises NotConnected."""
         if connection.kind == web.KIND:
             return RequestWriter(self.vault.outbound.web_write_client(grant).send)
         connector, secrets = await self._open(org, connection)

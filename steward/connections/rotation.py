@@ -53,7 +53,7 @@ async def under_others(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
 
 
 async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | None:
-    """Makes the data key new secrets are sealed under; its number, None when there is nothing to seal.
+    """Makes the data key for new secrets; returns its number, None when there is nothing to seal.
 
     The older ones still open what a process seals that has not seen the new one yet.
     """
@@ -87,7 +87,7 @@ async def seal_anew(tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, held: S
 
 
 def context_of_field(org: OrgId, field: str, key_no: int) -> SealContext:
-    """What binds a sealed value that belongs to no connection to its place."""
+    """Returns the context that binds a sealed value without a connection to its field."""
     return SealContext(org, IntegrationId(0), field, 1, key_no)
 
 
@@ -114,7 +114,7 @@ def mail_field(message: MessageId) -> str:
 async def seal_mail_anew(
     tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, mail: links.SealedMail, number: int
 ) -> int:
-    """Seals a waiting mail of one's account under data key `number`; 0 when it has ended or is so already."""
+    """Seals a waiting account mail under data key `number`; 0 when it needs no change."""
     sealed = await _resealed(
         tx, org, masters, field=mail_field(mail.id), key_no=mail.key_no, sealed=mail.sealed, number=number
     )

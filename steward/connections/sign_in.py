@@ -279,7 +279,7 @@ def _quoted(secret: Secret) -> Secret:
 
 
 async def _subject(tx: Tx, *, org_actor: Actor, begun: sign_ins.SignIn) -> str:
-    """One sign-in is one account: reconnecting keeps what it stood for."""
+    """Returns the identity of a sign-in: reconnecting keeps the connection's."""
     if begun.integration is not None:
         connection = await connections.get(tx, org_actor.org, begun.integration)
         if connection is not None:

@@ -108,7 +108,7 @@ def plain(connection: Connection) -> dict[str, str]:
 
 
 async def seal_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, text: str) -> tuple[int, bytes]:
-    """Seals a text that belongs to no connection; the number of the data key, and what to keep."""
+    """Seals a text that belongs to no connection; returns the data key's number and the sealed text."""
     return await seal_bytes(tx, vault, org, field=field, value=text.encode("utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""Spans of organizations: a periodic task that looks into every one takes a bounded number at a time.
+"""Spans of organizations: a periodic task for all of them takes a bounded number at a time.
 
 Statements for SQLite join the owned table by `= +o.org_id`: otherwise SQLite bounds that table by the span
 too, and reads an organization's whole history.
@@ -14,7 +14,7 @@ ORGANIZATIONS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OrgSpan:
-    """The organizations that one pass looks into: those whose numbers lie from `first` to `last`."""
+    """The organizations of one pass: those whose numbers are from `first` to `last`."""
 
     first: int
     last: int

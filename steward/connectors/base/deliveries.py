@@ -216,7 +216,7 @@ class EventSource(Protocol):
         ...
 
     def verify_event(self, headers: Headers, body: RawBody, secrets: EventSecrets) -> Verdict:
-        """Judges a delivery by its headers and raw bytes alone; parses nothing."""
+        """Verifies a delivery by its headers and raw bytes only; parses nothing."""
         ...
 
     def read_event(self, event: StoredEvent) -> Event:

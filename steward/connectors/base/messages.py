@@ -91,7 +91,7 @@ class MessageReader(SendOnceReader):
 
 
 class MessagePlatform(Protocol):
-    """What a writer of messages asks of its connector."""
+    """What a writer of messages needs of its connector."""
 
     def marked(self, arguments: JsonObject, effect_key: str) -> JsonValue:
         """Returns the message as sent."""

@@ -24,7 +24,7 @@ def text_fields(rows: Iterable[tuple[str, str, str]]) -> list[FieldChange]:
 
 
 class SendOnceOperation:
-    """A send that nothing can be read back of: it is made at most once, and only a person may repeat it."""
+    """A send whose result cannot be read back: it is made at most once, and only a person may repeat it."""
 
     action: ClassVar[Action] = Action.SEND
     recovery: ClassVar[Recovery] = Recovery.AT_MOST_ONCE

@@ -20,7 +20,7 @@ _OTHER_HOLDS = "Somebody else holds it too, so its hold is left as it is."
 
 
 class _DeletionOperation(ShopifyOperation[object]):
-    """What the removals share: only an undo asks for them."""
+    """What the removals share: only an undo plans them."""
 
     __slots__ = ()
 

@@ -122,7 +122,7 @@ class _Echo:
         return [self._outcome(part, _value(part, row), row)]
 
     def prices(self, payload: Row) -> list[WriteOutcome]:
-        """Each variant is judged alone: refused ones fail, the others are compared."""
+        """Judges each variant by itself: refused ones fail, the others are compared."""
         refused = errors_by_item(self._errors)
         rows = payload.get("productVariants")
         echoed = {
@@ -229,7 +229,7 @@ class _Echo:
         ]
 
     def deleted(self, payload: Row) -> list[WriteOutcome]:
-        """A removal names what it removed; what it does not name was not there."""
+        """Judges removals: an object that the response does not name was not there."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]
@@ -248,7 +248,7 @@ class _Echo:
         return [self._outcome(part, refund_value(row), row)]
 
     def capture(self, payload: Row) -> list[WriteOutcome]:
-        """Captured when the payment says so; a pending one is read back."""
+        """Judges a capture by the payment's status; a pending one is read back."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]

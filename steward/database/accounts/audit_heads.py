@@ -73,7 +73,7 @@ async def due(tx: Tx, *, limit: int) -> list[OrgId]:
 async def save_check(
     tx: Tx, org: OrgId, checked: ChainCheck, *, check_at: datetime, pass_began_at: datetime
 ) -> None:
-    """Stores how far the check has come and when it goes on."""
+    """Stores the progress of the check and when it continues."""
     await tx.execute(
         "UPDATE audit_heads SET checked_seq = :seq, checked_hash = :hash, check_at = :check_at,"
         " pass_began_at = :pass_began_at WHERE org_id = :org",

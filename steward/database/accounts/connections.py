@@ -124,13 +124,13 @@ async def save(tx: Tx, org: OrgId, connection: Connection, *, was: int) -> bool:
 
 
 async def due_for_check(tx: Tx, max_rows: int = 10) -> list[tuple[OrgId, IntegrationId]]:
-    """Connected ones of all organisations whose turn it is to be looked at."""
+    """Returns connections of all organizations that are due for a check."""
     rows = await tx.all(_CHECKS, {"most": max_rows})
     return [(OrgId(row["org_id"]), IntegrationId(row["integration_id"])) for row in rows]
 
 
 async def check_next(tx: Tx, org: OrgId, integration: IntegrationId, check_at: datetime) -> None:
-    """When it is looked at next."""
+    """Sets when the connection is checked next."""
     await tx.execute(
         "UPDATE connections SET check_at = :at WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration, "at": check_at},
@@ -138,7 +138,7 @@ async def check_next(tx: Tx, org: OrgId, integration: IntegrationId, check_at: d
 
 
 async def check_soon(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]) -> None:
-    """They are looked at at the next tick, unless that is due already."""
+    """Makes the connections due at the next check, unless they are due already."""
     for integration in sorted(integrations):
         await tx.execute(
             "UPDATE connections SET check_at = :now"
@@ -179,7 +179,7 @@ async def secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> list[Sealed
 
 
 async def put_secret(tx: Tx, org: OrgId, integration: IntegrationId, *, sealed: SealedField) -> None:
-    """Keeps one sealed secret in place of the one before."""
+    """Stores a sealed secret in place of the earlier one."""
     await tx.execute(
         "INSERT INTO connection_secrets"
         " (org_id, integration_id, field, version, key_no, sealed, expires_at)"
@@ -268,7 +268,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[tuple[Int
 async def reseal(
     tx: Tx, org: OrgId, integration: IntegrationId, *, before: SealedField, after: SealedField
 ) -> int:
-    """The same secret sealed anew; 0 when it is no longer the one that was read."""
+    """Stores a secret sealed anew; returns 0 when it was replaced since it was read."""
     return await tx.execute(
         "UPDATE connection_secrets SET sealed = :sealed, key_no = :key_no"
         " WHERE org_id = :org AND integration_id = :integration AND field = :field"

@@ -106,7 +106,7 @@ async def standing(
 
 
 async def organization_of(tx: Tx, client_id: str) -> OrgId | None:
-    """The organisation a client id belongs to."""
+    """Returns the organization a client id belongs to."""
     row = await tx.first("SELECT org_id FROM dir_clients WHERE client_id = :client", {"client": client_id})
     return None if row is None else OrgId(row["org_id"])
 

@@ -18,7 +18,7 @@ _MEMBER = (
 
 
 def _member(row: Row) -> Member:
-    """A member; of one who has not joined yet only what the invitation said, nothing of the account."""
+    """Returns a member; of one who has not joined, only the invitation's data, none of the account's."""
     is_invited = bool(row["invited"])
     if is_invited:
         state = MemberState.INVITED if row["awaited"] else MemberState.DEACTIVATED

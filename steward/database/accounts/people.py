@@ -177,7 +177,7 @@ async def copy_active(tx: Tx, org: OrgId, person: PersonId, active: bool) -> Non
 
 
 async def organizations_of(tx: Tx, person: PersonId) -> list[OrgId]:
-    """The ids of the organisations a person belongs or belonged to, in order."""
+    """Returns the ids of the organizations a person belongs or belonged to, in order."""
     rows = await tx.all(
         Both(
             sqlite="SELECT org_id FROM members WHERE person_id = :person ORDER BY org_id",

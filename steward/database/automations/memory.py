@@ -30,7 +30,7 @@ async def of_template(tx: Tx, org: OrgId, template_id: str, space: str) -> dict[
 
 
 async def value(tx: Tx, org: OrgId, automation: AutomationId, *, space: str, key: str) -> JsonValue:
-    """What is remembered under a key; None: nothing."""
+    """Returns what is remembered under a key; None if nothing is."""
     row = await tx.first(
         "SELECT value FROM memory"
         " WHERE org_id = :org AND automation_id = :automation AND space = :space AND key = :key",

@@ -213,7 +213,7 @@ async def active_after(tx: Tx, org: OrgId, *, after: AutomationId | None, limit:
 async def own_rows(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, Automation]:
-    """Those of the automations that there are, by id, by their own rows alone: what changes with every run
+    """Returns the existing automations by id, from their own rows only: what changes with every run
     is left empty. For the dispatch tick, which has it from the schedules it locked."""
     rows = await tx.all(
         f"SELECT {_OWN}, NULL AS next_run_at, NULL AS last_run_at, 0 AS consecutive_failures,"

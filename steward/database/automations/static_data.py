@@ -5,7 +5,7 @@ from steward.model.ids import AutomationId, OrgId, RunId
 
 
 async def get(tx: Tx, org: OrgId, automation: AutomationId) -> tuple[int, bytes] | None:
-    """The number of the data key, and what is sealed under it; None when nothing is stored."""
+    """Returns the data key's number and the content sealed under it; None when nothing is stored."""
     row = await tx.first(
         "SELECT content, content_key FROM static_data WHERE org_id = :org AND automation_id = :automation",
         {"org": org, "automation": automation},

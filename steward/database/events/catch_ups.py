@@ -137,7 +137,7 @@ async def read_now(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
 async def remove_others(
     tx: Tx, org: OrgId, integration: IntegrationId, object_types: Collection[str]
 ) -> None:
-    """Of the types nobody waits for any more nothing is read."""
+    """Removes the types that nobody waits for any more."""
     await tx.execute(
         "DELETE FROM catch_ups WHERE org_id = :org AND integration_id = :integration"
         " AND object_type NOT IN (:types)",

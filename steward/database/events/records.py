@@ -153,7 +153,7 @@ async def lock(tx: Tx, org: OrgId, events: Collection[str]) -> set[str]:
 
 
 async def matched(tx: Tx, org: OrgId, pointers: Mapping[str, JsonObject]) -> None:
-    """Ends the matching of events; each keeps what it points to, for the runs it started."""
+    """Ends the matching of events; each keeps its pointer, for the runs it started."""
     rows: list[list[JsonValue]] = [
         [event, json.dumps(pointer, ensure_ascii=False)] for event, pointer in sorted(pointers.items())
     ]
@@ -200,7 +200,7 @@ async def failed(tx: Tx, org: OrgId, event: str) -> bool:
 async def content_for_run(
     tx: Tx, org: OrgId, event: str, *, with_body: bool
 ) -> tuple[JsonObject, bytes | None]:
-    """What a run of the event is given: its pointer, and its body when asked for and still there."""
+    """Returns what a run of the event gets: its pointer and, on request, its body if it still exists."""
     row = await tx.first(
         "SELECT pointer FROM events WHERE org_id = :org AND id = :event", {"org": org, "event": event}
     )

@@ -155,7 +155,7 @@ async def listed(tx: Tx, org: OrgId, messages: Collection[MessageId]) -> dict[Me
 
 
 async def close_many(tx: Tx, org: OrgId, closed: Sequence[ClosedMessage]) -> None:
-    """Fixes what collected messages say and makes them due."""
+    """Fixes the content of collected messages and makes them due."""
     if closed:
         rows: list[JsonValue] = [
             [message.message, message.count, json.dumps(message.envelope, ensure_ascii=False)]

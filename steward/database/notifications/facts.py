@@ -24,7 +24,7 @@ _TOPIC_OF_CODE: Final[Mapping[str, Topic]] = {
 async def approval_waiting(
     tx: Tx, org: OrgId, approval: Approval, *, integration: IntegrationId | None
 ) -> None:
-    """A run asks for approval."""
+    """Stores the notice that a run waits for approval."""
     await _add_of_approval(tx, org, Topic.APPROVAL_WAITING, approval, integration, str(approval.id))
 
 

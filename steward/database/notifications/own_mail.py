@@ -40,7 +40,7 @@ async def last_test(tx: Tx, org: OrgId, receiver: Receiver) -> MailTest | None:
 
 
 async def count_tests(tx: Tx, org: OrgId, receiver: Receiver, since: datetime) -> int:
-    """How many test mails to a person were asked for since an instant."""
+    """Returns how many test mails to a person were requested since an instant."""
     row = await tx.first(
         f"SELECT count(*) AS tests{_TESTS} AND closed_at > :since", {**receiver.args(org), "since": since}
     )

@@ -16,7 +16,7 @@ class Watch:
 
 
 async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Watch:
-    """The watch of an automation; nothing chosen for one without a row."""
+    """Returns the watch of an automation; the default without a row."""
     row = await tx.first(
         "SELECT quiet_after, quiet_since FROM automation_watch"
         " WHERE org_id = :org AND automation_id = :automation",

@@ -94,7 +94,7 @@ async def close(tx: Tx, org: OrgId) -> None:
 
 
 async def remove_runs(tx: Tx, org: OrgId, max_runs: int) -> int:
-    """Removes up to `most` runs with what they hold; how many runs went.
+    """Removes up to `most` runs with their data; returns how many.
 
     The runs are locked first: a worker that has one in hand either ends its transaction before, or finds no
     row to fence by afterwards and drops the run.
@@ -132,13 +132,13 @@ async def forget_calls(tx: Tx, org: OrgId) -> None:
 
 
 async def people_of(tx: Tx, org: OrgId) -> list[PersonId]:
-    """Everybody who is, was or has been asked to be a member."""
+    """Returns everybody who is, was or was invited to be a member."""
     rows = await tx.all("SELECT person_id FROM members WHERE org_id = :org ORDER BY person_id", {"org": org})
     return [PersonId(row["person_id"]) for row in rows]
 
 
 async def subscriptions_of(tx: Tx, org: OrgId) -> list[tuple[str, str]]:
-    """The stores that were asked to send events: name of the connection, and topic."""
+    """Returns the stores with subscriptions: name of the connection, and topic."""
     rows = await tx.all(
         "SELECT c.name, s.topic FROM subscriptions AS s JOIN connections AS c"
         " ON c.org_id = s.org_id AND c.integration_id = s.integration_id"

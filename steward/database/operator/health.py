@@ -123,7 +123,7 @@ async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
 
 
 async def database_now(tx: Tx) -> datetime:
-    """The clock that decides what is due: the server's on PostgreSQL, this process's on SQLite."""
+    """Returns the time that decides what is due: the server's on PostgreSQL, this process's on SQLite."""
     row = await tx.first(
         Both(
             "SELECT :now AS instant",
@@ -193,7 +193,7 @@ async def sees_sessions(tx: Tx) -> bool:
 
 
 async def failing_rows(tx: Tx, at_least: int) -> list[tuple[str, str]]:
-    """Rows a tick has failed with so often: the tick and what it met, newest first, at most 20."""
+    """Returns rows that periodic tasks failed on repeatedly, with the errors, newest first, at most 20."""
     rows = await tx.all(
         "SELECT task, key FROM deferred_rows WHERE failures >= :least ORDER BY last_failed_at DESC LIMIT 20",
         {"least": at_least},

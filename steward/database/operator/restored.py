@@ -38,7 +38,7 @@ _KEEP_HISTORY = with_history(
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """How far a restored database is prepared: the organization in hand and the last run looked at in it.
+    """The progress of preparing a restored database: the present organization and its last checked run.
 
     `run` is None once the organization is done. `runs` counts those that check their open writes first.
     """

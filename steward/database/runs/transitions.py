@@ -175,7 +175,7 @@ async def read_lease(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
 
 
 async def park(tx: Tx, lease: Lease, *, approval: ApprovalId, expires_at: datetime, leased_ms: int) -> bool:
-    """Lets the run wait for approval; returns False when it was lost or asked to cancel."""
+    """Lets the run wait for approval; returns False when its lease was lost or it is to be cancelled."""
     touched = await tx.execute(
         "UPDATE runs SET status = 'waiting_approval', queue = 'parked', worker_id = NULL,"
         " approval_id = :approval, expires_at = :expires_at, waiting_since = :now,"
