@@ -42,7 +42,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 # What is made in one go here makes further things itself, beside the installing; `-j` would make them twice.
 .NOTPARALLEL:
-.PHONY: help setup demo serve test check fuzz fleet bench docs pins postgres generators client-python client-typescript site schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 mail-servers proxies soak shopify-schema cards-schema promtool \
+.PHONY: help setup demo serve test check fuzz fleet bench scale docs pins postgres generators client-python client-typescript site schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 mail-servers proxies soak shopify-schema cards-schema promtool \
 	web web-check types built wheel release browser image image-test base-image
 
 help: ## this list
@@ -139,6 +139,9 @@ fuzz: $(DEV) postgres ## what no client sends: 200 examples an operation against
 
 bench: $(DEV) $(PEERS) ## measurements as JSON, medians beside a reference of the same run
 	@$(PY) -m bench.run $(ARGS)
+
+scale: $(DEV) postgres ## what schedules cost on PostgreSQL, each decade up to MOST=1000000, as a table and a drawing
+	@$(PY) -m bench.scale --most $(or $(MOST),1000000)
 
 # What is compared with has an environment of its own: nothing of the service or its tests depends on it.
 $(PEERS): bench/requirements.txt | $(DEV)
