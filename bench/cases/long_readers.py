@@ -14,7 +14,7 @@ from bench.cases.five_steps import AUTOMATIONS, CALLERS, five_steps_round
 from bench.postgres import fresh_database, server_cpu
 from bench.rounds import Case, Figure, Opened, Place
 from bench.service import House, open_house
-from steward import worker
+from steward import periodic_tasks, worker
 from steward.clock import Clock
 from steward.database.engine.base import ms
 from steward.model.automation import Automation
@@ -104,7 +104,7 @@ async def _opened(place: Place) -> AsyncIterator[Opened]:
         automations = await house.automations(AUTOMATIONS)
         own = await house.worker()
         stop = asyncio.Event()
-        working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
+        working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
         try:
             most = await five_steps_round(house, automations, place.size(3000, 1000), CALLERS)
             load = _Load(
