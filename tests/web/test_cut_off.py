@@ -177,3 +177,24 @@ async def test_a_phone_shows_the_whole_name_of_a_change_once_it_is_opened(
         await expect(panel).to_have_count(0)
     await seen.context.close()
     assert seen.reports == []
+
+
+async def test_a_long_address_leaves_its_row_in_order_on_a_phone(
+    browser: Browser, long_names: tuple[WebSite, Mapping[str, Any]]
+) -> None:
+    """State and action stand beside the address, and the second line begins beneath it."""
+    web, _ = long_names
+    seen = await look(browser, web, "owner", size="phone")
+    await seen.open("/people")
+    row = seen.page.get_by_role("row").filter(has_text=EMAIL)
+    boxes = [
+        await row.get_by_text(words, exact=True).first.bounding_box()
+        for words in (EMAIL, "Invited", "Change", "Approver")
+    ]
+    address, state, action, role = (box for box in boxes if box is not None)
+    for beside in (state, action):
+        assert address["y"] <= beside["y"] + beside["height"] / 2 <= address["y"] + address["height"]
+    assert abs(role["x"] - address["x"]) <= 1
+    assert role["y"] >= address["y"] + address["height"]
+    await seen.context.close()
+    assert seen.reports == []
