@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -85,6 +86,13 @@ class OpenPage:
     async def wait_until_loaded(self) -> None:
         """Waits until nothing is loading."""
         await self.page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
+
+    async def sizes(self) -> AsyncIterator[Size]:
+        """Shows the page at each size in turn, a desk last, and asserts that it does not scroll sideways."""
+        for size, (width, height) in reversed(SIZES.items()):
+            await self.page.set_viewport_size({"width": width, "height": height})
+            yield size
+            assert await self.page.evaluate("document.documentElement.scrollWidth") <= width, size
 
     async def audit(self, *, colours: bool = False) -> list[str]:
         """Returns what axe finds serious, critical or outside of landmarks; `colours`: contrast only.

@@ -1,9 +1,11 @@
 """Tests details of several screens that were wrong once."""
 
+import pytest
 from playwright.async_api import expect
 
 from tests.web.calendars import in_minutes
 from tests.web.conftest import Look
+from tests.web.hands import HANDS, Hand
 from tests.web.site import WebSite
 
 
@@ -45,7 +47,9 @@ async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, 
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("This and later").check()
     later = dialog.get_by_role("button", name="Move this and later")
-    await expect(later).to_have_attribute("aria-disabled", "true")
+    async for _ in seen.sizes():
+        await expect(later).to_have_attribute("aria-disabled", "true")
+        await expect(later).to_be_in_viewport(ratio=1)
     await dialog.get_by_label("Time").fill("04:30")
     await expect(later).not_to_have_attribute("aria-disabled", "true")
     cut = """() => [...document.querySelectorAll('td, th')]
@@ -59,14 +63,17 @@ async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, 
             assert await page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
 
 
-async def test_one_button_starts_an_import_and_a_network_that_returns_mends_a_screen(looking: Look) -> None:
+@pytest.mark.parametrize("way", HANDS)
+async def test_one_button_starts_an_import_and_a_network_that_returns_mends_a_screen(
+    looking: Look, way: type[Hand]
+) -> None:
     """An organization without imports has one button; a screen loads once the network is back."""
-    seen = await looking("keeper")
+    seen = await looking("keeper", size=way.size)
     page = seen.page
     await seen.open("/imports")
     await expect(page.get_by_role("button", name="Import a workflow")).to_have_count(1)
     await seen.context.set_offline(True)
-    await page.get_by_role("navigation", name="Main").get_by_role("link", name="People").first.click()
+    await way(page).go("People")
     await expect(page.get_by_text("This part of the app could not be loaded")).to_be_visible()
     await seen.context.set_offline(False)
     await expect(page.get_by_role("heading", name="People")).to_be_visible()
@@ -82,8 +89,9 @@ async def test_a_wrong_password_is_heard_as_it_is_shown(looking: Look) -> None:
     await page.get_by_label("Password").fill("not the password")
     await page.get_by_role("button", name="Sign in").click()
     words = "The e-mail or the password is not right. Check both and try again."
-    await expect(page.get_by_text(words).first).to_be_visible()
-    await expect(page.locator("[aria-live=assertive]")).to_have_text(words)
+    async for _ in seen.sizes():
+        await expect(page.get_by_text(words).first).to_be_visible()
+        await expect(page.locator("[aria-live=assertive]")).to_have_text(words)
 
 
 async def test_a_strip_on_a_phone_begins_where_its_line_does(looking: Look, web: WebSite) -> None:

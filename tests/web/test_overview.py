@@ -48,7 +48,7 @@ async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, we
     for name in ("owner", "keeper"):
         if name == "owner":
             await web.automation("To be first", **await in_minutes(web))
-        seen = await looking(name)
+        seen = await looking(name, size="desk" if name == "owner" else "phone")
         # Calls that wait for a second to pass wait for the first row, however slow the machine is.
         now = await time_of(web)
         await seen.page.clock.install(time=now)
@@ -74,7 +74,10 @@ async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSit
     times = rows.locator("time").first
     before = await times.get_attribute("datetime")
     assert before is not None
-    await rows.get_by_role("button", name="Skip the next run of To skip").click()
+    skip = rows.get_by_role("button", name="Skip the next run of To skip")
+    async for _ in seen.sizes():
+        await expect(skip).to_be_visible()
+    await skip.click()
     await wait_for_occurrence(web, row, state="skipped")
     # The row shows the run after it, or goes when none follows within a day.
     await expect(rows.locator(f"time[datetime='{before}']")).to_have_count(0)

@@ -105,9 +105,10 @@ async def test_a_run_shows_who_decided_and_what_differs(looking: Look, web: WebS
     seen = await looking("approver")
     page = seen.page
     await seen.open(f"/runs/{run['id']}?tab=changes")
-    await expect(page.get_by_text(re.compile(r"by The Owner, .*\(3 of 4\)\."))).to_be_visible()
-    await expect(page.get_by_text(re.compile("at work, .* waiting for a person"))).to_be_visible()
-    await expect(page.get_by_role("main")).not_to_contain_text("Waits for approval")
+    async for _ in seen.sizes():
+        await expect(page.get_by_text(re.compile(r"by The Owner, .*\(3 of 4\)\."))).to_be_visible()
+        await expect(page.get_by_text(re.compile("at work, .* waiting for a person"))).to_be_visible()
+        await expect(page.get_by_role("main")).not_to_contain_text("Waits for approval")
     await expect(page.get_by_role("region", name="Changes")).to_contain_text("changed in the meantime")
     assert await seen.check_looks("run-changes") == []
     assert await cut_off(seen) == []

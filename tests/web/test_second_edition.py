@@ -107,5 +107,6 @@ async def test_times_are_typed_with_24_hours(looking: Look) -> None:
     time = page.get_by_label("Time", exact=True)
     await time.fill("930")
     await time.blur()
-    await expect(time).to_have_value("09:30")
+    async for _ in seen.sizes():
+        await expect(time).to_have_value("09:30")
     await expect(page.get_by_text("Every day at 09:30 (Europe/Berlin)", exact=True)).to_be_visible()
