@@ -14,6 +14,7 @@ import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from tests.processes.running import eventually
+from tests.web.hands import Finger
 from tests.web.hostile import LONG, TEXTS, UNSEEN
 from tests.web.looking import OpenPage, look
 from tests.web.shops import hidden_products, hiding
@@ -49,7 +50,7 @@ async def _rows(page: Page) -> int:
 
 
 async def test_thousands_of_changes_are_searched_left_out_and_sent_as_shown(
-    seen: OpenPage, many: WebSite
+    browser: Browser, seen: OpenPage, many: WebSite
 ) -> None:
     """All changes are counted, at most 80 rows are in the page, and the request matches the page.
 
@@ -105,9 +106,26 @@ async def test_thousands_of_changes_are_searched_left_out_and_sent_as_shown(
     # Nothing is lost by a lost answer.
     await expect(approve).to_have_text(f"Approve {MANY - 10:,} changes")
     await page.unroute("**/approve")
-    await approve.click()
-    await expect(page).to_have_url(f"{many.origin}/runs/{run['id']}")
-    await _written_as_approved(page, many, run["id"], changes)
+    phone = await look(browser, many, "approver", size="phone")
+    await _approves_on_a_phone(phone, run["approval_id"])
+    await expect(phone.page).to_have_url(f"{many.origin}/runs/{run['id']}")
+    await _written_as_approved(phone.page, many, run["id"], changes)
+    await phone.context.close()
+    assert phone.reports == []
+
+
+async def _approves_on_a_phone(seen: OpenPage, approval: str) -> None:
+    """Leaves ten changes out with a finger and approves the others."""
+    page, hand = seen.page, Finger(seen.page)
+    await seen.open(f"/approvals/{approval}")
+    approve = page.locator("[data-approve] button")
+    await expect(approve).to_have_text(f"Approve {MANY:,} changes", timeout=120_000)
+    assert await _rows(page) <= MOST_ROWS
+    await hand.fill(page.get_by_label("Search in changes"), LAST_TEN)
+    await hand.press(page.get_by_role("button", name="Leave out all 10 shown"))
+    await expect(approve).to_have_text(f"Approve {MANY - 10:,} changes")
+    await expect(approve).to_be_in_viewport(ratio=1)
+    await hand.press(approve)
 
 
 async def _written_as_approved(
