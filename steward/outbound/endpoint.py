@@ -44,12 +44,14 @@ class PlacedSecrets:
 
     `path` is the beginning of a path and the secret that follows it, where a request has the marker of a
     removed secret. `body` are the secrets of the markers in a body, in the order in which they come first.
+    `auth` is sent as HTTP Basic beside them.
     """
 
     headers: tuple[tuple[str, Secret], ...] = ()
     query: tuple[tuple[str, Secret], ...] = ()
     path: tuple[str, Secret] | None = None
     body: tuple[Secret, ...] = ()
+    auth: Basic | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,19 @@ def body_with(credentials: Credentials, body: bytes, headers: Mapping[str, str])
     return _MARKER.sub(lambda match: texts[match[0]], body)
 
 
+def refuse_markers_in(url: str, headers: Mapping[str, str]) -> None:
+    """Raises CallRefused if an address or a header holds the marker of a removed secret."""
+    place = (
+        "address" if MARKER.search(url) else "header" if any(map(MARKER.search, headers.values())) else None
+    )
+    if place is not None:
+        words = (
+            f"The {place} of the request holds the mark of a key that was removed at import, and the account "
+            "does not put that key back. Choose an account that has it."
+        )
+        raise CallRefused("a mark of a removed key is not sent", words)
+
+
 def _written(secret: str, content_type: str) -> str:
     """Returns a secret as a text inside a body of this type is written."""
     if "json" in content_type:

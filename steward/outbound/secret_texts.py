@@ -25,9 +25,10 @@ def secret_texts(credentials: Credentials) -> tuple[str, ...]:
             return (token.reveal(),)
         case HeaderSecret(_, value):
             return (value.reveal(),)
-        case PlacedSecrets(headers, query, path, body):
+        case PlacedSecrets(headers, query, path, body, auth):
             placed = (*headers, *query, *(() if path is None else (path,)))
-            return tuple(secret.reveal() for secret in (*(secret for _, secret in placed), *body))
+            texts = tuple(secret.reveal() for secret in (*(secret for _, secret in placed), *body))
+            return (*texts, *secret_texts(auth))
         case SecretUrl(url):
             return _secret_url_texts(url.reveal())
         case UserSignIn() as person:

@@ -45,7 +45,7 @@ from steward.outbound.errors import (
 )
 from steward.outbound.mail import MailTransport
 from steward.outbound.mail_server import is_mail_address, mail_origin
-from steward.outbound.placed_secrets import body_with, url_with
+from steward.outbound.placed_secrets import body_with, refuse_markers_in, url_with
 from steward.outbound.query_cost import ReportedCost, reported_cost
 from steward.outbound.rate_limiter import RateLimiter, RateLimiters, retry_after
 from steward.outbound.response import ANSWER_BYTES, HEADER_BYTES, BodyReader, LineReader, PlatformResponse
@@ -365,9 +365,8 @@ class HttpTransport:
         headers = {"accept": "application/json", "accept-encoding": "gzip, deflate", "user-agent": _AGENT}
         headers |= {name.lower(): value for name, value in (request.headers or {}).items()}
         match request.credentials:
-            case Basic(user, password):
-                pair = f"{user.reveal()}:{password.reveal()}".encode()
-                headers["authorization"] = "Basic " + base64.b64encode(pair).decode("ascii")
+            case Basic() as basic:
+                headers["authorization"] = _basic_header(basic)
             case Bearer(token):
                 headers["authorization"] = f"Bearer {token.reveal()}"
             case HeaderSecret(header, value):
@@ -378,8 +377,10 @@ class HttpTransport:
                 token_text = await self._token(target, app)
                 is_standard = app.header.lower() == "authorization"
                 headers[app.header.lower()] = f"Bearer {token_text}" if is_standard else token_text
-            case PlacedSecrets(placed):
+            case PlacedSecrets(placed, auth=basic_auth):
                 headers |= {name.lower(): secret.reveal() for name, secret in placed}
+                if basic_auth is not None:
+                    headers["authorization"] = _basic_header(basic_auth)
             case RequestSigner(secret, sign):
                 unsigned = UnsignedRequest(request.method, request.url, headers, self.clock.now())
                 headers |= sign(secret.reveal(), unsigned)
@@ -559,12 +560,22 @@ def _is_keyless(endpoint: PlatformEndpoint) -> bool:
     return endpoint.public_only and endpoint.credentials is None
 
 
+def _basic_header(basic: Basic) -> str:
+    pair = f"{basic.user.reveal()}:{basic.password.reveal()}".encode()
+    return "Basic " + base64.b64encode(pair).decode("ascii")
+
+
 def _with_secrets(request: OutboundRequest) -> OutboundRequest:
-    """Returns the request with the account's secrets in its address and body. Raises RequestFailed."""
+    """Returns the request with the account's secrets in its address and body.
+
+    Raises RequestFailed if it holds a marker of a removed secret that the account does not put back.
+    """
+    url = request.url
+    if isinstance(request.credentials, PlacedSecrets):
+        url = url_with(request.credentials, url)
     try:
         content = body_with(request.credentials, request.content, request.headers or {})
+        refuse_markers_in(url, request.headers or {})
     except CallRefused as refusal:
         raise RequestFailed(refusal, not_sent=True) from None
-    if not isinstance(request.credentials, PlacedSecrets):
-        return request
-    return replace(request, url=url_with(request.credentials, request.url), content=content)
+    return replace(request, url=url, content=content)

@@ -1,6 +1,7 @@
 """Accounts of HTTP APIs: the settings, the sign-in methods, and the hosts that keys are sent to."""
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import httpx
@@ -131,15 +132,67 @@ async def test_the_accounts_key_replaces_what_the_request_has_in_its_place(world
 
 
 async def test_a_key_in_the_path_is_put_at_the_beginning_alone(world: World) -> None:
-    """Puts the key where the import's mark follows the path prefix, and leaves the mark anywhere else."""
+    """Puts the key where the import's mark follows the path prefix, and sends no mark anywhere else."""
     secrets = connected({"path_prefix": "/bot", "path_key": KEY})
     base, mark = f"https://{API}", "__removed_secret_1__"
-    assert (await world.read(secrets, f"{base}/bot{mark}/send?text={mark}")).status == 200
-    assert (await world.read(secrets, f"{base}/notes/bot{mark}/send")).status == 401
-    first, second = world.api.seen
-    assert str(first.url) == f"{base}/bot{KEY}/send?text={mark}"
-    assert KEY not in str(second.url)
+    assert (await world.read(secrets, f"{base}/bot{mark}/send?text=a")).status == 200
+    for path in (f"/bot{mark}/send?text={mark}", f"/notes/bot{mark}/send", f"/bot{mark}{mark}"):
+        with pytest.raises(CallRefused, match="address of the request holds the mark"):
+            await world.read(secrets, f"{base}{path}")
+    [sent] = world.api.seen
+    assert str(sent.url) == f"{base}/bot{KEY}/send?text=a"
     assert not any(KEY in line for line in world.lines)
+
+
+@pytest.mark.parametrize("sign_in", ["bearer", "header", "query", "basic"])
+async def test_a_mark_in_a_header_is_not_sent(world: World, sign_in: str) -> None:
+    """Refuses a request whose header holds the mark of a key that the account does not put there."""
+    with pytest.raises(CallRefused, match="header of the request holds the mark"):
+        await world.read(connected(SIGN_INS[sign_in]), **{"X-Other": "Key __removed_secret_1__"})
+    assert world.api.seen == []
+
+
+async def test_a_custom_sign_in_has_keys_in_the_path_and_a_basic_sign_in(world: World) -> None:
+    """Sends a path key, HTTP Basic, a header and a parameter with one request, and logs none of them."""
+    keys = {"a": "path-key-1", "b": "password-key-2", "c": "header-key-3", "d": "query-key-4"}
+    custom = {
+        "path": {"/bot": keys["a"]},
+        "auth": {"username": "ann", "password": keys["b"]},
+        "headers": {"X-Api-Key": keys["c"]},
+        "qs": {"k": keys["d"]},
+    }
+    world.api.respond = lambda request: httpx.Response(200, stream=httpx.ByteStream(b"{}"))
+    await world.read(
+        connected({"custom": json.dumps(custom)}), f"https://{API}/bot__removed_secret_7__/x?n=1"
+    )
+    [sent] = world.api.seen
+    assert str(sent.url) == f"https://{API}/bot{keys['a']}/x?n=1&k={keys['d']}"
+    basic = b64encode(f"ann:{keys['b']}".encode()).decode()
+    assert sent.headers["authorization"] == f"Basic {basic}"
+    assert sent.headers["x-api-key"] == keys["c"]
+    assert not any(key in line for key in keys.values() for line in world.lines)
+
+
+@pytest.mark.parametrize(
+    ("custom", "words"),
+    [
+        ({"path": {"bot": "k"}}, "“path” must have one member"),
+        ({"path": {"/a": "k", "/b": "k"}}, "“path” must have one member"),
+        ({"path": ["k"]}, "“path” must be an object"),
+        ({"auth": {"username": "ann"}}, "“auth” must have a “username”"),
+        ({"auth": {"username": "a:b", "password": "k"}}, "without a colon"),
+        (
+            {"auth": {"username": "a", "password": "k"}, "headers": {"authorization": "k"}},
+            "Give either “auth”",
+        ),
+        ({"paths": {"/a": "k"}}, "Give an object with"),
+    ],
+)
+def test_a_custom_sign_in_that_cannot_be_sent_is_refused(custom: dict[str, object], words: str) -> None:
+    """Names what is wrong with the path or the basic sign-in of a custom sign-in."""
+    with pytest.raises(BadSettings) as refused:
+        connected({"custom": json.dumps(custom)})
+    assert words in str(refused.value.errors["custom"])
 
 
 BODIES = {

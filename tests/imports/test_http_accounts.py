@@ -1,10 +1,12 @@
 """Tests HTTP steps that sign in: the account that an import asks for, and runs with a bound account."""
 
+import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from steward.automations import change
@@ -235,7 +237,7 @@ def test_a_user_name_in_an_address_is_an_error_of_its_own(user: str) -> None:
 def test_each_removed_key_of_several_is_named() -> None:
     """Reports a key of the address and one of a header as removed, each in a finding of its own."""
     headers = {"parameters": [{"name": "X-Api-Key", "value": "an-old-key-4711-of-the-file"}]}
-    url = f"https://{API}/hooks/sk-live-abcdefghijklmnop1234567890/x"
+    url = f"=https://{API}/{{{{ $json.n }}}}/sk-live-abcdefghijklmnop1234567890/x"
     _, _, findings = read(http(url=url, sendHeaders=True, headerParameters=headers))
     assert [finding for finding in findings if finding[1] == "secret_removed"] == [
         ("error", "secret_removed")
@@ -299,3 +301,75 @@ async def test_a_password_in_an_address_is_put_back_as_a_basic_sign_in(
     assert str(request.url) == f"{ORDERS}?n=1"
     assert request.headers["authorization"] == f"Basic {b64encode(f'jane:{KEY}'.encode()).decode()}"
     assert "old-password" not in repr(await shop.steps(run))
+
+
+OLD, OLDER = "sk-live-abcdefghijklmnop1234567890", "sk-live-zyxwvutsrqponmlk0987654321"
+KEYS = {name: f"{name}-key-of-the-account-3f9c" for name in ("header", "query", "path", "first", "password")}
+
+
+def everywhere(method: str) -> dict[str, Any]:
+    """Returns a request with keys in its header, query, path and body, all within expressions."""
+    header = {"parameters": [{"name": "X-Other", "value": f'={{{{ "Key " + "{OLD}" }}}}'}]}
+    return http(
+        url=f"={ORDERS}/{OLDER}/{{{{ 7 }}}}?api_key={{{{ '{OLD}'.trim() }}}}&n=1",
+        method=method,
+        sendHeaders=True,
+        headerParameters=header,
+        sendBody=True,
+        specifyBody="json",
+        jsonBody=f'={{{{ JSON.stringify({{token: "{OLD}", at: 7}}) }}}}',
+    )
+
+
+async def everywhere_account(shop: Shop) -> dict[str, Any]:
+    """Connects the account that has a key for each of those places."""
+    custom = {
+        "headers": {"X-Other": f"Key {KEYS['header']}"},
+        "qs": {"api_key": KEYS["query"]},
+        "path": {"/orders/": KEYS["path"]},
+        "auth": {"username": "ann", "password": KEYS["password"]},
+        "body": [KEYS["first"]],
+    }
+    return {
+        "integration_id": (
+            await shop.connect("http_api", {"hosts": API, "custom": json.dumps(custom)})
+        ).integration_id
+    }
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_keys_within_expressions_go_to_their_places_and_nowhere_else(
+    partner: PartnerShop, method: str
+) -> None:
+    """Sends each key where the file had one; rows and changes have none of them."""
+    shop, step = partner.shop, everywhere(method)
+    assert read(step)[:2] == (
+        "http_api",
+        {"credential": None, "sign_in": "custom", "name": None, "hosts": [API]},
+    )
+    bound = {"Ask": await everywhere_account(shop)}
+    partner.api.seen.clear()
+    partner.api.respond = lambda request: httpx.Response(200, stream=httpx.ByteStream(b'{"ok": 1}'))
+    automation = await automated(shop, chain(step), accounts=bound, send_mode="send")
+    run = await shop.run_and_drain(automation)
+    assert run.status is RunStatus.SUCCEEDED, run
+    [sent] = partner.api.seen
+    assert str(sent.url) == f"{ORDERS}/{KEYS['path']}/7?n=1&api_key={KEYS['query']}"
+    assert sent.headers["x-other"] == f"Key {KEYS['header']}"
+    assert json.loads(sent.content) == {"token": KEYS["first"], "at": 7}
+    kept = repr((await shop.steps(run), await shop.changes(run), run))
+    for secret in (*KEYS.values(), OLD, OLDER):
+        assert secret not in kept
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_mark_that_the_account_has_no_key_for_is_not_sent(partner: PartnerShop, method: str) -> None:
+    """Fails the step when a person binds an account with another sign-in, and sends nothing."""
+    shop = partner.shop
+    automation = await automated(
+        shop, chain(everywhere(method)), accounts={"Ask": partner.account}, send_mode="send"
+    )
+    partner.api.seen.clear()
+    run = await shop.run_and_drain(automation)
+    assert run.status is not RunStatus.SUCCEEDED
+    assert partner.api.seen == []

@@ -26,6 +26,7 @@ MOST_HOSTS = 20
 _TEXT, _LONG = 500, 8_000
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _PATH_PREFIX = re.compile(r"/[A-Za-z0-9._~/-]*")
+_IN_CUSTOM = frozenset(("headers", "qs", "auth", "path", "body"))
 _OF_TRANSPORT = frozenset(("host", "content-length", "connection", "transfer-encoding", "content-type"))
 # By sign-in: the fields that are needed, the secret last.
 SIGN_INS: Mapping[str, tuple[str, ...]] = {
@@ -215,25 +216,47 @@ def placed(text: str) -> PlacedSecrets:
         fields = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("This is not JSON.") from None
-    if (
-        not isinstance(fields, dict)
-        or not set(fields) <= {"headers", "qs", "body"}
-        or not any(fields.values())
-    ):
+    if not isinstance(fields, dict) or not set(fields) <= _IN_CUSTOM or not any(fields.values()):
         words = 'Give an object with "headers" and "qs", each an object of names and texts,'
-        raise ValueError(f'{words} and "body", a list of texts.')
-    pairs: dict[str, tuple[tuple[str, Secret], ...]] = {}
-    for name in ("headers", "qs"):
-        values = fields.get(name, {})
-        if not isinstance(values, dict) or not all(map(_is_sendable, values.values())):
-            raise ValueError(f"“{name}” must be an object of names and texts.")
-        pairs[name] = tuple((key, Secret(str(value))) for key, value in values.items())
-    if any(not _is_header(key) for key, _ in pairs["headers"]):
+        words += ' "auth", an object with "username" and "password", "path", an object with what comes before'
+        raise ValueError(f'{words} the key and the key, and "body", a list of texts.')
+    headers, query = _pairs(fields, "headers"), _pairs(fields, "qs")
+    if any(not _is_header(name) for name, _ in headers):
         raise ValueError("One of the headers has a name that cannot be sent.")
+    auth = _basic(fields)
+    if auth is not None and any(name.lower() == "authorization" for name, _ in headers):
+        raise ValueError("Give either “auth” or the header “Authorization”.")
+    return PlacedSecrets(headers, query, path=_path(fields), body=_body(fields), auth=auth)
+
+
+def _path(fields: Mapping[str, object]) -> tuple[str, Secret] | None:
+    paths = _pairs(fields, "path")
+    if len(paths) > 1 or not all(_PATH_PREFIX.fullmatch(prefix) for prefix, _ in paths):
+        raise ValueError("“path” must have one member: the beginning of the path, such as /bot, and the key.")
+    return paths[0] if paths else None
+
+
+def _body(fields: Mapping[str, object]) -> tuple[Secret, ...]:
     keys = fields.get("body", [])
     if not isinstance(keys, list) or not all(map(_is_sendable, keys)):
         raise ValueError("“body” must be a list of texts: the keys in the body, in their order.")
-    return PlacedSecrets(pairs["headers"], pairs["qs"], body=tuple(Secret(str(key)) for key in keys))
+    return tuple(Secret(str(key)) for key in keys)
+
+
+def _pairs(fields: Mapping[str, object], name: str) -> tuple[tuple[str, Secret], ...]:
+    values = fields.get(name, {})
+    if not isinstance(values, dict) or not all(map(_is_sendable, values.values())):
+        raise ValueError(f"“{name}” must be an object of names and texts.")
+    return tuple((key, Secret(str(value))) for key, value in values.items())
+
+
+def _basic(fields: Mapping[str, object]) -> Basic | None:
+    texts = dict(_pairs(fields, "auth"))
+    if not texts:
+        return None
+    if texts.keys() != {"username", "password"} or ":" in texts["username"].reveal():
+        raise ValueError("“auth” must have a “username”, without a colon, and a “password”.")
+    return Basic(texts["username"], texts["password"])
 
 
 def _is_sendable(value: object) -> bool:

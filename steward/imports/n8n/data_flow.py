@@ -5,22 +5,23 @@ unknown (`steward/steps/workflow/test_mode.py`). See docs/design/imports-verdict
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from steward.imports.n8n.graph import LOOP
 from steward.imports.step_templates import templates_of
-from steward.model.json import JsonValue
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep, StepKind
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.code import script_of
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions import template
+from steward.steps.workflow.expressions.kept_markers import is_fixed, pieces_of
 from steward.steps.workflow.expressions.message import current_item_fields
-from steward.steps.workflow.expressions.paths import Path, Root
+from steward.steps.workflow.expressions.paths import Path, Root, read_path
 from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
-from steward.steps.workflow.step_types import FieldUse
+from steward.steps.workflow.step_types import FieldUse, NodeDefinition
 
 Missing: TypeAlias = frozenset[tuple[str, ...]]  # paths of fields; the empty path is the whole item
 WHOLE: Missing = frozenset(((),))
@@ -66,21 +67,38 @@ class DataFlow:
             and self._uses(step, arriving.get(step.name, frozenset()), outputs)
         ]
 
-    def reading_expressions(
-        self, source: str, missing: Missing, reader: str
-    ) -> list[tuple[str, ParameterTemplate, Chunk]]:
-        """Returns the expressions of a step that read fields missing from the output of `source`.
+    def reading_parameters(self, source: str, missing: Missing, reader: str) -> list[str]:
+        """Returns the paths of a step's parameters that read fields missing from the output of `source`."""
+        is_read = self.is_read(source, missing, reader)
+        return [
+            path
+            for path, template_ in self._expressions(self.steps[reader])
+            if any(isinstance(part, Chunk) and is_read(part.code) for part in template_.parts)
+        ]
 
-        Each comes with the path of its parameter and the chunk that reads.
-        """
+    def changes_on_the_way(self, source: str, missing: Missing) -> bool:
+        """Whether a set step hands on more or less than the removed keys that it reads, as one text."""
+        names = self._passed_on(source, missing).keys() & self.steps.keys() - {source}
+        return any(
+            self._changes(self.steps[name], self.is_read(source, missing, name))
+            for name in names
+            if _is_set(self.steps[name])
+        )
+
+    def _changes(self, step: PlanStep, is_read: Callable[[str], bool]) -> bool:
+        for path, template_ in self._expressions(step):
+            if not any(isinstance(part, Chunk) and is_read(part.code) for part in template_.parts):
+                continue
+            pieces = pieces_of(template_.text, lambda code: "" if is_read(code) else None)
+            if pieces is None or (field_of_set(step.config, path) and not is_fixed(pieces)):
+                return True
+        return False
+
+    def is_read(self, source: str, missing: Missing, reader: str) -> Callable[[str], bool]:
+        """Returns what says whether code of a step reads fields missing from the output of `source`."""
         outputs = self._passed_on(source, missing)
         arriving = self._arriving(outputs).get(reader, frozenset())
-        return [
-            (path, template_, part)
-            for path, template_ in self._expressions(self.steps[reader])
-            for part in template_.parts
-            if isinstance(part, Chunk) and _reads_chunk(part, arriving, outputs)
-        ]
+        return lambda code: _reads_chunk(Chunk(code, read_path(code)), arriving, outputs)
 
     def _arriving(self, outputs: Mapping[str, Missing]) -> dict[str, Missing]:
         """The missing fields of the items that arrive at each step."""
@@ -114,6 +132,8 @@ class DataFlow:
             return frozenset()
         field_use = step_type.field_use_of(step)
         passed = arriving if field_use is not FieldUse.REPLACES_ITEMS else frozenset()
+        if step.origin is not None and step.origin.source_type == "aggregate":
+            passed = _aggregated(raw_parameters(step.config), arriving)
         if () in passed and (step_type.kind is not StepKind.DECIDE or _is_loop(step)):
             # Items that come back to a loop are not those of its next batch.
             passed -= WHOLE
@@ -161,6 +181,8 @@ class DataFlow:
             return _reads_script(script_of(source_type, raw_parameters(step.config)).text, arriving, outputs)
         if any(_reads_template(template_, arriving, outputs) for _, template_ in self._expressions(step)):
             return True
+        if arriving and _writes_whole_items(step):
+            return True
         step_type = BY_TYPE.get(source_type)
         if step_type is None or () not in arriving or step_type.field_use_of(step) is not FieldUse.READS:
             return False
@@ -181,6 +203,34 @@ def field_of_set(config: Mapping[str, Any], path: str) -> tuple[str, ...]:
 
 def _is_set(step: PlanStep) -> bool:
     return step.origin is not None and step.origin.source_type == "set"
+
+
+def _writes_whole_items(step: PlanStep) -> bool:
+    """Whether a step puts every field of its items into a file or a row."""
+    source_type = step.origin.source_type if step.origin is not None else ""
+    if source_type in ("convertToFile", "spreadsheetFile"):
+        return True
+    stack: list[Any] = [raw_parameters(step.config)]
+    while stack:
+        value = stack.pop()
+        if value == "autoMapInputData":
+            return True
+        stack += value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return False
+
+
+def _aggregated(parameters: JsonObject, arriving: Missing) -> Missing:
+    """The missing fields of the one item that an aggregate step makes of all."""
+    if parameters.get("aggregate") == "aggregateAllItemData":
+        name = str(parameters.get("destinationFieldName") or "data")
+        return frozenset((name, *path) for path in arriving if path)
+    rows = NodeDefinition("", 1, parameters, ()).get("fieldsToAggregate.fieldToAggregate", [])
+    fields: set[tuple[str, ...]] = set()
+    for row in rows if isinstance(rows, list) else ():
+        keys = tuple(str(row.get("fieldToAggregate", "")).split("."))
+        if _overlap(keys, arriving - WHOLE):
+            fields.add((str(row.get("outputFieldName") or keys[-1]),))
+    return frozenset(fields)
 
 
 def _is_loop(step: PlanStep) -> bool:

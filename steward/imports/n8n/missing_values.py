@@ -1,5 +1,6 @@
 """What of a workflow is not there when it runs: removed secrets, and answers that cannot be had."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,35 +8,26 @@ from typing import Any
 
 from steward.imports.n8n.data_flow import SCRIPTS, WHOLE, DataFlow, Missing, field_of_set
 from steward.imports.n8n.field_labels import label_of
-from steward.imports.n8n.secret_accounts import ACCOUNT, KeyPlace, key_places
+from steward.imports.n8n.secret_accounts import ACCOUNT, key_reads
 from steward.imports.n8n.steps import UNSUPPORTED
 from steward.imports.n8n.unwrap import Node
 from steward.imports.reach import named
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanStep, StepSource
-from steward.steps.n8n.http_sign_in import BODIES, puts_back_keys
+from steward.model.removed_secrets import markers_in
+from steward.steps.n8n.http_sign_in import puts_back_keys
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import raw_parameters
+from steward.steps.workflow.expressions.kept_markers import KeyReads, is_fixed, pieces_of
+from steward.steps.workflow.http_keys import IN_REQUEST
 from steward.steps.workflow.step_types import NodeDefinition
 
 MAX_FOLLOWED = 100  # removed secrets of a workflow whose use is looked for
-_IN_REQUEST = (
-    "headerParameters",
-    "headerParametersUi",
-    "queryParameters",
-    "queryParametersUi",
-    "jsonHeaders",
-    "jsonQuery",
-    "headerParametersJson",
-    "queryParametersJson",
-    "url",
-    "endpoint",
-    *BODIES,
-)
 # The keys of JSON written as text whose value is empty or marked as removed.
 _EMPTY_IN_JSON = re.compile(
     r"""["']([\w .-]{1,120})["']\s*:\s*["'](?:[^"'\n]{0,40}__removed_secret_\d+__|["'])"""
 )
+_EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +43,16 @@ class MissingSecrets:
     """The findings on removed secrets, and the requests whose key an account puts back."""
 
     findings: tuple[Finding, ...]
-    places: Mapping[str, list[KeyPlace]]
+    reads: Mapping[str, list[KeyReads]]
 
 
 def missing_secrets(flow: DataFlow, removed: Iterable[RemovedSecret]) -> MissingSecrets:
     """One finding for each field that held a secret: an error if a running step cannot do without it."""
     unique = list(dict.fromkeys(removed))
-    places: dict[str, list[KeyPlace]] = {}
-    findings = [_secret_finding(flow, secret, places) for secret in unique[:MAX_FOLLOWED]]
+    reads: dict[str, list[KeyReads]] = {}
+    findings = [_secret_finding(flow, secret, reads) for secret in unique[:MAX_FOLLOWED]]
     findings += [_not_followed(flow, secret) for secret in unique[MAX_FOLLOWED:]]
-    return MissingSecrets(tuple(dict.fromkeys(findings)), places)
+    return MissingSecrets(tuple(dict.fromkeys(findings)), reads)
 
 
 def _not_followed(flow: DataFlow, secret: RemovedSecret) -> Finding:
@@ -75,7 +67,7 @@ def _not_followed(flow: DataFlow, secret: RemovedSecret) -> Finding:
     return Finding(secret.step, FindingLevel.ERROR, "secret_removed", words)
 
 
-def _secret_finding(flow: DataFlow, secret: RemovedSecret, places: dict[str, list[KeyPlace]]) -> Finding:
+def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list[KeyReads]]) -> Finding:
     step = flow.steps.get(secret.step or "")
     if step is None or step.origin is None or _cannot_run(step) or not secret.path.startswith("parameters."):
         return _unused(secret, "secret" if secret.step is None else _label(flow, secret))
@@ -84,11 +76,15 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, places: dict[str, lis
     if step.origin.source_type == "set":
         fields = _fields_of_set(raw_parameters(step.config), secret.path)
         readers = flow.readers(step.name, fields)
-        replaced = {reader: key_places(flow, step.name, fields, reader) for reader in readers}
-        if not readers or None in replaced.values():
-            return _read_later(secret, label, readers) if readers else _unused(secret, label)
+        if not readers:
+            return _unused(secret, label)
+        replaced = {
+            reader: key_reads(flow, step.name, fields, reader, reads.get(reader, ())) for reader in readers
+        }
+        if None in replaced.values() or _changes(flow, step, fields, secret.path):
+            return _read_later(secret, label, readers)
         for reader, added in replaced.items():
-            places.setdefault(reader, []).extend(added or ())
+            reads.setdefault(reader, []).extend([added] if added is not None else [])
         replacement = f"The account you choose for {named(readers)} replaces it."
         words = f"{label} held a secret, which was removed. {replacement}"
         return Finding(step.name, FindingLevel.NOTE, "secret_removed", words)
@@ -108,9 +104,19 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, places: dict[str, lis
     return Finding(step.name, FindingLevel.ERROR, "secret_removed", words)
 
 
+def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool:
+    """Whether a set step, or one behind it, makes another text of the key, which no account holds."""
+    value: Any = raw_parameters(step.config)
+    for part in path.split(".")[1:]:
+        value = value[int(part)] if isinstance(value, list) else value.get(part, "")
+    pieces = pieces_of(value) if isinstance(value, str) else None
+    is_json = field_of_set(step.config, path.partition(".")[2]) == ()
+    return pieces is None or not (is_json or is_fixed(pieces)) or flow.changes_on_the_way(step.name, fields)
+
+
 def _is_replaced(step: PlanStep, origin: StepSource, parameter: str) -> bool:
     """Whether the account that a person binds to the step brings the key of the parameter."""
-    if origin.needs == ACCOUNT and parameter in _IN_REQUEST:
+    if origin.needs == ACCOUNT and parameter in IN_REQUEST:
         return puts_back_keys(raw_parameters(step.config), origin.account or {})
     kind = BY_TYPE.get(origin.source_type)
     return kind is not None and parameter in kind.account_parameters
@@ -150,8 +156,22 @@ def _fields_of_set(parameters: Mapping[str, Any], path: str) -> Missing:
     field = field_of_set(parameters, below)
     if field:
         return frozenset((field,))
-    keys = _EMPTY_IN_JSON.findall(str(parameters.get(below.split(".")[0], "")))
-    return frozenset((key,) for key in keys) or WHOLE
+    text = str(parameters.get(below.split(".")[0], ""))
+    try:
+        value = json.loads(_EXPRESSION.sub("0", text.removeprefix("=")))
+    except (ValueError, RecursionError):
+        # Which fields cannot be told where expressions make members of it; by name as far as they show.
+        keys = _EMPTY_IN_JSON.findall(text)
+        return frozenset((key,) for key in keys) or WHOLE
+    return frozenset(_marked_fields(value, ())) or WHOLE
+
+
+def _marked_fields(value: Any, path: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
+    if isinstance(value, Mapping):
+        for name, member in value.items():
+            yield from _marked_fields(member, (*path, str(name)))
+    elif (isinstance(value, list) and markers_in(value)) or (isinstance(value, str) and markers_in(value)):
+        yield path
 
 
 def answer_findings(flow: DataFlow, nodes: Iterable[Node]) -> list[Finding]:

@@ -118,11 +118,11 @@ class _WorkflowReader:
             removed = [_removed_secret(path, names) for path in paths]
             secrets = missing_secrets(flow, removed)
             self.findings += secrets.findings
-            for name in secrets.places:
+            for name in secrets.reads:
                 step = flow.steps[name]
                 if step.origin is not None and step.origin.needs is None:
                     self.find(name, FindingLevel.WARNING, "credential", steps.account_words(ACCOUNT, None))
-            return with_accounts(plan, secrets.places)
+            return with_accounts(plan, secrets.reads)
         return plan
 
     def _names_by_place(self, nodes: list[Any]) -> dict[int, str]:

@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.model.json import AnyJson, JsonObject
-from steward.model.removed_secrets import MARKER, markers_in
 from steward.outbound.errors import CallError
 from steward.outbound.hosts import is_among
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
-from steward.steps.workflow.addresses import is_removed_key, removed_in_address, user_part_of
+from steward.steps.workflow.addresses import user_part_of
 from steward.steps.workflow.effects import as_item_failure, read_all, store_of
+from steward.steps.workflow.expressions.kept_markers import KeyReads, reads_nothing
+from steward.steps.workflow.http_keys import KeyPlace, key_places, sign_in_of
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
 from steward.steps.workflow.web_access import KIND
@@ -43,11 +44,7 @@ _NOT_OFFERED = {
     "aws": "signatures of AWS",
     "httpSslAuth": "a certificate of its own",
 }
-_HEADER_ROWS = ("headerParameters.parameters", "headerParametersUi.parameter")
-BODIES = ("bodyParameters", "bodyParametersUi", "jsonBody", "body", "bodyParametersJson")
-_ALONE = ("path", "basic")  # places that no custom sign-in fills
-_IN_CUSTOM = ("bearer", "header", "query")  # sign-ins that a custom one can hold beside other keys
-_QUERY_ROWS = ("queryParameters.parameters", "queryParametersUi.parameter")
+_IN_CUSTOM = ("bearer", "header", "query", "basic")  # sign-ins that a custom one can hold beside other keys
 
 
 def signs_in_to_store(node: NodeDefinition) -> bool:
@@ -71,20 +68,26 @@ def _needs_account(node: NodeDefinition) -> bool:
     """Whether the node signs in with an account that a person binds."""
     credential = _credential_of(node)
     if credential is None:
-        keys = _removed_keys(node)
-        return bool(keys) and _sign_in_of_keys(keys)[0] != ""
+        return sign_in_of(key_places(node.parameters) or ())[0] != ""
     return credential not in _NOT_OFFERED and (not _is_store(credential) or _reads_shopify(node, credential))
 
 
 def account_to_bind(node: NodeDefinition) -> JsonObject | None:
     """Returns what is proposed for the account: credential type, sign-in, name of the place, hosts."""
-    if not _needs_account(node):
-        return None
-    host = literal_host(str(node.get("url", node.get("endpoint", ""))))
-    credential = _credential_of(node)
-    keys = _removed_keys(node)
+    return proposed_account(node.parameters, _credential_of(node)) if _needs_account(node) else None
+
+
+def proposed_account(
+    parameters: JsonObject, credential: str | None, reads: KeyReads = reads_nothing
+) -> JsonObject:
+    """Returns the account that signs in with a type of credential, or puts the removed keys back.
+
+    `reads` names the removed keys that an expression reads from its items.
+    """
+    host = _literal_host(str(parameters.get("url", parameters.get("endpoint", ""))))
+    keys = key_places(parameters, reads) or []
     if credential is None:
-        sign_in, parameter = _sign_in_of_keys(keys)
+        sign_in, parameter = sign_in_of(keys)
         credential_type = CredentialType("", sign_in, parameter, ())
     else:
         credential_type = CREDENTIAL_TYPES.get(credential, CredentialType(credential, "", None, ()))
@@ -101,89 +104,29 @@ def account_to_bind(node: NodeDefinition) -> JsonObject | None:
     }
 
 
-def puts_back_keys(parameters: JsonObject, account: Mapping[str, AnyJson]) -> bool:
+def puts_back_keys(
+    parameters: JsonObject, account: Mapping[str, AnyJson], reads: KeyReads = reads_nothing
+) -> bool:
     """Whether the proposed account puts every key back that was removed from a request's parameters."""
-    node = NodeDefinition("", 1, parameters, ())
-    keys = _removed_keys(node)
-    if _bodies(node)[1]:
+    keys = key_places(parameters, reads)
+    if keys is None:
         return False
     if account.get("credential") is None:
-        return True
+        return sign_in_of(keys)[0] != ""
     if account.get("sign_in") == "custom":
-        return all(part not in _ALONE for part, _ in keys)
+        return sign_in_of([*keys, KeyPlace("header", "Authorization")])[0] != ""
     return not _beside(keys, str(account.get("sign_in")), account.get("name"))
 
 
-def _beside(keys: Sequence[tuple[str, str]], sign_in: str, name: str | None) -> bool:
+def _beside(keys: Sequence[KeyPlace], sign_in: str, name: str | None) -> bool:
     """Whether one of the keys is elsewhere than the sign-in itself puts one."""
     account_key = (
         (sign_in, name.lower()) if sign_in in ("header", "query") and name else ("header", "authorization")
     )
-    return any((part, key.lower()) != account_key for part, key in keys)
+    return any(key.position != account_key for key in keys)
 
 
-def _removed_keys(node: NodeDefinition) -> list[tuple[str, str]]:
-    """Where the file held keys, which were not imported: place and name, of a body the marker's number."""
-    keys = [("header", name) for name in _removed_in(node, _HEADER_ROWS)]
-    keys += [("query", name) for name in _removed_in(node, _QUERY_ROWS)]
-    keys += [("header", name) for name in _removed_in_json(node, ("jsonHeaders", "headerParametersJson"))]
-    keys += [("query", name) for name in _removed_in_json(node, ("jsonQuery", "queryParametersJson"))]
-    keys += [("body", str(number)) for number in sorted(_bodies(node)[0])]
-    url = str(node.get("url", node.get("endpoint", "")))
-    keys += [("query", name) for name in removed_in_address(url)]
-    if MARKER.search(user_part_of(url)):
-        keys.append(("basic", ""))
-    prefix = _path_before_key(url)
-    return keys if prefix is None else [*keys, ("path", prefix)]
-
-
-def _bodies(node: NodeDefinition) -> tuple[frozenset[int], frozenset[int]]:
-    """The numbers of the markers in a body: those that stay as they are, and those that a call may change."""
-    bodies = [node.get(name) for name in BODIES]
-    expressions = [part.partition("}}")[0] for part in str(bodies).split("{{")[1:]]
-    changed = markers_in([code for code in expressions if "(" in code.replace("JSON.stringify(", "")])
-    return markers_in(bodies) - changed, changed
-
-
-def _path_before_key(url: str) -> str | None:
-    """Returns the beginning of a path that is followed by a removed key, if no expression is in it."""
-    match = re.match(rf"=?\s*https://[A-Za-z0-9._-]+(/[A-Za-z0-9._~/-]*?){MARKER.pattern}", url)
-    return match[1] if match else None
-
-
-def _removed_in_json(node: NodeDefinition, names: Sequence[str]) -> Iterable[str]:
-    """The members of an object, or of JSON as text, whose value was a key in the file."""
-    for name in names:
-        value = node.get(name)
-        if isinstance(value, str):
-            pairs = re.findall(r'"([^"\n]{1,100})"\s*:\s*"([^"\n]*)"', value)
-        else:
-            pairs = list(value.items()) if isinstance(value, Mapping) else []
-        for member, text in pairs:
-            if isinstance(text, str) and MARKER.search(text):
-                yield str(member)
-
-
-def _removed_in(node: NodeDefinition, paths: Sequence[str]) -> Iterable[str]:
-    for path in paths:
-        rows = node.get(path, [])
-        for row in rows if isinstance(rows, list) else ():
-            if isinstance(row, Mapping) and is_removed_key(str(row.get("name", "")), row.get("value")):
-                yield str(row.get("name", "")).strip()
-
-
-def _sign_in_of_keys(keys: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
-    """Returns the sign-in that puts the removed keys back where they were."""
-    places = {(part, name.lower()): name for part, name in keys}
-    if len(places) > 1:
-        return ("custom" if all(part not in _ALONE for part, _ in places) else ""), None
-    [((part, lowered), name)] = places.items()
-    if part in ("body", "basic"):
-        return part, None
-    return ("bearer", None) if (part, lowered) == ("header", "authorization") else (part, name)
-
-
-def literal_host(url: str) -> str | None:
+def _literal_host(url: str) -> str | None:
     """Returns the host of an address, if no expression is in it."""
     user_part = user_part_of(url)
     plain = url.replace(user_part, "", 1) if user_part else url
@@ -220,7 +163,7 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
         words = "In n8n it signs in with the key of a Google service account, here with another sign-in."
         yield StepProblem("warning", "credential", f"{words} Check that it reaches the same data at Google.")
     credential_type = CREDENTIAL_TYPES.get(credential)
-    host = literal_host(str(node.get("url", node.get("endpoint", ""))))
+    host = _literal_host(str(node.get("url", node.get("endpoint", ""))))
     if (
         credential_type is not None
         and credential_type.hosts

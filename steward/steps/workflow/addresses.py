@@ -1,6 +1,7 @@
 """Addresses and headers of the requests of workflows, and the secrets that a file had in them."""
 
 import re
+from base64 import b64decode
 from collections.abc import Iterable
 from urllib.parse import urlencode, urlsplit
 
@@ -123,10 +124,19 @@ def sendable_headers(headers: JsonObject) -> dict[str, str]:
             raise ItemFailed(f"The header “{name[:60]}” cannot be sent.")
         if name.lower() in ("host", "content-length", "connection", "transfer-encoding"):
             continue
-        if MARKER.search(text):
+        if MARKER.search(text) or MARKER.search(_basic_pair(text)):
             continue  # the account puts it back
         sendable[name.lower()] = text
     return sendable
+
+
+def _basic_pair(text: str) -> str:
+    """Returns the user name and password of an authorization header's text; empty if it holds none."""
+    scheme, _, encoded = text.partition(" ")
+    try:
+        return b64decode(encoded).decode("utf-8", "replace") if scheme.lower() == "basic" else ""
+    except ValueError:
+        return ""
 
 
 def is_removed_key(name: str, value: object) -> bool:
@@ -142,7 +152,7 @@ def user_part_of(url: str) -> str:
     return url[match.start() : match.end()] if match else ""
 
 
-def removed_in_address(url: str) -> list[str]:
+def _removed_in_address(url: str) -> list[str]:
     """The query parameters of an address that held a key in the file, which was not imported."""
     pairs = re.findall(r"[?&]([^=&#]+)=([^&#]*)", url)
     return [name for name, value in pairs if is_removed_key(name, value)]
@@ -160,6 +170,6 @@ def removed_address_problems(url: str) -> Iterable[StepProblem]:
     if MARKER.search(url.partition("?")[0]):
         words = "Its address holds a key, which is not taken from a file. Remove it or the step."
         yield StepProblem("error", "credential", words)
-    for part in removed_in_address(url):
+    for part in _removed_in_address(url):
         words = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."
         yield StepProblem("error", "credential", words)

@@ -47,18 +47,61 @@ def about_secrets(record: Mapping[str, Any]) -> list[tuple[str | None, str]]:
     ]
 
 
+def setting(**values: Any) -> dict[str, Any]:
+    """Returns another set step."""
+    return {**keys(**values), "name": "More"}
+
+
+COMPARED = {
+    "leftValue": "={{ $json.apiKey }}",
+    "rightValue": "a",
+    "operator": {"type": "string", "operation": "equals"},
+}
 READERS: dict[str, list[dict[str, Any]]] = {
-    "inside an expression": [asking("Ask", url="={{ 'https://a.example/' + $json['apiKey'].trim() }}")],
-    "in the path of an address": [asking("Ask", url="=https://a.example/{{ $json.apiKey }}/orders")],
+    "in the path behind data": [asking("Ask", url="=https://a.example/{{ $json.n }}/{{ $json.apiKey }}")],
+    "in the host": [asking("Ask", url="=https://{{ $json.apiKey }}.a.example/orders")],
+    "compared in a header": [asking("Ask", **header("={{ $json.apiKey === 'a' ? 'b' : 'c' }}"))],
+    "beside data in a header": [asking("Ask", **header("={{ $json.shop }}:{{ $json.apiKey }}"))],
+    "measured on its way": [
+        setting(size="={{ $json.apiKey.length }}"),
+        asking("Ask", **header("={{ $json.size }}")),
+    ],
+    "changed on its way by a set step": [
+        setting(low="={{ $json.apiKey.toLowerCase() }}"),
+        asking("Ask", **header("={{ $json.low }}")),
+    ],
+    "compared by a condition": [
+        node("If", "if", 2, {"conditions": {"conditions": [COMPARED]}}),
+        asking("Ask"),
+    ],
+    "in a message": [
+        {
+            **tell_step(),
+            "parameters": {**tell_step()["parameters"], "message": "={{ $json.apiKey }}"},
+            "name": "Ask",
+        }
+    ],
+    "in the rows of a table": [
+        node(
+            "Ask",
+            "airtable",
+            2,
+            {"operation": "create", "columns": {"mappingMode": "autoMapInputData", "value": {}}},
+        )
+    ],
+    "in a file": [node("Ask", "convertToFile", 1.1, {"operation": "csv", "options": {}})],
     "changed on its way": [asking("Ask", **header("={{ $json.apiKey.toUpperCase() }}"))],
-    "changed in a body": [
-        asking("Ask", **json_body('={"k": "{{ $json.apiKey.trim() }}"}')),
+    "changed in a body": [asking("Ask", **json_body('={"k": "{{ $json.apiKey.slice(1) }}"}'))],
+    "in base64 in a body": [asking("Ask", **json_body('={"k": "{{ btoa($json.apiKey) }}"}'))],
+    "gathered and compared": [
+        node("Gather", "aggregate", 1, {"aggregate": "aggregateAllItemData", "options": {}}),
+        asking("Ask", **header("={{ $json.data[0].apiKey == 'a' }}")),
     ],
     "beside another sign-in": [
         asking(
             "Ask",
             authentication="genericCredentialType",
-            genericAuthType="httpHeaderAuth",
+            genericAuthType="oAuth2Api",
             **header("={{ $json.apiKey }}"),
         )
     ],
@@ -76,7 +119,7 @@ async def test_a_removed_secret_that_a_later_step_reads_is_an_error(
     assert about_secrets(record) == [("Keys", "error")]
     [issue] = [issue for issue in record["issues"] if issue["code"] == "secret_removed"]
     assert "The field “apiKey”" in issue["message"]
-    assert "“Ask” needs it" in issue["message"]
+    assert "“Ask” needs it" in issue["message"] or "“If” needs it" in issue["message"]
 
 
 BEARER = [{"name": "auth", "value": "=Bearer {{ $json.apiKey }}"}]
@@ -85,6 +128,8 @@ IN_QUERY = {
     "queryParameters": {"parameters": [{"name": "k", "value": "={{ $json.apiKey }}"}]},
 }
 AUTHORIZATION = [{"name": "Authorization", "value": "=Bearer {{ $('Keys').item.json.apiKey }}"}]
+BASIC = [{"name": "Authorization", "value": "=Basic {{ btoa('ann:' + $json.apiKey) }}"}]
+HEADER = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
 REPLACED: dict[str, tuple[list[dict[str, Any]], str, str | None]] = {
     "in a header": ([asking("Ask", **header("={{ $json.apiKey }}"))], "header", "X-Api-Key"),
     "behind a step that passes items on": (
@@ -112,6 +157,56 @@ REPLACED: dict[str, tuple[list[dict[str, Any]], str, str | None]] = {
         None,
     ),
     "in a body": ([asking("Ask", **json_body('={"k": "{{ $json.apiKey }}"}'))], "body", None),
+    "joined in an expression": (
+        [asking("Ask", **header("={{ 'Key ' + $json.apiKey.trim() }}"))],
+        "header",
+        "X-Api-Key",
+    ),
+    "in a template literal": (
+        [asking("Ask", **header("={{ `Key ${$json.apiKey}` }}"))],
+        "header",
+        "X-Api-Key",
+    ),
+    "or another text": (
+        [asking("Ask", **header("={{ $json.apiKey || $json.shop }}"))],
+        "header",
+        "X-Api-Key",
+    ),
+    "in a body as an object": (
+        [asking("Ask", **json_body("={{ JSON.stringify({k: $json.apiKey, n: $json.shop}) }}"))],
+        "body",
+        None,
+    ),
+    "in the path of an address": (
+        [asking("Ask", url="=https://a.example/bot{{ $json.apiKey }}/orders/{{ $json.shop }}")],
+        "path",
+        "/bot",
+    ),
+    "in an address of an expression": (
+        [asking("Ask", url="={{ 'https://a.example/' + $json['apiKey'].trim() }}")],
+        "path",
+        "/",
+    ),
+    "encoded in the query of an expression": (
+        [
+            asking(
+                "Ask",
+                url="={{ 'https://a.example/?k=' + encodeURIComponent($json.apiKey) + '&n=' + $json.shop }}",
+            )
+        ],
+        "query",
+        "k",
+    ),
+    "in base64 as a basic sign-in": (
+        [asking("Ask", sendHeaders=True, headerParameters={"parameters": BASIC})],
+        "basic",
+        None,
+    ),
+    "beside another sign-in": (
+        [asking("Ask", **{**header("={{ $json.apiKey }}"), **HEADER})],
+        "custom",
+        None,
+    ),
     "in two places of a body": (
         [asking("Ask", **json_body('={"k": "{{ $json.apiKey }}", "at": "/{{ $json.apiKey }}.txt"}'))],
         "body",
@@ -147,8 +242,14 @@ def form_body(**fields: str) -> dict[str, Any]:
 
 
 OTHER = "sk-live-zyxwvutsrqponmlk0987654321"
-HEADER = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
 OAUTH = {"authentication": "genericCredentialType", "genericAuthType": "oAuth2Api"}
+
+
+def path(key: str) -> dict[str, Any]:
+    """Returns the parameters of a request whose address holds a key."""
+    return {"url": f"https://a.example/v1/{key}/orders"}
+
+
 LITERAL: dict[str, tuple[dict[str, Any], bool, str | None]] = {
     "a field": (form_body(api_key=SECRET), True, "body"),
     "a member of JSON": (json_body(f'{{"api_key": "{SECRET}"}}'), True, "body"),
@@ -158,6 +259,27 @@ LITERAL: dict[str, tuple[dict[str, Any], bool, str | None]] = {
     "beside a key in a header": ({**form_body(api_key=SECRET), **HEADER}, True, "custom"),
     "beside OAuth 2": ({**form_body(api_key=SECRET), **OAUTH}, False, "oauth2"),
     "in a call": (json_body(f'={{{{ btoa("{SECRET}") }}}}'), False, None),
+    "in a call that keeps it": (json_body(f'={{"k": "{{{{ "{SECRET}".toString() }}}}"}}'), True, "body"),
+    "beside a call": (json_body(f'={{"k": "{SECRET}", "at": "{{{{ $now.toISO() }}}}"}}'), True, "body"),
+    "compared": (json_body(f'={{"k": "{{{{ $json.k == "{SECRET}" ? 1 : 2 }}}}"}}'), False, None),
+    "a character of it": (json_body(f'={{"k": "{{{{ "{SECRET}"[0] }}}}"}}'), False, None),
+    "its length": (json_body(f'={{"k": {{{{ "{SECRET}".length }}}}}}'), False, None),
+    "a header of an expression": (header(f'={{{{ "Key " + "{SECRET}" }}}}'), True, "header"),
+    "a header beside an empty expression": (header(f'=Bearer {SECRET}{{{{ "" }}}}'), True, "header"),
+    "a header beside data": (header(f"=Bearer {SECRET}{{{{ $json.n }}}}"), False, None),
+    "a header by a condition": (header(f'={{{{ $json.live ? "{SECRET}" : "{OTHER}" }}}}'), False, None),
+    "the path and a header": ({**path(SECRET), **header(OTHER)}, True, "custom"),
+    "the path behind data and a header": (
+        {"url": f"=https://a.example/{{{{ $json.n }}}}/{SECRET}/x", **header(OTHER)},
+        False,
+        None,
+    ),
+    "two keys in the path": ({"url": f"https://a.example/{SECRET}/x/{OTHER}/y"}, False, None),
+    "a password in the address and a header": (
+        {"url": "https://ann:old-password-4711@a.example/x", **header(OTHER)},
+        True,
+        "custom",
+    ),
 }
 
 

@@ -1,0 +1,386 @@
+"""Reads what a text with expressions is made of, where it holds markers of removed keys.
+
+An account can put a key back only where its marker comes through an expression unchanged: joined to other
+texts, within an object, encoded as JSON. An expression that compares a marker or computes with it would do
+that with the marker in place of the key. See docs/design/imports-secrets.md#markers.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+from steward.model.removed_secrets import MARKER
+from steward.steps.workflow.expressions import template
+from steward.steps.workflow.expressions.paths import Path, read_path
+from steward.steps.workflow.expressions.template import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedKey:
+    """A removed key as it stands; keys of the same name are the same one."""
+
+    name: str
+
+
+class Unfixed(Enum):
+    """A part of a text that is neither fixed text nor a key."""
+
+    DATA = "data of the run"
+    ENCODED = "keys and fixed text in base64"
+
+
+Piece: TypeAlias = str | RemovedKey | Unfixed
+KeyReads: TypeAlias = Callable[[str], str | None]  # the name of the removed key that code reads from items
+
+_TOKEN: Final = re.compile(
+    r"""(?P<space>\s+)
+      | (?P<string>'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+")
+      | (?P<word>[^\W\d][\w$]*|\$[\w$]*)
+      | (?P<number>\d[\w.]*)
+      | (?P<sign>\.\.\.|=>|[=!]==?|\?\.|\?\?|\+\+|--|&&|\|\||\*\*|[<>]=|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_LITERAL: Final = re.compile(r"""\s*('[^'\\\n]*'|"[^"\\\n]*")\s*""")
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+# What may stand beside a key outside of brackets; any other sign or word computes with it.
+_JOINING: Final = frozenset(("+", ".", "?.", "||", "??"))
+_OPERATORS: Final = frozenset(("typeof", "void", "delete", "new", "await", "in", "instanceof", "yield"))
+_UNCHANGING: Final = frozenset(("trim", "toString"))  # methods that give a key as it is
+_BASE64: Final = ("'base64'", '"base64"')
+_MAX_DEPTH: Final = 50
+_MAX_TOKENS: Final = 2_000  # of an expression that reads a key
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+class _KeyChanged(Exception):
+    """Raised where an expression does more with a key than to hand it on."""
+
+
+def reads_nothing(code: str) -> str | None:
+    """Returns None: code reads no removed key of the items."""
+    return None
+
+
+def pieces_of(
+    text: str, reads: KeyReads = reads_nothing, *, in_address: bool = False
+) -> tuple[Piece, ...] | None:
+    """Returns what a parameter of a step is made of; None if one of its expressions changes a key.
+
+    An object is written as JSON. `in_address`: encoding for an address leaves a key as it is.
+    """
+    pieces: list[Piece] = []
+    try:
+        for part in template.read(text).parts:
+            if isinstance(part, Chunk):
+                pieces += _Code(part.code.rstrip("; \t\r\n"), reads, in_address).pieces()
+            else:
+                pieces += _of_text(part)
+    except (_KeyChanged, RecursionError):
+        return None
+    return tuple(pieces)
+
+
+def is_fixed(pieces: Sequence[Piece] | None) -> bool:
+    """Whether keys and fixed texts alone are joined, so that the same text comes out in every run."""
+    return pieces is not None and not any(isinstance(piece, Unfixed) for piece in pieces)
+
+
+def _of_text(text: str) -> Iterable[Piece]:
+    position = 0
+    for hit in MARKER.finditer(text):
+        if hit.start() > position:
+            yield text[position : hit.start()]
+        yield RemovedKey(hit[1])
+        position = hit.end()
+    if position < len(text):
+        yield text[position:]
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """The code of one expression."""
+
+    code: str
+    reads: KeyReads
+    in_address: bool
+    depth: int = 0
+
+    def pieces(self) -> list[Piece]:
+        """Returns what the code gives. Raises _KeyChanged."""
+        if MARKER.search(self.code) is None and self.reads(self.code) is None:
+            literal = _LITERAL.fullmatch(self.code)
+            return [Unfixed.DATA if literal is None else _unquoted(literal[1])]
+        tokens = _tokens(self.code)
+        if self.depth > _MAX_DEPTH or len(tokens) > _MAX_TOKENS:
+            raise _KeyChanged
+        return self._value(tokens)
+
+    def _has_key(self, tokens: Sequence[_Token]) -> bool:
+        text = self._text(tokens)
+        return MARKER.search(text) is not None or self.reads(text) is not None
+
+    def _text(self, tokens: Sequence[_Token]) -> str:
+        return self.code[tokens[0].start : tokens[-1].end] if tokens else ""
+
+    def _value(self, tokens: Sequence[_Token]) -> list[Piece]:
+        if not tokens:
+            raise _KeyChanged
+        if not self._has_key(tokens):
+            fixed = _fixed_text(tokens)
+            return [Unfixed.DATA] if fixed is None else [fixed]
+        inside = _within(tokens)
+        if inside is not None and tokens[0].text == "(":
+            return self._value(inside)
+        _refuse_operators(tokens)
+        for fallback in ("||", "??"):
+            first, *others = _split(tokens, fallback)
+            if others:
+                # A key is never empty, so what stands behind it is not used.
+                if any(map(self._has_key, others)):
+                    raise _KeyChanged
+                return self._value(first)
+        summands = _split(tokens, "+")
+        if len(summands) > 1:
+            return [piece for summand in summands for piece in self._value(summand)]
+        return self._operand(tokens)
+
+    def _operand(self, tokens: Sequence[_Token]) -> list[Piece]:
+        first = tokens[0]
+        if len(tokens) == 1 and first.kind == "string":
+            return list(_of_text(_unquoted(first.text)))
+        if len(tokens) == 1 and first.kind == "template":
+            return self._template(first)
+        inside = _within(tokens)
+        if inside is not None:
+            return self._list(inside) if first.text == "[" else self._object(inside)
+        called = self._called(tokens)
+        if called is not None:
+            return called
+        return self._of_path(self._text(tokens))
+
+    def _of_path(self, text: str) -> list[Piece]:
+        name, path = self.reads(text), read_path(text)
+        if name is None or path is None or _is_of_text(path):
+            raise _KeyChanged
+        return [RemovedKey(name)]
+
+    def _called(self, tokens: Sequence[_Token]) -> list[Piece] | None:
+        """Returns what a call of a known function or method gives; None for anything else."""
+        texts = [token.text for token in tokens]
+        if len(texts) > 4 and texts[-4] in (".", "?.") and texts[-2:] == ["(", ")"]:
+            return self._of_method(texts[-3], tokens[:-4])
+        if texts[:3] == ["Buffer", ".", "from"]:
+            return self._of_buffer(tokens[3:])
+        if texts[:3] == ["JSON", ".", "stringify"]:
+            return self._json_text(_within(tokens[3:]))
+        arguments = _within(tokens[1:])
+        if arguments is None or texts[1] != "(":
+            return None
+        if texts[0] == "btoa":
+            return self._encoded(arguments)
+        is_unchanging = texts[0] == "String" or (self.in_address and texts[0] == "encodeURIComponent")
+        return self._value(arguments) if is_unchanging else None
+
+    def _of_method(self, name: str, tokens: Sequence[_Token]) -> list[Piece] | None:
+        """Returns what a method without arguments gives."""
+        if name in _UNCHANGING:
+            return self._value(tokens)
+        return self._encoded(tokens) if name == "base64Encode" else None
+
+    def _of_buffer(self, tokens: Sequence[_Token]) -> list[Piece] | None:
+        """Returns what `(…).toString('base64')` behind `Buffer.from` gives."""
+        texts = [token.text for token in tokens]
+        arguments = _within(tokens[:-5])
+        if arguments is None or texts[-5:-2] != [".", "toString", "("] or texts[-2] not in _BASE64:
+            return None
+        return self._encoded(_split(arguments, ",")[0])
+
+    def _json_text(self, arguments: Sequence[_Token] | None) -> list[Piece]:
+        if arguments is None:
+            raise _KeyChanged
+        value, *others = _split(arguments, ",")
+        if any(len(other) != 1 or other[0].text not in ("null", "2", "4") for other in others):
+            raise _KeyChanged  # a function of its own may change what is written
+        return self._member(value)
+
+    def _encoded(self, tokens: Sequence[_Token]) -> list[Piece]:
+        pieces = self._value(tokens)
+        if any(isinstance(piece, Unfixed) for piece in pieces):
+            raise _KeyChanged
+        return [Unfixed.ENCODED]
+
+    def _template(self, token: _Token) -> list[Piece]:
+        pieces: list[Piece] = []
+        for text, code in _template_parts(token.text[1:-1]):
+            pieces += _of_text(text)
+            if code is not None:
+                pieces += _Code(code, self.reads, self.in_address, self.depth + 1).pieces()
+        return pieces
+
+    def _list(self, tokens: Sequence[_Token]) -> list[Piece]:
+        pieces: list[Piece] = ["["]
+        for number, element in enumerate(_split(tokens, ",")):
+            pieces += [*([","] if number else []), *(self._member(element) if element else ())]
+        return [*pieces, "]"]
+
+    def _object(self, tokens: Sequence[_Token]) -> list[Piece]:
+        pieces: list[Piece] = ["{"]
+        for member in _split(tokens, ","):
+            if not member:
+                continue
+            has_name = len(member) > 2 and member[1].text == ":" and member[0].kind in ("word", "string")
+            if has_name:
+                name = member[0].text if member[0].kind == "word" else _unquoted(member[0].text)
+                pieces += [f"{json.dumps(name)}:", *self._member(member[2:]), ","]
+            elif self._has_key(member):
+                raise _KeyChanged
+        return [*pieces, "}"]
+
+    def _member(self, tokens: Sequence[_Token]) -> list[Piece]:
+        """Returns a value as JSON writes it."""
+        pieces = self._value(tokens)
+        if pieces == [Unfixed.DATA] or (_within(tokens) is not None and tokens[0].text != "("):
+            return pieces
+        inner = [json.dumps(piece)[1:-1] if isinstance(piece, str) else piece for piece in pieces]
+        return ['"', *inner, '"']
+
+
+def _tokens(code: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    position = 0
+    while position < len(code):
+        if code[position] == "`":
+            end = _template_end(code, position)
+            tokens.append(_Token("template", code[position:end], position, end))
+            position = end
+            continue
+        hit = _TOKEN.match(code, position)
+        assert hit is not None
+        position = hit.end()
+        if hit.lastgroup != "space":
+            tokens.append(_Token(str(hit.lastgroup), hit[0], hit.start(), hit.end()))
+    return tokens
+
+
+def _template_end(code: str, start: int) -> int:
+    """Returns the end of a template literal that begins at `start`. Raises _KeyChanged."""
+    for position in _template_walk(code, start + 1, 0):
+        return position
+    raise _KeyChanged
+
+
+def _template_walk(code: str, position: int, nested: int) -> Iterable[int]:
+    while position < len(code) and nested < _MAX_DEPTH:
+        if code[position] == "\\":
+            position += 2
+        elif code[position] == "`":
+            yield position + 1
+            return
+        elif code.startswith("${", position):
+            position = _code_end(code, position + 2, nested + 1) + 1
+        else:
+            position += 1
+
+
+def _code_end(code: str, position: int, nested: int = 0) -> int:
+    """Returns where the `}` stands that ends the code of a template literal. Raises _KeyChanged."""
+    braces = 0
+    while position < len(code):
+        if code[position] == "`":
+            position = next(iter(_template_walk(code, position + 1, nested)), len(code))
+            continue
+        hit = _TOKEN.match(code, position)
+        assert hit is not None
+        if hit[0] == "}" and not braces:
+            return position
+        braces += {"{": 1, "}": -1}.get(hit[0], 0)
+        position = hit.end()
+    raise _KeyChanged
+
+
+def _template_parts(text: str) -> Iterable[tuple[str, str | None]]:
+    """Yields each text of a template literal with the code behind it; None behind the last one."""
+    position = begin = 0
+    while position < len(text):
+        if text[position] == "\\":
+            position += 2
+        elif text.startswith("${", position):
+            end = _code_end(text, position + 2)
+            yield text[begin:position], text[position + 2 : end]
+            position = begin = end + 1
+        else:
+            position += 1
+    yield text[begin:], None
+
+
+def _depths(tokens: Sequence[_Token]) -> list[int]:
+    """Returns how many brackets are around each token; a bracket itself is not in its own."""
+    depths, open_brackets = [], list[str]()
+    for token in tokens:
+        if open_brackets and token.text == open_brackets[-1] and token.kind == "sign":
+            open_brackets.pop()
+        depths.append(len(open_brackets))
+        if token.kind == "sign" and token.text in _CLOSING:
+            open_brackets.append(_CLOSING[token.text])
+    if open_brackets:
+        raise _KeyChanged
+    return depths
+
+
+def _within(tokens: Sequence[_Token]) -> Sequence[_Token] | None:
+    """Returns what stands in the brackets that are around all of the tokens; None without such ones."""
+    if len(tokens) < 2 or tokens[0].kind != "sign" or tokens[0].text not in _CLOSING:
+        return None
+    depths = _depths(tokens)
+    is_around = tokens[-1].text == _CLOSING[tokens[0].text] and 0 not in depths[1:-1]
+    return tokens[1:-1] if is_around else None
+
+
+def _split(tokens: Sequence[_Token], sign: str) -> list[Sequence[_Token]]:
+    parts: list[Sequence[_Token]] = []
+    begin = 0
+    for index, (token, depth) in enumerate(zip(tokens, _depths(tokens), strict=True)):
+        if token.kind == "sign" and token.text == sign and not depth:
+            parts.append(tokens[begin:index])
+            begin = index + 1
+    return [*parts, tokens[begin:]]
+
+
+def _refuse_operators(tokens: Sequence[_Token]) -> None:
+    """Raises _KeyChanged if more than a join stands beside a key."""
+    for token, depth in zip(tokens, _depths(tokens), strict=True):
+        is_bracket = token.text in "()[]{}"
+        if not depth and token.kind == "sign" and not is_bracket and token.text not in _JOINING:
+            raise _KeyChanged
+        if token.text in _OPERATORS and token.kind == "word":
+            raise _KeyChanged
+
+
+def _fixed_text(tokens: Sequence[_Token]) -> str | None:
+    """Returns the text of literals that are joined; None for anything else."""
+    texts = []
+    for summand in _split(tokens, "+"):
+        if len(summand) != 1 or summand[0].kind not in ("string", "number"):
+            return None
+        token = summand[0]
+        texts.append(_unquoted(token.text) if token.kind == "string" else token.text)
+    return "".join(texts)
+
+
+def _is_of_text(path: Path) -> bool:
+    """Whether a path may lead into a text: to its length, or to one of its characters."""
+    return bool(path.keys) and (path.keys[-1] == "length" or str(path.keys[-1]).isdigit())
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)

@@ -1,0 +1,222 @@
+"""Where a request of a workflow takes keys that were removed from its file, for an account to put them back.
+
+See docs/design/imports-accounts.md#http-steps.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from steward.model.json import AnyJson, JsonObject
+from steward.steps.workflow.addresses import is_removed_key
+from steward.steps.workflow.expressions.kept_markers import (
+    KeyReads,
+    Piece,
+    RemovedKey,
+    Unfixed,
+    pieces_of,
+    reads_nothing,
+)
+from steward.steps.workflow.step_types import NodeDefinition
+
+BODIES: Final = ("bodyParameters", "bodyParametersUi", "jsonBody", "body", "bodyParametersJson")
+_ROWS: Final = {
+    "headerParameters.parameters": "header",
+    "headerParametersUi.parameter": "header",
+    "queryParameters.parameters": "query",
+    "queryParametersUi.parameter": "query",
+}
+_JSON: Final = {
+    "jsonHeaders": "header",
+    "headerParametersJson": "header",
+    "jsonQuery": "query",
+    "queryParametersJson": "query",
+}
+_ADDRESSES: Final = ("url", "endpoint")
+IN_REQUEST: Final = frozenset(
+    (*(path.partition(".")[0] for path in _ROWS), *_JSON, *_ADDRESSES, *BODIES)
+)  # the parameters whose keys an account can put back
+# How pieces are written to look for places: a key, data of the run, keys in base64.
+_KEY, _DATA, _ENCODED = "\x00", "\x01", "\x02"
+_JSON_MEMBER: Final = re.compile(r'"([^"\n]{1,100})"\s*:\s*"([^"\n]*)"')
+_USER_PART: Final = re.compile(r"(?<=://)[^\s/?#@]*@")
+_ADDRESS: Final = re.compile(r"(?:https?://[^/?#]*|\x01[^/?#]*)?(?P<path>[^?#]*)\??(?P<query>[^#]*)")
+_PATH_PREFIX: Final = re.compile(r"/[A-Za-z0-9._~/-]*")
+_AUTHORIZATION: Final = ("header", "authorization")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlace:
+    """Where a request takes a key: `header`, `query`, `basic`, `path` or `body`, and the name there.
+
+    The name of a path is what comes before the key, that of a body the key's own. `scheme` is bearer for such
+    a header, empty for another text, and None for a field that the file has without a text.
+    """
+
+    place: str
+    name: str
+    scheme: str | None = None
+
+    @property
+    def position(self) -> tuple[str, str]:
+        """What one key of an account fills."""
+        return self.place, self.name if self.place == "path" else self.name.lower()
+
+
+class _NoPlace(Exception):
+    """Raised for a key that no account can put back where the file has it."""
+
+
+def key_places(parameters: JsonObject, reads: KeyReads = reads_nothing) -> list[KeyPlace] | None:
+    """Returns where a request takes removed keys; None if no account can put one of them back.
+
+    `reads` names the removed keys that an expression reads from its items.
+    """
+    node = NodeDefinition("", 1, parameters, ())
+    try:
+        return list(dict.fromkeys(_places(node, reads)))
+    except _NoPlace:
+        return None
+
+
+def sign_in_of(places: Sequence[KeyPlace]) -> tuple[str, str | None]:
+    """Returns the sign-in that puts the keys back where they were, and its name; empty if there is none."""
+    positions = {key.position: key for key in places}
+    if not positions or _are_contrary(positions):
+        return "", None
+    if len(positions) > 1:
+        return "custom", None
+    [(position, key)] = positions.items()
+    if key.place in ("body", "basic"):
+        return key.place, None
+    if position == _AUTHORIZATION and key.scheme in (None, "bearer"):
+        return "bearer", None
+    return key.place, key.name
+
+
+def _are_contrary(positions: Iterable[tuple[str, str]]) -> bool:
+    """Whether no one account can fill all of these: two paths, or two sign-ins in the same header."""
+    paths = [position for position in positions if position[0] == "path"]
+    return len(paths) > 1 or {_AUTHORIZATION, ("basic", "")} <= set(positions)
+
+
+def _places(node: NodeDefinition, reads: KeyReads) -> Iterable[KeyPlace]:
+    for path, place in _ROWS.items():
+        rows = node.get(path, [])
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, Mapping):
+                yield from _of_row(place, str(row.get("name", "")), row.get("value"), reads)
+    for name, place in _JSON.items():
+        value = node.get(name)
+        for member, text in _members(value, reads):
+            yield from _of_text(place, member, text)
+    for text in _texts(node.get(name) for name in BODIES):
+        yield from _of_body(_pieces(text, reads))
+    for name in _ADDRESSES:
+        if isinstance(address := node.get(name), str):
+            yield from _of_address(_written(_pieces(address, reads, in_address=True)))
+
+
+def _of_body(pieces: Iterable[Piece]) -> Iterable[KeyPlace]:
+    for piece in pieces:
+        if piece is Unfixed.ENCODED:
+            raise _NoPlace
+        if isinstance(piece, RemovedKey):
+            yield KeyPlace("body", piece.name)
+
+
+def _of_row(place: str, name: str, value: AnyJson, reads: KeyReads) -> Iterable[KeyPlace]:
+    if value in ("", None):
+        if is_removed_key(name, value):
+            yield KeyPlace(place, name.strip())
+    elif isinstance(value, str):
+        if any(isinstance(piece, RemovedKey) for piece in _pieces(name, reads)):
+            raise _NoPlace
+        yield from _of_text(place, name, _written(_pieces(value, reads)))
+
+
+def _of_text(place: str, name: str, text: str) -> Iterable[KeyPlace]:
+    """Yields the place of a header or parameter whose whole text an account holds."""
+    before, key, after = text.partition(_KEY)
+    is_authorization = (place, name.strip().lower()) == _AUTHORIZATION
+    if is_authorization and text.replace(_ENCODED, _KEY).lower().split() == ["basic", _KEY]:
+        yield KeyPlace("basic", "")
+    elif _ENCODED in text:
+        raise _NoPlace
+    elif key:
+        if _DATA in text or not name.strip() or name.startswith("="):
+            raise _NoPlace
+        is_bearer = is_authorization and before.strip().lower() == "bearer" and not after.strip()
+        yield KeyPlace(place, name.strip(), "bearer" if is_bearer else "")
+
+
+def _members(value: AnyJson, reads: KeyReads) -> Iterable[tuple[str, str]]:
+    """Yields the members of an object, or of JSON as text."""
+    if isinstance(value, Mapping):
+        for name, member in value.items():
+            if isinstance(member, str):
+                yield str(name), _written(_pieces(member, reads))
+    elif isinstance(value, str):
+        text = _written(_pieces(value, reads))
+        pairs = _JSON_MEMBER.findall(text)
+        if sum(member.count(_KEY) for _, member in pairs) != text.count(_KEY):
+            raise _NoPlace
+        yield from pairs
+
+
+def _of_address(address: str) -> Iterable[KeyPlace]:
+    address = address.strip().partition("#")[0]
+    user_part = _USER_PART.search(address)
+    if user_part and (_KEY in user_part[0]):
+        yield KeyPlace("basic", "")
+    if user_part:
+        address = address.replace(user_part[0], "", 1)
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None:
+        if _KEY in address:
+            raise _NoPlace
+        return
+    yield from _of_query(parts["query"])
+    prefix, key, rest = parts["path"].partition(_KEY)
+    if _ENCODED in address or _KEY in address[: parts.start("path")] + rest:
+        raise _NoPlace
+    if key:
+        if not _PATH_PREFIX.fullmatch(prefix):
+            raise _NoPlace
+        yield KeyPlace("path", prefix)
+
+
+def _of_query(query: str) -> Iterable[KeyPlace]:
+    for pair in query.split("&"):
+        name, _, value = pair.partition("=")
+        if _KEY in pair or is_removed_key(name, value):
+            if re.search(rf"[{_KEY}{_DATA}]", name) or _DATA in value:
+                raise _NoPlace
+            yield KeyPlace("query", name)
+
+
+def _texts(values: Iterable[AnyJson]) -> Iterable[str]:
+    """Yields every text of some values, also the names of members."""
+    stack = list(values)
+    while stack:
+        value = stack.pop(0)
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            stack[:0] = [*value, *value.values()]
+        elif isinstance(value, list):
+            stack[:0] = value
+
+
+def _pieces(text: str, reads: KeyReads, *, in_address: bool = False) -> tuple[Piece, ...]:
+    pieces = pieces_of(text, reads, in_address=in_address)
+    if pieces is None:
+        raise _NoPlace
+    return pieces
+
+
+def _written(pieces: Iterable[Piece]) -> str:
+    signs = {Unfixed.DATA: _DATA, Unfixed.ENCODED: _ENCODED}
+    texts = (_KEY if isinstance(piece, RemovedKey) else piece for piece in pieces)
+    return "".join(text if isinstance(text, str) else signs[text] for text in texts)

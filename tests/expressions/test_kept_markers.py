@@ -1,0 +1,158 @@
+"""What a text with expressions does with the marker of a removed key.
+
+See docs/design/imports-secrets.md#markers.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steward.model.removed_secrets import marker
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.kept_markers import Piece, RemovedKey, Unfixed, pieces_of
+from steward.steps.workflow.expressions.template import read
+from steward.steps.workflow.expressions.views import ExpressionContext
+
+MARK, OTHER = marker(1), "Another-Key-4711"
+KEY, DATA, ENCODED = RemovedKey("1"), Unfixed.DATA, Unfixed.ENCODED
+FIELD = RemovedKey("key")
+
+
+def reads(code: str) -> str | None:
+    """Returns the key that code reads by the field that the tests keep one in."""
+    return "key" if re.search(r"\bkey\b", code) else None
+
+
+PIECES: dict[str, tuple[Piece, ...] | None] = {
+    MARK: (KEY,),
+    f"Bearer {MARK}": ("Bearer ", KEY),
+    f'={{{{ "Bearer {MARK}" }}}}': ("Bearer ", KEY),
+    f'=Bearer {MARK}{{{{ "" }}}}': ("Bearer ", KEY, ""),
+    f"=Bearer {MARK}{{{{ $json.n }}}}": ("Bearer ", KEY, DATA),
+    "={{ $json.key }}": (FIELD,),
+    "={{ $json['key'].trim() }}": (FIELD,),
+    "={{ 'Bearer ' + $json.key }}": ("Bearer ", FIELD),
+    "={{ ('a' + ($json.key)) }}": ("a", FIELD),
+    "={{ `a${ $json.key }b${$json.n}` }}": ("a", FIELD, "b", DATA),
+    "={{ $json.key || 'x' }}": (FIELD,),
+    "={{ $json.key ?? $json.n }}": (FIELD,),
+    "={{ {a: $json.key, b: $json.n} }}": ("{", '"a":', '"', FIELD, '"', ",", '"b":', DATA, ",", "}"),
+    "={{ JSON.stringify([$json.key]) }}": ("[", '"', FIELD, '"', "]"),
+    "={{ btoa('ann:' + $json.key) }}": (ENCODED,),
+    "={{ Buffer.from(`ann:${$json.key}`).toString('base64') }}": (ENCODED,),
+    "={{ $json.n > 1 ? 'a' : 'b' }}": (DATA,),
+    "={{ $json.n }": (DATA,),
+    "={{ btoa($json.n + $json.key) }}": None,
+    "={{ $json.key === 'a' }}": None,
+    "={{ 'a' + $json.key == 'ab' }}": None,
+    "={{ $json.key ? 'a' : 'b' }}": None,
+    "={{ $json.n ? $json.key : 'b' }}": None,
+    "={{ $json.key && 'b' }}": None,
+    "={{ $json.n || $json.key }}": None,
+    "={{ !$json.key }}": None,
+    "={{ +$json.key }}": None,
+    "={{ typeof $json.key }}": None,
+    "={{ $json.key in $json }}": None,
+    "={{ $json.key.length }}": None,
+    "={{ $json.key[0] }}": None,
+    "={{ $json.key.slice(1) }}": None,
+    "={{ $json.key.toUpperCase() }}": None,
+    "={{ encodeURIComponent($json.key) }}": None,
+    "={{ JSON.stringify($json.key, (k, v) => v.length) }}": None,
+    "={{ {[$json.key]: 1} }}": None,
+    "={{ [$json.key].length }}": None,
+    "={{ (() => $json.key)() }}": None,
+    "={{ $json.key.replace(/a/, 'b') }}": None,
+    "={{ `a${$json.key }}": None,
+    f'={{{{ "{MARK}"[0] }}}}': None,
+    f'={{{{ $json.n == "{MARK}" }}}}': None,
+}
+
+
+@pytest.mark.parametrize(("text", "pieces"), PIECES.items(), ids=PIECES.keys())
+def test_a_key_comes_through_an_expression_or_the_expression_is_refused(
+    text: str, pieces: tuple[Piece, ...] | None
+) -> None:
+    """Tells fixed texts, keys and data apart; None where a key is compared or changed."""
+    assert pieces_of(text, reads) == pieces
+
+
+def test_encoding_for_an_address_keeps_a_key_in_an_address_alone() -> None:
+    """Accepts `encodeURIComponent` where the account encodes the key itself."""
+    assert pieces_of("={{ encodeURIComponent($json.key) }}", reads, in_address=True) == (FIELD,)
+
+
+@pytest.mark.parametrize("code", ["(" * 5000 + "K" + ")" * 5000, "K" + ".trim()" * 5000, "K+" * 50_000 + "K"])
+def test_a_hostile_expression_is_refused_in_bounded_time(code: str) -> None:
+    """Reads at most 2,000 signs of an expression with a key, whatever their nesting."""
+    began = time.process_time()
+    assert pieces_of(f"={{{{ {code.replace('K', '$json.key')} }}}}", reads) is None
+    assert time.process_time() - began < 5
+
+
+def test_two_thousand_tokens_are_read_and_one_more_is_not() -> None:
+    """Holds the limit of an expression that reads a key."""
+    within = "$json.key" + "+'a'" * 998  # 4 tokens and two for each text: `$json . key` are 3
+    assert pieces_of(f"={{{{ {within} }}}}", reads) is not None
+    assert pieces_of(f"={{{{ {within}+'a' }}}}", reads) is None
+
+
+ATOMS = st.sampled_from(["$json.key", "$json['key']", f"'{MARK}'", "'x'", "$json.n", "$json.a", "1"])
+FORMS = [
+    "{0} + {1}", "{0} === {1}", "{0} ? {1} : {0}", "({0})", "{0} || {1}", "{0} ?? {1}", "{0} && {1}",
+    "!({0})", "({0}).trim()", "({0}).length", "({0})[0]", "({0}).toUpperCase()", "({0}).toString()",
+    "`a${{{0}}}b`", "String({0})", "JSON.stringify({0})", "JSON.stringify({{k: {0}, l: {1}}})", "[{0}, {1}]",
+    "({{k: {0}}}).k", "typeof {0}", "{0} > {1}", "-({0})", "btoa({0})", "[{0}].join({1})",
+]  # fmt: skip
+CODES = st.recursive(
+    ATOMS,
+    lambda inner: st.builds(
+        lambda form, first, second: form.format(first, second), st.sampled_from(FORMS), inner, inner
+    ),
+    max_leaves=5,
+)
+
+
+async def test_an_accepted_expression_gives_the_same_with_another_key(
+    evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
+) -> None:
+    """Evaluates random expressions with a marker and with a key: only the key itself may differ."""
+    codes: set[str] = set()
+
+    @settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(code=CODES)
+    def gather(code: str) -> None:
+        codes.add(code)
+
+    gather()
+    accepted = [code for code in sorted(codes) if _is_accepted(code)]
+    assert 20 < len(accepted) < len(codes)
+    item = {"n": 3, "a": "text"}
+    marked = await evaluator.evaluate(
+        [read(f"={{{{ {code} }}}}") for code in accepted], world([{**item, "key": MARK}])
+    )
+    with_key = await evaluator.evaluate(
+        [read(f"={{{{ {code.replace(MARK, OTHER)} }}}}") for code in accepted],
+        world([{**item, "key": OTHER}]),
+    )
+    for code, [there], [here] in zip(accepted, marked, with_key, strict=True):
+        assert _written(here) == _written(there).replace(MARK, OTHER), code
+
+
+def _is_accepted(code: str) -> bool:
+    pieces = pieces_of(f"={{{{ {code} }}}}", reads)
+    return (
+        pieces is not None
+        and Unfixed.ENCODED not in pieces
+        and any(isinstance(p, RemovedKey) for p in pieces)
+    )
+
+
+def _written(outcome: Any) -> str:
+    return json.dumps(outcome, default=str)
