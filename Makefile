@@ -29,7 +29,7 @@ COMPILE := .cache/pins/bin/python -m piptools compile --quiet --generate-hashes 
 # The hashes of all that is built: a package is made of these files and no others.
 BUILT := steward/built.sha256
 
-# The web app is made anew when what it is made from has changed: its sources, or what the API answers.
+# The web app is made again when what it is made from has changed: its sources, or what the API answers.
 WEB := steward/static/index.html
 NODE := web/node_modules/.installed
 TYPES := web/src/api/schema.d.ts
@@ -173,7 +173,7 @@ docs: $(DEV) $(WEB) docs/settings.md browser ## make the generated pages of docs
 		|| { cat .cache/pictures.txt; exit 1; }
 	@echo "docs/settings.md docs/interface-coverage.md docs/templates.md docs/pictures steward/api/examples.json"
 
-pins: ## lock the newest allowed dependencies anew, with hashes
+pins: ## lock the newest allowed dependencies again, with hashes
 	@test -x .cache/pins/bin/python || { $(PY) -m venv .cache/pins && \
 		.cache/pins/bin/python -m pip install --quiet pip-tools==7.6.2; }
 	@for name in requirements-holidays requirements requirements-files requirements-dev requirements-traces requirements-build \
@@ -271,7 +271,7 @@ woocommerce-replay: $(DEV) ## replay recorded shop exchanges: make woocommerce-r
 try-woocommerce: $(DEV) ## try the connector on a real shop and put it back: URL=https://… KEY=ck_… SECRET=cs_…
 	@URL="$(URL)" KEY="$(KEY)" SECRET="$(SECRET)" CA="$(CA)" $(PY) -m tests.trial
 
-# An environment whose Python is gone is made anew. Debian keeps venv apart: as root it is installed.
+# An environment whose Python is gone is made again. Debian keeps venv apart: as root it is installed.
 $(RUN): requirements.txt requirements-files.txt requirements-holidays.txt requirements-build.txt pyproject.toml | $(SCRIPTS)
 	@set -e; $(PY) -c pass 2>/dev/null || { \
 		rm -rf $(VENV); found=; old=; \

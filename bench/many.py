@@ -1,4 +1,4 @@
-"""A million schedules at once: organisations and automations written straight into the tables."""
+"""A million schedules at once: organizations and automations written straight into the tables."""
 
 import json
 import sqlite3
@@ -114,7 +114,7 @@ async def queue(url: str, now: datetime, *, org: int, automation: str, count: in
 
 
 async def fill(url: str, now: datetime, *, count: int, orgs: int, minutes: int = MINUTES) -> None:
-    """Writes organisations and automations, each with its schedule from `now` on, over minutes of a day."""
+    """Writes organizations and automations, each with its schedule from `now` on, over minutes of a day."""
     postgres = not url.startswith("sqlite:///")
     await _execute(url, _statements(count, orgs, now, postgres=postgres, minutes=minutes))
 

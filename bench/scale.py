@@ -27,7 +27,7 @@ from steward.model.ids import OrgId
 from steward.runs import dispatch
 
 PAGE, PAGES, PASSES = 50, 300, 100
-# As many automations in each organisation, and slots of so many schedules in a minute.
+# As many automations in each organization, and slots of so many schedules in a minute.
 OF_AN_ORG, OF_A_MINUTE = 100, 250
 BAR = 40  # characters of the widest bar
 

@@ -1,4 +1,4 @@
-"""A whole service for the measurements: a fresh database, an organisation, automations of five steps."""
+"""A whole service for the measurements: a fresh database, an organization, automations of five steps."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def five_steps() -> Template:
 
 @dataclass(slots=True)
 class House:
-    """The wired service, its one organisation's owner, and short ways to work."""
+    """The wired service, its one organization's owner, and short ways to work."""
 
     service: app.Wired
     owner: Actor
@@ -89,11 +89,11 @@ class House:
         return self.service.worker_context
 
     async def write(self, act: Callable[[Tx], Awaitable[T]]) -> T:
-        """One transaction of the organisation."""
+        """One transaction of the organization."""
         return await self.engine.write(self.service.clock.now(), act, org=self.owner.org)
 
     async def read(self, act: Callable[[Tx], Awaitable[T]]) -> T:
-        """One read of the organisation."""
+        """One read of the organization."""
         return await self.engine.read(self.service.clock.now(), act, org=self.owner.org)
 
     async def automations(self, count: int, schedule: dict[str, Any] = BY_HAND) -> list[Automation]:
@@ -161,7 +161,7 @@ class House:
 
 
 async def open_house(url: str, folder: Path, *, clock: Clock | None = None, **given: str) -> House:
-    """A migrated database at `url`, the service over it, its organisation, owner and credential."""
+    """A migrated database at `url`, the service over it, its organization, owner and credential."""
     clock = clock or SystemClock()
     await migrate(url, clock.now())
     house = await wire(url, folder, clock=clock, **given)

@@ -309,7 +309,7 @@ class Settings:
     log_level: str = _setting(_LEVEL, "info", "The least that is logged")
     log_format: str = _setting(_choice("json", "text"), "json", "How a line of the log is written")
     limit_person: int = _setting(_whole(1, 1_000_000), "600", "Calls per minute of one person")
-    limit_organization: int = _setting(_whole(1, 1_000_000), "3000", "Calls per minute of one organisation")
+    limit_organization: int = _setting(_whole(1, 1_000_000), "3000", "Calls per minute of one organization")
     limit_web: int = _setting(_whole(1, 1_000_000), "1200", "Calls per minute of one person's web app")
     limit_login: int = _setting(_whole(1, 10_000), "10", "Attempts of logins and of sign-ins per 60 s")
     spread_max: int = _setting(
@@ -334,7 +334,7 @@ class Settings:
         _whole(5, 300, test_floor=1), "30", "After this a silent worker's runs are taken over"
     )
     worker_concurrency: int = _setting(_whole(1, 1000), "20", "Runs at once per worker")
-    organization_concurrency: int = _setting(_whole(1, 1000), "50", "Runs at once of one organisation")
+    organization_concurrency: int = _setting(_whole(1, 1000), "50", "Runs at once of one organization")
     tick_seconds: int = _setting(_whole(1, 15), "1", "How often due times are looked for")
     confined_processes: int = _setting(
         _whole(1, 64), "2", "Children per process for expressions and scripts of imported workflows"
@@ -352,7 +352,7 @@ class Settings:
     max_waiting_hand: int = _setting(
         _whole(1, 1000), "1000", "Runs started by hand that may wait at one automation"
     )
-    imports_kept: int = _setting(_whole(1, 100), "100", "Imports one organisation may keep")
+    imports_kept: int = _setting(_whole(1, 100), "100", "Imports one organization may keep")
     catch_up_minutes: int = _setting(
         _whole(5, 1440, test_floor=1),
         "15",
@@ -413,7 +413,7 @@ class Settings:
     )
     mail_from: str | None = _setting(_SENDER, None, "The sender of mail; required with the mail server")
     mail_per_day: int = _setting(
-        _whole(1, 1_000_000), "5000", "Mails of one organisation a day; further ones wait for the next"
+        _whole(1, 1_000_000), "5000", "Mails of one organization a day; further ones wait for the next"
     )
     notify_window_minutes: int = _setting(
         _whole(1, 60, test_floor=0), "15", "At most one message a person or chat in this time"

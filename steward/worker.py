@@ -166,7 +166,7 @@ def _lease_ms(ctx: WorkerContext) -> int:
 
 
 async def heartbeat(worker: Worker) -> bool:
-    """Extends the lease; a worker declared dead drops its runs and registers anew."""
+    """Extends the lease; a worker declared dead drops its runs and registers again."""
     ctx = worker.ctx
     asked_at = ctx.clock.monotonic()
     alive = await ctx.engine.write(
@@ -311,7 +311,7 @@ async def run(worker: Worker, table: Sequence[PeriodicTask], stop: asyncio.Event
         beating = [task for task in loops if task.get_name() == "task heartbeat"]
         await _end([task for task in loops if task not in beating])
         await _finish_in_hand(worker)
-        await _end(beating)  # before its row goes: a late heartbeat would register this process anew
+        await _end(beating)  # before its row goes: a late heartbeat would register this process again
         await _release_runs(worker)
 
 

@@ -83,7 +83,7 @@ async def _record(folder: Path) -> Examples:
 
 
 def main() -> None:
-    """Writes the file anew."""
+    """Writes the file again."""
     with tempfile.TemporaryDirectory(prefix="steward-examples-") as folder:
         record = asyncio.run(_record(Path(folder)))
     text = json.dumps(record, indent=1, ensure_ascii=False)

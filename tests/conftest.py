@@ -34,7 +34,7 @@ settings.load_profile("steward")
 # Of a connection that is given up while asyncpg asks for TLS, it leaves an error that nobody reads: the event
 # loop reports it in whichever test comes later. The servers of the tests have no TLS.
 os.environ["PGSSLMODE"] = "disable"
-# httpx imports sniffio at each request to an application: where it is absent, that searches every path anew.
+# httpx imports sniffio at each request to an application: where it is absent, that searches every path again.
 if find_spec("sniffio") is None:
     sys.modules["sniffio"] = None  # type: ignore[assignment]
 # Seconds for a statement and for a connection: how fast the machine is, tests of deadlines alone ask.

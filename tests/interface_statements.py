@@ -87,7 +87,7 @@ _MOVE = {
     "rule 4": "401, 403, 404, 422 by field and 429 as everywhere",
 }
 _OPERATIONS = {
-    "templates": "lists the templates the organisation can use, each with readiness",
+    "templates": "lists the templates the organization can use, each with readiness",
     "stores": "lists connected stores with the integration_id an automation runs on",
     "create": "takes template_id, integration_id, inputs, schedule, name; answers the automation",
     "required": "name, inputs and schedule are reported as required when absent",
@@ -115,7 +115,7 @@ _OPERATIONS = {
 _IDENTITY = [
     ("5", "bearer", "every request is authenticated by a bearer token"),
     ("5", "active", "as an active user"),
-    ("5", "organisation", "and scoped to one organisation"),
+    ("5", "organization", "and scoped to one organization"),
     ("5.1", "json", "login by JSON body: username, email, organization_name, client_id, client_secret"),
     ("5.1", "form", "login as OAuth client credentials by form"),
     ("5.1", "basic", "client id and secret by HTTP Basic in the form variant"),
@@ -123,12 +123,12 @@ _IDENTITY = [
     (
         "5.1",
         "answer",
-        "nine fields: token, type, lifetime, scope, service_url, direct, user, organisation, end",
+        "nine fields: token, type, lifetime, scope, service_url, direct, user, organization, end",
     ),
     ("5.1", "failed", "401 invalid_credentials, which does not say which value was wrong"),
-    ("5.2", "rule 1", "a credential is the organisation's; rotation keeps the id and changes the secret"),
+    ("5.2", "rule 1", "a credential is the organization's; rotation keeps the id and changes the secret"),
     ("5.2", "rule 2", "while automations are off every call with a token answers 403 forbidden"),
-    ("5.2", "rule 3", "the named user is active and belongs to the named organisation"),
+    ("5.2", "rule 3", "the named user is active and belongs to the named organization"),
     ("5.3", "read", "allows reading, and previews"),
     ("5.3", "write", "allows creating, changing, running, moving and skipping"),
     ("5.3", "approve", "never held by a credential's token"),
@@ -137,7 +137,7 @@ _IDENTITY = [
     ("5.4", "refresh", "there is no refresh; log in again"),
     ("5.4", "rotated", "rotating the credential ends every token on its next call"),
     ("5.4", "disabled", "disabling the credential ends every token on its next call"),
-    ("5.4", "bound", "a token is bound to its user and organisation; its claims hold no secret"),
+    ("5.4", "bound", "a token is bound to its user and organization; its claims hold no secret"),
     ("5.4", "changed", "any change invalidates it"),
     ("5.4", "challenge", "missing, expired or revoked: 401 with WWW-Authenticate"),
     ("5.4", "browsers", "browsers call only from the web app's own pages"),
@@ -148,8 +148,8 @@ _ERRORS = {
     "scope": "403 forbidden when the token lacks the scope",
     "outside": "403 forbidden for what is not part of the Automations API",
     "off": "403 forbidden, Automations are switched off for this organisation",
-    "absent": "404 for what is not there and for anything of another organisation",
-    "filter": "another organisation's record as a filter matches nothing",
+    "absent": "404 for what is not there and for anything of another organization",
+    "filter": "another organization's record as a filter matches nothing",
     "calendar": "on the calendar such a filter answers 422",
     "stale_version": "409 with what is current in data",
     "wrong_state": "409 when the row's state does not allow the action",
@@ -164,7 +164,7 @@ _ERRORS = {
 }
 _LIMITS = {
     "person": "600 calls a person and minute, of the API alone",
-    "organisation": "3,000 calls an organisation and minute, of the API alone",
+    "organization": "3,000 calls an organization and minute, of the API alone",
     "web": "the web app is counted apart",
     "login": "10 login attempts a minute, then 429",
     "token": "60 minutes",
@@ -192,7 +192,7 @@ _WORKFLOWS = [
     ),
     ("4.3", "imports", "keep, delete, list, see how it would run, run as automation"),
     ("7", "allowance_spent", "422 when keeping a 101st import"),
-    ("8", "imports", "100 imports kept an organisation"),
+    ("8", "imports", "100 imports kept an organization"),
     ("8", "bindings", "500 step bindings an automation"),
     ("9", "plan_version", "integer from 1 recording the version of a workflow's plan"),
 ]

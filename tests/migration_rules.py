@@ -1,6 +1,6 @@
 """The rules that let two releases serve side by side on one schema (docs/design/storage.md#two-releases).
 
-They hold from the first release on: before it there is one schema, made anew. `python -m
+They hold from the first release on: before it there is one schema, made again. `python -m
 tests.migration_rules` records what a release carries in `tests/data/released_schema.json`; the next one is
 compared with it.
 """

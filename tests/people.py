@@ -1,4 +1,4 @@
-"""The cast: owner, approver, member, and the stranger of another organisation; and how they call."""
+"""The cast: owner, approver, member, and the stranger of another organization; and how they call."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ PASSWORD = "correct sparrow lantern"
 
 @dataclass(frozen=True)
 class Member:
-    """One of the cast, with the organisation they belong to."""
+    """One of the cast, with the organization they belong to."""
 
     person: Person
     org: OrgId

@@ -1,4 +1,4 @@
-"""A running service in process: the API over a fresh database, with the cast and two organisations."""
+"""A running service in process: the API over a fresh database, with the cast and two organizations."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ def hashed_password() -> str:
 
 @dataclass
 class House:
-    """One organisation of the tests and its API credential."""
+    """One organization of the tests and its API credential."""
 
     organization: Organization
     issued: Issued
@@ -75,7 +75,7 @@ class Service:
         return create(self.context, operations=[*OPERATIONS, *self.extra], raw_operations=RAW_OPERATIONS)
 
     def restart(self, *, extra: list[Any] | None = None, **rules: Any) -> None:
-        """The service anew, with other rules or further operations; callers made before call the new one."""
+        """The service again, with other rules or further operations; callers made before call the new one."""
         offered = self.context.automation_rules
         if "spread_max" in rules:
             offered = replace(offered, spread_max=rules.pop("spread_max"))
@@ -115,7 +115,7 @@ class Service:
         )
 
     async def token(self, name: str) -> Caller:
-        """One of the cast by a token of their organisation's credential."""
+        """One of the cast by a token of their organization's credential."""
         caller = self.nobody()
         house = self.other if name == "stranger" else self.own
         member = self.members[name]
@@ -133,7 +133,7 @@ class Service:
         return caller
 
     async def web(self, name: str, password: str = PASSWORD) -> Caller:
-        """One of the cast signed in to the web app, with their organisation chosen."""
+        """One of the cast signed in to the web app, with their organization chosen."""
         caller = self.nobody(f"2001:db8:{len(self._clients):x}::1")
         body = {"email": self.members[name].person.email, "password": password}
         heard = await caller.post("/app/session", body)
@@ -181,7 +181,7 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
 
 
 async def settle(tx: Tx, service: Service) -> None:
-    """The two organisations, their credentials and the cast."""
+    """The two organizations, their credentials and the cast."""
     ring = service.context.keys
     own_organization = await organizations.create(tx, CreateOrganization("Demo Shop", "Europe/Berlin"))
     other = await organizations.create(tx, CreateOrganization("Other Shop"))
@@ -239,5 +239,5 @@ async def member(service: Service) -> Caller:
 
 @pytest.fixture
 async def stranger(service: Service) -> Caller:
-    """The owner of another organisation, by its token."""
+    """The owner of another organization, by its token."""
     return await service.token("stranger")

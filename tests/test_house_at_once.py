@@ -195,7 +195,7 @@ def test_statements_without_a_transaction_call_only_functions() -> None:
 
 
 def test_the_functions_asked_there_open_the_wall_themselves() -> None:
-    """Those for every organisation answer ids as their owner, the others enter those given.
+    """Those for every organization answer ids as their owner, the others enter those given.
 
     See docs/design/storage.md#tenant-context-and-row-level-security.
     """

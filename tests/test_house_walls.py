@@ -1,4 +1,4 @@
-"""The walls of the house: who may import what, and that no owned row is reached without its organisation."""
+"""The walls of the house: who may import what, and that no owned row is reached without its organization."""
 
 import ast
 import contextlib
@@ -44,21 +44,21 @@ ONLY = {
     "steward.connectors.base.writing.Writer": ("steward/runs/apply.py", "steward/connectors/"),
 }
 
-# What PostgreSQL runs where the organisation is not known yet or every one is looked at: functions of the
+# What PostgreSQL runs where the organization is not known yet or every one is looked at: functions of the
 # migration, each with its own wall.
 _WALLED = re.compile(r"\b(queue|steward_authenticate)_\w+\(")
 
-# Functions that know the organisation by something else, and by what.
+# Functions that know the organization by something else, and by what.
 NAMED: dict[str, str] = {
     "checkpoints._keep_rows": "items that carry their own lease",
-    "records.store_batch": "rows that carry their own organisation, each entered before",
+    "records.store_batch": "rows that carry their own organization, each entered before",
     "records.valid_of": "organizations, each entered before",
-    "records._store_bodies": "rows that carry their own organisation, each entered before",
-    "fast_slots.connected": "pairs of an organisation and a connection, each entered before",
-    "fast_slots.lock": "pairs of an organisation and an automation, each entered before",
-    "fast_slots.start": "rows that carry their own organisation, as `lock` gave them",
-    "fast_slots._stamps": "rows that carry their own organisation, as `lock` gave them",
-    "sessions.written": "the hash of a session, which stands in one organisation",
+    "records._store_bodies": "rows that carry their own organization, each entered before",
+    "fast_slots.connected": "pairs of an organization and a connection, each entered before",
+    "fast_slots.lock": "pairs of an organization and an automation, each entered before",
+    "fast_slots.start": "rows that carry their own organization, as `lock` gave them",
+    "fast_slots._stamps": "rows that carry their own organization, as `lock` gave them",
+    "sessions.written": "the hash of a session, which stands in one organization",
 }
 
 # The folder of database/ that holds no statements on owned rows.
@@ -140,7 +140,7 @@ def test_the_migrations_name_the_owned_tables() -> None:
 
 
 def _own_calls(function: Function, path: Path) -> list[list[str]]:
-    """The calls that must name an organisation: all but claims, sweeps and the gate.
+    """The calls that must name an organization: all but claims, sweeps and the gate.
 
     Those are known by what PostgreSQL runs for them: one of the `queue_…` functions, which answer ids alone,
     or of the gate's, which find out whose a token or session is.

@@ -18,7 +18,7 @@ def test_every_statement_has_a_test_that_cites_it() -> None:
 
 
 def test_the_page_of_the_coverage_is_the_one_made_now() -> None:
-    """docs/interface-coverage.md is generated; `make docs` makes it anew."""
+    """docs/interface-coverage.md is generated; `make docs` makes it again."""
     assert PAGE.read_text("utf-8") == page()
 
 

@@ -61,7 +61,7 @@ def test_violations_are_counted_and_named(
 def test_a_resumed_soak_goes_on_with_the_next_round_and_adds_its_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Seeds go by the number of the round, which no second soak may begin anew"""
+    """Seeds go by the number of the round, which no second soak may begin again"""
     seeded = "import os\n\ndef test_seeded():\n    print('seed', os.environ['ROUND'])\n"
     monkeypatch.setattr(soak, "PARTS", (part(tmp_path, seeded),))
     report = tmp_path / "told"

@@ -17,13 +17,13 @@ from tests.service import Service, settle
 
 @dataclass
 class Whole:
-    """A service with its cast, and the cast's organisation with everything connected."""
+    """A service with its cast, and the cast's organization with everything connected."""
 
     service: Service
     shop: Shop
 
     def number(self, kind: str) -> int:
-        """The integration id of the organisation's connection of a kind."""
+        """The integration id of the organization's connection of a kind."""
         return self.shop.connections[kind].integration_id
 
     async def close(self) -> None:
@@ -39,7 +39,7 @@ async def open_whole(
     *,
     around: Callable[[FakePlatforms], None] | None = None,
 ) -> Whole:
-    """A fresh one over a fresh database; the stranger's organisation has nothing connected.
+    """A fresh one over a fresh database; the stranger's organization has nothing connected.
 
     `around` puts more beside the pretend world.
     """

@@ -17,7 +17,7 @@ from steward.database.automations import schedules
 from steward.runs import dispatch
 
 SCHEDULES = 1_000_000
-# The embedded database serves a few organisations, a server many.
+# The embedded database serves a few organizations, a server many.
 ORGS = {"sqlite": 10, "postgresql": 1000}
 # Slots of this many minutes are due at once: less than the ten after which they would be too late.
 MINUTES = 8

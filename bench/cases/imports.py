@@ -1,4 +1,4 @@
-"""Imported workflows: how long a preview takes, and what endless scripts of one organisation cost others."""
+"""Imported workflows: how long a preview takes, and what endless scripts of one organization cost others."""
 
 import asyncio
 import contextlib
@@ -172,7 +172,7 @@ async def _walk(plan: Plan, items: list[JsonObject], children: SandboxPool) -> N
 
 @contextlib.asynccontextmanager
 async def beside_endless_scripts(place: Place) -> AsyncIterator[Opened]:
-    """Runs of five steps while scripts of another organisation keep every child busy, and without them."""
+    """Runs of five steps while scripts of another organization keep every child busy, and without them."""
     house = await open_house(f"sqlite:///{place.folder}/steward.db", place.folder)
     automations = await house.automations(AUTOMATIONS)
     own = await house.worker()

@@ -125,7 +125,7 @@ async def _working(house: House, *, notifies: bool) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _told(url: str, place: Place) -> AsyncIterator[Opened]:
-    """An organisation of 1,000 members, each with an automation, and a mail server in this process."""
+    """An organization of 1,000 members, each with an automation, and a mail server in this process."""
     sink = MailSink()
     server = await asyncio.start_server(sink.serve, "127.0.0.1", 0)
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -148,7 +148,7 @@ async def _told(url: str, place: Place) -> AsyncIterator[Opened]:
 
 
 async def _join(tx: Tx, *, house: House, count: int) -> dict[str, AutomationId]:
-    """Adds members to the organisation; returns by their addresses the automation that each has made."""
+    """Adds members to the organization; returns by their addresses the automation that each has made."""
     rules = house.ctx.automation_rules
     made: dict[str, AutomationId] = {}
     for number in range(count):

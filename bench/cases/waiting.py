@@ -1,4 +1,4 @@
-"""A hundred thousand runs that wait for a person, and a run behind ten thousand of another organisation."""
+"""A hundred thousand runs that wait for a person, and a run behind ten thousand of another organization."""
 
 import asyncio
 import contextlib
@@ -109,7 +109,7 @@ async def _fair(url: str, place: Place) -> AsyncIterator[Opened]:
 
 
 async def _another_house(house: House) -> House:
-    """A second organisation in the same service."""
+    """A second organization in the same service."""
 
     async def found(tx: Tx) -> Actor:
         org = (await organizations.create(tx, CreateOrganization("Other"))).id
@@ -122,7 +122,7 @@ async def _another_house(house: House) -> House:
 
 
 async def _rank(other: House, own: worker.Worker) -> Mapping[str, float]:
-    """The place of the other organisation's new run among the runs taken after it was made."""
+    """The place of the other organization's new run among the runs taken after it was made."""
     ctx = other.ctx
     await claim.claim(ctx.engine, ctx.clock.now(), own.id, free=IN_FLIGHT, full=())
     [automation] = await other.automations(1)

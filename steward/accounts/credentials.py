@@ -28,7 +28,7 @@ async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> Issued:
         raise ValidationFailed(f"Give a label of at most {_LONGEST_LABEL} characters.", errors={"label": []})
     await tx.set_tenant([org])
     if await organizations.get(tx, org) is None:
-        raise NotFound(f"There is no organisation {org}.")
+        raise NotFound(f"There is no organization {org}.")
     client_id, secret = new_client_id(), new_client_secret()
     await credentials.insert(
         tx, org, client_id, secret_hmac=_hashed(ring, secret), pepper=ring.pepper_id, label=label

@@ -93,7 +93,7 @@ async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erased
 
 def _erased_name(org: OrgId) -> str:
     """Returns the name that an organization has once it is erased."""
-    return f"Erased organisation {org}"
+    return f"Erased organization {org}"
 
 
 async def _empty(engine: Engine, clock: Clock, org: OrgId, table: str, erased: Erased) -> None:
@@ -135,7 +135,7 @@ async def _check_owner_left(tx: Tx, org: OrgId, person: PersonId) -> None:
     if is_owner and await members.owners(tx, org) == 1:
         organization = await organizations.get(tx, org)
         name = organization.name if organization is not None else str(org)
-        raise WrongState(f"{name}: {LAST_OWNER} Or erase the organisation.")
+        raise WrongState(f"{name}: {LAST_OWNER} Or erase the organization.")
 
 
 async def _anonymise(tx: Tx, person: Person, orgs: list[OrgId]) -> None:

@@ -44,7 +44,7 @@ async def create(tx: Tx, command: CreateOrganization) -> Organization:
         raise ValidationFailed(f"“{command.zone}”: {zones.NO_SUCH_ZONE}", errors={"timezone": []})
     org = await organizations.enlist(tx, name, folded_name(name))
     if org is None:
-        raise ValidationFailed("An organisation of this name exists already.", errors={"name": []})
+        raise ValidationFailed("An organization of this name exists already.", errors={"name": []})
     await tx.set_tenant([org])
     organization = Organization(
         id=org,
@@ -64,7 +64,7 @@ async def switch(tx: Tx, org: OrgId, automations_on: bool) -> Organization:
     await tx.set_tenant([org])
     organization = await organizations.get(tx, org)
     if organization is None or await organizations.switch(tx, org, automations_on) == 0:
-        raise NotFound(f"There is no organisation {org}.")
+        raise NotFound(f"There is no organization {org}.")
     action = "automations_switched_on" if automations_on else "automations_switched_off"
     await audit.record(tx, org, _entry(action, org))
     return replace(organization, automations_on=automations_on)
@@ -116,7 +116,7 @@ async def _check_settings(tx: Tx, before: Organization, after: Organization) -> 
     elif after.name != before.name and not await organizations.rename(
         tx, before.id, after.name, folded_name(after.name)
     ):
-        faults["name"] = ["Another organisation of this service has this name. Choose another."]
+        faults["name"] = ["Another organization of this service has this name. Choose another."]
     if faults:
         raise ValidationFailed(errors=faults)
 
@@ -131,7 +131,7 @@ async def resolve(tx: Tx, id_or_name: str) -> OrgId:
         await tx.set_tenant([org])
         if await organizations.get(tx, org) is not None:
             return org
-    raise NotFound(f"There is no organisation {id_or_name!r}. Give its id or its exact name.")
+    raise NotFound(f"There is no organization {id_or_name!r}. Give its id or its exact name.")
 
 
 async def every(tx: Tx) -> list[Organization]:

@@ -17,10 +17,10 @@ from steward.model.refusals import ValidationFailed, WrongState
 
 _LINK_LIFE = timedelta(hours=24)
 EXISTS = (
-    "An organisation exists already, and nothing was changed. For a new set-up link while it has no owner:"
+    "An organization exists already, and nothing was changed. For a new set-up link while it has no owner:"
     " steward init --again --org NAME."
 )
-_HAS_OWNER = "This organisation has an owner. Owners invite further people in the web app, under People."
+_HAS_OWNER = "This organization has an owner. Owners invite further people in the web app, under People."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class SetUpOffer:
 async def set_up(tx: Tx, organization: CreateOrganization, owner: FirstOwner) -> SetUpOffer:
     """Creates the first organization and invites its owner.
 
-    Raises WrongState when an organisation exists, and ValidationFailed (`name`, `timezone`, `email`).
+    Raises WrongState when an organization exists, and ValidationFailed (`name`, `timezone`, `email`).
     """
     if await organization_rows.every(tx):
         raise WrongState(EXISTS)

@@ -105,7 +105,7 @@ def _why_no_account(
         return words
     connection = connections_by_id.get(IntegrationId(account["integration_id"]))
     if connection is None:
-        return "This organisation has no such connection."
+        return "This organization has no such connection."
     if connection.kind not in _account_kinds(step):
         return f"This step needs a connection of kind {' or '.join(_account_kinds(step))}."
     if connection.facts.get(TAKES_CALLS) is False:
@@ -135,7 +135,7 @@ def _why_refused(
         return words
     connection = connections_by_id.get(IntegrationId(binding["integration_id"]))
     if connection is None:
-        return "This organisation has no such connection."
+        return "This organization has no such connection."
     if connection.kind not in bound_kinds(step) or binding["kind"] != connection.kind:
         return f"This step needs a connection of kind {' or '.join(bound_kinds(step))}."
     if step.origin.needs != connection.kind and not _names_tab(binding["target"]):

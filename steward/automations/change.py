@@ -134,7 +134,7 @@ async def _supersede(tx: Tx, after: Automation, plan: JsonObject | None) -> None
 
 
 def _start_of(automation: Automation) -> tuple[object, ...]:
-    """What its slots follow from: when any of it changes, they begin anew (R15)."""
+    """What its slots follow from: when any of it changes, they begin again (R15)."""
     return automation.state, automation.schedule, automation.timezone, automation.trigger.to_kept()
 
 

@@ -168,7 +168,7 @@ def check_reads(
     bound: Sequence[AutomationConnection],
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> None:
-    """That the connections it reads are the organisation's, of their kind, and as many as it needs."""
+    """That the connections it reads are the organization's, of their kind, and as many as it needs."""
     needs = [need for need in template.facts.connections if need.use is ConnectionUse.READ]
     if template.facts.platforms:
         return
@@ -187,7 +187,7 @@ def _why_unreadable(
 ) -> str | None:
     """Returns why a template with these needs cannot read the connection; None when it can."""
     if connection is None:
-        return f"This organisation has no connection {reference.integration_id}."
+        return f"This organization has no connection {reference.integration_id}."
     if connection.kind != reference.kind:
         return f"Connection {reference.integration_id} is a {connection.kind}, not a {reference.kind}."
     if not any(reference.kind in accepted_kinds(need.kind) for need in needs):
@@ -211,11 +211,11 @@ def store_of(
 def check_store(
     faults: Faults, platforms: Collection[str], store: Connection | None, *, is_named: bool
 ) -> None:
-    """That the store it runs on is the organisation's and of a platform it can run on."""
+    """That the store it runs on is the organization's and of a platform it can run on."""
     if not is_named:
         return
     if store is None:
-        faults.add("integration_id", "This organisation has no such store.")
+        faults.add("integration_id", "This organization has no such store.")
     elif store.kind not in platforms:
         faults.add("integration_id", f"{store.name} is a {store.kind}; needed is {' or '.join(platforms)}.")
 

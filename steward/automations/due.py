@@ -95,7 +95,7 @@ async def decide_many(
     max_slots: int | None,
     started: list[timedelta] | None = None,
 ) -> dict[OrgId, dict[AutomationId, Timing]]:
-    """As `decide_due`, for automations of several organisations: kind by kind, sorted.
+    """As `decide_due`, for automations of several organizations: kind by kind, sorted.
 
     `started` takes how late each run was made.
     """
@@ -145,7 +145,7 @@ async def _decide_of_org(
     late: datetime,
     rules: AutomationRules,
 ) -> list[Decided]:
-    """Decides the due slots of one organisation's automations and enqueues their runs."""
+    """Decides the due slots of one organization's automations and enqueues their runs."""
     obstacles: Mapping[AutomationId, Obstacle] = {}
     if startable:
         obstacles = await readiness.obstacles(tx, org, list(startable.values()), templates=rules.templates)
@@ -426,7 +426,7 @@ async def first_timing(tx: Tx, automation: Automation) -> Timing:
 
 
 async def rewrite_next(tx: Tx, locked: Locked) -> Locked:
-    """Writes `next_run_at` anew after an occurrence was edited, moves and skips applied.
+    """Rewrites `next_run_at` after an occurrence was edited, moves and skips applied.
 
     Decides nothing: slots that are due stay due.
     """
@@ -473,7 +473,7 @@ def _nothing_due(timing: Timing) -> Timing:
 
 
 async def begin_slots(tx: Tx, locked: Locked, *, slots_after: datetime) -> Locked:
-    """Lets the automation's slots begin anew after `slots_after` (R15): at resume, at a change of schedule,
+    """Restarts the automation's slots after `slots_after` (R15): at resume, at a change of schedule,
     zone or trigger, and after `this_and_later`. Call it when the automation as it now is has been saved."""
     first = None
     if locked.automation.state is AutomationState.ACTIVE:

@@ -161,7 +161,7 @@ async def check_sending(tx: Tx, org: OrgId, faults: Faults, *, is_ready: bool) -
     """That sends may go without approval now."""
     organization = await organizations.get(tx, org)
     if organization is None or not organization.send_without_approval:
-        faults.add("send_mode", "This organisation sends nothing without approval. Choose ask.")
+        faults.add("send_mode", "This organization sends nothing without approval. Choose ask.")
     elif not is_ready:
         faults.add("send_mode", "Steps are still without a connection. Choose ask, and change it later.")
 

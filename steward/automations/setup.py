@@ -246,7 +246,7 @@ async def _automations_named(tx: Tx, org: OrgId, checked: _Checked) -> Mapping[A
 
 
 async def default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
-    """The store's zone, without one the organisation's, else UTC."""
+    """The store's zone, without one the organization's, else UTC."""
     if store is not None and store.zone is not None and zone(store.zone) is not None:
         return store.zone
     organization = await organizations.get(tx, actor.org)

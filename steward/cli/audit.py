@@ -28,7 +28,7 @@ from steward.model.audit import ChainCheck, Fault
 from steward.model.ids import OrgId
 from steward.model.instants import wire_time
 
-_ORG = option("--org", metavar="ID|NAME", help="an organisation's id or exact name; all when left out")
+_ORG = option("--org", metavar="ID|NAME", help="an organization's id or exact name; all when left out")
 _WORDS = {
     "altered": "was altered",
     "missing": "is missing",
@@ -47,7 +47,7 @@ async def verify(args: CliArgs) -> Facts:
             raise WrongUsage("Give --org or --file, not both.")
         return await asyncio.to_thread(_verify_file, Path(args.options.file), anchor)
     if anchor is not None and args.options.org is None:
-        raise WrongUsage("Give --org with --anchor: an anchor belongs to one organisation.")
+        raise WrongUsage("Give --org with --anchor: an anchor belongs to one organization.")
     logs = []
     async with desk(args) as open_desk:
         for org in await _orgs(open_desk, args.options.org):
@@ -166,7 +166,7 @@ COMMANDS = [
     ),
     Command(
         "audit export",
-        "write an organisation's audit log to a file",
+        "write an organization's audit log to a file",
         export,
         (
             ORGANIZATION,

@@ -28,7 +28,7 @@ class CommandFailed(Exception):
     """Why a command was refused or failed: a stable code and plain words."""
 
     def __init__(self, code: str, message: str, facts: Facts | None = None) -> None:
-        """`facts`: what is told beside the error, of a command that looked and found something wrong."""
+        """`facts` are printed with the error of a command whose check failed."""
         super().__init__(message)
         self.code = code
         self.message = message
@@ -86,7 +86,7 @@ def option(*names: str, **options: Any) -> _Argument:
     return _Argument(names, options)
 
 
-ORGANIZATION = option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name")
+ORGANIZATION = option("--org", required=True, metavar="ID|NAME", help="an organization's id or exact name")
 
 
 @dataclass(frozen=True, slots=True)

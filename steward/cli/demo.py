@@ -336,7 +336,7 @@ def in_words(facts: Mapping[str, Any]) -> str:
             for sign_in in facts["people"]
         ),
         "",
-        f"Organisation “{facts['organization']['name']}”, API credential {credential['client_id']}",
+        f"Organization “{facts['organization']['name']}”, API credential {credential['client_id']}",
         f"  secret {credential['client_secret']}",
         "",
         "One automation has run and waits for approval. Log in, run it as a test, follow the run:",

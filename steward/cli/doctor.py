@@ -380,7 +380,7 @@ async def _audit(patient: _Patient) -> str:
     for org in await patient.read(organizations.every):
         fault = await patient.read(partial(health.audit_fault, org=org), org)
         if fault is not None:
-            broken.append(f"entry {fault.seq} of organisation {org} ({fault.how})")
+            broken.append(f"entry {fault.seq} of organization {org} ({fault.how})")
     if broken:
         raise Wrong(
             f"Audit logs are not as they were written: {'; '.join(broken[:5])}."
@@ -390,17 +390,17 @@ async def _audit(patient: _Patient) -> str:
 
 
 async def _setup(patient: _Patient) -> str:
-    """Tells of organisations that nobody owns yet; after an erasure that is how it stays."""
+    """Tells of organizations that nobody owns yet; after an erasure that is how it stays."""
     orgs = await patient.read(organizations.every)
     if not orgs:
-        return "There is no organisation yet. Run: steward init."
+        return "There is no organization yet. Run: steward init."
     ownerless = [
         org for org in orgs if not await patient.read(partial(members.has_joined_owner, org=org), org)
     ]
     if ownerless:
         named = ", ".join(map(str, ownerless[:5]))
         return f"Without an owner: {named}. `steward init --again --org ID` prints a new set-up link."
-    return "Every organisation has an owner."
+    return "Every organization has an owner."
 
 
 async def _built(patient: _Patient) -> str:

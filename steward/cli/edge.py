@@ -89,7 +89,7 @@ class ConnectionLimits:
         return name
 
     def server_headers(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """The server's own headers as they are sent: the date, made anew each second."""
+        """The server's own headers as they are sent: the date, made again each second."""
         if headers is not self._server_headers_of:
             self._server_headers_of, self._server_headers = headers, lines(headers)
         return self._server_headers

@@ -1,4 +1,4 @@
-"""user erase, org erase and compact: removes personal data for good."""
+"""user erase, org erase and compact: removes personal data permanently."""
 
 import asyncio
 
@@ -34,7 +34,7 @@ async def _erase_user(args: CliArgs) -> Facts:
 
 
 async def _erase_org(args: CliArgs) -> Facts:
-    """Removes an organisation and everything it owns; its id and the record of who did what stay."""
+    """Removes an organization and everything it owns; its id and the record of who did what stay."""
 
     async def look(tx: Tx) -> Organization:
         org = await organizations.resolve(tx, args.options.org)
@@ -93,7 +93,7 @@ async def _rewritten(settings: Settings) -> bool:
 COMMANDS = [
     Command(
         "user erase",
-        "erase a person's names, address and sign-in for good",
+        "erase a person's names, address and sign-in permanently",
         _erase_user,
         (
             option("--user", required=True, metavar="ID|EMAIL", help="a person's id or e-mail address"),
@@ -102,7 +102,7 @@ COMMANDS = [
     ),
     Command(
         "org erase",
-        "erase an organisation and all it owns for good",
+        "erase an organization and all it owns permanently",
         _erase_org,
         (
             ORGANIZATION,

@@ -62,7 +62,7 @@ async def _initialize(args: CliArgs) -> Facts:
     """Makes what is missing: settings, master key, schema, organization, the owner's set-up link."""
     options = args.options
     if options.again and options.org is None:
-        raise WrongUsage("Name the organisation: steward init --again --org NAME.")
+        raise WrongUsage("Name the organization: steward init --again --org NAME.")
     questions = _Questions(not options.yes and not options.again)
     if questions.are_asked and not sys.stdin.isatty():
         raise WrongUsage("Run this on a terminal, or give --yes with --org, --timezone and --email.")
@@ -84,8 +84,8 @@ async def _first(open_desk: Desk, args: CliArgs, questions: _Questions) -> SetUp
     options = args.options
     if await open_desk.write(organizations.every):
         raise CommandFailed("wrong_state", setup.EXISTS)
-    name = questions.text(options.org, "name of the organisation")
-    zone = questions.text(options.timezone, "time zone of the organisation, such as Europe/Berlin", "UTC")
+    name = questions.text(options.org, "name of the organization")
+    zone = questions.text(options.timezone, "time zone of the organization, such as Europe/Berlin", "UTC")
     owner = FirstOwner(
         questions.text(options.email, "e-mail address of its owner"),
         questions.text(options.first_name, "first name of its owner (may be empty)", ""),
@@ -214,7 +214,7 @@ COMMANDS = [
             option("--base-url", metavar="URL", help=f"address of the web app (default {_BASE_URL})"),
             option("--data-dir", metavar="PATH", help=f"folder of the installation (default {_FOLDER})"),
             option("--database-url-file", metavar="PATH", help="file that holds a database's address"),
-            option("--org", metavar="NAME", help="name of the first organisation"),
+            option("--org", metavar="NAME", help="name of the first organization"),
             option("--timezone", metavar="ZONE", help="its time zone, such as Europe/Berlin"),
             option("--email", help="e-mail address of its owner"),
             option("--first-name", help="first name of its owner"),

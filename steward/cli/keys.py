@@ -1,4 +1,4 @@
-"""keys: new master and signing keys, data keys wrapped anew."""
+"""keys: new master and signing keys, data keys rewrapped."""
 
 import base64
 import secrets
@@ -101,7 +101,7 @@ def _words_of_encryption(facts: Facts) -> str:
         " to another key, put it first."
     )
     return (
-        f"{done} {resealed} secrets, imports, static data, channels and waiting mails were encrypted anew."
+        f"{done} {resealed} secrets, imports, static data, channels and waiting mails were encrypted again."
         if resealed
         else done
     )

@@ -29,7 +29,7 @@ _ROLES = [str(role) for role in Role]
 
 
 async def _create_org(args: CliArgs) -> Facts:
-    """A new organisation."""
+    """A new organization."""
     command = CreateOrganization(args.options.name, args.options.timezone, args.options.automations == "on")
     async with desk(args) as open_desk:
         organization = await open_desk.write(lambda tx: organizations.create(tx, command))
@@ -37,7 +37,7 @@ async def _create_org(args: CliArgs) -> Facts:
 
 
 async def _list_orgs(args: CliArgs) -> Facts:
-    """All organisations."""
+    """All organizations."""
     async with desk(args) as open_desk:
         all_organizations = await open_desk.write(organizations.every)
     return {"organizations": [_organization(organization) for organization in all_organizations]}
@@ -55,7 +55,7 @@ async def _switch_org(args: CliArgs) -> Facts:
 
 
 async def _create_user(args: CliArgs) -> Facts:
-    """A new person, with an organisation when one is named."""
+    """A new person, with an organization when one is named."""
     options = args.options
     if (options.org is None) != (options.role is None):
         raise WrongUsage("Give --org and --role together.")
@@ -171,7 +171,7 @@ async def _set_enabled(args: CliArgs, enabled: bool) -> Facts:
 
 
 async def _list_credentials(args: CliArgs) -> Facts:
-    """Credentials of one organisation or of all; never a secret."""
+    """Credentials of one organization or of all; never a secret."""
 
     async def act(tx: Tx) -> list[Credential]:
         if args.options.org is not None:
@@ -251,7 +251,7 @@ _PASSWORD = option("--password-stdin", action="store_true", help="read the passw
 COMMANDS = [
     Command(
         "org create",
-        "create an organisation",
+        "create an organization",
         _create_org,
         (
             option("--name", required=True),
@@ -259,7 +259,7 @@ COMMANDS = [
             option("--automations", choices=["on", "off"], default="on"),
         ),
     ),
-    Command("org list", "list organisations", _list_orgs),
+    Command("org list", "list organizations", _list_orgs),
     Command(
         "org automations",
         "switch automations on or off",
@@ -282,11 +282,11 @@ COMMANDS = [
         ),
     ),
     Command("user set-password", "set a person's password", _set_password, (_USER, _PASSWORD)),
-    Command("user deactivate", "deactivate a person in every organisation", deactivate, (_USER,)),
+    Command("user deactivate", "deactivate a person in every organization", deactivate, (_USER,)),
     Command("user activate", "reactivate a person", activate, (_USER,)),
     Command(
         "user add-to-org",
-        "add a person to an organisation, or change their role",
+        "add a person to an organization, or change their role",
         _add_to_org,
         (_USER, ORGANIZATION, option("--role", required=True, choices=_ROLES)),
     ),

@@ -23,7 +23,7 @@ class NotReached(Exception):
 async def check_base_url(settings: Settings) -> str:
     """Asks `/healthz` at the base URL. Raises NotReached for an answer that is not Steward's.
 
-    An address that cannot be reached from here is told and passes: a network may not lead back to itself,
+    An address that cannot be reached from here is reported and passes: a network may not lead back to itself,
     and the service may be stopped.
     """
     address = urlsplit(settings.base_url)

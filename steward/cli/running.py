@@ -102,7 +102,7 @@ COMMANDS = [
     ),
     Command(
         "demo",
-        "serve a sample organisation with fake platforms",
+        "serve a sample organization with fake platforms",
         _run_demo,
         (
             option("--host", default=_LOOPBACK, help="where to listen"),

@@ -205,7 +205,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
 def open_log(settings: Settings, process: Process) -> Log:
     """The log of this process, which takes the lines of libraries and uncaught errors too.
 
-    Closes the installation's files to others, and tells of those that stay open.
+    Closes the installation's files to others, and reports those that stay open.
     """
     log = startup.make_log(settings, SystemClock(), process=process)
     take_over(log)

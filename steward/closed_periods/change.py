@@ -165,7 +165,7 @@ async def change(tx: Tx, actor: Actor, command: ChangePeriod) -> StoredPeriod:
 
 
 async def end(tx: Tx, actor: Actor, period_id: str, *, version: int) -> StoredPeriod:
-    """Ends a closed period now, and lets the runs that it held go on.
+    """Ends a closed period now, and releases the runs that it held.
 
     Raises NotFound, Forbidden, WrongState (it has ended), StaleVersion.
     """
@@ -187,7 +187,7 @@ async def end(tx: Tx, actor: Actor, period_id: str, *, version: int) -> StoredPe
 
 
 async def freeze(tx: Tx, actor: Actor, scope: ClosedScope, *, reason: str | None) -> FrozenChanges:
-    """Stops all changes of the organization or of a store until a person lets them go on.
+    """Stops all changes of the organization or of a store until a person resumes them.
 
     Raises ValidationFailed. An active freeze of the scope is returned as it is.
     """

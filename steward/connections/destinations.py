@@ -59,7 +59,7 @@ class DestinationReader:
     async def destinations(
         self, org: OrgId, integration: IntegrationId, *, parent: str | None
     ) -> tuple[Destination, ...]:
-        """The destinations under `parent`; none for an id that is not the organisation's.
+        """The destinations under `parent`; none for an id that is not the organization's.
 
         Raises NotConnected, also when the account says no, and Unavailable when it does not answer within
         ten seconds.

@@ -34,7 +34,7 @@ def keep_refresh_tokens(engine: Engine, clock: Clock, vault: Vault, log: Log) ->
 
 @dataclass(frozen=True, slots=True)
 class RunAccess:
-    """How runs reach the organisation's stores and accounts (`ConnectionAccess` of runs)."""
+    """How runs reach the organization's stores and accounts (`ConnectionAccess` of runs)."""
 
     engine: Engine
     clock: Clock

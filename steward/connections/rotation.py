@@ -27,7 +27,7 @@ class Sealed:
 
 
 async def rewrap(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
-    """Wraps the organisation's data keys with the first master key; how many were under another.
+    """Wraps the organization's data keys with the first master key; how many were under another.
 
     Raises CannotOpen when no master key opens one of them.
     """
@@ -36,8 +36,8 @@ async def rewrap(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
         if key.kek_id == masters[0].id:
             continue
         data_key = unwrap(key.wrapped, masters, org_id=org, key_no=key.key_no)
-        anew = wrap(data_key, masters, org_id=org, key_no=key.key_no)
-        await connections.put_data_key(tx, org, DataKey(key.key_no, anew, masters[0].id))
+        rewrapped_key = wrap(data_key, masters, org_id=org, key_no=key.key_no)
+        await connections.put_data_key(tx, org, DataKey(key.key_no, rewrapped_key, masters[0].id))
         wrapped += 1
     if wrapped:
         await audit.record(tx, org, audit.Entry("operator", _DONE, detail={"wrapped": wrapped}))
@@ -45,7 +45,7 @@ async def rewrap(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
 
 
 async def under_others(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
-    """How many of the organisation's data keys are not under the first master key. Raises CannotOpen."""
+    """How many of the organization's data keys are not under the first master key. Raises CannotOpen."""
     data_keys = await connections.data_keys(tx, org)
     for key in data_keys:
         unwrap(key.wrapped, masters, org_id=org, key_no=key.key_no)
@@ -130,14 +130,14 @@ async def seal_route_anew(
         return 0
     webhook = stored.webhook
 
-    async def anew(field: str, sealed: bytes) -> bytes | None:
+    async def reseal(field: str, sealed: bytes) -> bytes | None:
         name = route_field(route, field)
         return await _resealed(
             tx, org, masters, field=name, key_no=webhook.key_no, sealed=sealed, number=number
         )
 
-    url, secret = await anew("url", webhook.url), await anew("secret", webhook.secret)
-    old = None if webhook.old_secret is None else await anew("secret", webhook.old_secret)
+    url, secret = await reseal("url", webhook.url), await reseal("secret", webhook.secret)
+    old = None if webhook.old_secret is None else await reseal("secret", webhook.old_secret)
     if url is None or secret is None:
         return 0
     fresh = SealedWebhook(number, url, secret, old, webhook.old_secret_until)

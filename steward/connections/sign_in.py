@@ -149,11 +149,11 @@ async def start_sign_in(
 async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId, kind: str) -> None:
     connection = await connections.get(tx, actor.org, integration)
     if connection is None:
-        raise ValidationFailed(errors={"integration_id": ["This organisation has no such connection."]})
+        raise ValidationFailed(errors={"integration_id": ["This organization has no such connection."]})
     if connection.kind != kind or connection.auth is not Auth.USER_SIGN_IN:
         raise ValidationFailed(errors={"integration_id": ["This was not connected by sign-in."]})
     if connection.state is ConnectionState.CONNECTED:
-        raise WrongState("This connection is connected. Disconnect it first to sign in anew.")
+        raise WrongState("This connection is connected. Disconnect it first to sign in again.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Seals and opens the secrets of connections under the organisation's data key."""
+"""Seals and opens the secrets of connections under the organization's data key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -138,7 +138,7 @@ async def opening_key(tx: Tx, vault: Vault, org: OrgId, key_no: int) -> bytes:
 
 
 async def _data_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:
-    """The organisation's newest data key, made at the first need."""
+    """The organization's newest data key, made at the first need."""
     newest = await connections.data_key(tx, org)
     if newest is not None:
         return newest.key_no, unwrap(newest.wrapped, vault.masters, org_id=org, key_no=newest.key_no)

@@ -57,7 +57,7 @@ class _StoreReading:
 
     @property
     def org(self) -> OrgId:
-        """The organisation."""
+        """The organization."""
         return self.connection.org
 
     @property

@@ -24,7 +24,7 @@ from steward.model.plan import Plan, StepKind
 
 @dataclass(frozen=True, slots=True)
 class PreviewQuery:
-    """What a preview may be told of how the automation would be set up."""
+    """The choices of set-up that a preview takes into account."""
 
     integration_id: IntegrationId | None = None
     bindings: Mapping[str, Any] | None = None
@@ -49,7 +49,7 @@ async def preview(
     if query.integration_id is not None:
         store = connections_by_id.get(query.integration_id)
         if store is None:
-            faults.add("integration_id", "This organisation has no such store.")
+            faults.add("integration_id", "This organization has no such store.")
     bindings = check_bound(faults, plan_, *requested, connections_by_id)
     faults.refuse()
     missing = workflows.unconfigured(plan_, bindings, store, connections_by_id)
@@ -73,7 +73,7 @@ async def preview(
 
 
 def _unsent_topics(plan: Plan, store: Connection, query: PreviewQuery) -> list[Finding]:
-    """The proposed start, where the store never tells what it starts by."""
+    """The proposed start, where the store never sends the event that it starts by."""
     entry = plan.entry()
     if entry is None or entry.kind != "event" or query.topics_of is None:
         return []

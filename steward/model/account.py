@@ -64,7 +64,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A person's place in an organisation."""
+    """A person's place in an organization."""
 
     org: OrgId
     organization_name: str
@@ -82,7 +82,7 @@ class MemberState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A person in one organisation, as its people see them; of the invited only what the invitation says."""
+    """A person in one organization, as its people see them; of the invited only what the invitation says."""
 
     id: PersonId
     email: str
@@ -98,7 +98,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """An API credential of an organisation; never with its secret."""
+    """An API credential of an organization; never with its secret."""
 
     client_id: str
     org: OrgId
@@ -142,7 +142,7 @@ def maker(actor: Actor) -> Maker:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A live session; `chosen` is the membership of the organisation it works in, when one is chosen."""
+    """A live session; `chosen` is the membership of the organization it works in, when one is chosen."""
 
     session_hash: str
     person: Person

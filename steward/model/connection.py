@@ -1,4 +1,4 @@
-"""Connections of an organisation and what they are bound to."""
+"""Connections of an organization and what they are bound to."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +26,7 @@ class Auth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One link of an organisation to a store or account; never with its keys."""
+    """One link of an organization to a store or account; never with its keys."""
 
     org: OrgId
     integration_id: IntegrationId

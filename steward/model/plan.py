@@ -167,7 +167,7 @@ class Patched:
 class Variable:
     """Paths below one root that are read when a flow starts, and the query that reads them.
 
-    Paths begin with the root. `query` is what people are shown; what is sent is made of the paths anew.
+    Paths begin with the root. `query` is what people are shown; what is sent is made of the paths again.
     """
 
     root: str

@@ -75,7 +75,7 @@ class CsrfFailed(Refusal):
 
 
 class NotFound(Refusal):
-    """Absent, or another organisation's: the two are the same answer."""
+    """Absent, or another organization's: the two are the same answer."""
 
     code = "not_found"
     words = "There is nothing at this address that you can see."

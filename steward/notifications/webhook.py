@@ -90,7 +90,7 @@ class WebhookChannel:
     web_origin: str
 
     async def deliver(self, message: NoticeMessage) -> DeliveryOutcome:
-        """Posts one message, signed anew with the time of this attempt."""
+        """Posts one message, signed again with the time of this attempt."""
         try:
             opened = await self.engine.read(
                 self.clock.now(), partial(self._opened, message=message), org=message.org

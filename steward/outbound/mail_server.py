@@ -20,7 +20,7 @@ DEFER_S = 120.0
 
 
 class MailResult(StrEnum):
-    """What became of a message: taken, refused for good, to be tried again, or not known."""
+    """What became of a message: taken, refused permanently, to be tried again, or not known."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"

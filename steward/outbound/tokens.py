@@ -76,7 +76,7 @@ class TokenCache:
     async def get(self, account: TokenExchange, post: Post) -> Secret:
         """Returns a valid token of `account`; without a cached one it calls `post(token_url, body, headers)`.
 
-        An exchange under a lease goes on when the caller no longer waits for it. Raises Unauthorized,
+        An exchange under a lease continues when the caller no longer waits for it. Raises Unauthorized,
         PlatformUnavailable, UnusableResponse.
         """
         lock = self._locks.setdefault(account, asyncio.Lock())

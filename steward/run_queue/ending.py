@@ -35,7 +35,7 @@ NOT_STARTED = RunEnding(
 APPROVAL_EXPIRED = RunEnding(
     RunStatus.EXPIRED,
     "approval_expired",
-    "Nobody approved the changes in time. Nothing more was changed; run it again to ask anew.",
+    "Nobody approved the changes in time. Nothing more was changed; run it again to ask again.",
     ApprovalStatus.EXPIRED,
     Outcome.EXPIRED,
 )
@@ -131,5 +131,5 @@ async def end_for_archive(tx: Tx, org: OrgId, automation: AutomationId) -> None:
 
 
 async def end_for_pause(tx: Tx, org: OrgId, automation: AutomationId) -> None:
-    """Ends queued runs of slots and events as `paused`; all others go on."""
+    """Ends queued runs of slots and events as `paused`; all others continue."""
     await end_queued(tx, org, automation, how=_PAUSED, started_by=(StartedBy.SCHEDULE, StartedBy.EVENT))

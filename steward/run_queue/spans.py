@@ -62,7 +62,7 @@ async def add_finished(
 def add_sleep(traces: Traces, run: RunId, *, epoch: int, began_at: datetime, wake_at: datetime) -> None:
     """Adds the span of a sleep that a run begins, up to when it is due to wake.
 
-    Nothing tells of a sleep afterwards, so it is added at its beginning, for runs of the sampled share.
+    Nothing records a sleep afterwards, so it is added at its beginning, for runs of the sampled share.
     """
     root = run_span(run)
     if traces.is_sampled(root.trace):

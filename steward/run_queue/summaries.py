@@ -121,7 +121,7 @@ class RunTotals:
             (counts.read, "read"),
             (counts.applied, "changed"),
             (counts.sent, "sent"),
-            (counts.unchanged, "already so"),
+            (counts.unchanged, "already up to date"),
             (tally[Outcome.REFUSED_TEST], "would change"),
             (waiting, "proposed"),
         ]

@@ -42,7 +42,7 @@ _UNREACHABLE = "The account could not be reached. Nothing was sent; run it again
 
 
 class MustWait(Exception):
-    """The run cannot go on now: it sleeps until the pause of an account, or what holds its writes, is over.
+    """The run cannot continue now: it sleeps until an account's pause, or what holds its writes, is over.
 
     `reading` names the execution whose read failed, because retries of a read are bounded in time;
     `current_step` is what the run shows while it sleeps; `held` is the closed period that forbids writing.

@@ -165,7 +165,7 @@ class DecidedApproval:
 
 
 async def approve(tx: Tx, actor: Actor, command: ApproveCommand, *, not_starter: bool) -> DecidedApproval:
-    """Approves an approval's changes except those left out; the run goes on with exactly the approved ones.
+    """Approves an approval's changes except those left out; the run continues with exactly the approved ones.
 
     With `write_now` an undo writes although a closed period stops changes.
 
@@ -292,9 +292,9 @@ async def expire(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
 
 
 async def warn(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
-    """Tells that a pending approval has used up half of its time, or nine tenths.
+    """Writes the notice that a pending approval has used up half of its time, or nine tenths.
 
-    After a standstill only the latest step is told. See docs/design/notifications.md#about-to-expire.
+    After a standstill only the latest step is reported. See docs/design/notifications.md#about-to-expire.
     """
     current = await approvals.get(tx, org, approval)
     lifetime = current.expires_at - current.created_at

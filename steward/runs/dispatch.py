@@ -168,7 +168,7 @@ async def _attempt(
 ) -> Decisions | Exception:
     """Decides the slots of `keys` in one transaction; returns the exception of a row that cannot be decided.
 
-    Raises Unavailable when it is the database that cannot go on.
+    Raises Unavailable when the database is unavailable.
     """
     act = partial(_decide, keys=keys, rules=rules)
     orgs = sorted({org for org, _ in keys})

@@ -142,7 +142,7 @@ async def _list_known(
 async def _refuse_in_test(
     walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime, iteration: str
 ) -> None:
-    """Records the proposals of a test run as not sent; the run goes on as if they had been."""
+    """Records the proposals of a test run as not sent; the run continues as if they had been."""
     items = _changes(walk, step, produced, Outcome.REFUSED_TEST, iteration)
     counts = produced.counts.plus(Counts(proposed=len(items)))
     ended = _ended(walk, step, produced, items, started_at, iteration, StepStatus.REFUSED, counts)
@@ -485,7 +485,7 @@ def _due_memory(
 def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatus, str | None, str | None]:
     done = counts.applied + counts.sent + counts.unchanged
     numbers = (
-        (counts.unchanged, "already so"),
+        (counts.unchanged, "already up to date"),
         (counts.declined, "left out"),
         (counts.conflicts, "changed in the meantime and left unchanged"),
         (counts.failed, "failed"),

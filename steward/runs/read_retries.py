@@ -22,7 +22,7 @@ SHORTEST, LONGEST = timedelta(seconds=15), timedelta(minutes=5)
 async def wait_for(
     walk: Walk, error: CallError, execution: str, step: PlanStep | None, started_at: datetime
 ) -> MustWait | None:
-    """Returns the wait before a failed read is retried, or None when it has failed for good.
+    """Returns the wait before a failed read is retried, or None when it has failed permanently.
 
     Unless the account names a time, the wait doubles from 15 seconds to 5 minutes.
     """

@@ -129,7 +129,7 @@ def _was_stopping(walk: Walk) -> bool:
 
 
 def _end_at_start(claimed: ClaimedRun) -> Callable[[Walk], RunEnd] | None:
-    """Returns how the run ends before a further step; None when it goes on."""
+    """Returns how the run ends before a further step; None when it continues."""
     if claimed.state.cancel_code is not None:
         return _cancelled(claimed.state.cancel_code)
     if claimed.lease.attempt > _ATTEMPTS:
@@ -205,7 +205,7 @@ async def _walk_to_pause(walk: Walk) -> None:
         words = f"The run took longer than {limit} seconds and was stopped."
         await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "timed_out", words)))
     except TooMuchData:
-        words = "A step gave more data than a run may keep. Narrow down what the automation reads."
+        words = "A step returned more data than a run may store. Narrow down what the automation reads."
         await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "too_much_data", words)))
 
 

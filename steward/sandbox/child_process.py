@@ -121,7 +121,7 @@ class ChildProcess:
         return None
 
     def lower_priority(self) -> None:
-        """Gives every other process of this machine priority over this one, for good.
+        """Gives every other process of this machine priority over this one, permanently.
 
         On Linux the scheduling policy does this: with a low weight alone, a process that wakes would have to
         wait. Weights count within one session, which the kernel may weigh as a whole, so a child stays in the

@@ -155,7 +155,7 @@ def _refuse(constant: str) -> None:
 class JavaScript:
     """The operations a child offers on JavaScript: each takes its data as JSON text and gives values.
 
-    What an engine answers is parsed here and encoded anew by child.py, so that no text a script had a hand in
+    What an engine answers is parsed here and encoded again by child.py, so no text a script had a hand in
     reaches the pipe.
     """
 
@@ -171,7 +171,7 @@ class JavaScript:
         }
 
     def _evaluate(self, request: dict[str, Any], payload: str) -> Iterator[object]:
-        """Blocks of items; between two of them the clock begins anew."""
+        """Blocks of items; between two of them the clock restarts."""
         engine = self._expressions
         engine.limit(_SCRIPT_SECONDS)
         engine.call("begin", payload)

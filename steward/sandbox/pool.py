@@ -224,7 +224,7 @@ class SandboxPool:
         return next((child for child in idle if child.owner is None), None)
 
     def _must_wait(self, owner: Owner) -> bool:
-        """No second child for an organisation while another waits for its first."""
+        """No second child for an organization while another waits for its first."""
         serving = {child.owner[0] for child in self._live if child.busy and child.owner is not None}
         others = {waiting.owner[0] for waiting in self._waiting} - {owner[0]}
         return owner[0] in serving and bool(others - serving)

@@ -3,7 +3,7 @@
 A frame is a header (nonce, kind, length) and that many bytes of one JSON document without line breaks. A
 message is an ASK frame (`{"op": …}`) and a DATA frame under a nonce the parent has just made. The child
 answers under the same nonce: any number of empty PROGRESS frames (a part is done, so the clock of one
-expression begins anew), then one RESULT frame, or a STOPPED frame that holds a code. A script never sees a
+expression begins again), then one RESULT frame, or a STOPPED frame that holds a code. A script never sees a
 nonce and never writes a frame, so nothing it returns can be read as an answer to another message.
 """
 

@@ -114,7 +114,7 @@ class ClosedTimes:
         """Returns the stretch that holds an instant, which is not before the first one; None when open."""
         read = 0
         while self._ahead is not None and self._ahead.start <= instant:
-            # Beginning anew at a distant instant costs less than reading all closings before it.
+            # Beginning again at a distant instant costs less than reading all closings before it.
             if read >= 2 * len(self._periods) or len(self._stretches) == _MAX_STRETCHES:
                 return self._distant(instant)
             read += self._add_stretch(self._ahead)

@@ -52,7 +52,7 @@ def tzdata_version() -> str:
     return metadata.version("tzdata")
 
 
-# Slots of many automations fall on one local time; computing one anew costs five times a look-up.
+# Slots of many automations fall on one local time; computing one again costs five times a look-up.
 @lru_cache(maxsize=65_536)
 def instant_of(day: date, local_time: time, tz: ZoneInfo) -> tuple[datetime, SlotNote | None]:
     """The instant of a local date and time, with a note when the clock changes there.

@@ -54,7 +54,7 @@ class SealContext:
 
 
 def new_data_key() -> bytes:
-    """A random data key of an organisation."""
+    """A random data key of an organization."""
     return secrets.token_bytes(KEY_BYTES)
 
 

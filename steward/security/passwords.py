@@ -54,7 +54,7 @@ def needs_rehash(password_hash: str, cost: Cost) -> bool:
 def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | None:
     """Why a new password is refused, in words for the person; null when it is good.
 
-    `refused_words` are the person's e-mail name and the organisation's name; words under
+    `refused_words` are the person's e-mail name and the organization's name; words under
     four characters do not count.
     """
     plain = _normal(password)
@@ -68,7 +68,7 @@ def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | N
     for word in refused_words:
         refused_word = _normal(word).casefold().strip()
         if len(refused_word) >= 4 and refused_word in folded:
-            return "Leave your name and the organisation's name out of the password."
+            return "Leave your name and the organization's name out of the password."
     return None
 
 

@@ -79,7 +79,7 @@ def run_span(run: str) -> SpanId:
 
 
 def span_within(run: str, *parts: object) -> SpanId:
-    """A span of a run's trace, by what tells it from the others."""
+    """A span of a run's trace, by what distinguishes it from the others."""
     return SpanId(run_span(run).trace, _number(_SPAN_BYTES, run, *parts))
 
 

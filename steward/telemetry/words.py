@@ -40,7 +40,7 @@ ACTIONS: Mapping[str, LogAction] = {
     "login_failed": LogAction("info", "A login of the API was refused."),
     "long_reader": LogAction("warning", "A transaction has been open in PostgreSQL for a minute."),
     "message_deferred": LogAction("info", "A message is tried again later."),
-    "message_refused": LogAction("warning", "A message was refused for good."),
+    "message_refused": LogAction("warning", "A message was refused permanently."),
     "message_sent": LogAction("info", "A message was accepted by its channel."),
     "metrics_not_served": LogAction("warning", "A worker cannot listen for scrapes of its metrics."),
     "notice_deferred": LogAction("error", "A notice could not be handed on; it is tried again."),

@@ -204,7 +204,7 @@ class SetupContext:
 
 # What became of changes that were not applied, in words.
 OTHER_OUTCOMES = {
-    Outcome.UNCHANGED: "already so",
+    Outcome.UNCHANGED: "already up to date",
     Outcome.DECLINED: "left out",
     Outcome.CONFLICT: "changed in the meantime and left unchanged",
     Outcome.FAILED: "failed",
@@ -395,7 +395,7 @@ class Template:
         for named in self.connections_of(inputs):
             connection = setup.connections.get(named.integration_id)
             if connection is None:
-                errors[named.path] = ["This organisation has no such connection."]
+                errors[named.path] = ["This organization has no such connection."]
             elif named.kind == "store" and not connection.is_store:
                 errors[named.path] = [f"This connection is a {connection.kind}; a store is needed."]
             elif named.kind != "store" and connection.kind not in accepted_kinds(named.kind):

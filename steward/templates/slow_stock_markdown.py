@@ -339,7 +339,7 @@ def _new_price(context: StepContext, variant: Variant) -> str | None:
 
 
 def _first_price(variant: Variant, markdown: _RememberedMarkdown | None) -> str | None:
-    """Returns the price before the first markdown; a price raised above that since begins anew."""
+    """Returns the price before the first markdown; a price raised above that since begins again."""
     first = markdown.first if markdown is not None else None
     former, present = amount_of(first), amount_of(variant.price)
     return first if former is not None and present is not None and former > present else variant.price

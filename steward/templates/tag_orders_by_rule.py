@@ -22,7 +22,7 @@ from steward.templates.parts.stored_orders import OrderTable
 READ, MATCH, CHANGE = "read-orders", "match-orders", "change-tags"
 # Memory space: orders this automation tagged, each with the tag as it was written.
 _TAGGED = "tagged"
-# Memory space: the rules of the last live run; other rules judge the tagged orders anew.
+# Memory space: the rules of the last live run; other rules judge the tagged orders again.
 RULES = "rules"
 _NO_MATCH = "no longer matches"
 _RULES = ("min_total", "countries", "discount_code", "skus")

@@ -1,4 +1,4 @@
-"""Unfulfilled orders: tells Teams which paid orders have not been sent after some days."""
+"""Unfulfilled orders: reports to Teams which paid orders have not been sent after some days."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -33,7 +33,7 @@ DAY = timedelta(hours=24)
 
 
 async def written(engine: Engine, clock: FakeClock, count: int) -> OrgId:
-    """Creates an organisation whose log has `count` entries from several transactions."""
+    """Creates an organization whose log has `count` entries from several transactions."""
     org = await engine.write(
         clock.now(), partial(organizations.create, command=CreateOrganization("Chain", "UTC", True))
     )

@@ -1,4 +1,4 @@
-"""Reads the audit log of an organisation straight from its table."""
+"""Reads the audit log of an organization straight from its table."""
 
 from steward.database.engine.base import Tx
 from steward.model.ids import OrgId

@@ -191,8 +191,8 @@ async def test_a_service_without_its_keys_is_not_ready(service: Service, nobody:
     assert (await service.log_in("member")).code == "not_configured"
 
 
-async def test_the_status_shows_the_organisations_counts(member: Caller) -> None:
-    """Answers versions, the organisation's counts and limits, and the state of the scheduler."""
+async def test_the_status_shows_the_organizations_counts(member: Caller) -> None:
+    """Answers versions, the organization's counts and limits, and the state of the scheduler."""
     data = (await member.get(STATUS)).data
     tzdata = data.pop("tzdata_version")
     assert tzdata[:2] == "20"

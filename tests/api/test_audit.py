@@ -35,7 +35,7 @@ async def test_owners_read_who_did_what(service: Service) -> None:
     await owner.patch("/app/organization", {"timezone": "Europe/Paris"})
     page = (await owner.get(AUDIT, limit=3)).data
     assert [entry["words"] for entry in page["entries"]] == [
-        "Olga Owner changed the settings of the organisation",
+        "Olga Owner changed the settings of the organization",
         "Olga Owner invited =Nina2 as member",
         "Olga Owner invited =Nina1 as member",
     ]

@@ -23,7 +23,7 @@ DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 @dataclass
 class Desk:
-    """Holds the service, a member's and a stranger's callers, and connected stores of both organisations."""
+    """Holds the service, a member's and a stranger's callers, and connected stores of both organizations."""
 
     service: Service
     member: Caller
@@ -366,7 +366,7 @@ async def test_faults_of_a_change_of_state(desk: Desk) -> None:
 
 
 async def test_a_stranger_finds_nothing(desk: Desk) -> None:
-    """Answers 404 for another organisation's automation, byte for byte as for one that does not exist.
+    """Answers 404 for another organization's automation, byte for byte as for one that does not exist.
 
     See docs/design/api/conventions.md#scope.
 
@@ -481,7 +481,7 @@ async def test_faults_of_a_list(desk: Desk) -> None:
 
 
 async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
-    """Refuses a cursor with other filters or from another organisation and takes it with another limit."""
+    """Refuses a cursor with other filters or from another organization and takes it with another limit."""
     for _ in range(3):
         await desk.create()
     cursor = (await desk.member.get(PATH, limit=1)).data["next_cursor"]

@@ -89,7 +89,7 @@ async def test_wrong_parameters_are_refused_by_name(desk: Desk) -> None:
 
 
 async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None:
-    """Answers 422 for another organisation's automation or store as a filter.
+    """Answers 422 for another organization's automation or store as a filter.
 
     See docs/design/api/conventions.md#codes.
 
@@ -130,7 +130,7 @@ async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None
 
 
 async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> None:
-    """Refuses a cursor that was altered, has another filter or comes from another organisation."""
+    """Refuses a cursor that was altered, has another filter or comes from another organization."""
     await desk.create()
     cursor = (await desk.member.get(PATH, limit=2)).data["next_cursor"]
     assert await refused(desk, cursor=cursor, state="pending") == ["cursor"]

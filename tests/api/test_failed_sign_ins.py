@@ -53,7 +53,7 @@ async def counted(service: Service) -> int:
 
 
 async def test_failures_of_ten_minutes_are_one_entry_in_every_organization(service: Service) -> None:
-    """Writes one entry in each of the person's organisations, ten minutes after the first failure."""
+    """Writes one entry in each of the person's organizations, ten minutes after the first failure."""
     person = service.members["member"].person
     orgs = (service.own.organization.id, service.other.organization.id)
     await service.write(lambda tx: people.add_to_organization(tx, person, orgs[1], Role.MEMBER))

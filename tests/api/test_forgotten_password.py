@@ -128,7 +128,7 @@ async def test_an_unknown_address_runs_as_many_statements(mailing: Service) -> N
         count: int = recorded.statements
         return count
 
-    await link_for(mailing)  # the first sealed value of the organisation creates its key
+    await link_for(mailing)  # the first sealed value of the organization creates its key
     counts = [
         await mailing.write(lambda tx, name=name: statements(tx, f"{name}@example.com"))
         for name in ("owner", "nobody")

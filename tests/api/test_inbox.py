@@ -53,7 +53,7 @@ async def listed(service: Service, name: str, **query: Any) -> list[str]:
 
 
 async def test_everybody_has_an_inbox_of_their_own(service: Service) -> None:
-    """Answers a person's own notices in words with a link, and none of other people or organisations."""
+    """Answers a person's own notices in words with a link, and none of other people or organizations."""
     [automation_id] = await put(service, "member", 1)
     await put(service, "owner", 1)
     await put(service, "stranger", 1)

@@ -45,7 +45,7 @@ def acceptance(invited: Heard, **body: Any) -> dict[str, Any]:
 
 
 async def test_an_invited_person_makes_an_account_and_is_in(service: Service) -> None:
-    """Makes an active account and a session in the organisation from a link that is valid for seven days."""
+    """Makes an active account and a session in the organization from a link that is valid for seven days."""
     owner = await service.web("owner")
     invited = await invite(owner, " Nina@Example.com ", role="approver", first_name="N.")
     assert invited.status == 201
@@ -211,7 +211,7 @@ async def test_an_invitation_gives_nobody_anothers_account(service: Service) -> 
 
 
 async def test_the_first_acceptance_sets_the_password_for_all(service: Service) -> None:
-    """Requires the password set by the first acceptance when a second organisation's link is used."""
+    """Requires the password set by the first acceptance when a second organization's link is used."""
     first = await invite(await service.web("owner"))
     second = await invite(await service.web("stranger"))
     assert (await service.nobody().post(ACCEPT, acceptance(first))).status == 200
@@ -241,9 +241,9 @@ async def test_an_invitation_is_withdrawn_and_issued_again(service: Service) -> 
     assert gone.data["person"]["state"] == "deactivated"
     assert set((await service.nobody().post(ACCEPT, acceptance(invited))).errors) == {"token"}
     assert (await owner.post(f"{target}/activate")).code == "wrong_state"
-    anew = await invite(owner)
-    assert anew.data["person"]["state"] == "invited"
-    assert (await service.nobody().post(ACCEPT, acceptance(anew))).status == 200
+    again = await invite(owner)
+    assert again.data["person"]["state"] == "invited"
+    assert (await service.nobody().post(ACCEPT, acceptance(again))).status == 200
 
 
 async def test_an_account_that_was_switched_off_cannot_accept(service: Service) -> None:
@@ -255,7 +255,7 @@ async def test_an_account_that_was_switched_off_cannot_accept(service: Service) 
     assert set(heard.errors) == {"token"}
 
 
-# In order: no account, one of another organisation, one without a password, one that is switched off, and a
+# In order: no account, one of another organization, one without a password, one that is switched off, and a
 # person who was invited elsewhere and has not accepted.
 ADDRESSES = (
     "none@example.com",
@@ -300,9 +300,9 @@ async def test_inviting_does_not_reveal_whether_an_address_has_an_account(servic
         changed = await owner.patch(f"{PEOPLE}/{person['id']}", {"role": "approver"})
         gone = await owner.post(f"{PEOPLE}/{person['id']}/deactivate")
         back = await owner.post(f"{PEOPLE}/{person['id']}/activate")
-        anew = await invite(owner, email, first_name="Given")
-        mine = (person["id"], email, invited.data["invite_url"], anew.data["invite_url"])
-        heard = (invited, changed, gone, back, anew)
+        again = await invite(owner, email, first_name="Given")
+        mine = (person["id"], email, invited.data["invite_url"], again.data["invite_url"])
+        heard = (invited, changed, gone, back, again)
         actual.append(_without([listed, *([answer.status, answer.body] for answer in heard)], *mine))
     assert all(item == actual[0] for item in actual)
     assert numbers == list(range(numbers[0], numbers[0] + len(ADDRESSES)))

@@ -32,7 +32,7 @@ def names(service: Service, **more: str) -> dict[str, str]:
 
 
 async def test_a_login_answers_a_token_and_whose_it_is(service: Service) -> None:
-    """Answers a bearer token of one hour with the person and organisation, both flat and under `data`.
+    """Answers a bearer token of one hour with the person and organization, both flat and under `data`.
 
     See docs/design/api/sign-in.md#login-answer.
 
@@ -99,7 +99,7 @@ async def test_grant_type_and_scope_are_accepted_in_json(service: Service) -> No
 
 
 async def test_values_are_compared_trimmed_and_folded(service: Service) -> None:
-    """Compares username, email and organisation name trimmed, width-normalised and without regard to case."""
+    """Compares username, email and organization name trimmed, width-normalised and without regard to case."""
     heard = await service.log_in(
         "member",
         username="  MIA ｍember ",
@@ -137,8 +137,8 @@ async def test_a_wrong_value_is_never_repeated_in_an_error(service: Service) -> 
     assert all(body == bodies[0] for body in bodies)
 
 
-async def test_a_secret_of_another_organisation_does_not_log_in(service: Service) -> None:
-    """Refuses the client id and secret of another organisation.
+async def test_a_secret_of_another_organization_does_not_log_in(service: Service) -> None:
+    """Refuses the client id and secret of another organization.
 
     See docs/design/api/sign-in.md#login-checks.
 
@@ -190,7 +190,7 @@ async def test_a_deactivated_person_does_not_log_in(service: Service) -> None:
 
 
 async def test_a_login_succeeds_while_automations_are_off_and_its_token_is_refused(service: Service) -> None:
-    """Issues a token while automations are off for the organisation, and refuses its calls with 403."""
+    """Issues a token while automations are off for the organization, and refuses its calls with 403."""
     org = service.own.organization.id
     await service.write(lambda tx: organizations.switch(tx, org, False))
     heard = await service.log_in("member")

@@ -21,7 +21,7 @@ GUEST = {"email": "guest@example.com", "role": "approver", "first_name": "Gus", 
 
 
 async def test_an_invitation_is_mailed_and_its_link_still_shown(service: Service) -> None:
-    """Mails who invites, to which organisation and in which role, with the link that is answered too."""
+    """Mails who invites, to which organization and in which role, with the link that is answered too."""
     service.restart(mail=True)
     heard = await (await service.web("owner")).post(PEOPLE, GUEST)
     assert (heard.status, heard.data["mailed"]) == (201, True)
@@ -53,7 +53,7 @@ async def test_without_a_mail_server_the_link_is_carried_by_hand(service: Servic
 async def test_an_invitation_is_made_again_with_a_new_link(service: Service) -> None:
     """Replaces the link and its waiting mail, and ends both when the person is deactivated.
 
-    Refuses members, callers who are no owner and people of other organisations.
+    Refuses members, callers who are no owner and people of other organizations.
     """
     service.restart(mail=True)
     web = await service.web("owner")
@@ -78,7 +78,7 @@ async def test_an_invitation_is_made_again_with_a_new_link(service: Service) -> 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_a_hundred_invitations_a_day_are_mailed(service: Service) -> None:
-    """Mails a hundred invitations a day for an organisation and answers `mailed` false for the next."""
+    """Mails a hundred invitations a day for an organization and answers `mailed` false for the next."""
     service.restart(mail=True, limit_web=1_000_000)
     web = await service.web("owner")
     first = (await web.post(PEOPLE, GUEST)).data
@@ -113,7 +113,7 @@ async def test_a_digest_is_ended_by_the_form_of_a_mail_program(service: Service)
 
 
 async def test_a_token_that_was_not_made_here_ends_nothing(service: Service) -> None:
-    """Answers 404 to a token of another person, organisation or key, and to one that was cut or extended."""
+    """Answers 404 to a token of another person, organization or key, and to one that was cut or extended."""
     key, org, person = service.context.keys.cursor, OrgId(1), PersonId(2)
     token = unsubscribe_token(key, org, person)
     assert subscriber_of(key, token) is not None

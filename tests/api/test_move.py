@@ -159,8 +159,8 @@ async def test_refusals_come_in_their_order(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("verb", ["move", "skip", "unskip"])
-async def test_another_organisations_automation_is_not_found(desk: Desk, verb: str) -> None:
-    """Answers the same 404 for another organisation's automation as for an unknown one, and changes nothing.
+async def test_another_organizations_automation_is_not_found(desk: Desk, verb: str) -> None:
+    """Answers the same 404 for another organization's automation as for an unknown one, and changes nothing.
 
     See docs/design/api/conventions.md#scope.
 

@@ -44,7 +44,7 @@ async def automation(service: Service) -> str:
 
 
 async def test_preferences_begin_with_their_defaults(service: Service) -> None:
-    """Starts owners with alerts of all automations and others with their own, in the organisation's zone."""
+    """Starts owners with alerts of all automations and others with their own, in the organization's zone."""
     expected = {"preferences": STANDARD, "mail": False, "mail_test": None}
     assert (await (await service.web("member")).get(PATH)).data == expected
     owner = await service.web("owner")

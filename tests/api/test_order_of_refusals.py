@@ -174,10 +174,10 @@ async def test_deactivating_a_person_ends_their_tokens_alone(
     assert (await owner.get(STATUS)).status == 200
 
 
-async def test_switching_an_organisation_off_refuses_every_call(
+async def test_switching_an_organization_off_refuses_every_call(
     service: Service, member: Caller, stranger: Caller
 ) -> None:
-    """Answers 403 to every call of a switched-off organisation, also on unknown paths, until it is on again.
+    """Answers 403 to every call of a switched-off organization, also on unknown paths, until it is on again.
 
     See docs/design/api/conventions.md#order-of-refusals.
 

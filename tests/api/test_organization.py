@@ -1,4 +1,4 @@
-"""The organisation's settings."""
+"""The organization's settings."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from tests.service import Service
 PATH = "/app/organization"
 
 
-async def test_everybody_reads_the_organisation(service: Service) -> None:
+async def test_everybody_reads_the_organization(service: Service) -> None:
     """Answers the settings to every role."""
     expected = {
         "id": service.own.organization.id,
@@ -48,7 +48,7 @@ async def test_a_change_of_nothing_is_no_change(service: Service) -> None:
 
 
 async def test_a_new_name_counts_at_the_next_login(service: Service) -> None:
-    """Requires the new organisation name at the next login. See docs/design/api/sign-in.md#login."""
+    """Requires the new organization name at the next login. See docs/design/api/sign-in.md#login."""
     await (await service.web("owner")).patch(PATH, {"name": "Tea House"})
     assert (await service.log_in("member")).status == 401
     heard = await service.log_in("member", organization_name="tea house")
@@ -81,8 +81,8 @@ async def test_a_name_of_120_characters_is_taken(service: Service) -> None:
     assert (await (await service.web("owner")).patch(PATH, {"name": "x" * 120})).status == 200
 
 
-async def test_two_organisations_never_take_one_name(service: Service) -> None:
-    """Lets one of two organisations take a name that both request at once."""
+async def test_two_organizations_never_take_one_name(service: Service) -> None:
+    """Lets one of two organizations take a name that both request at once."""
     caller, other = await service.web("owner"), await service.web("stranger")
     heard = await asyncio.gather(
         caller.patch(PATH, {"name": "Tea House"}), other.patch(PATH, {"name": "TEA HOUSE"})

@@ -227,7 +227,7 @@ async def test_a_failure_goes_with_a_newer_success_or_approval(desk: Desk) -> No
 
 
 async def test_other_organizations_count_nothing_of_it(desk: Desk) -> None:
-    """Leaves another organisation's runs out of numbers and strips."""
+    """Leaves another organization's runs out of numbers and strips."""
     service, owner = desk.service, await desk.service.web("owner")
     stranger = await service.web("stranger")
     automation_id = await automation(desk, "Ours")

@@ -1,4 +1,4 @@
-"""The people of an organisation: the list, roles, and ending and restoring memberships."""
+"""The people of an organization: the list, roles, and ending and restoring memberships."""
 
 import asyncio
 
@@ -21,8 +21,8 @@ def of(service: Service, name: str) -> str:
     return f"{PEOPLE}/{service.members[name].person.id}"
 
 
-async def test_everybody_sees_the_people_of_their_organisation_alone(service: Service) -> None:
-    """Lists the people of the caller's organisation alone, with role, state and when each was last seen.
+async def test_everybody_sees_the_people_of_their_organization_alone(service: Service) -> None:
+    """Lists the people of the caller's organization alone, with role, state and when each was last seen.
 
     See docs/design/api/organization.md#people and docs/design/api/conventions.md#scope.
     """
@@ -82,7 +82,7 @@ async def test_a_role_takes_effect_on_the_next_call(service: Service) -> None:
 async def test_a_membership_ends_and_comes_back(service: Service) -> None:
     """Refuses a deactivated person's sessions, tokens and logins from the next call on.
 
-    Activation makes the tokens valid again and the person signs in anew; repeats of either change nothing.
+    Activation makes the tokens valid again and the person signs in again; repeats of either change nothing.
     """
     owner, web, token = await service.web("owner"), await service.web("member"), await service.token("member")
     heard = await owner.post(f"{of(service, 'member')}/deactivate")
@@ -103,7 +103,7 @@ async def test_a_membership_ends_and_comes_back(service: Service) -> None:
 
 
 async def test_a_membership_elsewhere_is_not_touched(service: Service) -> None:
-    """Leaves the person's membership and session in another organisation as they were."""
+    """Leaves the person's membership and session in another organization as they were."""
     member, other = service.members["member"], service.other.organization.id
     await service.write(lambda tx: people.add_to_organization(tx, member.person, other, Role.MEMBER))
     web = await service.web("member")
@@ -168,7 +168,7 @@ async def test_only_owners_change_people(service: Service, name: str) -> None:
 
 
 async def test_people_of_other_organizations_are_not_found(service: Service) -> None:
-    """Answers the same 404 for another organisation's person as for an unknown one."""
+    """Answers the same 404 for another organization's person as for an unknown one."""
     web = await service.web("owner")
     foreign, absent = of(service, "stranger"), f"{PEOPLE}/999999"
     for method, tail, body in (

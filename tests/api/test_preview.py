@@ -55,8 +55,8 @@ async def test_clock_changes_and_short_months_are_noted(desk: Desk) -> None:
         assert [run["note"] for run in previewed["next"]] == notes, schedule
 
 
-async def test_the_zone_is_the_stores_without_one_the_organisations(desk: Desk) -> None:
-    """Uses the given zone, else the store's, else the organisation's, else UTC."""
+async def test_the_zone_is_the_stores_without_one_the_organizations(desk: Desk) -> None:
+    """Uses the given zone, else the store's, else the organization's, else UTC."""
     daily = {"cadence": "daily", "run_at": "08:00"}
     previewed = await preview(desk, daily, integration_id=desk.store, timezone="Asia/Calcutta")
     assert previewed["timezone"] == "Asia/Calcutta"
@@ -119,7 +119,7 @@ async def test_wrong_fields_are_refused_by_their_path(desk: Desk) -> None:
 
 
 async def test_a_foreign_store_is_refused(desk: Desk) -> None:
-    """Refuses another organisation's store with 422."""
+    """Refuses another organization's store with 422."""
     body = {"schedule": {"cadence": "hourly"}, "integration_id": desk.foreign_store}
     heard = await desk.member.post(PATH, body)
     assert (heard.status, list(heard.errors)) == (422, ["integration_id"])

@@ -1,4 +1,4 @@
-"""Rate limits per minute of a person, an organisation and a web session."""
+"""Rate limits per minute of a person, an organization and a web session."""
 
 import asyncio
 
@@ -40,10 +40,10 @@ async def test_a_person_has_a_call_limit_for_each_clock_minute(service: Service)
     assert waits(await member.get(STATUS)) == 60
 
 
-async def test_an_organisation_has_a_call_limit_that_refused_calls_do_not_use(
+async def test_an_organization_has_a_call_limit_that_refused_calls_do_not_use(
     service: Service,
 ) -> None:
-    """Limits an organisation's calls; a call that one limit refuses uses up no other limit."""
+    """Limits an organization's calls; a call that one limit refuses uses up no other limit."""
     service.restart(limit_person=3, limit_organization=4)
     member, owner = await service.token("member"), await service.token("owner")
     assert await statuses(member, 3) == [200] * 3
@@ -138,11 +138,11 @@ async def test_simultaneous_calls_are_counted_exactly(service: Service) -> None:
 
 
 async def test_the_limits_of_the_interface_hold_by_default(service: Service) -> None:
-    """Allows 600 calls a person, 3,000 an organisation, 1,200 in the web app and 10 logins by default.
+    """Allows 600 calls a person, 3,000 an organization, 1,200 in the web app and 10 logins by default.
 
     See docs/design/api/conventions.md#limits.
 
-    Interface statements: 8 person, organisation.
+    Interface statements: 8 person, organization.
     """
     rules = service.context.rules
     assert (rules.limit_person, rules.limit_organization, rules.limit_web, rules.limit_login) == (

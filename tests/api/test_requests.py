@@ -287,7 +287,7 @@ async def test_a_limit_above_the_most_is_lowered(caller: Caller) -> None:
 async def test_a_cursor_goes_on_after_its_row_and_only_with_its_own_filters(
     probed: Service, caller: Caller
 ) -> None:
-    """Continues after the cursor's row; refuses it with other filters, path, organisation or text."""
+    """Continues after the cursor's row; refuses it with other filters, path, organization or text."""
     cursor = (await caller.get(SMALL, number=5)).data["echo"]["next"]
     heard = await caller.get(SMALL, number=5, cursor=cursor, limit=10)
     assert heard.data["echo"]["after"] == ["ä", 5]

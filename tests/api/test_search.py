@@ -105,7 +105,7 @@ async def test_each_kind_is_searched_by_beginnings_of_words(desk: Desk) -> None:
 
 
 async def test_a_search_matches_only_the_callers_organization(desk: Desk) -> None:
-    """Matches nothing of another organisation."""
+    """Matches nothing of another organization."""
     service = desk.service
     org = service.members["member"].org
     automation_id = await automation(desk, "Private quinces")

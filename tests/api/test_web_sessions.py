@@ -21,7 +21,7 @@ def sign_in_body(name: str = "member", **changes: object) -> dict[str, object]:
 
 
 async def test_signing_in_answers_the_session_and_sets_the_cookie(service: Service) -> None:
-    """Answers the session with role, scopes and expiry, chooses the only organisation and sets the cookie."""
+    """Answers the session with role, scopes and expiry, chooses the only organization and sets the cookie."""
     caller = service.nobody()
     heard = await caller.post(SESSION, sign_in_body("approver", email=" APPROVER@example.com"))
     session = heard.data["session"]
@@ -127,8 +127,8 @@ async def test_a_session_ended_on_the_server_stays_ended(service: Service) -> No
     assert (await web.delete(SESSION)).status == 200
 
 
-async def test_with_several_organisations_one_is_chosen_first(service: Service) -> None:
-    """Requires a person of several organisations to choose one, and replaces cookie and CSRF token then."""
+async def test_with_several_organizations_one_is_chosen_first(service: Service) -> None:
+    """Requires a person of several organizations to choose one, and replaces cookie and CSRF token then."""
     member, other = service.members["member"], service.other.organization.id
     await service.write(lambda tx: people.add_to_organization(tx, member.person, other, Role.OWNER))
     web = await service.web("member")
@@ -148,8 +148,8 @@ async def test_with_several_organisations_one_is_chosen_first(service: Service) 
     assert (await old.get(STATUS)).status == 401
 
 
-async def test_an_organisation_without_membership_cannot_be_chosen(service: Service) -> None:
-    """Answers 404 to the choice of a foreign or unknown organisation."""
+async def test_an_organization_without_membership_cannot_be_chosen(service: Service) -> None:
+    """Answers 404 to the choice of a foreign or unknown organization."""
     web = await service.web("member")
     for org in (service.other.organization.id, 999_999):
         heard = await web.post(f"{SESSION}/organization", {"organization_id": org})
@@ -235,7 +235,7 @@ async def test_a_web_session_performs_a_write_operation(probed: Service) -> None
 
 
 async def test_while_automations_are_off_only_the_session_works(probed: Service) -> None:
-    """Serves reading and ending the session alone while automations are off for the organisation."""
+    """Serves reading and ending the session alone while automations are off for the organization."""
     web = await probed.web("owner")
     org = probed.own.organization.id
     await probed.write(lambda tx: organizations.switch(tx, org, False))

@@ -1,4 +1,4 @@
-"""Provides two organisations with data, once on each engine."""
+"""Provides two organizations with data, once on each engine."""
 
 from collections.abc import AsyncIterator
 
@@ -11,7 +11,7 @@ from tests.fake_clock import FakeClock
 
 @pytest.fixture
 async def two(engine: Engine, clock: FakeClock) -> AsyncIterator[Two]:
-    """Provides the service with both organisations."""
+    """Provides the service with both organizations."""
     pair = await make_two(engine, clock)
     yield pair
     await pair.service.close()

@@ -342,7 +342,7 @@ def spelled(row: Operation) -> Spelled:
 
 
 def at(row: Operation, ids: Ids) -> str:
-    """Returns the path with the ids of one organisation."""
+    """Returns the path with the ids of one organization."""
     path = row.path
     for name in parameters(row):
         path = path.replace(f"{{{name}}}", str(ids.one(name)))

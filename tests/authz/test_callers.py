@@ -119,7 +119,7 @@ async def of_nobody_here(two: Two) -> Caller:
 
 
 async def of_a_stranger(two: Two) -> Caller:
-    """Returns a caller with our credential for a person of the other organisation."""
+    """Returns a caller with our credential for a person of the other organization."""
     service = two.service
     service.members["ghost"] = service.members["owner"]
     stranger = service.members["stranger"]
@@ -218,7 +218,7 @@ async def test_a_session_without_its_csrf_token_changes_nothing(two: Two) -> Non
 async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
     """Answers 403 to tokens and to sessions, except on the session itself.
 
-    Another organisation is not affected.
+    Another organization is not affected.
     See docs/design/api/conventions.md#order-of-refusals and docs/design/api/conventions.md#codes.
     """
     service = two.service
@@ -234,8 +234,8 @@ async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
     assert (await theirs.get("/v1/automations/status")).status == 200
 
 
-async def test_a_session_without_an_organisation_reaches_only_itself(two: Two) -> None:
-    """Answers 403 to a person of two organisations who has chosen none yet, except on the session."""
+async def test_a_session_without_an_organization_reaches_only_itself(two: Two) -> None:
+    """Answers 403 to a person of two organizations who has chosen none yet, except on the session."""
     service = two.service
     owner, org = service.members["owner"].person, service.members["stranger"].org
     await service.write(lambda tx: people.add_to_organization(tx, owner, org, Role.MEMBER))

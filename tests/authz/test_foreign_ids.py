@@ -1,4 +1,4 @@
-"""Tests another organisation's ids in path, body, filter and cursor, on every route."""
+"""Tests another organization's ids in path, body, filter and cursor, on every route."""
 
 import typing
 from collections.abc import Iterator, Mapping
@@ -147,8 +147,8 @@ async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: Two) ->
                 assert two.told(foreign[2]) == [], named(row)
 
 
-async def test_a_cursor_of_another_organisation_is_refused(two_walled: Two) -> None:
-    """Answers 422 to a cursor of another organisation, with either organisation's ids in the query."""
+async def test_a_cursor_of_another_organization_is_refused(two_walled: Two) -> None:
+    """Answers 422 to a cursor of another organization, with either organization's ids in the query."""
     two = two_walled
     for row in LISTS:
         for ours, theirs in zip(
@@ -177,8 +177,8 @@ async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
             assert list(heard.errors) == ["cursor"]
 
 
-async def test_nothing_of_another_organisation_is_ever_answered(two_walled: Two) -> None:
-    """No list or record contains the other organisation's ids or names, for an owner or a token."""
+async def test_nothing_of_another_organization_is_ever_answered(two_walled: Two) -> None:
+    """No list or record contains the other organization's ids or names, for an owner or a token."""
     two = two_walled
     for row in OPERATIONS:
         if row.method != "GET":
@@ -192,7 +192,7 @@ async def test_nothing_of_another_organisation_is_ever_answered(two_walled: Two)
 
 
 async def unharmed(two: Two) -> None:
-    """Checks that the other organisation's data are as they were."""
+    """Checks that the other organization's data are as they were."""
     stranger, ids = await two.service.web("stranger"), two.theirs
     automation = (await stranger.get(f"/v1/automations/{ids.automation_id}")).data["automation"]
     assert (automation["version"], automation["state"]) == (2, "active")

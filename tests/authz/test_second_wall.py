@@ -18,7 +18,7 @@ from tests.authz.unwalled import open_wall, without_the_first_wall
 from tests.fake_clock import FakeClock
 from tests.source import owned_tables
 
-# Tables that belong to no organisation or are read before one is known; all others must have row-level
+# Tables that belong to no organization or are read before one is known; all others must have row-level
 # security.
 DIRECTORY = {
     "dir_orgs",
@@ -36,14 +36,14 @@ DIRECTORY = {
     "sign_in_states",  # found by the hash of a state, on the way back from an account's sign-in
     "time_zone_data",
     "workers",
-    "fairness_orgs",  # one timestamp for each organisation, which claims compare
+    "fairness_orgs",  # one timestamp for each organization, which claims compare
     "fairness_clock",
     "deferred_rows",
     "service_stats",
     "schema_version",
 }
 OWNED = owned_tables() - DIRECTORY
-# Filled by tests/authz/two.py for both organisations.
+# Filled by tests/authz/two.py for both organizations.
 FILLED = {
     "organizations",
     "members",
@@ -101,7 +101,7 @@ async def test_every_table_stands_behind_the_wall_or_in_the_directory(walled: Wa
     assert results.keys() - walled_tables - DIRECTORY == set()
 
 
-async def test_each_organisation_sees_its_own_rows_and_without_one_there_are_none(walled: Walled) -> None:
+async def test_each_organization_sees_its_own_rows_and_without_one_there_are_none(walled: Walled) -> None:
     """Without a tenant context reads are refused or empty; with one they see its rows only."""
     ours = walled.two.ours.organization_id
     for table in sorted(FILLED):  # a table without rows has nothing to refuse
@@ -118,7 +118,7 @@ async def test_each_organisation_sees_its_own_rows_and_without_one_there_are_non
             assert len(every) == 2, table
 
 
-async def test_no_row_is_written_into_another_organisation(walled: Walled) -> None:
+async def test_no_row_is_written_into_another_organization(walled: Walled) -> None:
     """A row of another organization can neither be inserted nor changed."""
     ours, theirs = walled.two.ours.organization_id, walled.two.theirs.organization_id
     await walled.entered(ours)

@@ -43,7 +43,7 @@ async def statuses(callers: list[Caller], number: int) -> list[int]:
 async def test_calls_are_counted_together(both: tuple[Service, Service]) -> None:
     """Calls are counted exactly over all processes, and a refused call does not count."""
     assert await statuses([await service.token("member") for service in both], 6) == [200] * 5 + [429] * 7
-    # Two of the organisation's seven calls are left, since the seven refused calls used none.
+    # Two of the organization's seven calls are left, since the seven refused calls used none.
     assert (
         await statuses([await each_service.token("owner") for each_service in both], 3)
         == [200] * 2 + [429] * 4

@@ -1,4 +1,4 @@
-"""Provides two organisations with one of everything, behind one service and beside pretend platforms."""
+"""Provides two organizations with one of everything, behind one service and beside pretend platforms."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -54,7 +54,7 @@ MANY = 1_000_000
 
 @dataclass(frozen=True)
 class Ids:
-    """Holds the ids of one organisation by the names of path and body parameters."""
+    """Holds the ids of one organization by the names of path and body parameters."""
 
     automation_id: str
     run_id: str
@@ -98,7 +98,7 @@ ABSENT = Ids(
 
 @dataclass
 class Two:
-    """Holds the service, the ids of both organisations, and words that only the other one's records have."""
+    """Holds the service, the ids of both organizations, and words that only the other one's records have."""
 
     service: Service
     outside: FakePlatforms
@@ -108,13 +108,13 @@ class Two:
     sessions: dict[str, Caller] = field(default_factory=dict)
 
     def told(self, raw: bytes) -> list[str]:
-        """Returns the other organisation's words in an answer."""
+        """Returns the other organization's words in an answer."""
         text = raw.decode("utf-8")
         return [word for word in self.theirs_alone if word in text]
 
 
 async def make_two(engine: Engine, clock: FakeClock) -> Two:
-    """Opens the service with both organisations set up alike and limits that no test here reaches."""
+    """Opens the service with both organizations set up alike and limits that no test here reaches."""
     use_packaged_zones()
     outside = create(1, f"http://{OUTSIDE}", clock.now)
     outside.state.google.books["sheet-prices"].tabs.append(FakeTab(1, "Second"))
@@ -191,7 +191,7 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
     run, approval, change = ended[-1]
     for key in (first, second):
         await web.post(f"{PREFIX}/{key}/runs", {"idempotency_key": f"{mark}-test-{key}", "mode": "test"})
-        await web.patch(f"{PREFIX}/{key}", {"version": 1, "name": f"{mark} anew {key}"})
+        await web.patch(f"{PREFIX}/{key}", {"version": 1, "name": f"{mark} again {key}"})
     coming = (await web.get(f"{PREFIX}/occurrences", automation_id=first, limit=3)).data["occurrences"]
     slot = {"slot_at": coming[2]["slot_at"], "occurrence_version": 0, "automation_version": 2}
     skipped = await web.post(f"{PREFIX}/{first}/occurrences/skip", slot)

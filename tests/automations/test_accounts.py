@@ -82,7 +82,7 @@ def test_both_fields_are_kept_as_one_and_shown_apart() -> None:
         ("No such step", {"integration_id": 1}, "This workflow has no step of that name"),
         ("Pass", {"integration_id": 1}, "This workflow has no step of that name"),
         ("Tell", {"integration_id": 2}, "This workflow has no step of that name"),
-        ("Ask", {"integration_id": 9}, "This organisation has no such connection."),
+        ("Ask", {"integration_id": 9}, "This organization has no such connection."),
         ("Ask", {"integration_id": 2}, "This step needs a connection of kind http_api."),
         ("Ask", {"integration_id": 0}, "integration_id is a whole number from 1 on."),
         ("Ask", {"integration_id": True}, "integration_id is a whole number from 1 on."),

@@ -13,7 +13,7 @@ Tables = Mapping[str, list[dict[str, Any]]]
 
 
 async def tables_of(url: str) -> Tables:
-    """Returns every table with all of its rows of every organisation."""
+    """Returns every table with all of its rows of every organization."""
     if is_sqlite(url):
         file = sqlite3.connect(sqlite_path(url))
         file.row_factory = sqlite3.Row

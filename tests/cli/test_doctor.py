@@ -314,14 +314,14 @@ def test_a_half_finished_installation_is_reported(
     assert all(what in actual for what in ("fields of Shopify", "dates", "queries", "Markdown"))
 
 
-def test_an_organisation_without_an_owner_is_named(steward: Steward) -> None:
-    """Names organisations without an owner and the command that prints a new set-up link."""
+def test_an_organization_without_an_owner_is_named(steward: Steward) -> None:
+    """Names organizations without an owner and the command that prints a new set-up link."""
     assert "steward init" in check_results(steward("doctor"))["setup"][1]
     org = steward("org", "create", "--name", "Demo Shop").facts["organization"]["id"]
     assert f"Without an owner: {org}." in check_results(steward("doctor"))["setup"][1]
     words = ("--first-name", "M", "--last-name", "M", "--org", str(org), "--role", "owner", "--no-password")
     steward("user", "create", "--email", "mia@example.com", *words)
-    assert check_results(steward("doctor"))["setup"] == (True, "Every organisation has an owner.")
+    assert check_results(steward("doctor"))["setup"] == (True, "Every organization has an owner.")
 
 
 def test_a_changed_built_file_is_named(
@@ -439,4 +439,4 @@ def test_a_broken_audit_log_is_named(steward: Steward, database_url: str) -> Non
     into(database_url, "UPDATE audit_heads SET broken_seq = 1, broken_how = 'altered'")
     output = steward("doctor")
     assert wrong(output) == {"audit"}
-    assert "entry 1 of organisation 1 (altered)" in check_results(output)["audit"][1]
+    assert "entry 1 of organization 1 (altered)" in check_results(output)["audit"][1]

@@ -196,10 +196,10 @@ async def busy_organization(whole: Whole) -> Shop:
     return shop
 
 
-async def test_an_organisation_is_erased_beside_a_running_worker(
+async def test_an_organization_is_erased_beside_a_running_worker(
     whole: Whole, steward: Erase, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Erases an organisation beside its worker but for its id and audit log (GDPR articles 17 and 28)."""
+    """Erases an organization beside its worker but for its id and audit log (GDPR articles 17 and 28)."""
     await add_person(whole)
     await leave_traces(whole)
     shop = await busy_organization(whole)
@@ -218,7 +218,7 @@ async def test_an_organisation_is_erased_beside_a_running_worker(
     assert {item["store"] for item in facts["subscriptions_left"]} == {shop.connections["woocommerce"].name}
     await shop.pass_time(minutes=10)
     after = await tables_of(database_url)
-    # The person is still a member of the other organisation, under their own name.
+    # The person is still a member of the other organization, under their own name.
     remaining = [
         location
         for location in holding(after, planted)
@@ -236,7 +236,7 @@ async def test_an_organisation_is_erased_beside_a_running_worker(
     assert (await stranger.get(f"{V1}/status")).status == 200
     assert (await whole.service.log_in("owner")).status == 401
     status, again = await steward("org", "list")
-    assert f"Erased organisation {org}" in [organization["name"] for organization in again["organizations"]]
+    assert f"Erased organization {org}" in [organization["name"] for organization in again["organizations"]]
 
 
 @dataclass
@@ -258,7 +258,7 @@ class Held(httpx.AsyncBaseTransport):
 async def test_a_worker_drops_a_run_that_is_erased_under_its_hands(
     database_url: str, clock: FakeClock, tmp_path: Path, steward: Erase, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Drops a run whose organisation is erased meanwhile, and continues another organisation's run."""
+    """Drops a run whose organization is erased meanwhile, and continues another organization's run."""
     held: list[Held] = []
 
     def around(world: FakePlatforms) -> None:
@@ -289,7 +289,7 @@ async def test_a_worker_drops_a_run_that_is_erased_under_its_hands(
     } == KEPT
 
 
-async def test_every_table_of_an_organisation_is_erased_or_kept_on_purpose(database_url: str) -> None:
+async def test_every_table_of_an_organization_is_erased_or_kept_on_purpose(database_url: str) -> None:
     """Checks that each table with `org_id` is in the list to erase or in the list to keep."""
     if is_sqlite(database_url):
         file = sqlite3.connect(sqlite_path(database_url))

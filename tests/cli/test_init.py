@@ -125,7 +125,7 @@ def test_init_leaves_what_the_environment_sets_to_it(steward: Steward) -> None:
 
 
 def test_an_organization_with_an_owner_gets_no_set_up_link(steward: Steward) -> None:
-    """Refuses a set-up link for an organisation that has an owner, also a deactivated one."""
+    """Refuses a set-up link for an organization that has an owner, also a deactivated one."""
     steward("org", "create", "--name", "My Shop")
     nobody = steward("init", "--again", "--org", "My Shop")
     assert nobody.refused == (1, "validation_failed")

@@ -59,7 +59,7 @@ def steward(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def demo(steward: Steward) -> tuple[int, int]:
-    """Creates an organisation with a person and returns both ids."""
+    """Creates an organization with a person and returns both ids."""
     org = steward("org", "create", "--name", "Demo Shop").facts["organization"]["id"]
     words = ["--email", "mia@example.com", "--first-name", "Mia", "--last-name", "Member"]
     output = steward(
@@ -68,8 +68,8 @@ def demo(steward: Steward) -> tuple[int, int]:
     return org, output.facts["user"]["id"]
 
 
-def test_an_organisation_is_made_listed_and_switched(steward: Steward) -> None:
-    """Creates, lists and switches organisations, by name or id."""
+def test_an_organization_is_made_listed_and_switched(steward: Steward) -> None:
+    """Creates, lists and switches organizations, by name or id."""
     output = steward("org", "create", "--name", "Demo Shop", "--timezone", "Europe/Berlin")
     organization = output.facts["organization"]
     assert output.status == 0
@@ -90,7 +90,7 @@ def test_an_organisation_is_made_listed_and_switched(steward: Steward) -> None:
     ]
 
 
-def test_names_of_organisations_are_unique_however_they_are_written(steward: Steward) -> None:
+def test_names_of_organizations_are_unique_however_they_are_written(steward: Steward) -> None:
     """Refuses a name that differs only in case or blanks from an existing one, and an unknown id."""
     steward("org", "create", "--name", "Demo Shop")
     assert steward("org", "create", "--name", " DEMO  shop").refused == (1, "validation_failed")
@@ -104,7 +104,7 @@ NO_ZONES = (
 )  # fmt: skip
 
 
-def test_an_organisation_has_a_zone_the_api_would_take(steward: Steward) -> None:
+def test_an_organization_has_a_zone_the_api_would_take(steward: Steward) -> None:
     """Refuses zones that are not exact IANA names or stand for the machine's own."""
     for zone in NO_ZONES:
         output = steward("org", "create", "--name", "Shop", "--timezone", zone)
@@ -113,8 +113,8 @@ def test_an_organisation_has_a_zone_the_api_would_take(steward: Steward) -> None
     assert steward("org", "list").facts["organizations"] == []
 
 
-def test_a_person_is_made_with_an_organisation(steward: Steward) -> None:
-    """Creates a person with a default or given user name, and adds the person to organisations."""
+def test_a_person_is_made_with_an_organization(steward: Steward) -> None:
+    """Creates a person with a default or given user name, and adds the person to organizations."""
     org, person = demo(steward)
     words = ["--email", " Bo@Example.com ", "--first-name", "Bo", "--last-name", "B", "--username", "bo"]
     user = steward("user", "create", *words, "--no-password").facts["user"]
@@ -135,7 +135,7 @@ def test_a_person_is_made_with_an_organisation(steward: Steward) -> None:
 
 
 def test_e_mail_addresses_are_unique_and_nothing_is_kept_of_a_refused_person(steward: Steward) -> None:
-    """Refuses a known address, and stores nothing of a person whose organisation is unknown."""
+    """Refuses a known address, and stores nothing of a person whose organization is unknown."""
     demo(steward)
     words = ["--first-name", "M", "--last-name", "M", "--no-password"]
     again = steward("user", "create", "--email", "MIA@example.com", *words)
@@ -149,7 +149,7 @@ def test_e_mail_addresses_are_unique_and_nothing_is_kept_of_a_refused_person(ste
 
 @pytest.mark.parametrize("bad", ["short", "password1234", "mia is my name ok", "the demo shop password"])
 def test_a_bad_password_is_refused(steward: Steward, bad: str) -> None:
-    """Refuses passwords that are short, common or contain the person's or organisation's name."""
+    """Refuses passwords that are short, common or contain the person's or organization's name."""
     steward("org", "create", "--name", "Demo Shop")
     words = ["--email", "mia_is_my_name@example.com", "--first-name", "M", "--last-name", "M"]
     words += ["--org", "Demo Shop", "--role", "owner", "--password-stdin"]

@@ -69,7 +69,7 @@ async def execute(shop: Shop, statement: str) -> None:
 
 
 async def epochs(shop: Shop) -> list[int]:
-    """Returns the epochs of the organisation's runs, oldest first."""
+    """Returns the epochs of the organization's runs, oldest first."""
 
     async def act(tx: Tx) -> list[int]:
         rows = await tx.all("SELECT epoch FROM runs WHERE org_id = :org ORDER BY id", {"org": shop.owner.org})
@@ -84,7 +84,7 @@ async def why_not_served(shop: Shop) -> str | None:
 
 
 async def restored_entries(shop: Shop) -> list[str]:
-    """Returns the details of the organisation's `restored` audit entries."""
+    """Returns the details of the organization's `restored` audit entries."""
     action = AuditFilter(action="restored")
     find = partial(audit.find, org=shop.owner.org, chosen=action, before=None, limit=9)
     return [entry.detail for entry in await shop.read(find)]
@@ -130,7 +130,7 @@ async def test_restored_refuses_what_it_cannot_do(postgres_shop: Shop) -> None:
 
 
 async def test_a_preparation_that_was_broken_off_goes_on_where_it_stopped(shop: Shop) -> None:
-    """Continues an interrupted preparation, prepares each organisation once and serves nothing before."""
+    """Continues an interrupted preparation, prepares each organization once and serves nothing before."""
     other = await neighbour(shop)
     orgs = (shop, other)
     waiting = [

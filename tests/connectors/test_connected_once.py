@@ -1,4 +1,4 @@
-"""An account of any kind is connected once in an organisation; the refusal names the connection."""
+"""An account of any kind is connected once in an organization; the refusal names the connection."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -62,7 +62,7 @@ KINDS: dict[str, Callable[[Settings], tuple[Settings, Settings]]] = {
 async def test_the_same_account_is_connected_once(bare: Shop, kind: str) -> None:
     """Refuses a second connection of the account, also in another spelling or after a disconnect.
 
-    Another organisation may connect it.
+    Another organization may connect it.
     """
     first_settings, again = KINDS[kind](bare.world.described())
     connection = await bare.connect(kind, first_settings)

@@ -51,7 +51,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(session_folder: Path) -> dict[Path, Page]:
-    """The pages of the site, built anew once a session: its test workers share the folder."""
+    """The pages of the site, built again once a session: its test workers share the folder."""
     built = session_folder / "site.built"
     with locked(session_folder / "site.lock"):
         if not built.exists():

@@ -37,7 +37,7 @@ async def test_an_event_is_matched_while_its_automation_is_paused(
         return going
 
     going = await ears.shop.write(both_wait)
-    retried = asyncio.create_task(clock.until_sleeping())  # what a deadlock has ended waits to begin anew
+    retried = asyncio.create_task(clock.until_sleeping())  # what a deadlock has ended waits to begin again
     both = asyncio.gather(*going)
     waits: set[asyncio.Future[Any]] = {both, retried}
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Compares what the connector makes of recorded answers with rules that are written here anew.
+"""Compares what the connector makes of recorded answers with rules that are written here again.
 
 Nothing of the connector's own reading decides what is right.
 See docs/design/connectors.md#errors and docs/design/connectors.md#operations.

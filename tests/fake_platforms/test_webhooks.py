@@ -136,7 +136,7 @@ async def test_trashing_sends_the_id_alone_and_deleting_sends_nothing(
 ) -> None:
     """Delivers the id alone when an object is trashed.
 
-    Deleting an order for good also sends product.deleted, where orders are posts.
+    Deleting an order permanently also sends product.deleted, where orders are posts.
     See docs/design/connectors.md#woocommerce.
     """
     for topic in ("product.deleted", "order.deleted"):
@@ -174,7 +174,7 @@ async def test_a_changed_variation_is_reported_as_a_product_update(
 async def test_the_sixth_failure_in_a_row_disables_and_a_success_resets_the_count(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """Disables a webhook after the sixth failure in a row; a success in between starts the count anew.
+    """Disables a webhook after the sixth failure in a row; a success in between starts the count again.
 
     See docs/design/fake-platforms.md#services.
     """

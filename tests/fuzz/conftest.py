@@ -1,4 +1,4 @@
-"""The two furnished organisations of tests/authz, for hostile requests."""
+"""The two furnished organizations of tests/authz, for hostile requests."""
 
 from tests.authz.conftest import two
 

@@ -80,7 +80,7 @@ class Served:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def call(self, row: Operation, url: str, sent: Mapping[str, Any]) -> httpx.Response:
-        """An answer to the owner: by token where one may, else in the web app; signed in anew when needed."""
+        """The owner's answer: by token where allowed, else in the web app; signed in again when needed."""
         return self.wait(self._call(row, url, sent))
 
     async def _call(self, row: Operation, url: str, sent: Mapping[str, Any]) -> httpx.Response:

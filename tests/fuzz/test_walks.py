@@ -110,7 +110,7 @@ def test_calls_that_follow_from_one_another_are_as_described(served: Served) -> 
         for _ in range(STEPS):
             operation = chance.choice(WALKED)
             statuses.add((f"{operation.method.upper()} {operation.path}", walk.step(operation)))
-    # No account is connected anew, and both approvals may end with their runs before they are decided.
+    # No account is connected again, and both approvals may end with their runs before they are decided.
     done = {name for name, status in statuses if status in (200, 201)}
     assert len(done) >= len(WALKED) - 5, {f"{item.method.upper()} {item.path}" for item in WALKED} - done
     assert {status for _, status in statuses} >= {200, 201, 409, 422}

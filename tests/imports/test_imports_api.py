@@ -207,7 +207,7 @@ async def test_the_content_of_an_import_is_stored_sealed(service: Service) -> No
 
 
 async def test_a_rotation_seals_imports_under_the_new_data_key(service: Service) -> None:
-    """Encrypts each import anew once; a second pass finds none, and the content decrypts with the new key."""
+    """Re-encrypts each import once; a second pass finds none, and the new key decrypts the content."""
     member = await service.token("member")
     step = node("Step", "set", 3.4, {"assignments": {"assignments": []}}, notes="Sealed twice")
     new_import = (await member.post(PATH, body(chain(step)))).data["import"]

@@ -161,7 +161,7 @@ async def test_values_are_kept_as_json_has_them(shop: Shop) -> None:
 
 
 async def test_a_rotation_seals_static_data_under_the_new_data_key(shop: Shop) -> None:
-    """Encrypts the data anew once, and they decrypt with the new key."""
+    """Encrypts the data again once, and they decrypt with the new key."""
     automation = await automated(shop, chain(COUNT))
     await shop.run_and_drain(automation)
     org, masters = automation.org, shop.service.worker_context.vault.masters

@@ -11,5 +11,5 @@ __all__ = ["desk", "whole"]
 
 @pytest.fixture
 async def token(whole: Whole) -> Caller:
-    """A member of the organisation that has everything connected, by token."""
+    """A member of the organization that has everything connected, by token."""
     return await whole.service.token("member")

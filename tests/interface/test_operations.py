@@ -182,8 +182,8 @@ async def test_a_scheduled_run_starts_within_ten_minutes(whole: Whole, token: Ca
         assert timedelta(0) <= started - slot <= timedelta(minutes=10)
 
 
-async def test_a_token_acts_in_its_own_organisation_alone(whole: Whole, token: Caller) -> None:
-    """Interface statements: 5 organisation; 5.4 bound."""
+async def test_a_token_acts_in_its_own_organization_alone(whole: Whole, token: Caller) -> None:
+    """Interface statements: 5 organization; 5.4 bound."""
     automation = await created(whole, token)
     stranger = await whole.service.token("stranger")
     assert (await stranger.get(f"{PATH}/{automation['id']}")).status == 404

@@ -11,7 +11,7 @@ from tests.service import Service
 
 
 async def account_mails(service: Service, org: OrgId | None = None) -> list[AccountMail]:
-    """Returns the waiting mails of an organisation's people, oldest first."""
+    """Returns the waiting mails of an organization's people, oldest first."""
     own_org = org or service.own.organization.id
 
     async def act(tx: Tx) -> list[AccountMail]:

@@ -1,4 +1,4 @@
-"""Shortcuts to an organisation whose people receive notices."""
+"""Shortcuts to an organization whose people receive notices."""
 
 import json
 from functools import partial
@@ -17,13 +17,13 @@ from tests.runs.shop import Shop
 
 
 async def open_organization(engine: Engine, clock: FakeClock, name: str = "Northwind Tea") -> OrgId:
-    """Creates an organisation without people in the Berlin time zone."""
+    """Creates an organization without people in the Berlin time zone."""
     command = CreateOrganization(name, zone="Europe/Berlin")
     return (await engine.write(clock.now(), partial(organizations.create, command=command))).id
 
 
 async def told(shop: Shop) -> list[dict[str, Any]]:
-    """Returns every notice of the shop's organisation, oldest first."""
+    """Returns every notice of the shop's organization, oldest first."""
 
     async def read(tx: Tx) -> list[dict[str, Any]]:
         query = "SELECT * FROM notices WHERE org_id = :org ORDER BY created_at, id"
@@ -34,7 +34,7 @@ async def told(shop: Shop) -> list[dict[str, Any]]:
 
 
 async def join(shop: Shop, name: str, role: Role = Role.OWNER) -> Person:
-    """Creates a person who is an active member of the shop's organisation."""
+    """Creates a person who is an active member of the shop's organization."""
     command = CreatePerson(f"{name}@tea.example", name, name.title(), "Person")
 
     async def act(tx: Tx) -> Person:
@@ -56,7 +56,7 @@ async def prefer(shop: Shop, person: Person, preferences: Preferences) -> None:
 
 
 async def rows_of(shop: Shop, table: str) -> list[dict[str, Any]]:
-    """Returns every row of a table that belongs to the shop's organisation."""
+    """Returns every row of a table that belongs to the shop's organization."""
 
     async def read(tx: Tx) -> list[dict[str, Any]]:
         rows = await tx.all(f"SELECT * FROM {table} WHERE org_id = :org", {"org": shop.owner.org})

@@ -59,7 +59,7 @@ async def after(service: Service, route: RouteId, *outcomes: DeliveryOutcome) ->
 
 
 async def told(service: Service) -> list[Topic]:
-    """Returns the topics of the organisation's new notices."""
+    """Returns the topics of the organization's new notices."""
     org = service.own.organization.id
 
     async def act(tx: Tx) -> list[Topic]:

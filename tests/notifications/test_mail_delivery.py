@@ -133,7 +133,7 @@ async def test_a_closed_mail_is_dropped_when_its_receiver_muted_all_its_notices(
 
 
 async def test_a_digest_waits_for_its_time(office: Office) -> None:
-    """Sends a digest at 08:00 in the organisation's zone on a working day with everything in one mail."""
+    """Sends a digest at 08:00 in the organization's zone on a working day with everything in one mail."""
     await prefer(office.shop, office.ada, Preferences(email=RUNS_DIGEST, timezone="Europe/Berlin"))
     await tell(office.shop, failed(1))  # Friday, 08:00 in Berlin
     await office.turn()
@@ -268,7 +268,7 @@ async def test_while_the_server_is_down_messages_wait_and_lose_no_try(
 async def test_an_organization_has_a_daily_mail_limit(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Defers mails beyond the organisation's daily limit to the next day and says so."""
+    """Defers mails beyond the organization's daily limit to the next day and says so."""
     async with open_office(sqlite_url, clock, tmp_path, MailScript()) as office:
         office.shop.service = replace(
             office.shop.service,

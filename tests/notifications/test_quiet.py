@@ -17,7 +17,7 @@ from tests.fake_clock import FakeClock
 
 @pytest.fixture
 async def world(engine: Engine, clock: FakeClock) -> World:
-    """Returns a world of two organisations with connections."""
+    """Returns a world of two organizations with connections."""
     return await make_world(engine, clock)
 
 
@@ -63,7 +63,7 @@ async def _told(world: World, automation: Automation) -> int:
 
 
 async def test_three_days_of_failures_send_a_notice_and_another_after_a_week(world: World) -> None:
-    """Reports failures after three days, again after a week, and anew after a success in between."""
+    """Reports failures after three days, again after a week, and again after a success in between."""
     automation = await world.create(schedule=DAILY)
     await _hours(world, automation, 48)
     assert await _told(world, automation) == 0

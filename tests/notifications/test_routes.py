@@ -94,7 +94,7 @@ async def test_acts_on_a_route_are_in_the_audit_log(world: tuple[Service, Receiv
 async def test_only_owners_make_change_test_and_read_deliveries(
     world: tuple[Service, Receivers], web: Caller
 ) -> None:
-    """Lets only owners change, test and read deliveries; other organisations get 404, tokens 403."""
+    """Lets only owners change, test and read deliveries; other organizations get 404, tokens 403."""
     service, _ = world
     route = (await made(web))["route"]["id"]
     one = f"{ROUTES}/{route}"

@@ -333,9 +333,9 @@ class Plan:
         self.schedule = self._moved(chosen, to)
         self.rows[slot_at] = one
         one.update(run_at=to, nominal=to, moved_from=one["run_at"], version=one["version"] + 1)
-        anew = list(self.nominals(self.schedule, to, to + (len(places) + 2) * 8 * DAY)) if skips else []
+        again = list(self.nominals(self.schedule, to, to + (len(places) + 2) * 8 * DAY)) if skips else []
         for other in skips:
-            nominal = anew[places.index(other["slot_at"])]
+            nominal = again[places.index(other["slot_at"])]
             if nominal + self.spread not in self.rows:
                 fields = {"state": "skipped", "reason": BY_MERCHANT, "version": other["version"]}
                 self.rows[nominal + self.spread] = row(nominal + self.spread, nominal, **fields)

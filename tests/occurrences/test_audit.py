@@ -271,7 +271,7 @@ async def test_paused_automations_are_not_audited_for_their_pause(world: World, 
     assert auditor.counted() == (0, 0)
 
 
-async def test_every_organisation_is_audited(world: World, auditor: Auditor) -> None:
+async def test_every_organization_is_audited(world: World, auditor: Auditor) -> None:
     """The auditor covers every organization.
 
     See docs/design/schedule.md#dispatch and docs/design/storage.md#tenant-context-and-row-level-security.

@@ -110,7 +110,7 @@ async def test_foreign_and_unknown_filters_are_refused(world: World, diary: Diar
     assert fields(refused.value) == ["integration_id"]
 
 
-async def test_another_organisations_rows_are_not_listed(world: World, diary: Diary) -> None:
+async def test_another_organizations_rows_are_not_listed(world: World, diary: Diary) -> None:
     """Rows of another organization are not listed. See docs/design/api/conventions.md#scope."""
     await world.write(partial(theirs_too, world=world), world.stranger.org)
     assert await diary.rows() == []

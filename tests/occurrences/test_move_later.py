@@ -387,8 +387,8 @@ async def test_a_pause_after_a_move_neither_loses_nor_doubles_a_run(
     for verb in turn:
         automation = await world.turn(verb, automation)
     stored = ["05-01 08:00", "05-02 08:00", "05-03 08:00"]
-    anew = ["05-01 10:00", "05-02 10:00", "05-03 10:00"]
-    expected = (stored if "pause" in turn else anew) + ["05-04 10:00", "05-05 10:00"]
+    again = ["05-01 10:00", "05-02 10:00", "05-03 10:00"]
+    expected = (stored if "pause" in turn else again) + ["05-04 10:00", "05-05 10:00"]
     assert await times(diary, automation, 5) == expected
 
 

@@ -312,7 +312,7 @@ async def test_runs_of_automations_that_are_not_active_cannot_be_moved(
     assert fields(refused.value) == ["slot_at"]
 
 
-async def test_another_organisations_automation_is_not_found(world: World, diary: Diary) -> None:
+async def test_another_organizations_automation_is_not_found(world: World, diary: Diary) -> None:
     """Another organization's automation answers as an absent one.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.

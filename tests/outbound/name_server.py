@@ -65,7 +65,7 @@ def _record(name: str, kind: int, value: bytes) -> bytes:
 
 @dataclass
 class UdpResolver:
-    """Asks the server at a port for both kinds of addresses, each time anew."""
+    """Asks the server at a port for both kinds of addresses, each time again."""
 
     port: int
 

@@ -98,7 +98,7 @@ async def test_a_message_arrives_as_it_was_composed() -> None:
 async def test_the_answer_to_the_content_decides(
     answer: str, result: MailResult, error: type[Exception]
 ) -> None:
-    """4xx is for now and names a wait, 5xx is for good."""
+    """4xx is for now and names a wait, 5xx is permanently."""
     script = MailScript(answers=[answer])
     async with mail_server(script) as port:
         outcome = await send(port)
@@ -129,7 +129,7 @@ async def test_recipients_refused_among_others_are_named() -> None:
 
 
 async def test_of_refused_recipients_one_that_is_refused_for_now_defers() -> None:
-    """Trying again may reach that one; when all are refused for good, so is the message."""
+    """Trying again may reach that one; when all are refused permanently, so is the message."""
     both = compose(replace(CONTENT, to=[Mailbox("a@customer.example"), Mailbox("b@customer.example")]))
     script = MailScript(recipients={"a@customer.example": "550 No", "b@customer.example": "450 Later"})
     async with mail_server(script) as port:
@@ -189,7 +189,7 @@ async def test_a_connection_that_ends_before_the_content_is_deferred(command: by
 async def test_an_answer_before_the_content_decides_too(
     command: bytes, answer: bytes, result: MailResult
 ) -> None:
-    """A server that speaks of itself alone, at its greeting, never refuses a message for good."""
+    """A server that speaks of itself alone, at its greeting, never refuses a message permanently."""
     async with listening(await talk({command: answer})) as port:
         assert (await send(port)).result is result
 

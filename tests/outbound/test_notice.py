@@ -153,7 +153,7 @@ async def test_the_operators_private_host_may_be_a_webhook() -> None:
 
 
 async def test_a_host_that_does_not_resolve_is_tried_again_later() -> None:
-    """No name now is not a refusal for good."""
+    """No name now is not a refusal permanently."""
     clock, register = FakeClock(), Register()
     client = Outbound(HttpTransport(clock, register, Log([].append, clock, register), resolver=Names()))
     try:

@@ -114,7 +114,7 @@ async def start(
 
 @dataclass
 class Site:
-    """Holds an organisation with a connected shop, served by real processes."""
+    """Holds an organization with a connected shop, served by real processes."""
 
     env: dict[str, str]
     sandbox: Running

@@ -128,7 +128,7 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
 async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) -> None:
     """Has one approval, and sends mail, Slack and webhook notices.
 
-    A restart keeps the data and --reset begins anew. See docs/design/command-line.md#commands.
+    A restart keeps the data and --reset begins again. See docs/design/command-line.md#commands.
     """
     words = ("demo", "--dir", str(tmp_path / "demo"), "--port", str(free_port(2)))
     first = await start(*words, env={})

@@ -41,7 +41,7 @@ def site_url(
 
 @pytest.fixture(scope="module")
 async def served(site_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """Provides an organisation with a connected shop, served by real processes."""
+    """Provides an organization with a connected shop, served by real processes."""
     async with open_site(site_url, tmp_path_factory.mktemp("data")) as site:
         yield site
 

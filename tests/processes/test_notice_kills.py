@@ -58,7 +58,7 @@ def site_url(request: pytest.FixtureRequest, session_folder: Path, tmp_path: Pat
 
 @dataclass
 class Mailed:
-    """Holds a served organisation of two owners, the acknowledged facts, and what their mail server got."""
+    """Holds a served organization of two owners, the acknowledged facts, and what their mail server got."""
 
     env: Mapping[str, str]
     web: httpx.AsyncClient
@@ -73,7 +73,7 @@ class Mailed:
     kills: Counter[str] = field(default_factory=Counter)
 
     async def in_database(self, sql: str) -> list[dict[str, Any]]:
-        """Runs a statement in the organisation and returns its rows."""
+        """Runs a statement in the organization and returns its rows."""
 
         async def act(tx: Tx) -> list[dict[str, Any]]:
             return [dict(row) for row in await tx.all(sql)]

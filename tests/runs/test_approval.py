@@ -165,7 +165,7 @@ async def test_a_change_that_is_not_of_the_approval_cannot_be_left_out(shop: Sho
     assert (await shop.approval(run)).status is ApprovalStatus.PENDING
 
 
-async def test_an_approval_of_another_organisation_is_not_found(shop: Shop) -> None:
+async def test_an_approval_of_another_organization_is_not_found(shop: Shop) -> None:
     """An approval of another organization answers not_found.
 
     See docs/design/api/conventions.md#order-of-refusals.

@@ -102,7 +102,7 @@ async def test_every_end_of_the_holder_lets_the_next_one_go(shop: Shop) -> None:
     assert {(await shop.run(run)).status for run in (first, *following)} == {RunStatus.SUCCEEDED}
 
 
-async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) -> None:
+async def test_one_run_of_another_organization_is_not_behind_many(shop: Shop) -> None:
     """Claims alternate between organizations, so a single run does not wait behind many of another.
 
     See docs/design/runs.md#fairness.
@@ -119,7 +119,7 @@ async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) ->
     assert theirs.id in [lease.run for lease in following]
 
 
-async def test_a_full_organisation_is_left_out(shop: Shop) -> None:
+async def test_a_full_organization_is_left_out(shop: Shop) -> None:
     """An organization at STEWARD_ORGANIZATION_CONCURRENCY is left out of the claim.
 
     See docs/design/runs.md#claim.

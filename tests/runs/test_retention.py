@@ -266,7 +266,9 @@ async def test_partitions_are_created_ahead_and_dropped_when_old(
     assert f"{now:%Y_%m}" in remaining
     assert not [month for month in remaining if month < f"{now - timedelta(days=8):%Y_%m}"]
     assert "2026_05" not in await months("changes")
-    assert set(months_kept) <= set(await months("audit_log"))  # the record of who did what is kept for good
+    assert set(months_kept) <= set(
+        await months("audit_log")
+    )  # the record of who did what is kept permanently
     await owner.close()
     await shop.service.close()
 

@@ -81,7 +81,7 @@ async def test_a_key_of_another_automation_is_refused(shop: Shop) -> None:
     assert set(refused.value.errors or {}) == {"idempotency_key"}
 
 
-async def test_an_automation_of_another_organisation_is_not_found(shop: Shop) -> None:
+async def test_an_automation_of_another_organization_is_not_found(shop: Shop) -> None:
     """An automation of another organization answers not_found.
 
     See docs/design/api/conventions.md#order-of-refusals.

@@ -1,4 +1,4 @@
-"""Tests published ways out of expression languages, written anew: each is refused or harmless.
+"""Tests published ways out of expression languages, written again: each is refused or harmless.
 
 See docs/guides/contributors.md#tests.
 """

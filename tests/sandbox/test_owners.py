@@ -1,4 +1,4 @@
-"""Tests which run a child belongs to, and that every organisation gets its turn.
+"""Tests which run a child belongs to, and that every organization gets its turn.
 
 See docs/design/sandbox.md#sandbox-for-foreign-code.
 """
@@ -55,7 +55,7 @@ async def test_more_messages_than_places_wait_their_turn() -> None:
 
 
 async def test_no_second_child_while_another_organization_waits_for_its_first() -> None:
-    """Gives an organisation no second child while another one waits for its first.
+    """Gives an organization no second child while another one waits for its first.
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """

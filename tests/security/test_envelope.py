@@ -37,7 +37,7 @@ def test_sealed_values_open_unchanged(value: bytes) -> None:
     ],
 )  # fmt: skip
 def test_a_value_moved_to_another_row_field_version_or_key_does_not_open(other: dict[str, object]) -> None:
-    """Raises CannotOpen when organisation, connection, field, version or key number differ."""
+    """Raises CannotOpen when organization, connection, field, version or key number differ."""
     sealed = seal(b"secret", KEY, SEAL_CONTEXT)
     with pytest.raises(CannotOpen):
         open_sealed(sealed, KEY, replace(SEAL_CONTEXT, **other))  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def test_the_first_master_key_wraps_and_all_unwrap() -> None:
 
 
 def test_a_wrapped_key_belongs_to_one_organization_and_number() -> None:
-    """Raises CannotOpen for a wrapped key of another organisation, number or master key."""
+    """Raises CannotOpen for a wrapped key of another organization, number or master key."""
     wrapped = wrap(KEY, [FIRST], org_id=1, key_no=1)
     renamed = bytes([1, 7]) + b"2025-07" + wrapped[9:]
     for broken, org, number, keys in (

@@ -40,7 +40,7 @@ CHANGES = {op.name: op for op in (SET_PRICE, SET_VISIBLE, SET_TAGS, MAKE_TAG)}
 
 
 def connection(kind: str, number: IntegrationId, **changed: Any) -> Connection:
-    """Returns a connected account of the one organisation."""
+    """Returns a connected account of the one organization."""
     new_connection = Connection(
         org=OrgId(1),
         integration_id=number,

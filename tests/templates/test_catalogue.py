@@ -29,7 +29,7 @@ def _having(**facts: Any) -> list[str]:
 
 
 async def _connect(service: Service, kind: str, *, name: str = "owner", **changed: Any) -> int:
-    """Creates a connection of the organisation that `name` belongs to."""
+    """Creates a connection of the organization that `name` belongs to."""
     org = service.members[name].org
 
     async def act(tx: Tx) -> IntegrationId:
@@ -60,8 +60,8 @@ async def test_a_template_has_exactly_the_fields_of_its_record(owner: Caller) ->
     assert record["inputs_schema"] == template.facts.inputs_schema
 
 
-async def test_readiness_is_that_of_the_callers_organisation(service: Service, owner: Caller) -> None:
-    """Counts only connected connections of the caller's own organisation.
+async def test_readiness_is_that_of_the_callers_organization(service: Service, owner: Caller) -> None:
+    """Counts only connected connections of the caller's own organization.
 
     See docs/design/api/connections.md#templates.
     """
@@ -148,7 +148,7 @@ async def test_a_cursor_is_bound_to_its_filters(owner: Caller) -> None:
 
 
 async def test_stores_are_those_an_automation_can_run_on(service: Service, owner: Caller) -> None:
-    """Lists connected and broken stores by integration id, without those of another organisation.
+    """Lists connected and broken stores by integration id, without those of another organization.
 
     See docs/design/api/connections.md#records.
     """

@@ -187,7 +187,7 @@ async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_oft
 
 
 async def test_a_price_raised_above_the_original_restarts_the_markdown() -> None:
-    """Starts anew after a raised price, because compare-at may not be below the price.
+    """Starts again after a raised price, because compare-at may not be below the price.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
@@ -202,7 +202,7 @@ async def test_a_price_raised_above_the_original_restarts_the_markdown() -> None
 
 
 async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
-    """Starts the count anew after a sale, also one that was before the days but after the last run.
+    """Starts the count again after a sale, also one that was before the days but after the last run.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """

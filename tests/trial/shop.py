@@ -181,7 +181,7 @@ class Things:
         self.made["order"] = str((await call("POST", "orders", order))["id"])
 
     async def remove(self) -> list[str]:
-        """Removes all of it for good, found by its mark whatever was noted; what is left, in words."""
+        """Removes all of it permanently, found by its mark whatever was noted; what is left, in words."""
         remaining: list[str] = []
         for path in ("orders", "products", "customers", "products/tags"):
             try:

@@ -101,7 +101,7 @@ def local(instant: str, zone: str) -> datetime:
 
 async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0) -> str:
     """Drags a chip by pixels with the mouse and returns the last text of its preview."""
-    # The grid draws its chips anew when closed times or automations arrive: `hover` finds the new chip.
+    # The grid draws its chips again when closed times or automations arrive: `hover` finds the new chip.
     await page.wait_for_load_state("networkidle")
     await chip.hover()
     box = await chip.bounding_box()

@@ -15,7 +15,7 @@ from tests.processes.running import PASSWORD, Site, add_organization, open_site
 OWN_ORGANIZATION, OTHER, THIRD = "Test Shop", "Other Shop", "Third Shop"
 # Beside the owner: `visitor` signs in and out, so that nobody else's session ends.
 ROLES = {"approver": "approver", "member": "member", "visitor": "member"}
-# Owners of organisations of their own, made when they are first wanted: `stranger` sets up a shop from
+# Owners of organizations of their own, made when they are first wanted: `stranger` sets up a shop from
 # nothing, `keeper` connects what nobody else has.
 ELSEWHERE = {"stranger": OTHER, "keeper": THIRD}
 

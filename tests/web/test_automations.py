@@ -93,7 +93,7 @@ async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: 
     await _choose(page, {"cadence": "once", "run_at": "06:00", "date": f"{past:%Y-%m-%d}"})
     date = page.get_by_label("Date", exact=True)
     await expect(date).to_have_attribute("aria-invalid", "true")
-    await expect(page.get_by_text("These were the runs before")).to_be_visible()
+    await expect(page.get_by_text("These are the runs before your last change")).to_be_visible()
     await page.get_by_role("button", name="Save changes").click()
     await expect(page.get_by_text("One field needs another value.")).to_be_visible()
     assert (await read_automation(web, automation["id"]))["version"] == 1

@@ -48,7 +48,7 @@ async def test_a_time_is_closed_and_a_run_let_through(looking: Look, web: WebSit
     for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"):
         await dialog.get_by_label(day).check()
     await expect(dialog.get_by_text("in the next 30 days are left out")).to_be_visible()
-    await expect(dialog.get_by_text("These never run any more: Every morning")).to_be_visible()
+    await expect(dialog.get_by_text("These would never run again: Every morning")).to_be_visible()
     assert await seen.audit() == []
     await dialog.get_by_role("button", name="Close this time").click()
     await expect(dialog).to_have_count(0)

@@ -119,7 +119,7 @@ async def test_a_record_that_is_not_there_is_no_dead_end(looking: Look) -> None:
     page = seen.page
     for screen, name in _RECORDS.items():
         await seen.open(_missing_record(records[screen]))
-        await expect(page.get_by_text("belongs to another organisation")).to_be_visible()
+        await expect(page.get_by_text("belongs to another organization")).to_be_visible()
         await expect(page.get_by_role("main").get_by_role("link", name=f"All {name}")).to_be_visible()
 
 
@@ -160,7 +160,7 @@ async def test_short_words_of_a_table_stay_on_one_line(looking: Look, web: WebSi
             assert await page.evaluate(_WRAPPED) == [], (path, width)
 
 
-async def test_a_phones_bar_shows_the_organisation_and_its_menu_the_rest(looking: Look) -> None:
+async def test_a_phones_bar_shows_the_organization_and_its_menu_the_rest(looking: Look) -> None:
     """The organization's name is not cut off; help, zone and the stop are in the menu."""
     seen = await looking("owner", size="phone")
     page = seen.page

@@ -48,7 +48,7 @@ class _Unanswered:
         self.held: list[Route] = []
 
     async def __call__(self, route: Route) -> None:
-        """Sends the call on, or holds it for good."""
+        """Sends the call on, or holds it permanently."""
         if self.answering:
             await route.continue_()
         else:
@@ -112,7 +112,7 @@ async def test_screens_that_ask_too_fast_say_when_they_go_on(looking: Look, web:
 
 
 async def test_try_again_gives_up_a_call_that_is_not_answered(looking: Look, web: WebSite) -> None:
-    """After five seconds without an answer, Try again sends the call anew and the screen fills."""
+    """After five seconds without an answer, Try again sends the call again and the screen fills."""
     automation = await hiding(web, "Hangs", ["Hung"])
     run = await web.run(automation["id"], "hangs")
     seen = await looking("approver")

@@ -10,7 +10,7 @@ from tests.web.conftest import Look
 from tests.web.site import WebSite
 
 
-async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
+async def test_an_invited_person_gets_in_once_and_moves_between_organizations(
     looking: Look, web: WebSite
 ) -> None:
     """An invitation works once, and switching shows one organization. See docs/design/web.md#sign-in."""
@@ -39,13 +39,13 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
     await second.page.get_by_label("I already sign in to Steward").check()
     await second.page.get_by_label("Your password").fill(PASSWORD)
     await second.page.get_by_role("button", name="Accept and sign in").click()
-    await expect(second.page.get_by_role("button", name="Organisation: Third Shop. Switch")).to_be_visible()
+    await expect(second.page.get_by_role("button", name="Organization: Third Shop. Switch")).to_be_visible()
     await expect(second.page.get_by_text("Get started")).to_be_visible()
 
-    await second.page.get_by_role("button", name="Organisation: Third Shop. Switch").click()
+    await second.page.get_by_role("button", name="Organization: Third Shop. Switch").click()
     await second.page.get_by_role("button", name="Test Shop").click()
     await expect(second.page.get_by_text("Only of the test shop").first).to_be_visible()
-    await second.page.get_by_role("button", name="Organisation: Test Shop. Switch").click()
+    await second.page.get_by_role("button", name="Organization: Test Shop. Switch").click()
     await second.page.get_by_role("button", name="Third Shop").click()
     await expect(second.page.get_by_text("Get started")).to_be_visible()
     await expect(second.page.get_by_text("Only of the test shop")).to_have_count(0)
@@ -58,13 +58,13 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
     await third.page.get_by_role("button", name="Accept and sign in").click()
     await expect(third.page.get_by_role("main").get_by_text("Ask an owner for a new link")).to_be_visible()
 
-    # Of two organisations one is chosen at sign-in.
+    # Of two organizations one is chosen at sign-in.
     await second.page.get_by_role("button", name="Account: New Comer").click()
     await second.page.get_by_role("button", name="Sign out").click()
     await second.page.get_by_label("E-mail").fill("newcomer@shop.example")
     await second.page.get_by_label("Password", exact=True).fill(PASSWORD)
     await second.page.keyboard.press("Enter")
-    await expect(second.page.get_by_role("heading", name="Choose an organisation")).to_be_visible()
+    await expect(second.page.get_by_role("heading", name="Choose an organization")).to_be_visible()
     assert await second.audit() == []
     await second.page.get_by_role("button", name="Test Shop Member").click()
     await expect(second.page.get_by_role("heading", name="Overview")).to_be_visible()

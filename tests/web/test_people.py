@@ -83,8 +83,8 @@ async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: 
     await expect(row).to_contain_text("Owner")
     await guest.open("/organization")
     await guest.page.get_by_label("Workflows may send without approval").uncheck()
-    await guest.page.get_by_role("button", name="Save the organisation").click()
-    await expect(guest.page.get_by_text("The organisation is saved").first).to_be_visible()
+    await guest.page.get_by_role("button", name="Save the organization").click()
+    await expect(guest.page.get_by_text("The organization is saved").first).to_be_visible()
     owner = await web.session_of("owner")
     organization = (await owner.call("GET", "/app/organization"))["organization"]
     assert organization["send_without_approval"] is False
@@ -132,7 +132,7 @@ async def test_the_page_of_an_invitation_reveals_no_account(looking: Look, web: 
     assert displayed[0] == displayed[1]
 
 
-async def test_switching_leaves_no_record_of_the_other_organisation(looking: Look, web: WebSite) -> None:
+async def test_switching_leaves_no_record_of_the_other_organization(looking: Look, web: WebSite) -> None:
     """Switching keeps the kind of screen but no record of the other organization."""
     body = {"email": "both@shop.example", "role": "member"}
     invited = await (await web.session_of("owner")).call("POST", "/app/people", body)
@@ -152,13 +152,13 @@ async def test_switching_leaves_no_record_of_the_other_organisation(looking: Loo
     assert answer.ok, await answer.text()
     # The session is in the other shop now; a record of the first is nowhere to be seen from there.
     await seen.open(f"/connections/{web.site.store}")
-    await expect(page.get_by_text("belongs to another organisation")).to_be_visible()
-    await page.get_by_role("button", name="Organisation: Other Shop. Switch").click()
+    await expect(page.get_by_text("belongs to another organization")).to_be_visible()
+    await page.get_by_role("button", name="Organization: Other Shop. Switch").click()
     await page.get_by_role("button", name="Test Shop").click()
     await expect(page).to_have_url(f"{web.origin}/connections")
     await page.get_by_role("link", name="The shop", exact=True).click()
     await expect(page.get_by_role("heading", name="The shop")).to_be_visible()
-    await page.get_by_role("button", name="Organisation: Test Shop. Switch").click()
+    await page.get_by_role("button", name="Organization: Test Shop. Switch").click()
     await page.get_by_role("button", name="Other Shop").click()
     await expect(page).to_have_url(f"{web.origin}/connections")
     await expect(page.get_by_text("The shop", exact=True)).to_have_count(0)

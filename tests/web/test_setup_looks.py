@@ -40,7 +40,7 @@ async def test_the_gallery_and_the_wizard_are_sound(looking: Look, web: WebSite)
     assert faults == []
 
 
-async def test_connections_people_and_the_organisation_are_sound(looking: Look, web: WebSite) -> None:
+async def test_connections_people_and_the_organization_are_sound(looking: Look, web: WebSite) -> None:
     """The screens have no faults with dialogs open as an owner, and as a member who only reads.
 
     See docs/design/web.md#connections and docs/design/web.md#people-organization-account.

@@ -213,7 +213,7 @@ async def test_an_invitation_survives_a_rate_limit_and_an_ended_session(
     await hand.press(create)
     again = page.get_by_role("dialog", name="Sign in again")
     await expect(again).to_contain_text(
-        "Your session has ended. Sign in to go on; what you typed is still here."
+        "Your session has ended. Sign in to continue; what you typed is still here."
     )
     await hand.fill(again.get_by_label("Password", exact=True), PASSWORD)
     await hand.press(again.get_by_role("button", name="Sign in"))

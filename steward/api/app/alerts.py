@@ -1,4 +1,4 @@
-"""When people are told that an automation stays without success, and whether the caller muted it."""
+"""When an automation without a success is reported, and whether the caller muted it."""
 
 from typing import Annotated
 

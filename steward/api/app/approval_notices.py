@@ -1,4 +1,4 @@
-"""Who was told of an approval, for its page."""
+"""Who was notified of an approval, for its page."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ from steward.model.instants import wire_time_or_none
 
 
 class ToldRouteRecord(msgspec.Struct):
-    """A channel that was told."""
+    """A channel that was notified."""
 
     name: str
     channel: Literal["teams", "slack", "webhook"]

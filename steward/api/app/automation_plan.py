@@ -23,7 +23,7 @@ _NONE: PlanWire = {"trigger": None, "steps": [], "edges": []}
 
 
 class StartFieldRecord(msgspec.Struct):
-    """A value that a run can be started with; `path` is where it stands in the payload."""
+    """A value that a run can be started with; `path` is its place in the payload."""
 
     name: str
     path: list[str]

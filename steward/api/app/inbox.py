@@ -35,7 +35,7 @@ class ReadBody(RequestBody):
 
 
 class InboxEntry(msgspec.Struct):
-    """One line of the inbox: facts of one topic and automation, told together."""
+    """One line of the inbox: facts of one topic and automation, grouped."""
 
     id: str
     topic: str
@@ -54,7 +54,7 @@ class InboxEntry(msgspec.Struct):
 class InboxAnswer(msgspec.Struct):
     """A page of the inbox, newest first, and how many lines are unread, counted to 1,000.
 
-    `mail_down_since` is told to owners alone: since when mail waits and none is accepted.
+    `mail_down_since` is answered to owners only: since when mail waits and none is accepted.
     """
 
     notices: list[InboxEntry]

@@ -210,7 +210,7 @@ async def prepare_password(call: ApiCall) -> Renewed:
 
 
 async def change_password(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
-    """`POST /app/password`: the other sessions end, this one goes on under a new cookie."""
+    """`POST /app/password`: the other sessions end, this one continues under a new cookie."""
     renewed: Renewed = call.prepared
     return answer_opened(call, await own_password.change(tx, seen(call).session, renewed))
 

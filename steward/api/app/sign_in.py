@@ -25,7 +25,7 @@ PAGE = "/connections"
 
 
 class AccountSignInBody(RequestBody):
-    """Which kind of account, under which name; `integration_id` signs that connection in anew.
+    """Which kind of account, under which name; `integration_id` signs that connection in again.
 
     `settings` names the person's own app, for a kind that has a `sign_in_schema`.
     """

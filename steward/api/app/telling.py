@@ -1,4 +1,4 @@
-"""Collects the operations of what people are told: inbox, preferences, alerts, notices of approvals."""
+"""Collects the operations of notifications: inbox, preferences, alerts, notices of approvals."""
 
 from steward.api.app import alerts, approval_notices, inbox, notification_preferences
 

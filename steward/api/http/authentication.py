@@ -26,7 +26,7 @@ from steward.security.tokens import SKEW_S, BadToken, TokenClaims
 
 _SWITCHED_OFF = "Automations are switched off for this organisation"
 _NOT_FOR_TOKENS = "This operation is not part of the Automations API."
-_NO_ORGANIZATION = "Choose an organisation first."
+_NO_ORGANIZATION = "Choose an organization first."
 
 _RANKS = {Role.MEMBER: 0, Role.APPROVER: 1, Role.OWNER: 2}
 _ALL_ROLES = tuple(Role)

@@ -103,7 +103,7 @@ def record(destination: Destination) -> DestinationRecord:
 
 
 def _sort_key(destination: Destination) -> tuple[str, str]:
-    """Where a destination stands in the list: by name, two of one name by their ids."""
+    """Returns a destination's sort key: its name, then its id."""
     identity = f"{destination.kind}/{destination.parent}/{destination.id}"
     digest = hashlib.sha256(identity.encode("utf-8")).hexdigest()[:16]
     return destination.name.casefold()[:_NAME_IN_CURSOR], digest

@@ -66,7 +66,7 @@ class EventRecord(msgspec.Struct):
 
 
 class HeldByRecord(msgspec.Struct):
-    """The closed period that a run waits for; without an end until a person lets changes go on."""
+    """The closed period that a run waits for; without an end until a person resumes changes."""
 
     name: str
     until: Instant | None

@@ -22,7 +22,7 @@ from steward.outbound.errors import Invalid, UnusableResponse, WriteFailed
 from steward.outbound.mail_message import InvalidMail, Mailbox, compose
 from steward.outbound.response import Decoded
 
-# Reading for replies, labels and sending; not deleting for good.
+# Reading for replies, labels and sending; not deleting permanently.
 _SCOPES = "https://www.googleapis.com/auth/gmail.modify"
 _SEND = "/gmail/v1/users/me/messages/send"
 _DRAFTS = "/gmail/v1/users/me/drafts"

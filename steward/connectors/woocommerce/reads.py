@@ -156,7 +156,7 @@ class OrderAndCustomerReader:
         if self._lists_variations:
             try:
                 async for rows, _ in self._pages.fetch_all(LIST_PATH, params, "changed"):
-                    # One whose product is gone for good belongs to no product.
+                    # One whose product is permanently gone belongs to no product.
                     held = [{**row, "type": "variation"} for row in rows if row.get("parent_id")]
                     yield RecordPage(
                         tuple(event for row in held for event in _events(topics.PRODUCT, row, query))

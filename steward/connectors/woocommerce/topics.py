@@ -146,7 +146,7 @@ def remembered(event: Event) -> JsonObject | None:
 def _order_state(event: Event) -> dict[str, JsonValue]:
     """Returns the fields of an order that derived topics compare.
 
-    The delivery of a new order tells of payment alone: the `order.updated` that always comes with it carries
+    The delivery of a new order reports payment only: the `order.updated` that always comes with it carries
     the rest.
     """
     row = event.payload

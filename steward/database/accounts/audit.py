@@ -94,7 +94,7 @@ async def count_since(tx: Tx, org: OrgId, action: str, since: datetime) -> int:
 async def by_person(
     tx: Tx, actor: Actor, action: str, *, object_kind: str, object_id: str, detail: JsonObject | None = None
 ) -> None:
-    """Writes what a person did, inside the organisation they act in."""
+    """Writes what a person did, inside the organization they act in."""
     entry = Entry("person", action, str(actor.person), object_kind, object_id, detail or {})
     await record(tx, actor.org, entry)
 

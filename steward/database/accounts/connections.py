@@ -1,4 +1,4 @@
-"""Connections of an organisation, their sealed secrets and the organisation's data keys."""
+"""Connections of an organization, their sealed secrets and the organization's data keys."""
 
 import json
 from collections.abc import Collection
@@ -33,7 +33,7 @@ class SealedField:
 
 @dataclass(frozen=True, slots=True)
 class DataKey:
-    """A data key of an organisation, wrapped by a key-encryption key."""
+    """A data key of an organization, wrapped by a key-encryption key."""
 
     key_no: int
     wrapped: bytes
@@ -50,7 +50,7 @@ async def new_integration_id(tx: Tx, org: OrgId) -> IntegrationId:
 
 
 async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection | None:
-    """The connection, or None when the organisation has no such one."""
+    """The connection, or None when the organization has no such one."""
     row = await tx.first(
         f"SELECT {_COLUMNS} FROM connections WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
@@ -61,7 +61,7 @@ async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection | No
 async def among(
     tx: Tx, org: OrgId, integrations: Collection[IntegrationId]
 ) -> dict[IntegrationId, Connection]:
-    """Those of `integrations` that are the organisation's."""
+    """Those of `integrations` that are the organization's."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM connections WHERE org_id = :org AND integration_id IN (:integrations)",
         {"org": org, "integrations": list(integrations)},
@@ -99,7 +99,7 @@ async def find(
 
 
 async def insert(tx: Tx, org: OrgId, connection: Connection, *, subject: str) -> bool:
-    """Stores a new connection; False when the organisation has one to the same `subject` already."""
+    """Stores a new connection; False when the organization has one to the same `subject` already."""
     touched = await tx.execute(
         f"INSERT INTO connections ({_COLUMNS}, granted, subject)"
         " VALUES (:org, :integration, :kind, :is_store, :name, :domain, :zone, :currency, :state, :auth,"
@@ -216,7 +216,7 @@ async def erase_some(tx: Tx, org: OrgId, integration: IntegrationId, fields: Col
 
 
 async def data_key(tx: Tx, org: OrgId, key_no: int | None = None) -> DataKey | None:
-    """The organisation's data key of a number, or without one its newest that is not retired."""
+    """The organization's data key of a number, or without one its newest that is not retired."""
     which = "key_no = :key_no" if key_no is not None else "retired_at IS NULL"
     args: dict[str, object] = {"org": org}
     if key_no is not None:
@@ -230,7 +230,7 @@ async def data_key(tx: Tx, org: OrgId, key_no: int | None = None) -> DataKey | N
 
 
 async def put_data_key(tx: Tx, org: OrgId, key: DataKey) -> None:
-    """Keeps a data key, or the same one wrapped anew."""
+    """Keeps a data key, or the same one rewrapped."""
     await tx.execute(
         "INSERT INTO org_keys (org_id, key_no, wrapped, kek_id, created_at)"
         " VALUES (:org, :key_no, :wrapped, :kek, :now)"
@@ -240,7 +240,7 @@ async def put_data_key(tx: Tx, org: OrgId, key: DataKey) -> None:
 
 
 async def data_keys(tx: Tx, org: OrgId) -> list[DataKey]:
-    """Every data key of the organisation, retired ones too, oldest first."""
+    """Every data key of the organization, retired ones too, oldest first."""
     rows = await tx.all(
         "SELECT key_no, wrapped, kek_id FROM org_keys WHERE org_id = :org ORDER BY key_no", {"org": org}
     )
@@ -256,7 +256,7 @@ async def retire_data_keys(tx: Tx, org: OrgId, *, but: int) -> None:
 
 
 async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[tuple[IntegrationId, SealedField]]:
-    """The organisation's secrets that are sealed under another data key than `number`."""
+    """The organization's secrets that are sealed under another data key than `number`."""
     rows = await tx.all(
         "SELECT integration_id, field, version, key_no, sealed, expires_at FROM connection_secrets"
         " WHERE org_id = :org AND key_no <> :number ORDER BY integration_id, field",
@@ -268,7 +268,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[tuple[Int
 async def reseal(
     tx: Tx, org: OrgId, integration: IntegrationId, *, before: SealedField, after: SealedField
 ) -> int:
-    """Stores a secret sealed anew; returns 0 when it was replaced since it was read."""
+    """Stores a secret sealed again; returns 0 when it was replaced since it was read."""
     return await tx.execute(
         "UPDATE connection_secrets SET sealed = :sealed, key_no = :key_no"
         " WHERE org_id = :org AND integration_id = :integration AND field = :field"

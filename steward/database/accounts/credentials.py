@@ -112,7 +112,7 @@ async def organization_of(tx: Tx, client_id: str) -> OrgId | None:
 
 
 async def for_login(tx: Tx, org: OrgId, client_id: str, email_norm: str) -> LoginRecord | None:
-    """The credential with the member of its organisation who has this e-mail address."""
+    """The credential with the member of its organization who has this e-mail address."""
     row = await tx.first(
         "SELECT c.secret_hmac, c.pepper, c.enabled, c.epoch, o.name, m.person_id, m.username_norm, p.email,"
         " m.first_name, m.last_name, m.active, m.account_active"
@@ -178,7 +178,7 @@ async def get(tx: Tx, org: OrgId, client_id: str) -> Credential | None:
 
 
 async def every(tx: Tx, org: OrgId) -> list[Credential]:
-    """The organisation's credentials, oldest first."""
+    """The organization's credentials, oldest first."""
     rows = await tx.all(
         f"SELECT {_CREDENTIAL} FROM credentials WHERE org_id = :org ORDER BY created_at, client_id",
         {"org": org},

@@ -39,7 +39,7 @@ async def insert(
 
 
 async def withdraw(tx: Tx, org: OrgId, person: PersonId) -> int:
-    """Ends a person's open invitations to one organisation, expired ones too; how many there were."""
+    """Ends a person's open invitations to one organization, expired ones too; how many there were."""
     return await tx.execute(
         "DELETE FROM invitations WHERE org_id = :org AND person_id = :person AND used_at IS NULL",
         {"org": org, "person": person},

@@ -1,4 +1,4 @@
-"""The members of one organisation as its owners see and change them; leaves the rules to accounts/."""
+"""The members of one organization as its owners see and change them; leaves the rules to accounts/."""
 
 from datetime import datetime
 
@@ -145,7 +145,7 @@ async def set_active(tx: Tx, org: OrgId, person: PersonId, active: bool) -> None
 
 
 async def owners(tx: Tx, org: OrgId) -> int:
-    """How many can act as an owner now; call it under the organisation's lock."""
+    """How many can act as an owner now; call it under the organization's lock."""
     row = await tx.first(
         "SELECT count(*) AS found FROM members"
         " WHERE org_id = :org AND role = :role AND active AND account_active",

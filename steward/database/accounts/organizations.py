@@ -1,10 +1,10 @@
-"""Organisations: their directory rows and their own; leaves who may change them to accounts/."""
+"""Organizations: their directory rows and their own; leaves who may change them to accounts/."""
 
 from steward.database.engine.base import Both, Row, Tx, from_ms
 from steward.model.account import Organization
 from steward.model.ids import OrgId
 
-# Two organisations that take one name at once: the second sees the first's. SQLite has one writer anyway.
+# Two organizations that take one name at once: the second sees the first's. SQLite has one writer anyway.
 _HOLD_NAMES = Both(sqlite="SELECT 1", postgresql="LOCK TABLE dir_orgs IN SHARE ROW EXCLUSIVE MODE")
 
 
@@ -20,7 +20,7 @@ def _organization(row: Row) -> Organization:
 
 
 async def enlist(tx: Tx, name: str, name_norm: str) -> OrgId | None:
-    """A new organisation's id from the directory; None when the name is taken."""
+    """A new organization's id from the directory; None when the name is taken."""
     row = await tx.first(
         "INSERT INTO dir_orgs (name, name_norm)"
         " VALUES (:name, :name_norm)"
@@ -32,7 +32,7 @@ async def enlist(tx: Tx, name: str, name_norm: str) -> OrgId | None:
 
 
 async def insert(tx: Tx, org: OrgId, organization: Organization) -> None:
-    """Writes the organisation's own row."""
+    """Writes the organization's own row."""
     await tx.execute(
         "INSERT INTO organizations (org_id, name, zone, automations_on, send_without_approval, created_at)"
         " VALUES (:org, :name, :zone, :automations_on, :send_without_approval, :now)",
@@ -47,7 +47,7 @@ async def insert(tx: Tx, org: OrgId, organization: Organization) -> None:
 
 
 async def get(tx: Tx, org: OrgId) -> Organization | None:
-    """The organisation, or None."""
+    """The organization, or None."""
     row = await tx.first(
         "SELECT org_id, name, zone, automations_on, send_without_approval, created_at"
         " FROM organizations"
@@ -58,19 +58,19 @@ async def get(tx: Tx, org: OrgId) -> Organization | None:
 
 
 async def named(tx: Tx, name: str) -> OrgId | None:
-    """The id of the organisation with exactly this name."""
+    """The id of the organization with exactly this name."""
     row = await tx.first("SELECT org_id FROM dir_orgs WHERE name = :name", {"name": name})
     return None if row is None else OrgId(row["org_id"])
 
 
 async def every(tx: Tx) -> list[OrgId]:
-    """The ids of all organisations, in order."""
+    """The ids of all organizations, in order."""
     rows = await tx.all("SELECT org_id FROM dir_orgs ORDER BY org_id")
     return [OrgId(row["org_id"]) for row in rows]
 
 
 async def switch(tx: Tx, org: OrgId, automations_on: bool) -> int:
-    """Switches automations on or off; the number of organisations it found."""
+    """Switches automations on or off; the number of organizations it found."""
     return await tx.execute(
         "UPDATE organizations SET automations_on = :automations_on WHERE org_id = :org",
         {"org": org, "automations_on": automations_on},
@@ -78,12 +78,12 @@ async def switch(tx: Tx, org: OrgId, automations_on: bool) -> int:
 
 
 async def lock(tx: Tx, org: OrgId) -> None:
-    """Waits for other changes of the organisation's people and settings to end, and holds off later ones."""
+    """Waits for other changes of the organization's people and settings to end, and holds off later ones."""
     await tx.first("SELECT org_id FROM organizations WHERE org_id = :org {for_update}", {"org": org})
 
 
 async def rename(tx: Tx, org: OrgId, name: str, name_norm: str) -> bool:
-    """Writes another name into the directory and the organisation's own row; False when it is taken."""
+    """Writes another name into the directory and the organization's own row; False when it is taken."""
     await tx.execute(_HOLD_NAMES)
     touched = await tx.execute(
         "UPDATE dir_orgs SET name = :name, name_norm = :name_norm WHERE org_id = :org"

@@ -1,4 +1,4 @@
-"""People and their places in organisations; leaves passwords and who may change whom to accounts/."""
+"""People and their places in organizations; leaves passwords and who may change whom to accounts/."""
 
 from dataclasses import dataclass
 
@@ -113,7 +113,7 @@ async def known(tx: Tx, person: PersonId) -> Known | None:
 
 
 async def invited(tx: Tx) -> list[Person]:
-    """Everybody who was invited, in any organisation, and has not accepted."""
+    """Everybody who was invited, in any organization, and has not accepted."""
     rows = await tx.all(f"SELECT {_PERSON} FROM people WHERE unclaimed ORDER BY person_id")
     return [_person(row) for row in rows]
 
@@ -147,7 +147,7 @@ async def claim(tx: Tx, person: PersonId, *, email_norm: str) -> None:
 
 
 async def remove_invited(tx: Tx, person: PersonId) -> None:
-    """Removes somebody invited whom no organisation lists any more."""
+    """Removes somebody invited whom no organization lists any more."""
     if not await organizations_of(tx, person):
         await tx.execute("DELETE FROM people WHERE person_id = :person AND unclaimed", {"person": person})
 
@@ -189,7 +189,7 @@ async def organizations_of(tx: Tx, person: PersonId) -> list[OrgId]:
 
 
 async def membership(tx: Tx, org: OrgId, person: PersonId) -> Membership | None:
-    """A person's place in one organisation, or None."""
+    """A person's place in one organization, or None."""
     row = await tx.first(
         "SELECT m.org_id, o.name, m.role, m.active"
         " FROM members AS m"

@@ -1,4 +1,4 @@
-"""Whether a record named in a path is the organisation's, asked where its request's shape is at fault."""
+"""Whether a record named in a path is the organization's, asked where its request's shape is at fault."""
 
 from collections.abc import Mapping
 

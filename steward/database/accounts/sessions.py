@@ -74,7 +74,7 @@ async def standing(
     life: timedelta,
     max_calls: int,
 ) -> SessionStanding | None:
-    """The session of a cookie with its person and chosen organisation; None when it has ended.
+    """The session of a cookie with its person and chosen organization; None when it has ended.
 
     By the database's clock: unused for `idle`, or `life` after it was opened.
 
@@ -113,7 +113,7 @@ async def insert(
 
 
 async def renew(tx: Tx, old_hash: str, new_hash: str, org: OrgId | None) -> int:
-    """The same session under a new cookie, in this organisation."""
+    """The same session under a new cookie, in this organization."""
     return await tx.execute(
         "UPDATE sessions SET session_hash = :new, org_id = :org, seen_at = :now WHERE session_hash = :old",
         {"new": new_hash, "old": old_hash, "org": org},
@@ -144,7 +144,7 @@ async def end_of_person(tx: Tx, person: PersonId, *, but: str = "") -> int:
 
 
 async def end_within(tx: Tx, org: OrgId, person: PersonId) -> int:
-    """Ends a person's sessions that work in one organisation."""
+    """Ends a person's sessions that work in one organization."""
     return await tx.execute(
         "DELETE FROM sessions WHERE person_id = :person AND org_id = :org", {"person": person, "org": org}
     )

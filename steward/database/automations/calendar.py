@@ -48,7 +48,7 @@ _OF_INTEGRATION = " AND (a.integration_id = :integration OR a.connections LIKE :
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What a calendar is narrowed to; both absent: everything of the organisation."""
+    """What a calendar is narrowed to; both absent: everything of the organization."""
 
     automation: AutomationId | None = None
     integration: IntegrationId | None = None

@@ -182,7 +182,7 @@ def _changeable(automation: Automation) -> dict[str, object]:
 
 
 async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
-    """The automation. Raises NotFound, also for one of another organisation."""
+    """The automation. Raises NotFound, also for one of another organization."""
     row = await tx.first(
         f"{_JOINED} WHERE a.org_id = :org AND a.id = :automation", {"org": org, "automation": automation}
     )
@@ -192,7 +192,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
 
 
 async def among(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Automation]:
-    """Those of the automations that there are in the organisation, by id."""
+    """Those of the automations that there are in the organization, by id."""
     rows = await tx.all(
         f"{_JOINED} WHERE a.org_id = :org AND a.id IN (:automations)",
         {"org": org, "automations": list(automations)},
@@ -227,7 +227,7 @@ async def own_rows(
 async def find(
     tx: Tx, org: OrgId, query: AutomationFilter, *, sort: Sort, limit: int, after: SortKey | None = None
 ) -> list[Automation]:
-    """Automations of the organisation in the order of `sort`; those after the page's last key `after`."""
+    """Automations of the organization in the order of `sort`; those after the page's last key `after`."""
     where, args = _conditions(query)
     if after is not None:
         condition, values = _after(sort, after)

@@ -93,13 +93,13 @@ async def lock_many(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -
 
 
 async def due(tx: Tx, *, max_rows: int) -> list[tuple[OrgId, AutomationId]]:
-    """Automations of all organisations with a run due, longest due first, but for those put off."""
+    """Automations of all organizations with a run due, longest due first, but for those put off."""
     rows = await tx.all(_DUE, {"most": max_rows, "test_now": tx.test_now})
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
 
 
 async def next_due(tx: Tx) -> datetime | None:
-    """The smallest `due_at` there is, of all organisations."""
+    """The smallest `due_at` there is, of all organizations."""
     row = await tx.first(_NEXT_DUE)
     return None if row is None else from_ms_or_none(row["due_at"])
 

@@ -29,7 +29,7 @@ _SET_AUDITED = Both(
     " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
 )
 
-# The automation of any organisation; the walk over all begins before the first.
+# The automation of any organization; the walk over all begins before the first.
 Key = tuple[OrgId, AutomationId]
 FIRST: Key = (OrgId(0), AutomationId(""))
 
@@ -63,7 +63,7 @@ async def due(
 
 
 async def after(tx: Tx, key: Key, *, max_rows: int) -> list[Key]:
-    """The automations of all organisations that come after `key`, in order."""
+    """The automations of all organizations that come after `key`, in order."""
     rows = await tx.all(_ALL, {"after_org": key[0], "after_id": key[1], "most": max_rows})
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
 

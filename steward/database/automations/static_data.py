@@ -39,7 +39,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[Automatio
 async def reseal(
     tx: Tx, org: OrgId, automation: AutomationId, *, before: int, key_no: int, content: bytes
 ) -> int:
-    """Stores the same data sealed anew; 0 when it is no longer under data key `before`."""
+    """Stores the same data sealed again; 0 when it is no longer under data key `before`."""
     return await tx.execute(
         "UPDATE static_data SET content = :content, content_key = :key"
         " WHERE org_id = :org AND automation_id = :automation AND content_key = :before",

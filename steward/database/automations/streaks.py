@@ -13,7 +13,7 @@ async def began(tx: Tx, org: OrgId, automation: AutomationId) -> None:
 
 
 async def succeeded(tx: Tx, org: OrgId, automation: AutomationId) -> None:
-    """A live run succeeded: the count of failures begins anew."""
+    """A live run succeeded: the count of failures restarts."""
     await tx.execute(
         "UPDATE schedules SET consecutive_failures = 0"
         " WHERE org_id = :org AND automation_id = :automation AND consecutive_failures > 0",

@@ -195,7 +195,7 @@ async def is_frozen(tx: Tx, org: OrgId) -> bool:
 
 
 async def request_work(tx: Tx, org: OrgId) -> None:
-    """Requests that the next runs of the organization's automations are computed anew."""
+    """Requests that the next runs of the organization's automations are recomputed."""
     await tx.execute(
         "INSERT INTO closing_work (org_id, after_automation, requested_at) VALUES (:org, NULL, :now)"
         " ON CONFLICT (org_id) DO UPDATE SET after_automation = NULL, requested_at = excluded.requested_at",
@@ -212,7 +212,7 @@ async def orgs_with_work(tx: Tx, limit: int) -> list[OrgId]:
 
 
 async def work_since(tx: Tx, org: OrgId) -> datetime | None:
-    """Returns since when next runs are to be computed anew; None when nothing is left to do."""
+    """Returns since when next runs are to be recomputed; None when nothing is left to do."""
     row = await tx.first("SELECT requested_at FROM closing_work WHERE org_id = :org", {"org": org})
     return None if row is None else from_ms(row["requested_at"])
 

@@ -297,7 +297,7 @@ async def _apply_postgres(connection: Any, step: _Migration, now: datetime, limi
 
 
 async def _build_index(connection: Any, name: str, statement: str) -> None:
-    """Builds an index while its table is written to; one that a broken-off try left invalid is made anew."""
+    """Builds an index while its table is written to; one that a broken-off try left invalid is made again."""
     is_valid = await connection.fetchval(
         "SELECT i.indisvalid FROM pg_index AS i WHERE i.indexrelid = to_regclass($1)", name
     )

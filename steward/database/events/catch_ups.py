@@ -39,7 +39,7 @@ class CatchUp:
 
 
 async def due(tx: Tx, max_rows: int = 20) -> list[tuple[OrgId, tuple[IntegrationId, str]]]:
-    """What is to be read again now, of all organisations."""
+    """What is to be read again now, of all organizations."""
     rows = await tx.all(_DUE, {"most": max_rows})
     return [
         (OrgId(row["org_id"]), (IntegrationId(row["integration_id"]), row["object_type"])) for row in rows

@@ -1,4 +1,4 @@
-"""Addresses store events arrive at: found by the hash of their key before the organisation is known."""
+"""Addresses store events arrive at: found by the hash of their key before the organization is known."""
 
 import hashlib
 

@@ -126,7 +126,7 @@ async def _store_bodies(tx: Tx, bodies: Sequence[tuple[NewEvent, bytes]]) -> Non
 
 
 async def due(tx: Tx, max_rows: int) -> list[tuple[OrgId, str]]:
-    """Events of all organisations that wait to be matched, the longest waiting first."""
+    """Events of all organizations that wait to be matched, the longest waiting first."""
     rows = await tx.all(_DUE, {"most": max_rows, "test_now": tx.test_now})
     return [(OrgId(row["org_id"]), row["id"]) for row in rows]
 

@@ -53,7 +53,7 @@ async def remove_bodies(tx: Tx, org: OrgId, events: Collection[str]) -> int:
 
 
 async def with_own_changes(tx: Tx, before: datetime) -> list[OrgId]:
-    """Organisations that have own changes made before an instant."""
+    """Organizations that have own changes made before an instant."""
     rows = await tx.all(
         Both(
             "SELECT DISTINCT c.org_id FROM own_changes AS c WHERE c.applied_at < :before",
@@ -73,7 +73,7 @@ async def remove_own_changes(tx: Tx, org: OrgId, before: datetime) -> int:
 
 
 async def with_poison(tx: Tx) -> int:
-    """How many events, of every organisation, could not be matched for good."""
+    """How many events, of every organization, could not be matched permanently."""
     row = await tx.first(
         Both(
             "SELECT count(*) AS n FROM dir_orgs AS o CROSS JOIN events AS e"

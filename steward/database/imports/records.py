@@ -106,7 +106,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[str]:
 
 
 async def reseal(tx: Tx, org: OrgId, import_id: str, *, before: int, after: SealedContent) -> int:
-    """Stores the same content sealed anew; 0 when it is no longer under data key `before`."""
+    """Stores the same content sealed again; 0 when it is no longer under data key `before`."""
     return await tx.execute(
         "UPDATE imports SET content = :content, content_key = :key"
         " WHERE org_id = :org AND id = :id AND content_key = :before",
@@ -115,7 +115,7 @@ async def reseal(tx: Tx, org: OrgId, import_id: str, *, before: int, after: Seal
 
 
 async def count(tx: Tx, org: OrgId) -> int:
-    """How many an organisation keeps."""
+    """How many an organization keeps."""
     row = await tx.first("SELECT count(*) AS kept FROM imports WHERE org_id = :org", {"org": org})
     return 0 if row is None else int(row["kept"])
 

@@ -928,7 +928,7 @@ CREATE TABLE message_notices (
 ) {rowless};
 CREATE INDEX message_notices_by_notice ON message_notices (org_id, notice_id);
 
--- `mail_refusals`: how many mails in a row the person's server refused for good.
+-- `mail_refusals`: how many mails in a row the person's server refused permanently.
 CREATE TABLE notification_preferences (
     org_id {int} NOT NULL REFERENCES organizations,
     person_id {int} NOT NULL REFERENCES people,

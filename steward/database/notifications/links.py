@@ -41,7 +41,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[SealedMai
 
 
 async def reseal(tx: Tx, org: OrgId, mail: SealedMail, *, key_no: int, sealed: bytes) -> int:
-    """Stores the same content sealed anew; 0 when it was erased or sealed anew since."""
+    """Stores the same content sealed again; 0 when it was erased or sealed again since."""
     return await tx.execute(
         "UPDATE messages SET sealed = :sealed, sealed_key = :key_no"
         " WHERE org_id = :org AND id = :id AND sealed_key = :before",

@@ -286,7 +286,7 @@ async def end(
     status: int | None = None,
     error: str | None = None,
 ) -> bool:
-    """Ends a message for good and erases its sealed content.
+    """Ends a message permanently and erases its sealed content.
 
     `attempt` is the one whose outcome this is. Returns False when the message has ended, or another worker
     has it.

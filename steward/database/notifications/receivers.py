@@ -9,7 +9,7 @@ from steward.model.account import Role
 from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId, RouteId, RunId
 from steward.model.notice import DEFAULT_PREFERENCES, ChannelName, Preferences, Topic, preferences_from_json
 
-# So many mails in a row were refused for good that a person gets none until somebody tries again.
+# So many mails in a row were refused permanently that a person gets none until somebody tries again.
 _REFUSALS_TO_STOP = 3
 
 
@@ -52,7 +52,7 @@ _PEOPLE = (
 async def people(tx: Tx, org: OrgId, involved: Collection[PersonId]) -> dict[PersonId, PersonToTell]:
     """Returns the organization's active members who have joined and may be notified.
 
-    They are the `involved` ones and those who may be told of what concerns others: by their role or because
+    They are the `involved` ones and those who may receive notices about others: by their role or because
     they have stored preferences. In a large organization most members are neither.
     """
     may_be_told = "(m.role <> 'member' OR n.person_id IS NOT NULL OR m.person_id IN (:involved))"
@@ -130,7 +130,7 @@ async def starters(tx: Tx, org: OrgId, runs: Collection[RunId]) -> dict[RunId, P
 
 
 async def count_refusal(tx: Tx, org: OrgId, who: PersonId) -> int:
-    """Counts a mail that the person's server refused for good; returns how many in a row."""
+    """Counts a mail that the person's server refused permanently; returns how many in a row."""
     row = await tx.first(
         "INSERT INTO notification_preferences AS n"
         " (org_id, person_id, preferences, mail_refusals, updated_at)"

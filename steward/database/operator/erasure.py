@@ -10,7 +10,7 @@ from steward.model.ids import OrgId, PersonId
 
 FORMER_MEMBER = "A former member"
 
-# The tables with rows of an organisation, and the columns that tell its rows apart; what refers to others
+# The tables with rows of an organization, and the columns that tell its rows apart; what refers to others
 # stands before them.
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "steps": ("run_id", "seq"),
@@ -65,7 +65,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "members": ("person_id",),
     "fairness_orgs": ("org_id",),
 }
-# Rows that stay: the record of who did what holds ids alone, and the others hold the organisation's id.
+# Rows that stay: the record of who did what holds ids alone, and the others hold the organization's id.
 KEPT: Final = frozenset({"audit_heads", "audit_log", "dir_orgs", "organizations"})
 # What people write beside what they do, at most 500 characters.
 _TEXTS = (("approvals", "comment"), ("automation_history", "reason"), ("automations", "paused_reason"))
@@ -122,9 +122,9 @@ async def remove_some(tx: Tx, org: OrgId, table: str, max_rows: int) -> int:
 
 
 async def forget_calls(tx: Tx, org: OrgId) -> None:
-    """Removes the counts of an organisation's calls, which PostgreSQL holds, and notes of failed rows.
+    """Removes the counts of an organization's calls, which PostgreSQL holds, and notes of failed rows.
 
-    Failures name no organisation, so all are removed: whatever still fails is noted anew.
+    Failures name no organization, so all are removed: whatever still fails is noted again.
     """
     await tx.execute("DELETE FROM deferred_rows")
     if tx.dialect == "postgresql":
@@ -228,7 +228,7 @@ async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, ma
 
 
 async def anonymise_organization(tx: Tx, org: OrgId, name: str, name_norm: str) -> None:
-    """Replaces the name of an organisation, in its own row and in the directory, and resets its time zone."""
+    """Replaces the name of an organization, in its own row and in the directory, and resets its time zone."""
     args = {"org": org, "name": name, "norm": name_norm}
     await tx.execute("UPDATE dir_orgs SET name = :name, name_norm = :norm WHERE org_id = :org", args)
     await tx.execute("UPDATE organizations SET name = :name, zone = 'UTC' WHERE org_id = :org", args)

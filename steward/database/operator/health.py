@@ -9,7 +9,7 @@ from steward.model.audit import Fault
 from steward.model.ids import OrgId
 from steward.model.run import RunStatus, kinds
 
-# Tables that begin with the organisation and yet are looked at for all of them.
+# Tables that begin with the organization and yet are looked at for all of them.
 _SHARED = ("dir_orgs", "fairness_orgs")
 # With SQLite's own 2 MiB the check reads the pages of a large file again and again.
 _CHECK_CACHE_KIB = 256 * 1024
@@ -51,7 +51,7 @@ class OpenTransaction:
 class Standbys:
     """How many standbys stream from the PostgreSQL server, by whether commits wait for them.
 
-    `is_waiting` tells whether the server is set to wait for a standby, also while there is none.
+    `is_waiting` says whether the server is set to wait for a standby, also while there is none.
     """
 
     synchronous: int
@@ -98,7 +98,7 @@ async def leases(tx: Tx) -> Leases:
 
 
 async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
-    """Slots of the organisation since an instant that had no record until the auditor wrote one."""
+    """Slots of the organization since an instant that had no record until the auditor wrote one."""
     row = await tx.first(
         "SELECT count(*) AS lost FROM occurrences"
         " WHERE org_id = :org AND run_at >= :since AND by_auditor = :yes",
@@ -108,7 +108,7 @@ async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
 
 
 async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
-    """Returns how many runs of the organisation were given up since then for their lost workers."""
+    """Returns how many runs of the organization were given up since then for their lost workers."""
     row = await tx.first(
         "SELECT count(*) AS many FROM runs WHERE org_id = :org AND kind IN (:kinds)"
         " AND queued_at >= :oldest AND finished_at >= :since AND code = 'interrupted'",

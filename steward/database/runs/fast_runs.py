@@ -121,7 +121,7 @@ class LeasedRun:
 class RunToBegin:
     """A checked run about to become running, and the first row of its journal.
 
-    `is_live` tells its automation that it ran.
+    `is_live` counts it as a run of its automation.
     """
 
     lease: Lease

@@ -285,7 +285,7 @@ async def requeue(
 ) -> bool:
     """Takes a run from a worker that holds it under this epoch and makes it ready.
 
-    `lost` uses up an attempt; a release does not. Attempts are counted anew when the previous loss is more
+    `lost` uses up an attempt; a release does not. Attempts are counted again when the previous loss is more
     than an hour old: the run then continues at its second attempt, because writes that were begun have to be
     settled.
     """

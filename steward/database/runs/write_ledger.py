@@ -103,7 +103,7 @@ _SETTLE = (
     " WHERE org_id = :org AND write_key = r.value ->> 0 AND state IN ('intent', 'unknown')"
 )
 _SETTLE_ALL = Both(
-    # Without the list of keys SQLite would walk all effects of the organisation.
+    # Without the list of keys SQLite would walk all effects of the organization.
     sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
     + " AND write_key IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
     postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),

@@ -138,7 +138,7 @@ def update(shop: FakeShop, customer_id: int, body: Row, *, loose: bool = False) 
 
 
 def delete(shop: FakeShop, customer_id: int, *, force: bool) -> Row:
-    """Removes a customer for good; answers 501 without force, as customers have no trash."""
+    """Removes a customer permanently; answers 501 without force, as customers have no trash."""
     row = find(shop, customer_id, 404)
     if not force:
         raise errors.trash_unsupported("Customers")

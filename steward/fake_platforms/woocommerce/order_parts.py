@@ -64,7 +64,7 @@ def create_note(shop: FakeShop, order_id: int, body: Row) -> Row:
 
 
 def delete_note(shop: FakeShop, order_id: int, note_id: int, *, force: bool) -> Row:
-    """Removes a note for good; answers 501 without force."""
+    """Removes a note permanently; answers 501 without force."""
     if not force:
         raise errors.trash_unsupported("Webhooks")
     answered = note_by_id(shop, order_id, note_id)
@@ -152,7 +152,7 @@ def create_refund(shop: FakeShop, order_id: int, body: Row) -> Row:
 
 
 def delete_refund(shop: FakeShop, order_id: int, refund_id: int, *, force: bool) -> Row:
-    """Removes a refund for good; answers 501 without force."""
+    """Removes a refund permanently; answers 501 without force."""
     answered = refund_by_id(shop, order_id, refund_id)
     if not force:
         raise errors.trash_unsupported("Refunds")

@@ -385,7 +385,7 @@ def update(shop: FakeShop, order_id: int, body: Row, *, loose: bool = False) -> 
 
 
 def delete(shop: FakeShop, order_id: int, *, force: bool) -> Row:
-    """Trashes an order, or removes it for good; where orders are posts it also sends product.deleted."""
+    """Trashes an order, or removes it permanently; where orders are posts it also sends product.deleted."""
     row = find(shop, order_id, 404)
     answered, before = show(shop, dict(row)), dict(row)
     if force:

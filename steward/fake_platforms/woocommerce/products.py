@@ -335,7 +335,7 @@ def update(shop: FakeShop, product_id: int, body: Row, *, loose: bool = False) -
 
 
 def delete(shop: FakeShop, product_id: int, *, force: bool) -> Row:
-    """Trashes a product, or removes it for good; the answer shows the state before."""
+    """Trashes a product, or removes it permanently; the answer shows the state before."""
     row = find(shop, product_id, 404)
     answered = show(shop, row, edit=True)
     before = dict(row)

@@ -165,7 +165,7 @@ def update(shop: FakeShop, kind: str, term_id: int, body: Row) -> Row:
 
 
 def delete(shop: FakeShop, kind: str, term_id: int, *, force: bool) -> Row:
-    """Removes a term for good, from products too; answers 501 without force."""
+    """Removes a term permanently, from products too; answers 501 without force."""
     term = find(shop, kind, term_id)
     if not force:
         raise trash_unsupported("Resource")

@@ -156,7 +156,7 @@ def update(shop: FakeShop, parent_id: int, variation_id: int, body: Row, *, loos
 
 
 def delete(shop: FakeShop, parent_id: int, variation_id: int, *, force: bool) -> Row:
-    """Removes a variation for good; answers 501 without force, as variations have no trash."""
+    """Removes a variation permanently; answers 501 without force, as variations have no trash."""
     row = find(shop, parent_id, variation_id)
     if not force:
         raise errors.trash_unsupported("product_variation")

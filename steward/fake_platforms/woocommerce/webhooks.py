@@ -150,7 +150,7 @@ def _set_values(shop: FakeShop, row: Row, values: Row) -> None:
 
 
 def delete(shop: FakeShop, webhook_id: int, *, force: bool) -> Row:
-    """Removes a webhook for good; answers 501 without force, as webhooks have no trash."""
+    """Removes a webhook permanently; answers 501 without force, as webhooks have no trash."""
     if not force:
         raise errors.trash_unsupported("Webhooks")
     row = find(shop, webhook_id, 404)

@@ -44,7 +44,7 @@ class _Use:
 
     @property
     def label(self) -> str | None:
-        """The name of a table that is named by its id; None if the file does not tell it."""
+        """The name of a table that is named by its id; None if the file does not hold it."""
         locator = self.node.parameters.get("dataTableId")
         return str(locator.get("cachedResultName") or "") or None if isinstance(locator, dict) else None
 

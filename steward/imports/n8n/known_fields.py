@@ -1,6 +1,6 @@
 """Steps that read a field which n8n hands on and which is not there here.
 
-A store's event tells little of its object, and a read of a Shopify store the most common fields alone; a step
+A store's event holds little of its object, and a read of a Shopify store the most common fields alone; a step
 that reads another would go on with nothing. See docs/design/imports-verdict.md#missing-values.
 """
 

@@ -309,7 +309,7 @@ def _targets(outputs: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _holds_workflow(step: PlanStep, node: Node) -> bool:
-    """Whether the step calls a workflow that stands in it; a person chooses any other."""
+    """Whether the step calls a workflow that is embedded in it; a person chooses any other."""
     return is_open(step, Plan((), ())) and node.parameters.get("source") == "parameter"
 
 

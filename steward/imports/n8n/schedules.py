@@ -10,7 +10,7 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ScheduleReading:
-    """What a trigger's schedule comes to.
+    """The cadence that a trigger's schedule corresponds to.
 
     `schedule` is the proposed cadence, or None if none is near enough; `difference` says how it differs from
     the file's schedule; `nearest` names a cadence in words. An empty schedule never starts in n8n.

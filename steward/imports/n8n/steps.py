@@ -58,7 +58,7 @@ def _unknown_major(kind: StepType, version: float) -> str:
     if version < min(kind.versions):
         return (
             f"Version {version:g} of this step is older than those that run here."
-            " Add the step anew in n8n, which gives it the present version."
+            " Add the step again in n8n, which gives it the present version."
         )
     return (
         f"Version {version:g} of this step is newer than {max(kind.versions):g}, the newest that runs here."
@@ -199,7 +199,7 @@ def _label(parameters: JsonObject, path: str) -> str:
 
 
 class _StepFindings:
-    """Findings of one step, each told once."""
+    """Findings of one step, each reported once."""
 
     def __init__(self, node: Node) -> None:
         self.node = node

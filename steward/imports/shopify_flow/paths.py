@@ -29,7 +29,7 @@ class UsedPaths:
     reported: set[Finding] = field(default_factory=set)
 
     def error(self, step: str, words: str, code: str = "parameter") -> None:
-        """A path that cannot be worked out, told once of a step."""
+        """A path that cannot be resolved, reported once for a step."""
         finding = Finding(step, FindingLevel.ERROR, code, words)
         if finding not in self.reported:
             self.reported.add(finding)
@@ -38,7 +38,7 @@ class UsedPaths:
 
 @dataclass(frozen=True, slots=True)
 class FlowInputs:
-    """What a flow is given: its trigger's objects, what its origin would also tell, what a run tells."""
+    """The names a flow starts with: its trigger's objects, those of Shopify Flow, and those of a run."""
 
     roots: tuple[str, ...]
     lost: tuple[str, ...]

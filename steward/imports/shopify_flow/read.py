@@ -120,7 +120,7 @@ class _FlowReader:
         return PlanTrigger(self.trigger_name, "event", topics=started.topics, place=task.position)
 
     def _strict(self, task: Task, started: FlowTrigger) -> None:
-        """What of a trigger differs: settings, version, a topic that is told oftener."""
+        """What of a trigger differs: settings, version, a topic that is sent more often."""
         if started.wider:
             words = f"No event of the store is the same. {started.wider} Look whether that is right."
             self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", words)
@@ -193,7 +193,7 @@ class _FlowReader:
                     target.name,
                     FindingLevel.ERROR,
                     "parameter",
-                    words + "Build the step anew in Shopify Flow.",
+                    words + "Build the step again in Shopify Flow.",
                 )
             elif link.source == self.flow.trigger.id:
                 edges.append(PlanEdge(trigger, ONWARD, target.name))
@@ -208,7 +208,7 @@ class _FlowReader:
                     source.name,
                     FindingLevel.ERROR,
                     "parameter",
-                    words + "Build the step anew in Shopify Flow.",
+                    words + "Build the step again in Shopify Flow.",
                 )
             else:
                 edges.append(PlanEdge(source.name, port, target.name))

@@ -30,7 +30,7 @@ _NEAREST: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """What a recurrence comes to: the schedule that equals it, or None and the nearest cadence in words."""
+    """The schedule that equals a recurrence, or None and the nearest cadence in words."""
 
     schedule: JsonObject | None
     nearest: str

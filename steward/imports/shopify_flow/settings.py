@@ -154,14 +154,14 @@ def _condition(settings: TaskSettings) -> None:
     try:
         settings.config["condition"] = conditions.read_condition(settings.text("condition") or "")
     except UnreadableCondition as unclear:
-        settings.error(f"Its condition cannot be read. {unclear.message} Build it anew in Shopify Flow.")
+        settings.error(f"Its condition cannot be read. {unclear.message} Build it again in Shopify Flow.")
 
 
 def _list(settings: TaskSettings) -> None:
     path = (settings.text("listpath", "list_path") or "").strip()
     path = path.removeprefix("{{").removesuffix("}}").strip()
     if not conditions.PATH.match(path):
-        settings.error("It does not name the list it works on. Choose the list anew in Shopify Flow.")
+        settings.error("It does not name the list it works on. Choose the list again in Shopify Flow.")
         return
     settings.config["list"] = path
 
@@ -199,7 +199,7 @@ def _wait(settings: TaskSettings) -> None:
         return
     seconds = _seconds((duration or "").strip(), unit) if until is None else None
     if seconds is None:
-        settings.error("How long it waits cannot be read. Set the duration anew in Shopify Flow.")
+        settings.error("How long it waits cannot be read. Set the duration again in Shopify Flow.")
         return
     settings.config["seconds"] = seconds
 

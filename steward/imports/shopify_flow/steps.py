@@ -84,13 +84,15 @@ def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, l
     if task.version not in kind.versions:
         versions = " and ".join(f"{version:g}" for version in kind.versions)
         words = (
-            f"Version {task.version:g} of this step is not known; known is {versions}. Build the step anew."
+            f"Version {task.version:g} of this step is not known; known is {versions}. Build the step again."
         )
         return _unsupported(task, name, ports, ("node_version", words))
     try:
         return _supported(task, name, kind, names)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        words = "Its settings are not of the shape Shopify Flow writes. Build the step anew and export again."
+        words = (
+            "Its settings are not of the shape Shopify Flow writes. Build the step again and export again."
+        )
         return _unsupported(task, name, ports, ("parameter", words))
 
 

@@ -92,7 +92,7 @@ class StoredRunFiles:
         return await _beside(file.size, lambda: open_sealed(sealed, data_key, context))
 
     async def _write_in(self, folder: FileFolder, sha256: str, sealed: bytes, now: datetime) -> None:
-        """Writes the content to the folder. Raises DiskFull: the run goes on when there is room again."""
+        """Writes the content to the folder. Raises DiskFull: the run continues when there is room again."""
         try:
             await asyncio.to_thread(file_folder.write, folder.path, self.org, self.run, sha256, sealed, now)
         except OSError as error:

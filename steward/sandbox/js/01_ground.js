@@ -21,7 +21,7 @@ const fault = (message) => {
   throw new Fault(message);
 };
 
-// State of the message being worked on; set anew by each. `wanted`: lines of names of zones, a text so that no
+// State of the message being worked on; set again by each. `wanted`: lines of names of zones, a text so that no
 // script has a hand in it.
 const run = { now: 0, zone: 'UTC', dice: 0, wanted: '' };
 

@@ -90,7 +90,7 @@ const scriptOf = (text, names) => {
   };
 };
 
-/** Lines of what is compiled before any script; those of a script begin anew (javascript.py). */
+/** Lines of what is compiled before any script; those of a script begin again (javascript.py). */
 const OWN_LINES = 100000;
 
 /** The words of an error, with the line of the script it was thrown at. */

@@ -173,7 +173,7 @@ const freezeAll = () => {
   const freezeWhole = (value) => {
     if ((typeof value !== 'object' && typeof value !== 'function') || value === null || done.has(value)) return;
     done.add(value);
-    if (value === luxon?.Settings) return; // set anew for each message, and out of reach
+    if (value === luxon?.Settings) return; // set again for each message, and out of reach
     freeze(value);
     for (const key of Reflect.ownKeys(value)) {
       const { value: held, get, set } = Object.getOwnPropertyDescriptor(value, key);

@@ -14,7 +14,7 @@ from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, Params
 
 _PARTS = "multipart-form-data"
 _CONTENT_TYPES: tuple[str, ...] = ("json", "form-urlencoded", _PARTS, "raw", "binaryData")
-_OLDER_FILE = "It sends a file in the way of an older version. Set the step up anew in a current n8n."
+_OLDER_FILE = "It sends a file in the way of an older version. Set the step up again in a current n8n."
 _FILE_IN_READ = "It sends a file with a request that reads. Choose POST or another method."
 _FILE_PARAMETER = "formBinaryData"
 BODY_FILE_BYTES = 1536 * 1024  # a request has at most 2 MiB

@@ -69,7 +69,9 @@ def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem
     if not reads:
         yield StepProblem("error", "parameter", "It sends page after page. Send once, or remove the step.")
     if mode not in _MODES or str(pagination.get("paginationCompleteWhen", _ENDS[0])) not in _ENDS:
-        yield StepProblem("error", "parameter", "How it goes from page to page is not known. Choose it anew.")
+        yield StepProblem(
+            "error", "parameter", "How it goes from page to page is not known. Choose it again."
+        )
     if mode == _MODES[2] and not is_expression(pagination.get("nextURL")):
         words = "The address of its next page is no expression, so it would ask for one page again and again."
         yield StepProblem("error", "parameter", f"{words} Take it from the answer.")

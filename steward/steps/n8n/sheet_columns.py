@@ -36,7 +36,7 @@ def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepP
         words = "A field without a column is left out here. Add its column to the tab, or remove the field."
         yield StepProblem("warning", "parameter", words)
     elif choice not in (None, INSERT, IGNORE, ERROR):
-        words = "What it does with fields without a column is not known. Choose it anew in n8n."
+        words = "What it does with fields without a column is not known. Choose it again in n8n."
         yield StepProblem("error", "parameter", words)
     elif choice in (None, INSERT):
         words = "A field without a column adds one, which the approval shows. The columns are written at the"

@@ -29,7 +29,7 @@ def form_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]
         words = f"“{operation}” of this older version is not supported. Add the step again in n8n."
         yield StepProblem("error", "parameter", words)
     elif operation == "clear" and node.get("clear", "wholeSheet") not in _CLEARS:
-        yield StepProblem("error", "parameter", "What it clears is not known. Choose it anew.")
+        yield StepProblem("error", "parameter", "What it clears is not known. Choose it again.")
     elif operation == "delete" and node.get("toDelete", "rows") != "rows":
         words = "It takes out columns; only rows are taken out here. Clear the columns, or remove the step."
         yield StepProblem("error", "parameter", words)

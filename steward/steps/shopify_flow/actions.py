@@ -145,7 +145,7 @@ class _StoreAction(FlowType):
 def _switch_problems(config: JsonObject) -> Iterable[StepProblem]:
     for name in _SWITCHES:
         if not (is_liquid(config.get(name)) or _is_switch(config.get(name))):
-            words = f"Its setting “{name}” is neither on nor off. Set it anew in Shopify Flow."
+            words = f"Its setting “{name}” is neither on nor off. Set it again in Shopify Flow."
             yield StepProblem("error", "parameter", words)
     if _may_be_on(config.get("refund")):
         words = "It also gives the money back, which is not done here. Refund it in the store, and switch"

@@ -102,7 +102,7 @@ class _AdminRequest(FlowType):
         sketch = _sketch(blob)
         if sketch is None and not is_liquid(blob):
             yield StepProblem(
-                "error", "parameter", "What it sends is no JSON object. Write it anew in Shopify Flow."
+                "error", "parameter", "What it sends is no JSON object. Write it again in Shopify Flow."
             )
             return
         if sketch is None:
@@ -157,7 +157,7 @@ def _parse_arguments(blob: JsonValue) -> Arguments:
 def _injected_names(stored_call: JsonValue, arguments: Arguments) -> Iterable[str]:
     """Names of a request that its own text does not have: values of the store are data.
 
-    Where tags decide what stands in the request at all, its text cannot tell.
+    Where tags decide what stands in the request at all, its text does not show it.
     """
     blob: AnyJson = stored_call.get("blob") if isinstance(stored_call, Mapping) else None
     if is_liquid(blob) and "{%" not in str(blob["expr"]):

@@ -44,7 +44,7 @@ class Fetch(FlowType):
             )
         sort = definition.config.get("sort")
         if isinstance(sort, str) and sort_of(self.root, sort) is None:
-            words = f"It sorts by “{sort[:80]}”, which the store does not know. Choose the order anew."
+            words = f"It sorts by “{sort[:80]}”, which the store does not know. Choose the order again."
             yield StepProblem("error", "parameter", words)
 
     async def run(self, call: FlowCall) -> FlowResult:

@@ -188,7 +188,7 @@ class RunCode(FlowType):
 
 
 class Wait(FlowType):
-    """For a while or until a time, at most 90 days; what the flow reads is read anew after it."""
+    """For a while or until a time, at most 90 days; what the flow reads is read again after it."""
 
     tasks = ("shopify::flow::wait",)
     label = "Wait"

@@ -101,7 +101,7 @@ def _row(
     tab, document = sheet_target.get("sheet"), sheet_target.get("spreadsheet_id")
     if not isinstance(tab, str) or not tab:
         raise WorkflowStepFailed(
-            "It is not said which tab of the sheet its rows go to. Bind it anew, naming the tab."
+            "It is not said which tab of the sheet its rows go to. Bind it again, naming the tab."
         )
     moment = js_dates.iso(call.now.astimezone(js_dates.zone_of(call.scene.zone) or UTC))
     row = (moment, subject, "\n".join(lines))

@@ -98,7 +98,7 @@ def _unknown_in_test(context: FlowContext, step: PlanStep, path: str) -> Executi
 
 
 def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
-    """What goes on by each port: one item, of a for-each's body one for each element."""
+    """What leaves by each port: one item, of a for-each's body one for each element."""
     output: dict[str, JsonValue] = {"value": result.output}
     if result.unknown:
         output["unknown"] = list(result.unknown)
@@ -116,7 +116,7 @@ def _environment_at(
 ) -> FlowVariables:
     """What a step at the end of `trail` sees: the steps before it on its own way, and its loops' elements.
 
-    What told of the store before a wait is gone after it.
+    What was read of the store before a wait is gone after it.
     """
     values: dict[str, JsonValue] = {}
     unknown: set[str] = set()

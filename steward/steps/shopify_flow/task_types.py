@@ -90,7 +90,7 @@ class FlowCall:
 
 @dataclass(slots=True)
 class FlowResult:
-    """What a step gives: its output, which later steps see under its alias, and the ports it goes on by.
+    """What a step gives: its output, which later steps see under its alias, and the ports it leaves by.
 
     A for-each gives `each`, the elements its body runs for. A change or send gives `proposals`: with none of
     them it has succeeded. `unknown` are paths below the output that only the real change tells, "" for all of

@@ -156,21 +156,21 @@ async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, jo
         run,
         journal=journal,
         context=context,
-        is_rerun=_anew(types),
+        is_rerun=_reruns(types),
         on_outputs=execution_context.partials.note,
     )
     walked.history = order.history
     return walked
 
 
-def _anew(types: Mapping[str, StepType]) -> Callable[[PlanStep], bool]:
+def _reruns(types: Mapping[str, StepType]) -> Callable[[PlanStep], bool]:
     """Returns whether a replayed step runs again, to restore its memory."""
 
-    def again(step: PlanStep) -> bool:
+    def is_rerun(step: PlanStep) -> bool:
         kind = types.get(origin_of(step).source_type)
         return kind is not None and kind.stateful and not origin_of(step).disabled
 
-    return again
+    return is_rerun
 
 
 async def follow(
@@ -204,7 +204,9 @@ async def follow(
             walked.limit_exceeded, walked.failed = True, execution
             return walked
         await context.sleep(0)
-        settled = await _run_or_replay(run, execution, journal=journal, room=context.budget, anew=is_rerun)
+        settled = await _run_or_replay(
+            run, execution, journal=journal, room=context.budget, is_rerun=is_rerun
+        )
         if settled is ExecutionHold.HELD:
             walked.held.append(execution)
             continue
@@ -223,7 +225,7 @@ async def _run_or_replay(
     *,
     journal: Journal,
     room: MemoryBudget,
-    anew: Callable[[PlanStep], bool],
+    is_rerun: Callable[[PlanStep], bool],
 ) -> SettledExecution | ExecutionHold:
     settled = await journal.recorded(execution)
     if settled is None:
@@ -234,7 +236,7 @@ async def _run_or_replay(
         if isinstance(settled, SettledExecution) and settled.outputs is not done.outputs:
             room.reserve(settled.outputs)  # made of what was answered
         return settled
-    if anew(execution.step):
+    if is_rerun(execution.step):
         done = await journal.within_time_limit(run(execution))  # the journal already has it
         settled = SettledExecution(done.outputs, done.error, done.code)
     if isinstance(settled, SettledExecution):

@@ -13,7 +13,7 @@ def local_day(instant: datetime, zone_name: str) -> date:
 def day_window(day: date, zone_name: str) -> tuple[datetime, datetime]:
     """Returns when the local day and the next one begin, in UTC: 23 to 25 hours apart.
 
-    A day whose midnight the clocks skip begins when they go on. An unknown zone is UTC.
+    A day whose midnight the clocks skip begins after the gap. An unknown zone is UTC.
     """
     return _start(day, zone_name), _start(day + timedelta(days=1), zone_name)
 

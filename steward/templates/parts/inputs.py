@@ -247,7 +247,7 @@ _Validator: type[Validator] = extend(Draft202012Validator, {"pattern": _pattern}
 
 
 # By the schema's identity, with the schema itself so that the identity stays taken: a template's schema
-# lives for good, and comparing or hashing its text took longer than most checks.
+# lives permanently, and comparing or hashing its text took longer than most checks.
 _validators: dict[int, tuple[JsonObject, Validator]] = {}
 _MAX_VALIDATORS = 64
 

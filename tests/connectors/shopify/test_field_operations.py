@@ -79,7 +79,7 @@ async def test_equal_values_plan_no_change(bench: Bench) -> None:
 
 
 async def test_a_redirect_recreated_at_the_same_path_is_left_alone(bench: Bench) -> None:
-    """Treats a redirect that was created anew under its path as gone.
+    """Treats a redirect that was created again under its path as gone.
 
     See docs/design/writes.md#protocol-of-one-write.
     """

@@ -51,7 +51,7 @@ def stores_tell(service: Service) -> None:
 
 
 async def connected(service: Service, kind: str) -> int:
-    """Creates a connection of the organisation and returns its number."""
+    """Creates a connection of the organization and returns its number."""
     org = service.own.organization.id
 
     async def act(tx: Any) -> int:

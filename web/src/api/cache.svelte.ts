@@ -100,12 +100,12 @@ export function read<P extends Path>(path: P, args?: Args<"get", P>): Entry<Data
   return entry;
 }
 
-/** Begins what a screen will need, before its code is there; `watch` asks what is at hand anew. */
+/** Begins what a screen will need, before its code is there; `watch` asks what is at hand again. */
 export function prefetch<P extends Path>(path: P, args?: Args<"get", P>): void {
   read(path, args);
 }
 
-/** Asks anew whatever is shown of these operations, and forgets what is not: after an action. */
+/** Asks again whatever is shown of these operations, and forgets what is not: after an action. */
 export function changed(...starts: Path[]): void {
   for (const [key, entry] of entries) {
     if (!starts.some((start) => key.startsWith(`${start} `))) continue;
@@ -116,12 +116,12 @@ export function changed(...starts: Path[]): void {
   }
 }
 
-/** Asks anew everything that is shown; `poll` when the page wants it and not the person. */
+/** Asks again everything that is shown; `poll` when the page wants it and not the person. */
 export function refreshShown(poll = false): void {
   for (const entry of entries.values()) if (entry.watchers) void entry.refresh(poll);
 }
 
-/** Nothing of one person or organisation stays for the next. */
+/** Nothing of one person or organization stays for the next. */
 export function forgetAll(): void {
   for (const [key, entry] of entries) {
     entry.clear();

@@ -61,7 +61,7 @@ class Session {
     }
   }
 
-  /** Signs in; over an open page also into the organisation it belongs to. Throws Refused. */
+  /** Signs in; over an open page also into the organization it belongs to. Throws Refused. */
   async signIn(email: string, password: string): Promise<void> {
     let next = (await call("post", "/app/session", { body: { email, password } })).session;
     const before = this.current;
@@ -74,7 +74,7 @@ class Session {
     this.take(next);
   }
 
-  /** Works in another organisation. Throws Refused. */
+  /** Works in another organization. Throws Refused. */
   async choose(organization: number): Promise<void> {
     const body = { organization_id: organization };
     this.take((await call("post", "/app/session/organization", { body })).session);
@@ -92,7 +92,7 @@ class Session {
     this.#waiting = [];
     if (this.ended) {
       this.ended = false;
-      // Another person starts anew: nothing the one before had on the page stays.
+      // Another person starts again: nothing the one before had on the page stays.
       if (before && !same) location.assign("/");
     }
     refreshShown(true);
@@ -102,7 +102,7 @@ class Session {
   async signOut(): Promise<void> {
     await call("delete", "/app/session");
     localStorage.removeItem(SIGNED_IN);
-    // A page loaded anew holds nothing of the person who left.
+    // A page loaded again holds nothing of the person who left.
     location.assign("/sign-in");
   }
 

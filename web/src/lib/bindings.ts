@@ -69,7 +69,7 @@ export function sentAccounts(rows: readonly ToBind[], chosen: Bindings): Record<
   return Object.fromEntries(bound.map(({ step }) => [step, { integration_id: chosen[step]!.integration! }]));
 }
 
-/** What an automation has bound already, by either field, as it is chosen anew. */
+/** What an automation has bound already, by either field, as it is chosen again. */
 export function chosenOf(bindings: Readonly<Record<string, unknown>>, accounts: Readonly<Record<string, unknown>> = {}): Bindings {
   const read = { ...bindings, ...accounts } as Readonly<Record<string, BindingWire>>;
   return Object.fromEntries(

@@ -26,7 +26,7 @@ const FURTHER: readonly (readonly [PageName, string])[] = [
   ["new-connection", "New connection"],
   ["new-import", "New import"],
   ["inbox", "Notices"],
-  ["organization", "Organisation"],
+  ["organization", "Organization"],
   ["closed-times", "Closed times"],
   ["audit-log", "Audit log"],
   ["api-access", "API credentials"],

@@ -13,9 +13,9 @@ interface Choices {
   rows: Rows;
   keys: boolean;
   calendar: string | null;
-  /** The first steps were put away, by organisation. */
+  /** The first steps were put away, by organization. */
   dismissed: number[];
-  /** Nobody else is invited to approve, by organisation. */
+  /** Nobody else is invited to approve, by organization. */
   decides: number[];
   /** Failed runs that were seen: the overview leaves them out. */
   seen: string[];

@@ -132,7 +132,7 @@ export function statusOf(table: Table, code: string, message?: string | null): S
 export const ROLES: Readonly<Record<string, { name: string; words: string }>> = {
   member: { name: "Member", words: "Sees everything, sets up automations, starts and stops runs." },
   approver: { name: "Approver", words: "Does what a member does, and approves or rejects changes." },
-  owner: { name: "Owner", words: "Does what an approver does, and manages connections, people and the organisation." },
+  owner: { name: "Owner", words: "Does what an approver does, and manages connections, people and the organization." },
 };
 
 export const STARTED_BY: Readonly<Record<string, string>> = {
@@ -146,7 +146,7 @@ export const MODES: Readonly<Record<string, string>> = { live: "Live", test: "Te
 /** What a step of a run does. */
 export const STEP_KIND: Readonly<Record<string, string>> = {
   read: "Reads",
-  decide: "Works out",
+  decide: "Decides",
   change: "Changes",
   send: "Sends",
   wait: "Waits",
@@ -171,7 +171,7 @@ export const COUNTS: readonly (readonly [string, string])[] = [
   ["matched", "matched"],
   ["proposed", "proposed"],
   ["applied", "made"],
-  ["unchanged", "already so"],
+  ["unchanged", "already up to date"],
   ["declined", "left out"],
   ["conflicts", "changed in the meantime"],
   ["failed", "failed"],
@@ -193,7 +193,7 @@ export const RUN_CODE: Readonly<Record<string, string>> = {
   not_started: "It could not start within a day.",
   step_failed: "A step failed.",
   too_many_changes: "It found more changes than its limit allows.",
-  timed_out: "It took longer than a run may.",
+  timed_out: "It took longer than a run is allowed to.",
   interrupted: "It was interrupted by the service. Run it again.",
   rejected: "A person rejected its changes.",
   approval_expired: "Nobody decided on its changes in time.",
@@ -201,14 +201,14 @@ export const RUN_CODE: Readonly<Record<string, string>> = {
   all_conflicted: "Everything it would have changed was changed in the meantime and left unchanged.",
   outcome_unknown: "It is not known whether some changes were made. Check them in the store.",
   approval_mismatch: "What was approved and what would be done differ. Nothing was changed.",
-  too_much_data: "A step gave more data than a run may keep.",
+  too_much_data: "A step returned more data than a run may store.",
 };
 
 /** What a refusal means where the service's message needs no repeating. */
 export const REFUSALS = {
   offline: "The service cannot be reached.",
   sign_in: "The e-mail or the password is not right. Check both and try again.",
-  not_found: "This does not exist, or belongs to another organisation.",
+  not_found: "This does not exist, or belongs to another organization.",
   approvers_only: "Only approvers can do this.",
   owners_only: "Only owners can do this.",
   switched_off: "Automations are switched off for this organisation.",

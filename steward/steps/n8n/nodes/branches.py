@@ -75,7 +75,9 @@ def _unread_problems(condition_set: JsonValue) -> Iterable[StepProblem]:
         words = "It does not say whether all of its conditions must hold or one."
     else:
         return
-    yield StepProblem("error", "parameter", f"{words} Enter them anew in n8n, and export the workflow again.")
+    yield StepProblem(
+        "error", "parameter", f"{words} Enter them again in n8n, and export the workflow again."
+    )
 
 
 def _older_problems(node: NodeDefinition) -> Iterable[StepProblem]:

@@ -135,7 +135,7 @@ def _delete(path: str) -> Callable[[ServiceFields], SendCall]:
         name = path if fields.version >= 3 else "fileId"
         target, file_id = file_path(fields, name), id_of(fields, name)
         if is_final:
-            return SendCall("DELETE", target, {}, SHARED, recipient=file_id, text="Delete for good")
+            return SendCall("DELETE", target, {}, SHARED, recipient=file_id, text="Delete permanently")
         return SendCall(
             "PATCH", target, {"trashed": True}, SHARED, recipient=file_id, text="Move to the trash"
         )
@@ -186,7 +186,7 @@ def _older_list_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 def _newest_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.version < 3:
-        words = "It changes a file in the way of an older version. Add the step anew in n8n."
+        words = "It changes a file in the way of an older version. Add the step again in n8n."
         yield StepProblem("error", "parameter", words)
 
 

@@ -197,7 +197,7 @@ _OPTION_PROBLEMS: Mapping[str, tuple[Callable[[AnyJson], bool], str, str]] = {
     "queryParameterArrays": (
         lambda value: value not in ("", "repeat", "brackets", "indices"),
         "error",
-        "How it writes lists into the query is not known. Choose it anew.",
+        "How it writes lists into the query is not known. Choose it again.",
     ),
 }
 

@@ -180,7 +180,7 @@ _DEFAULTS = {"member": "create", "memberTag": "create", "campaign": "getAll", "l
 
 
 class MailchimpNode(HttpServiceNode):
-    """Members of audiences and campaigns; nobody is deleted for good, and fields as JSON are refused."""
+    """Members of audiences and campaigns; nobody is deleted permanently, and fields as JSON are refused."""
 
     types = ("mailchimp",)
     versions = (1,)

@@ -158,6 +158,6 @@ async def _pages(call: StepCall) -> list[str | None]:
         raise WorkflowStepFailed(failure.message) from None
     except OSError:
         raise WorkflowStepFailed(
-            "The library that makes HTML of Markdown is not there. Build Steward anew."
+            "The library that makes HTML of Markdown is not there. Build Steward again."
         ) from None
     return [page if isinstance(page, str) else None for page in pages] if isinstance(pages, list) else []

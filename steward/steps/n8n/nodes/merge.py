@@ -118,7 +118,7 @@ class MergeNode(StepType):
             )
         clash = node.literal("options.clashHandling.values.resolveClash", "preferLast")
         if not re.fullmatch(r"preferLast|addSuffix|preferInput[1-9][0-9]?", str(clash)):
-            words = "What it does with fields both inputs have is not known. Choose it anew."
+            words = "What it does with fields both inputs have is not known. Choose it again."
             yield StepProblem("error", "parameter", words)
 
     def keeps_files(self, call: StepCall) -> bool:

@@ -1,6 +1,6 @@
 """The object of a store's event, read in a step that replaces the trigger.
 
-A store's event tells less than n8n hands on: Shopify sends the fields that Steward subscribes to, and an
+A store's event holds less than n8n hands on: Shopify sends the fields that Steward subscribes to, and an
 event that was missed is made of what a later reading saw. See docs/design/imports-verdict.md#start.
 """
 

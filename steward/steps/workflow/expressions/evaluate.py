@@ -43,7 +43,7 @@ _RUN_SECONDS: Final = 120.0
 _FILE_STOP_MESSAGES: Final = {
     TIMEOUT: "Reading or writing the file took too long. Use a smaller file, or a simpler one.",
     MEMORY: "The file holds more than a step can take. Use a smaller file, or read fewer rows of it.",
-    CRASHED: "The file ended the process that works on it. Save it anew, or use another format.",
+    CRASHED: "The file ended the process that works on it. Save it again, or use another format.",
 }
 
 

@@ -22,7 +22,7 @@ export class Sheet {
   complete = $state(false);
   leftOut = $state.raw<ReadonlySet<string>>(new Set());
   refused = $state.raw<Refused>();
-  /** It was loaded anew, since what was shown is no longer what is asked. */
+  /** It was loaded again, since what was shown is no longer what is asked. */
   renewed = $state(false);
   /** Of an undo: it writes although changes are stopped. */
   writeNow = $state(false);
@@ -92,7 +92,7 @@ export class Sheet {
     this.leftOut = leftOut;
   }
 
-  /** Sends the decision about exactly what is on the page. Throws Refused; then it is loaded anew. */
+  /** Sends the decision about exactly what is on the page. Throws Refused; then it is loaded again. */
   async decide(rejects: boolean, comment: string): Promise<void> {
     const { record } = this;
     if (!record || !this.complete) return;

@@ -15,7 +15,7 @@ const DONE: Readonly<Record<Step, string>> = {
   restore: "is out of the archive, paused until you switch it on",
 };
 
-/** Asks anew what shows automations or what follows from their state. */
+/** Asks again what shows automations or what follows from their state. */
 export function seen(): void {
   changed(
     "/v1/automations", "/v1/automations/{automation_id}", "/v1/automations/occurrences", "/v1/automations/status",

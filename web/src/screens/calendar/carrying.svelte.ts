@@ -56,7 +56,7 @@ export class Carrying {
     return run;
   }
 
-  /** Its chip is drawn anew where it goes, and keeps the focus. */
+  /** Its chip is drawn again where it goes, and keeps the focus. */
   focus(): void {
     const { key } = this;
     requestAnimationFrame(() => key !== null && document.querySelector<HTMLElement>(`[data-run="${key}"]`)?.focus());

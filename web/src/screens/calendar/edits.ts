@@ -1,4 +1,4 @@
-/** Moving, skipping and taking back, under the versions that were read; whoever shows runs asks anew afterwards. */
+/** Moving, skipping and taking back, under the versions that were read; whoever shows runs asks again afterwards. */
 
 import { changed } from "../../api/cache.svelte";
 import { call, Refused } from "../../api/client";

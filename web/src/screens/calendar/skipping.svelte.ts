@@ -1,4 +1,4 @@
-/** Skipping a coming run, and letting it run again: with a note, an undo, and the runs read anew. */
+/** Skipping a coming run, and letting it run again: with a note, an undo, and the runs read again. */
 
 import { Refused } from "../../api/client";
 import type { OccurrenceRecord } from "../../api/schema";
@@ -9,7 +9,7 @@ import { skipped } from "./edits";
 export class Skipping {
   #seen: () => Promise<void> | void;
 
-  /** `seen` asks for what is shown anew. */
+  /** `seen` asks for what is shown again. */
   constructor(seen: () => Promise<void> | void) {
     this.#seen = seen;
   }

@@ -15,7 +15,7 @@ export interface Guide {
 
 export const GUIDES: Readonly<Record<string, Guide>> = {
   woocommerce: {
-    about: "A shop made with WooCommerce, on any host.",
+    about: "A WooCommerce shop, on any host.",
     way: ["WooCommerce", "Settings", "Advanced", "REST API", "Add key"],
     steps: [
       "In the shop's WordPress, open WooCommerce, Settings, Advanced, REST API.",
@@ -51,7 +51,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
     hints: { spreadsheet_id: "Its address in the browser, or the id in it" },
   },
   teams: {
-    about: "A channel of Microsoft Teams, to send messages to.",
+    about: "A Microsoft Teams channel, to send messages to.",
     way: ["Channel", "…", "Workflows", "Post to a channel when a webhook request is received"],
     steps: [
       "In Teams, open the channel's menu and choose Workflows.",
@@ -74,11 +74,11 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
     beside: { password: "user" },
   },
   gmail: {
-    about: "A mailbox of Gmail, to send messages as the person who signs in.",
+    about: "A Gmail mailbox, to send messages as the person who signs in.",
     steps: ["Sign in with the Google account whose address your customers know."],
   },
   microsoft_outlook: {
-    about: "A mailbox of Outlook or Microsoft 365, to read, change and send mail as the person who signs in.",
+    about: "An Outlook or Microsoft 365 mailbox, to read, change and send mail as the person who signs in.",
     steps: ["Sign in with the Microsoft account whose address your customers know."],
   },
   google_drive: {
@@ -86,7 +86,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
     steps: ["Sign in with the Google account that has the files, or that they are shared with."],
   },
   cloud_s3: {
-    about: "Files in a storage of the S3 kind, to read from.",
+    about: "Files in S3-compatible storage, to read from.",
     steps: [
       "In your storage, make a key that may list and read one bucket, or one folder of it.",
       "Copy the address of the storage, its region, the bucket's name and both parts of the key here.",
@@ -135,14 +135,14 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
     ways: { bot_token: "Token of a bot, for steps of workflows", webhook_url: "Webhook of one channel, for messages of automations" },
   },
   telegram: {
-    about: "A bot of Telegram, for steps of workflows.",
+    about: "A Telegram bot, for steps of workflows.",
     steps: [
       "In Telegram, write /newbot to BotFather, and copy the token it shows.",
       "Add the bot to the groups it writes to. A person has to write to the bot first.",
     ],
   },
   discord: {
-    about: "A bot of Discord, or the webhook of one channel, for steps of workflows.",
+    about: "A Discord bot, or the webhook of one channel, for steps of workflows.",
     steps: [
       "For a webhook: in the channel's settings open Integrations, Webhooks, make one and copy its address.",
       "For a bot: in Discord's developer portal make an application with a bot, copy its token, and invite it to your server.",
@@ -166,7 +166,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
     ],
   },
   airtable: {
-    about: "Bases of Airtable, for steps of workflows.",
+    about: "Airtable bases, for steps of workflows.",
     steps: [
       "At airtable.com/create/tokens, make a token with the scopes data.records:read and data.records:write.",
       "Give it access to the bases the workflow uses, and copy it.",
@@ -192,5 +192,5 @@ export const FAILED: Readonly<Record<string, string>> = {
 export const MEANS: Readonly<Record<string, string>> = {
   connected: "Steward can reach it, and checks that every six hours.",
   needs_reconnecting: "The account refuses the key. Automations that need it do not run until it is reconnected.",
-  disconnected: "Its keys are erased. Automations that need it are paused; after reconnecting they are switched on one by one.",
+  disconnected: "Its keys are erased. Automations that need it are paused; after reconnecting, resume them one by one.",
 };

@@ -54,7 +54,7 @@ describe("the report", () => {
     expect(counted([])).toBe("");
   });
 
-  it("names what no store of the organisation has", () => {
+  it("names what no store of the organization has", () => {
     const [fetch, tag] = [finding("Fetch", "error"), finding("Tag", "error")];
     expect(lackingEverywhere([])).toEqual([]);
     expect(lackingEverywhere([{ faults: [fetch, tag] }])).toEqual([fetch, tag]);

@@ -1,4 +1,4 @@
-/** Whether an import runs on each of the organisation's own stores: what each of them has no counterpart for. */
+/** Whether an import runs on each of the organization's own stores: what each of them has no counterpart for. */
 
 import { Refused } from "../../api/client";
 import type { FindingRecord, StoreRecord } from "../../api/schema";
@@ -12,7 +12,7 @@ export interface Judged {
 /** Previews the import on a store. */
 export type PreviewOn = (integration_id: number, signal: AbortSignal) => Promise<{ issues: readonly FindingRecord[] }>;
 
-/** The most stores of an organisation that an import is judged against. */
+/** The most stores of an organization that an import is judged against. */
 export const MOST_STORES = 10;
 
 export class JudgedStores {

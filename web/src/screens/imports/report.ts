@@ -40,7 +40,7 @@ export interface Reach {
 
 /**
  * "Can run", how many of the steps run, or how many cannot; an error of the whole file names none. With `source` it
- * is judged against no store, so that a flow can run on a Shopify store: a tick only where the organisation has one.
+ * is judged against no store, so that a flow can run on a Shopify store: a tick only where the organization has one.
  */
 export function verdict(issues: readonly FindingRecord[], reach?: Reach, source?: string, hasShopify = true): Shown {
   if (!issues.some(({ level }) => level === "error")) {
@@ -69,7 +69,7 @@ export function lackingOf(issues: readonly FindingRecord[], onStore: readonly Fi
   return onStore.filter((one) => one.level === "error" && !fromImport.has(JSON.stringify(one)));
 }
 
-/** What no store of the organisation has; nothing while it has none. */
+/** What no store of the organization has; nothing while it has none. */
 export function lackingEverywhere(stores: readonly { faults: readonly FindingRecord[] }[]): FindingRecord[] {
   const [first, ...others] = stores;
   return (first?.faults ?? []).filter(({ step }) => others.every(({ faults }) => faults.some((one) => one.step === step)));

@@ -2,7 +2,7 @@
 
 export interface Advice {
   words: string;
-  /** The account needs its key anew. */
+  /** The account needs its key again. */
   reconnect: boolean;
 }
 
@@ -12,7 +12,7 @@ const OF_STEPS: Readonly<Record<string, string>> = {
   wrong_address: "Check the address of the account, reconnect it, then run again.",
   unavailable: "It may answer again by now: check the connection, then run again.",
   throttled: "Wait a few minutes, then run again.",
-  broken: "Check the connection. If it keeps failing, tell whoever looks after the account.",
+  broken: "Check the connection. If it keeps failing, tell the person who manages the account.",
 };
 const OF_RUNS: Readonly<Record<string, string>> = {
   some_changes_failed: "Look at the changes that failed, then run again: what was made is not made twice.",
