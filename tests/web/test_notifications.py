@@ -199,7 +199,7 @@ async def _end_digests(browser: Browser, web: WebSite, script: MailScript) -> No
     assert await choice() == "digest"
     faults = await nobody.check_looks("unsubscribe")
     await button.click()
-    await expect(nobody.page.get_by_text("You get no more digests.")).to_be_visible()
+    await expect(nobody.page.get_by_text("You will get no more digests.")).to_be_visible()
     assert await choice() == "off"
     await approver.call("PATCH", path, expected)
     async with httpx.AsyncClient() as program:  # RFC 8058: no cookie, no redirect, one form field
