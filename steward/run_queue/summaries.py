@@ -78,11 +78,11 @@ class RunTotals:
         return sentences(lead, f"{word} {self._position()}; {self._undone()}.")
 
     def _is_judged(self) -> bool:
-        """Returns whether the template's deciding steps have run; before, it has nothing to report."""
+        """Returns whether the template's reading and deciding steps have run; before, it reports nothing."""
         if self.template is None:
             return True
-        deciding = [step for step in self.template.plan.steps if step.kind is StepKind.DECIDE]
-        return all(self._has_ended(step) for step in deciding)
+        judging = (StepKind.READ, StepKind.DECIDE)
+        return all(self._has_ended(step) for step in self.template.plan.steps if step.kind in judging)
 
     def _has_ended(self, step: PlanStep) -> bool:
         value = self.journal.get(step.name)
