@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from steward.automations import readiness
 from steward.database.accounts import audit, connections, idempotency
 from steward.database.automations import records as automations
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Row, Tx
 from steward.database.runs import records as runs
 from steward.database.runs import undos
 from steward.database.runs.undos import UndoCounts
@@ -60,6 +60,18 @@ class UndoFacts:
     runs: tuple[RunId, ...]
 
 
+_NOTHING_TO_UNDO = UndoFacts(
+    "This run changed nothing, so there is nothing to put back.", UndoCounts(0, 0, 0), None, None, ()
+)
+
+
+async def facts_of_row(tx: Tx, row: Row, rules: UndoRules) -> UndoFacts | None:
+    """Returns what `facts_of` does for a row with `has_changes`; reads nothing of a run without changes."""
+    if row["mode"] == Mode.TEST or row["status"] not in TERMINAL:
+        return None
+    return await facts_of(tx, runs.record(row), rules) if row["has_changes"] else _NOTHING_TO_UNDO
+
+
 async def facts_of(tx: Tx, run: Run, rules: UndoRules) -> UndoFacts | None:
     """Returns what can be said of an undo of the run; None for a test run and one that has not ended."""
     if run.mode is Mode.TEST or run.status not in TERMINAL or run.finished_at is None:
@@ -78,7 +90,7 @@ async def facts_of(tx: Tx, run: Run, rules: UndoRules) -> UndoFacts | None:
 
 def _why_never(tx: Tx, counts: UndoCounts, until: datetime, rules: UndoRules) -> str | None:
     if not counts.changes:
-        return "This run changed nothing, so there is nothing to put back."
+        return _NOTHING_TO_UNDO.why
     if not counts.undoable:
         return "Nothing that this run did can be put back."
     if tx.now > until:

@@ -172,12 +172,19 @@ async def test_an_undo_is_refused_with_the_reason(lone: Shop) -> None:
     run = await lone.waiting(automation)
     with pytest.raises(WrongState, match="has not ended"):
         await undo_now(lone, run)
+    assert (await facts(lone, run), await facts(lone, tested)) == (None, None)
     with pytest.raises(WrongState, match="A test run changes nothing"):
         await undo_now(lone, tested)
     await approved(lone, run)
     empty = await lone.run_and_drain(automation)
     with pytest.raises(WrongState, match="changed nothing"):
         await undo_now(lone, empty)
+    empty_facts = await facts(lone, empty)
+    assert empty_facts is not None
+    assert (empty_facts.why, empty_facts.runs) == (
+        "This run changed nothing, so there is nothing to put back.",
+        (),
+    )
     alerted = await lone.run_and_drain(await lone.alerting())
     with pytest.raises(WrongState, match="Nothing that this run did can be put back"):
         await undo_now(lone, alerted)

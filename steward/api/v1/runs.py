@@ -320,7 +320,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
     log = step_rows[:STEPS_PER_ANSWER]
     names = {row["name"] for row in log if row["changes_total"]}
     first: dict[tuple[str, str], list[str]] = {}
-    answer.undo = await record_of(tx, runs.record(run_row), call.context.rules)
+    answer.undo = await record_of(tx, run_row, call.context.rules)
     if names:
         undo_runs = [RunId(undo_run) for undo_run in answer.undo.run_ids] if answer.undo is not None else []
         first = await changes.first_of(

@@ -8,10 +8,10 @@ from pydantic import Field
 from steward.api.http.operation import Rules
 from steward.api.schema.answers import Count, Instant, UlidStr
 from steward.api.schema.fields import FromJson, IdempotencyKey, IdText, RequestBody, Unique
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Row, Tx
 from steward.model.instants import wire_time_or_none
 from steward.model.limits import MAX_CHANGES
-from steward.model.run import Mode, Run
+from steward.model.run import Mode
 from steward.runs import undo as undoing
 from steward.runs.undo import UndoRules
 
@@ -42,9 +42,12 @@ def rules_of(rules: Rules) -> UndoRules:
     return UndoRules(rules.undo_for, rules.settle_quiet, rules.max_waiting_hand)
 
 
-async def record_of(tx: Tx, run: Run, rules: Rules) -> UndoRecord | None:
-    """Returns what a run's record says of its undo; None for test runs and runs that have not ended."""
-    facts = await undoing.facts_of(tx, run, rules_of(rules))
+async def record_of(tx: Tx, run_row: Row, rules: Rules) -> UndoRecord | None:
+    """Returns what a run's record says of its undo; None for test runs and runs that have not ended.
+
+    The row is that of `runs.get_with_steps`.
+    """
+    facts = await undoing.facts_of_row(tx, run_row, rules_of(rules))
     if facts is None:
         return None
     return UndoRecord(

@@ -35,10 +35,13 @@ _decoded = msgspec.json.Decoder().decode
 _GET = f"SELECT {COLUMNS} FROM runs WHERE runs.org_id = :org AND runs.id = :run"
 
 
+# With it a run without changes, as most are, needs no further statement for its undo.
+_HAS_CHANGES = "EXISTS (SELECT 1 FROM changes AS c WHERE c.org_id = :org AND c.run_id = :run) AS has_changes"
 # One round trip on PostgreSQL; SQLite, which has none, reads the steps only if there are any.
 _GET_WITH_STEPS = Both(
-    sqlite=_GET,
-    postgresql=f"SELECT {COLUMNS}, (SELECT json_agg(s.*) FROM (SELECT name, iteration, changes_total, wire"
+    sqlite=f"SELECT {COLUMNS}, {_HAS_CHANGES} FROM runs WHERE runs.org_id = :org AND runs.id = :run",
+    postgresql=f"SELECT {COLUMNS}, {_HAS_CHANGES},"
+    " (SELECT json_agg(s.*) FROM (SELECT name, iteration, changes_total, wire"
     " FROM steps WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit) AS s"
     ") AS steps"
     " FROM runs WHERE runs.org_id = :org AND runs.id = :run",
@@ -202,7 +205,10 @@ async def get(tx: Tx, org: OrgId, run: RunId) -> Run:
 async def get_with_steps(
     tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int
 ) -> tuple[Row, Sequence[Row]]:
-    """Returns the run's row of `COLUMNS` and the rows of its steps as `steps.after` does. Raises NotFound."""
+    """Returns the run's row of `COLUMNS` with `has_changes`, and the rows of its steps as `steps.after` does.
+
+    Raises NotFound.
+    """
     row = await tx.first(_GET_WITH_STEPS, {"org": org, "run": run, "seq": after_seq, "limit": limit})
     if row is None:
         raise NotFound
