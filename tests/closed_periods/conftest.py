@@ -1,10 +1,13 @@
-"""Provides a shop for tests of writes, and the owner who creates closed periods."""
+"""Provides a shop for tests of writes, an organization for tests of slots, and the owners of both."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from steward.database.engine.base import Engine
+from tests.automations.world import World, make_world
 from tests.closed_periods.closing import Closer
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
@@ -23,3 +26,17 @@ async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 def shopkeeper(shop: Shop) -> Closer:
     """Provides the owner of the shop, who creates and ends closed periods."""
     return Closer(shop.engine, shop.clock, shop.owner)
+
+
+@pytest.fixture
+async def world(engine: Engine, clock: FakeClock) -> World:
+    """Provides an organization whose daily slots are at 08:00 UTC."""
+    world = await make_world(engine, clock)
+    world.rules = replace(world.rules, spread_max=0)
+    return world
+
+
+@pytest.fixture
+def closer(world: World) -> Closer:
+    """Provides the owner in the web app."""
+    return Closer(world.engine, world.clock, world.owner)

@@ -6,15 +6,12 @@ seed. A history edits four automations in 14 steps and compares the answers of e
 
 import os
 import random
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 
-import pytest
-
 from steward.closed_periods import acting
 from steward.database.closed_periods.records import StoredPeriod
-from steward.database.engine.base import Engine, Tx
+from steward.database.engine.base import Tx
 from steward.model.automation import Automation
 from steward.model.closed_period import ClosedKind, ClosedPeriod, ClosedScope, ClosedScopeKind, Stops
 from steward.model.json import JsonObject
@@ -22,9 +19,9 @@ from steward.model.occurrence import OccurrenceState
 from steward.model.refusals import ValidationFailed
 from steward.occurrences import closings
 from steward.scheduling.preview import preview_open
-from tests.automations.world import HOURLY, World, make_world
+from tests.automations.world import HOURLY, World
 from tests.closed_periods.closing import WHOLE, Closer
-from tests.fake_clock import START, FakeClock
+from tests.fake_clock import START
 from tests.occurrences.diary import Diary
 from tests.scheduling.closings_walk import Walk, closed_minutes, walk
 from tests.scheduling.short import place
@@ -37,14 +34,6 @@ _RANGE = timedelta(days=20)
 _WALK_DAYS = 20
 _MINUTE, _DAY = timedelta(minutes=1), timedelta(days=1)
 PENDING, SKIPPED = OccurrenceState.PENDING, OccurrenceState.SKIPPED
-
-
-@pytest.fixture
-async def world(engine: Engine, clock: FakeClock) -> World:
-    """Provides an organization whose slots have no spread."""
-    world = await make_world(engine, clock)
-    world.rules = replace(world.rules, spread_max=0)
-    return world
 
 
 async def test_all_answers_agree_and_every_slot_has_one_record(world: World) -> None:

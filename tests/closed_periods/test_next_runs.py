@@ -5,18 +5,15 @@ See docs/design/closed-periods.md#slots.
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
-
-import pytest
 
 from steward.automations import setup
 from steward.database import due_rows
 from steward.database.automations import records as automations
 from steward.database.closed_periods import records
-from steward.database.engine.base import Act, Args, Engine, Row, Sql, Tx, ms
+from steward.database.engine.base import Act, Args, Row, Sql, Tx, ms
 from steward.database.engine.wrapper import EngineWrapper
 from steward.model.automation import Automation
 from steward.model.closed_period import ClosedKind
@@ -26,9 +23,8 @@ from steward.occurrences import closings
 from steward.occurrences.closings import BATCH
 from steward.runs import tasks
 from steward.scheduling.zones import instant_of
-from tests.automations.world import World, make_world
+from tests.automations.world import World
 from tests.closed_periods.closing import Closer
-from tests.fake_clock import FakeClock
 from tests.occurrences.diary import Diary, utc
 from tests.runs.shop import Shop, neighbour
 
@@ -78,20 +74,6 @@ class _CountingEngine(EngineWrapper):
             return await act(_CountedTx(tx, self))
 
         return await super().write(now, counted, org=org, urgent=urgent)
-
-
-@pytest.fixture
-async def world(engine: Engine, clock: FakeClock) -> World:
-    """Provides an organization whose daily slots are at 08:00 UTC."""
-    world = await make_world(engine, clock)
-    world.rules = replace(world.rules, spread_max=0)
-    return world
-
-
-@pytest.fixture
-def closer(world: World) -> Closer:
-    """Provides the owner in the web app."""
-    return Closer(world.engine, world.clock, world.owner)
 
 
 async def create_many(world: World, count: int) -> None:

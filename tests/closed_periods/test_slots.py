@@ -12,7 +12,7 @@ import pytest
 from steward.closed_periods import bounds
 from steward.closed_periods.effect import PeriodEffect, effect_of
 from steward.database.closed_periods import records
-from steward.database.engine.base import Engine, Tx
+from steward.database.engine.base import Tx
 from steward.model.account import Via
 from steward.model.automation import Automation
 from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
@@ -22,9 +22,8 @@ from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import ValidationFailed, WrongState
 from steward.occurrences import closings
 from steward.scheduling.zones import instant_of
-from tests.automations.world import DAILY, HOURLY, World, make_world
+from tests.automations.world import DAILY, HOURLY, World
 from tests.closed_periods.closing import WHOLE, Closer
-from tests.fake_clock import FakeClock
 from tests.occurrences.diary import LATER, Diary, utc
 
 PENDING, QUEUED, SKIPPED = OccurrenceState.PENDING, OccurrenceState.QUEUED, OccurrenceState.SKIPPED
@@ -33,23 +32,9 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-async def world(engine: Engine, clock: FakeClock) -> World:
-    """Provides an organization whose daily slots are at 08:00 UTC."""
-    world = await make_world(engine, clock)
-    world.rules = replace(world.rules, spread_max=0)
-    return world
-
-
-@pytest.fixture
 def diary(world: World) -> Diary:
     """Provides the calendar of the web app."""
     return Diary(world)
-
-
-@pytest.fixture
-def closer(world: World) -> Closer:
-    """Provides the owner in the web app."""
-    return Closer(world.engine, world.clock, world.owner)
 
 
 async def daily(world: World) -> Automation:

@@ -87,7 +87,7 @@ _FIELDS: Mapping[str, JsonObject] = {
     },
     "custom": {
         "type": "string",
-        "title": "Headers, query parameters and keys in the body, as JSON",
+        "title": "Keys by their place in a request, as JSON",
         "maxLength": _LONG,
         "secret": True,
     },

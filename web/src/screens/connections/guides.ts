@@ -109,7 +109,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       header_name: "Such as X-Api-Key",
       query_name: "Such as api_key",
       path_prefix: "Such as /bot",
-      custom: 'Such as {"headers": {"App-Id": "…", "App-Key": "…"}, "qs": {}, "body": []}',
+      custom: 'Such as {"headers": {"App-Key": "…"}, "qs": {"id": "…"}, "auth": {"username": "…", "password": "…"}, "path": {"/bot": "…"}, "body": ["…"]}; leave out what the API does not ask for',
       account: "Empty for one account of these hosts",
     },
     beside: { scope: "client_id", audience: "client_id", client_in: "client_id" },
@@ -122,7 +122,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       body_key: "A key in the body",
       client_id: "Client ID and secret of an app (OAuth 2)",
       person_client_id: "A person's sign-in by refresh token (OAuth 2)",
-      custom: "Several headers or parameters",
+      custom: "Keys in several places of a request",
     },
   },
   slack: {
