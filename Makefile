@@ -42,7 +42,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 # What is made in one go here makes further things itself, beside the installing; `-j` would make them twice.
 .NOTPARALLEL:
-.PHONY: help setup demo serve test check fuzz fleet bench scale docs pins postgres generators client-python client-typescript site schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 mail-servers proxies soak shopify-schema cards-schema promtool \
+.PHONY: help setup demo serve test check fuzz fleet drill bench scale docs pins postgres generators client-python client-typescript site schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 mail-servers proxies soak shopify-schema cards-schema promtool \
 	web web-check types built wheel release browser image image-test base-image
 
 help: ## this list
@@ -372,6 +372,15 @@ browser: ## Debian's Chromium, which the browser tests drive
 	@echo "Fetching Debian's Patroni"
 	@mkdir -p .cache/fleet/debian && cd .cache/fleet/debian && apt-get -qq download patroni python3-urllib3 python3-six \
 		2>/dev/null && for package in *.deb; do dpkg-deb -x $$package .; done && rm *.deb && touch $(CURDIR)/$@
+
+# What Debian's pgBackRest needs besides is on every host with Debian's PostgreSQL.
+.cache/fleet/usr/bin/pgbackrest: | $(DEV)
+	@echo "Fetching pgBackRest"
+	@mkdir -p .cache/fleet && cd .cache/fleet && apt-get -qq download pgbackrest 2>/dev/null \
+		&& dpkg-deb -x pgbackrest_*.deb . && rm pgbackrest_*.deb && touch $(CURDIR)/$@
+
+drill: $(DEV) postgres .cache/fleet/usr/bin/pgbackrest ## a database destroyed under load and restored to a random second by the operators' script (ARGS="--times 3", ARGS=--plain)
+	@$(PY) -m tests.fleet.drill $(ARGS) 2>.cache/fleet/log.txt
 
 fleet: $(DEV) postgres .cache/fleet/site/patroni $(if $(findstring patroni-3,$(ARGS)),.cache/fleet/debian/usr/lib/python3/dist-packages/patroni) ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS=--asynchronous and ARGS=--patroni-3 must fail)
 	@$(PY) -m tests.fleet --failovers $(or $(FAILOVERS),20) $(ARGS) 2>.cache/fleet/log.txt

@@ -2,6 +2,7 @@
 
 import configparser
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,26 @@ def test_the_guide_says_which_patroni_and_why_not_debians() -> None:
     assert "4.1 or newer" in GUIDE
     assert "3.0.2" in GUIDE
     assert "3.0.2" in (SAMPLES / "patroni.yml").read_text("utf-8")
+
+
+def test_the_restore_drill_touches_nothing_before_it_knows_where_to_restore(tmp_path: Path) -> None:
+    """Refuses unknown options, missing values and a folder with files in it; `--help` lists each option."""
+    script = SAMPLES / "restore-drill.sh"
+    kept = tmp_path / "kept"
+    kept.write_text("rows", "utf-8")
+
+    def ended(*words: str) -> tuple[int, str]:
+        done = subprocess.run(["sh", script, *words], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    for words in ([], ["--onto", "x"], ["--into"], ["--into", str(tmp_path)], ["--into", "x", "--base", "y"]):
+        code, text = ended(*words)
+        assert (code, text.startswith("restore-drill: ")) == (1, True), words
+    assert kept.read_text("utf-8") == "rows"
+    code, text = ended("--help")
+    accepted = re.findall(r"(--[a-z-]+)", script.read_text("utf-8").split("esac")[0].split("case")[1])
+    assert code == 0
+    assert {option for option in accepted if option not in text} == {"--help"}
+    assert set(re.findall(r"(--[a-z-]+)", GUIDE.split("restore-drill.sh --into")[1].split("```")[0])) <= {
+        *accepted
+    }

@@ -13,24 +13,18 @@ import signal
 import statistics
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import asyncpg
-import httpx
-
+from tests.fleet.clients import BACK_WITHIN, Clients, stored_acts, working
 from tests.fleet.cluster import Cluster, Host, Programs, cluster
 from tests.fleet.history import History, Outcome
 from tests.processes.judging import assert_written_once
-from tests.processes.running import CLOCK, Site, eventually, open_site
+from tests.processes.running import CLOCK, open_site
 from tests.processes.test_database import applying
 
-CLIENTS = 6
-PACE = 0.2
-ANSWER_WITHIN = 12.0
-BACK_WITHIN = 90.0
 FROZEN = 35.0  # longer than `ttl`
 UNREPLICATED = 3.0
 FAULTS = ("host killed", "host frozen", "cable pulled", "server killed")
@@ -74,64 +68,6 @@ class Report:
             "violations": self.wrong,
             "violations_by_freeze": self.wrong_by_freeze,
         }
-
-
-@dataclass
-class Clients:
-    """People who make automations all the time, and what they were told."""
-
-    site: Site
-    history: History
-    begun: int = 0
-
-    async def go_on(self) -> None:
-        """One automation after the other; whatever is no answer leaves the outcome unknown."""
-        while True:
-            self.begun += 1
-            await self._make(f"act {self.begun}")
-            await CLOCK.sleep(PACE)
-
-    async def _make(self, key: str) -> None:
-        body = {
-            "template_id": "hide-out-of-stock-products",
-            "name": key,
-            "inputs": {},
-            "schedule": {"cadence": "manual"},
-            "integration_id": self.site.store,
-        }
-        began, outcome = CLOCK.monotonic(), Outcome.UNKNOWN
-        try:
-            answer = await self.site.web.post(
-                "/v1/automations", json=body, headers=self.site.csrf, timeout=ANSWER_WITHIN
-            )
-            if answer.status_code == 201:
-                outcome = Outcome.ACKNOWLEDGED
-            elif answer.status_code < 500:
-                outcome = Outcome.REFUSED
-        except httpx.HTTPError:
-            pass
-        finally:  # also of an act that the end of the campaign cuts off
-            self.history.add(key, outcome, began, CLOCK.monotonic())
-
-    async def are_back(self, since: float) -> float:
-        """Seconds from the fault to the first acknowledgement of an act that began after it."""
-
-        async def look() -> float | None:
-            return self.history.first_acknowledged(since)
-
-        return float(await eventually(look, within=BACK_WITHIN)) - since
-
-
-@contextlib.asynccontextmanager
-async def working(clients: Clients) -> AsyncIterator[None]:
-    """While in force, the clients work."""
-    tasks = [asyncio.create_task(clients.go_on()) for _ in range(CLIENTS)]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def fail(cluster: Cluster, host: Host, fault: str, clients: Clients) -> float | None:
@@ -225,16 +161,10 @@ async def freeze(cluster: Cluster, folder: Path, report: Report) -> None:
 
 
 async def stored(cluster: Cluster) -> list[str]:
-    """The keys of the acts that the database holds."""
+    """The keys of the acts that the cluster's database holds."""
     leader = await cluster.leader()
     assert leader is not None
-    url = f"postgresql://postgres:{cluster.password}@{leader.address}/postgres"
-    connection: Any = await asyncpg.connect(url)
-    try:
-        rows = await connection.fetch("SELECT name FROM automations WHERE name LIKE 'act %'")
-    finally:
-        await connection.close()
-    return [row["name"] for row in rows]
+    return await stored_acts(f"postgresql://postgres:{cluster.password}@{leader.address}/postgres")
 
 
 async def main(words: Sequence[str]) -> int:

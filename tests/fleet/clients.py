@@ -1,0 +1,111 @@
+"""People who work with the service while a campaign lets its hosts fail, and what the database then holds."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+import httpx
+
+from tests.fleet.history import History, Outcome
+from tests.processes.running import CLOCK, PASSWORD, Site, eventually
+
+CLIENTS = 6
+PACE = 0.2
+ANSWER_WITHIN = 12.0
+BACK_WITHIN = 90.0
+
+
+@dataclass
+class Clients:
+    """People who make automations all the time, and what they were told.
+
+    `doors` are the API processes that a balancer chooses from; one that refuses a connection is passed over.
+    """
+
+    site: Site
+    history: History
+    doors: Sequence[httpx.AsyncClient] = ()
+    begun: int = 0
+    faulty: list[str] = field(
+        default_factory=list
+    )  # answers of 500 and more that are not 503 with Retry-After
+    cut: int = 0  # connections that ended without an answer
+
+    async def go_on(self) -> None:
+        """One automation after the other; whatever is no answer leaves the outcome unknown."""
+        while True:
+            self.begun += 1
+            await self._make(f"act {self.begun}")
+            await CLOCK.sleep(PACE)
+
+    async def _make(self, key: str) -> None:
+        body = {
+            "template_id": "hide-out-of-stock-products",
+            "name": key,
+            "inputs": {},
+            "schedule": {"cadence": "manual"},
+            "integration_id": self.site.store,
+        }
+        began, outcome = CLOCK.monotonic(), Outcome.UNKNOWN
+        try:
+            answer = await self._send(body)
+            if answer.status_code == 201:
+                outcome = Outcome.ACKNOWLEDGED
+            elif answer.status_code < 500:
+                outcome = Outcome.REFUSED
+            elif answer.status_code != 503 or "retry-after" not in answer.headers:
+                self.faulty.append(f"{key}: {answer.status_code} {answer.text[:200]}")
+        except httpx.HTTPError:
+            self.cut += 1
+        finally:  # also of an act that the end of the campaign cuts off
+            self.history.add(key, outcome, began, CLOCK.monotonic())
+
+    async def _send(self, body: Any) -> httpx.Response:
+        doors = self.doors or [self.site.web]
+        for number, _ in enumerate(doors):
+            door = doors[(self.begun + number) % len(doors)]
+            with contextlib.suppress(httpx.ConnectError):
+                return await door.post(
+                    "/v1/automations", json=body, headers=self.site.csrf, timeout=ANSWER_WITHIN
+                )
+        raise httpx.ConnectError("every door is shut")
+
+    async def are_back(self, since: float, within: float = BACK_WITHIN) -> float:
+        """Seconds from the fault to the first acknowledgement of an act that began after it."""
+
+        async def look() -> float | None:
+            return self.history.first_acknowledged(since)
+
+        return float(await eventually(look, within=within)) - since
+
+
+@contextlib.asynccontextmanager
+async def working(clients: Clients) -> AsyncIterator[None]:
+    """While in force, the clients work."""
+    tasks = [asyncio.create_task(clients.go_on()) for _ in range(CLIENTS)]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def sign_in(site: Site) -> None:
+    """Signs the owner in anew: a restore ends every session."""
+    answer = await site.web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
+    assert answer.status_code == 200, answer.text
+    site.csrf = {"X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
+
+
+async def stored_acts(url: str) -> list[str]:
+    """The keys of the acts that the database at `url` holds."""
+    connection: Any = await asyncpg.connect(url)
+    try:
+        rows = await connection.fetch("SELECT name FROM automations WHERE name LIKE 'act %'")
+    finally:
+        await connection.close()
+    return [row["name"] for row in rows]
