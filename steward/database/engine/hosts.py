@@ -40,13 +40,11 @@ class ServerConnection(_Connection):
     is_committing = False  # a commit was sent and not yet answered
     has_context = False  # a small read left its tenant context on it
     is_unconfirmed = False  # a commit was confirmed before the standby had it
+    opened_at = 0.0  # on the monotonic clock, as the next
+    idle_since = 0.0
     _calls = 0
     _plans_kept = _PLANS_KEPT
     _is_lost = False
-
-    def itself(self) -> "ServerConnection":
-        """Returns the connection itself, also through the pool's proxy, which drops it when it is closed."""
-        return self
 
     def lose(self) -> bool:
         """Closes the connection without notifying the server. Returns True on the first call."""
@@ -66,18 +64,14 @@ class ServerConnection(_Connection):
         self._plans_kept *= 4
         return True
 
-    def set_context(self, *, has_context: bool) -> None:
-        """Records whether a tenant context is set on the connection."""
-        self.has_context = has_context
-
-    def serves(self, losses: int) -> None:
-        """Records that the connection worked when `Hosts.losses` had this value."""
-        self.losses = losses
+    def get_reset_query(self) -> str:
+        """Returns what `reset` sends after the rollback; the settings of `prepare` have to stay."""
+        return "SET app.orgs = ''"
 
     def _process_log_message(self, fields: dict[str, str], last_query: str) -> None:
         """Records a commit that was confirmed before the standby had it.
 
-        Overridden because the pool removes log listeners, with a warning, whenever a connection is released.
+        Overridden because `reset` removes log listeners.
         """
         if fields.get("R") == _COMMIT_WAIT:
             self.is_unconfirmed = True
@@ -125,7 +119,7 @@ class Hosts:
             else:
                 assert isinstance(connection, ServerConnection)
                 connection.host = number
-                connection.serves(losses)
+                connection.losses = losses
                 self._observer.connected(number, self._clock.monotonic() - begun_at)
                 self._note_back(number)
                 return connection
@@ -151,17 +145,20 @@ class Hosts:
             seconds, self._away_since = self._clock.monotonic() - self._away_since, None
             self._observer.back(host, seconds)
 
-    async def still_serves(self, connection: Any) -> bool:
+    async def still_serves(self, connection: ServerConnection) -> bool:
         """Returns whether a connection still works after another was lost; terminates it otherwise."""
         losses = self.losses
         try:
             in_recovery = await connection.fetchval("SELECT pg_is_in_recovery()", timeout=_CONNECT_SECONDS)
         except UNREACHABLE:
             in_recovery = None
+        except BaseException:
+            connection.terminate()
+            raise
         if in_recovery is None or (in_recovery and self.are_many):
             connection.terminate()
             return False
-        connection.serves(losses)
+        connection.losses = losses
         self._note_back(connection.host)
         return True
 

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import asyncpg
 
@@ -27,6 +27,7 @@ from steward.database.engine.base import (
 from steward.database.engine.group_commit import Committer, ConnectionLost
 from steward.database.engine.hosts import UNREACHABLE, Hosts, ServerConnection
 from steward.database.engine.observer import UNOBSERVED, EngineObserver
+from steward.database.engine.pool import ConnectionPool
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 
@@ -79,7 +80,13 @@ class PostgresTx:
     __slots__ = ("_connection", "_local", "_test", "_timeout", "now")
 
     def __init__(
-        self, connection: Any, now: datetime, *, local: bool, test: bool, timeout: float | None = None
+        self,
+        connection: ServerConnection,
+        now: datetime,
+        *,
+        local: bool,
+        test: bool,
+        timeout: float | None = None,
     ) -> None:
         self._connection = connection
         self._timeout = timeout  # of each statement, in place of the connection's deadline
@@ -133,12 +140,12 @@ class PostgresTx:
         self.now = from_ms(stored)
 
 
-def _as_app(deadline: float) -> Callable[[Any], Coroutine[Any, Any, None]]:
+def _as_app(deadline: float) -> Callable[[ServerConnection], Awaitable[None]]:
     """Returns a function that sets a connection's role and its server-side time limits."""
     limit = round((deadline + _GRACE_SECONDS) * 1000)
 
     # Functions switch kinds of plans off by a high cost, for which the server would compile short statements.
-    async def prepare_connection(connection: Any) -> None:
+    async def prepare_connection(connection: ServerConnection) -> None:
         await connection.execute(
             "SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = ''; SET jit = off;"
             f" SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {_IDLE_MS}"
@@ -147,16 +154,12 @@ def _as_app(deadline: float) -> Callable[[Any], Coroutine[Any, Any, None]]:
     return prepare_connection
 
 
-async def _keep(connection: Any) -> None:
-    """Resets nothing: transactions use local settings, and the next user clears a read's context."""
-
-
 class PostgresEngine:
     """A PostgreSQL database shared by any number of processes."""
 
     def __init__(
         self,
-        pool: Any,
+        pool: ConnectionPool,
         hosts: Hosts,
         *,
         clock: Clock,
@@ -171,9 +174,8 @@ class PostgresEngine:
         self._heartbeat_deadline = min(heartbeat_deadline, deadline)
         self._clock = clock
         self._test = test
-        self._urgent: Any = None
+        self._urgent: ServerConnection | None = None
         self._urgent_turn = asyncio.Lock()
-        self._leaving: set[asyncio.Future[None]] = set()
         self._observer = observer
         self._committer = Committer(
             self.write_alone,
@@ -199,20 +201,13 @@ class PostgresEngine:
         fails and the connection counts as lost.
         """
         hosts = Hosts(url, clock=clock, observer=observer)
-        connect: Any = hosts.connect
+        pool = ConnectionPool(hosts, prepare=_as_app(deadline), size=size, deadline=deadline, clock=clock)
         try:
-            pool = await asyncpg.create_pool(
-                connect=connect,
-                min_size=1,
-                max_size=size,
-                init=_as_app(deadline),
-                reset=_keep,
-                timeout=deadline,
-                command_timeout=deadline,
-            )
+            async with pool.connection() as connection:
+                fsync = await connection.fetchval("SHOW fsync")
         except _LOST as error:
             raise Unavailable("The database cannot be reached.", retry_after=5) from error
-        if not test and await pool.fetchval("SHOW fsync") != "on":
+        if not test and fsync != "on":
             await pool.close()
             raise Unavailable("The database server runs with fsync off and may lose what it confirmed.")
         return cls(
@@ -257,59 +252,50 @@ class PostgresEngine:
                     self._urgent.terminate()
                 raise Unavailable("The database cannot be reached.", retry_after=2) from error
 
-    async def _commit(self, connection: Any, tx: PostgresTx, act: Act[T], orgs: Collection[OrgId]) -> T:
+    async def _commit(
+        self, connection: ServerConnection, tx: PostgresTx, act: Act[T], orgs: Collection[OrgId]
+    ) -> T:
         """Runs `act` in a transaction and commits it."""
-        server: ServerConnection = connection.itself()
         try:
             with self._closed_when_lost(connection):
                 async with connection.transaction():
                     with self._closed_when_lost(connection):
                         await tx.set_tenant(orgs)
                         answer = await act(tx)
-                    server.is_committing = True
+                    connection.is_committing = True
             return answer
         finally:
-            server.is_committing = False
+            connection.is_committing = False
 
-    async def _commit_statement(self, connection: Any, tx: PostgresTx, act: Act[T]) -> T:
+    async def _commit_statement(self, connection: ServerConnection, tx: PostgresTx, act: Act[T]) -> T:
         """Runs an act of one statement, which the server commits by itself."""
-        server: ServerConnection = connection.itself()
-        server.is_committing = True
+        connection.is_committing = True
         try:
             with self._closed_when_lost(connection):
                 return await act(tx)
         finally:
-            server.is_committing = False
+            connection.is_committing = False
 
     @contextlib.contextmanager
-    def _closed_when_lost(self, connection: Any) -> Iterator[None]:
+    def _closed_when_lost(self, connection: ServerConnection) -> Iterator[None]:
         """Closes a connection whose server was lost or takes no writes; the pool does not reuse it.
 
         It closes at once, without a rollback: a server that does not answer would not answer that either,
         and an answer after the deadline cannot be trusted.
         """
-        server: ServerConnection = connection.itself()
         try:
             yield
-            if server.is_unconfirmed:
+            if connection.is_unconfirmed:
                 raise _NotReplicated
         except _REFUSED:
             raise
         except _LOST as error:
-            if server.lose():
-                if server.is_committing and not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+            if connection.lose():
+                if connection.is_committing and not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
                     self._observer.commit_unknown()
                 why = next((why for kind, why in _REASONS if isinstance(error, kind)), "connection")
                 self._hosts.count_loss(why)
             raise
-
-    async def _acquire(self, limit: float) -> Any:
-        """Acquires a connection from the pool; one that was open when another was lost is checked first."""
-        while True:
-            connection = await self._pool.acquire(timeout=limit)
-            if connection.losses == self._hosts.losses or await self._hosts.still_serves(connection):
-                return connection
-            await self._pool.release(connection)
 
     async def write_alone(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] | None = ()
@@ -320,8 +306,7 @@ class PostgresEngine:
         """
         for attempt in range(TRIES):
             try:
-                connection = await self._acquire(self._deadline)
-                try:
+                async with self._pool.connection() as connection:
                     tx = PostgresTx(connection, now, local=True, test=self._test)
                     if connection.plans_are_old():
                         with self._closed_when_lost(connection):
@@ -329,8 +314,6 @@ class PostgresEngine:
                     if org is None:
                         return await self._commit_statement(connection, tx, act)
                     return await self._commit(connection, tx, act, orgs_of(org))
-                finally:
-                    await self._pool.release(connection)
             except _PASSING:
                 await self._clock.sleep(random.random() * 0.010 * 2**attempt)
             except _LOST as error:
@@ -353,21 +336,16 @@ class PostgresEngine:
         """
         limit = min(_CALLER_SECONDS, self._deadline) if sets_tenant else self._deadline
         try:
-            connection = await self._acquire(self._deadline)
+            async with self._pool.connection() as connection:
+                with self._closed_when_lost(connection):
+                    tx = PostgresTx(connection, now, local=not small, test=self._test, timeout=limit)
+                    return await self._read_on(connection, tx, act, org, small=small, sets_tenant=sets_tenant)
         except _LOST as error:
             raise Unavailable("The database cannot be reached.", retry_after=2) from error
-        try:
-            with self._closed_when_lost(connection):
-                tx = PostgresTx(connection, now, local=not small, test=self._test, timeout=limit)
-                return await self._read_on(connection, tx, act, org, small=small, sets_tenant=sets_tenant)
-        except _LOST as error:
-            raise Unavailable("The database cannot be reached.", retry_after=2) from error
-        finally:
-            self._hand_back(connection)
 
     async def _read_on(
         self,
-        connection: Any,
+        connection: ServerConnection,
         tx: PostgresTx,
         act: Act[T],
         org: OrgId | Collection[OrgId],
@@ -386,12 +364,12 @@ class PostgresEngine:
         if org == () and not sets_tenant:
             await self._clear_context(connection)
         # Recorded before the context is set, because a read that is cancelled in between may have set it.
-        connection.set_context(has_context=True)
+        connection.has_context = True
         if org != ():
             await tx.set_tenant(orgs_of(org))
         return await act(tx)
 
-    async def _clear_context(self, connection: Any) -> None:
+    async def _clear_context(self, connection: ServerConnection) -> None:
         """Clears the tenant context that a small read has left on the connection.
 
         Every user of a connection sets a context or calls this first, so no caller ever uses another's
@@ -399,21 +377,10 @@ class PostgresEngine:
         """
         if connection.has_context:
             await connection.execute(_LEAVE)
-            connection.set_context(has_context=False)
-
-    def _hand_back(self, connection: Any) -> None:
-        task = asyncio.ensure_future(self._pool.release(connection))
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+            connection.has_context = False
 
     async def close(self) -> None:
         """Closes every connection; terminates those whose server has not answered by the deadline."""
-        if self._leaving:
-            await asyncio.wait(self._leaving)
         if self._urgent is not None:
             self._urgent.terminate()
-        try:
-            async with asyncio.timeout(self._deadline):
-                await self._pool.close()
-        except _LOST:
-            self._pool.terminate()
+        await self._pool.close()
