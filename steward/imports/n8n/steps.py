@@ -240,8 +240,8 @@ class _StepFindings:
 
     def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
         """Parameters the type does not name: what they would change is not known."""
-        for name in definition.parameters:
-            if name not in kind.parameters and not _is_harmless(name):
+        for name, value in definition.parameters.items():
+            if name not in kind.parameters and not _is_harmless(name) and value not in ({}, []):
                 words = (
                     f"Its setting “{words_of(name)[:80]}” does not run here. Remove the setting or the step."
                 )

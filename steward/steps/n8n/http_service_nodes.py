@@ -17,7 +17,7 @@ from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
 from steward.steps.n8n.service_nodes import ServiceNode, ServicePort
-from steward.steps.workflow.effects import account_of, as_item_failure
+from steward.steps.workflow.effects import account_of, as_item_failure, web_of
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall
 from steward.steps.workflow.web_access import KIND, WebAccess
 
@@ -66,7 +66,7 @@ class HttpServicePort(ServicePort):
         return response
 
     def _url(self, path: str, query: Mapping[str, str]) -> str:
-        address = self._node.api(self.settings) + path
+        address = path if path.startswith("https://") else self._node.api(self.settings) + path
         return f"{address}{'&' if '?' in path else '?'}{urlencode(query)}" if query else address
 
 
@@ -107,7 +107,7 @@ class HttpServiceNode(ServiceNode):
         """Returns http.read or http.send."""
         return "http.read" if self.kind_of(node) is StepKind.READ else "http.send"
 
-    def account(self, node: NodeDefinition) -> JsonObject:
+    def account(self, node: NodeDefinition) -> JsonObject | None:
         """Returns how the service signs in, and where."""
         name = next((name for name in node.credentials if name in CREDENTIAL_TYPES), self.credential_types[0])
         credential_type = CREDENTIAL_TYPES.get(name, CredentialType(name, "", None, ()))
@@ -121,3 +121,30 @@ class HttpServiceNode(ServiceNode):
     def port(self, call: StepCall) -> HttpServicePort:
         """Returns what the step's calls go through. Raises WorkflowStepFailed."""
         return HttpServicePort(self, call)
+
+
+class PublicServicePort(HttpServicePort):
+    """Reads a public API that needs no account."""
+
+    def __init__(self, node: "PublicServiceNode", call: StepCall) -> None:
+        self.settings = {}
+        self._node = node
+        self._access = WebAccess(None, web_of(call))
+
+
+class PublicServiceNode(HttpServiceNode):
+    """A node that reads a public API; its operations only read."""
+
+    credential_types = ()
+
+    def required_connection(self, node: NodeDefinition) -> str | None:
+        """Returns None: it needs no account."""
+        return None
+
+    def account(self, node: NodeDefinition) -> JsonObject | None:
+        """Returns None: it signs in nowhere."""
+        return None
+
+    def port(self, call: StepCall) -> HttpServicePort:
+        """Returns what the step's reads go through. Raises WorkflowStepFailed."""
+        return PublicServicePort(self, call)

@@ -171,7 +171,7 @@ class ServiceNode(StepType):
         operation = self.operations.get(self.operation_key(node))
         return StepKind.READ if operation is not None and operation.reads else StepKind.SEND
 
-    def required_connection(self, node: NodeDefinition) -> str:
+    def required_connection(self, node: NodeDefinition) -> str | None:
         """Returns the kind of connection."""
         return self.connector
 

@@ -82,7 +82,7 @@ class TwitterNode(HttpServiceNode):
         """Version 1 hands on an answer of another shape, which X no longer gives."""
         return node.version < 2
 
-    def account(self, node: NodeDefinition) -> JsonObject:
+    def account(self, node: NodeDefinition) -> JsonObject | None:
         """Returns the sign-in of the present interface, for every version."""
         return super().account(
             NodeDefinition(node.name, node.version, node.parameters, self.credential_types)

@@ -1,0 +1,4 @@
+"""What nodes that are tables of calls share.
+
+See docs/design/messages.md#services-without-a-connector.
+"""

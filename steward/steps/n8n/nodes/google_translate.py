@@ -1,0 +1,26 @@
+"""The node googleTranslate: texts translated by Google, by a bound account."""
+
+from steward.steps.n8n.calls.tables import CallForm, elements, parameters_of, send
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+
+_OPERATIONS = {
+    "language.translate": send(
+        "POST", "/language/translate/v2", CallForm("text:q translateTo:target"), needed="text translateTo",
+        is_query=True, answered=elements("data", "translations"),
+    ),
+}  # fmt: skip
+_DEFAULTS = {"language": "translate"}
+
+
+class GoogleTranslateNode(HttpServiceNode):
+    """Its only operation."""
+
+    types = ("googleTranslate",)
+    versions = (1, 2)
+    service = "Google Translate"
+    address = "https://translation.googleapis.com"
+    credential_types = ("googleTranslateOAuth2Api", "googleApi")
+    parameters = parameters_of(_OPERATIONS)
+    default_resource = "language"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

@@ -1,0 +1,44 @@
+"""The node hackerNews: articles and people of Hacker News, which need no account."""
+
+from collections.abc import Mapping, Sequence
+
+from steward.model.json import AnyJson
+from steward.steps.n8n.calls.tables import CallForm, get, get_all, numbered_pages, parameters_of
+from steward.steps.n8n.http_service_nodes import PublicServiceNode
+from steward.steps.n8n.option_tables import OptionTable, joined
+from steward.steps.n8n.service_fields import ServiceFields
+
+_SIZE = 100
+_FILTERS = OptionTable("additionalFields", "keyword:query", {"tags": joined("tags")})
+_ARTICLE = OptionTable("additionalFields", "includeComments")
+
+
+def _article(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    """Returns an article, with its comments where the step asks for them."""
+    article = dict(answer) if isinstance(answer, Mapping) else {}
+    if not fields.flag("additionalFields.includeComments"):
+        article.pop("children", None)
+    return [article]
+
+
+_OPERATIONS = {
+    "all.getAll": get_all(
+        "/search", "hits", numbered_pages("hits", _SIZE, first=0),
+        CallForm(tables=(_FILTERS,), fixed={"hitsPerPage": _SIZE}), limit=100,
+    ),
+    "article.get": get("/items/{articleId}", CallForm(tables=(_ARTICLE,)), answered=_article),
+    "user.get": get("/users/{username}"),
+}  # fmt: skip
+_DEFAULTS = {"all": "getAll", "article": "get", "user": "get"}
+
+
+class HackerNewsNode(PublicServiceNode):
+    """The list of all, articles and people, by the search API that Hacker News names."""
+
+    types = ("hackerNews",)
+    service = "Hacker News"
+    address = "https://hn.algolia.com/api/v1"
+    parameters = parameters_of(_OPERATIONS)
+    default_resource = "article"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

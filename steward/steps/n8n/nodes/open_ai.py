@@ -1,0 +1,76 @@
+"""The node openAi: texts by OpenAI's models, by a bound account."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from steward.model.json import AnyJson
+from steward.steps.n8n.calls.tables import CallForm, parameters_of, send
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.option_tables import OptionTable, Shape, rows_of
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceOperation
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import NodeDefinition, StepProblem
+
+_NAMES = (
+    "echo frequencyPenalty:frequency_penalty maxTokens:max_tokens n presencePenalty:presence_penalty"
+    " temperature topP:top_p"
+)
+_OPTIONS = OptionTable("options", _NAMES)
+
+
+def _messages(value: AnyJson) -> dict[str, AnyJson]:
+    rows = rows_of(value, "messages")
+    return {"messages": [{"role": row.get("role", "user"), "content": row.get("content")} for row in rows]}
+
+
+def _prompt(value: AnyJson) -> dict[str, AnyJson]:
+    return {"prompt": value}
+
+
+_PROMPTS: Mapping[str, Mapping[str, Shape]] = {
+    "chatModel": {"prompt": _messages},
+    "model": {"prompt": _prompt},
+}
+
+
+def _choices(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    """Returns the choices, or the whole answer where the step asks for it."""
+    if not fields.flag("simplifyOutput", True):
+        return [answer] if isinstance(answer, Mapping) else []
+    rows = js.get_path(answer, "choices")
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+
+
+def _model(name: str) -> ServiceOperation:
+    """Returns the operation whose model is the parameter `name`."""
+
+    def problems(node: NodeDefinition) -> Iterable[StepProblem]:
+        if node.get(name) in (None, ""):
+            words = "It does not name its model, whose default changes. Choose a model in n8n."
+            yield StepProblem("error", "parameter", words)
+
+    is_chat = name == "chatModel"
+    return send(
+        "POST",
+        "/chat/completions" if is_chat else "/completions",
+        CallForm(f"{name}:model", (_OPTIONS,), _PROMPTS[name]),
+        needed="prompt", recipient="", text="prompt", answered=_choices, check=problems, is_query=True,
+    )  # fmt: skip
+
+
+_OPERATIONS = {"chat.complete": _model("chatModel"), "text.complete": _model("model")}
+_DEFAULTS = {"chat": "complete", "text": "complete"}
+
+
+class OpenAiNode(HttpServiceNode):
+    """Completions of chats and texts; images, files and moderation are not."""
+
+    types = ("openAi",)
+    versions = (1, 1.1)
+    service = "OpenAI"
+    address = "https://api.openai.com/v1"
+    credential_types = ("openAiApi",)
+    parameters = parameters_of(_OPERATIONS, "simplifyOutput requestOptions")
+    default_resource = "text"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

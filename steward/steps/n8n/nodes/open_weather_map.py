@@ -1,0 +1,66 @@
+"""The node openWeatherMap: the weather of a place now and in the next five days, by a bound account."""
+
+from collections.abc import Iterable, Mapping
+
+from steward.model.json import AnyJson
+from steward.steps.n8n.calls.tables import parameters_of
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceOperation
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem, is_expression
+
+_PLACES: Mapping[str, Mapping[str, str]] = {
+    "cityName": {"cityName": "q"},
+    "cityId": {"cityId": "id"},
+    "coordinates": {"latitude": "lat", "longitude": "lon"},
+    "zipCode": {"zipCode": "zip"},
+}
+_PLACE = "locationSelection"
+
+
+def _query(fields: ServiceFields) -> dict[str, AnyJson]:
+    names = _PLACES.get(fields.text(_PLACE, "cityName"))
+    if names is None:
+        raise ItemFailed("This step does not say how it names the place. Choose a way.")
+    places = {renamed: fields.text(name) for name, renamed in names.items()}
+    if not all(places.values()):
+        raise ItemFailed("This step does not say which place it means. Fill it in.")
+    units, language = fields.text("format", "metric"), fields.text("language")
+    return {**places, "units": units} | ({"lang": language} if language else {})
+
+
+def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    place = node.get(_PLACE, "cityName")
+    if is_expression(place):
+        return
+    if place not in _PLACES:
+        yield StepProblem(
+            "error", "parameter", "How it names the place is not known here. Choose another way."
+        )
+    elif any(node.get(name) in (None, "", "=") for name in _PLACES[place]):
+        words = (
+            "It does not say which place it means, so it would fail. Fill it in in n8n and import it again."
+        )
+        yield StepProblem("warning", "parameter", words)
+
+
+_OPERATIONS = {
+    "weather.currentWeather": ServiceOperation("GET", "/weather", _query, check=_problems),
+    "weather.5DayForecast": ServiceOperation("GET", "/forecast", _query, check=_problems),
+}
+_DEFAULTS = {"weather": "currentWeather"}
+
+
+class OpenWeatherMapNode(HttpServiceNode):
+    """Both operations of the node, with every way to name a place."""
+
+    types = ("openWeatherMap",)
+    service = "OpenWeatherMap"
+    address = "https://api.openweathermap.org/data/2.5"
+    credential_types = ("openWeatherMapApi",)
+    parameters = parameters_of(
+        _OPERATIONS, "format language locationSelection cityName cityId latitude longitude zipCode"
+    )
+    default_resource = "weather"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

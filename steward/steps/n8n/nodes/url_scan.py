@@ -1,0 +1,46 @@
+"""The node urlScanIo: addresses scanned, by a bound account."""
+
+from collections.abc import Mapping, Sequence
+
+from steward.model.json import AnyJson
+from steward.steps.n8n.calls.tables import CallForm, get, parameters_of, send
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.option_tables import OptionTable
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.workflow.javascript import values as js
+
+
+def _tags(value: AnyJson) -> Mapping[str, AnyJson]:
+    return {"tags": [part.strip() for part in js.text(value).split(",") if part.strip()]}
+
+
+_OPTIONS = OptionTable("additionalFields", "customAgent:customagent referer visibility", {"tags": _tags})
+
+
+def _with_id(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    """Returns the scan with its number under the name that n8n gives it."""
+    scan = dict(answer) if isinstance(answer, Mapping) else {}
+    number = scan.pop("uuid", None)
+    return [{"scanId": number, **scan} if number else scan]
+
+
+_OPERATIONS = {
+    "scan.perform": send(
+        "POST", "/scan/", CallForm("url", (_OPTIONS,)), needed="url", recipient="url", answered=_with_id
+    ),
+    "scan.get": get("/result/{scanId}/"),
+}
+_DEFAULTS = {"scan": "perform"}
+
+
+class UrlScanNode(HttpServiceNode):
+    """Scans are made and read; the search is not."""
+
+    types = ("urlScanIo",)
+    service = "urlscan.io"
+    address = "https://urlscan.io/api/v1"
+    credential_types = ("urlScanIoApi",)
+    parameters = parameters_of(_OPERATIONS)
+    default_resource = "scan"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

@@ -1,0 +1,38 @@
+"""The node zoom: meetings, by a bound account."""
+
+from steward.steps.n8n.calls.tables import CallForm, get, get_all, parameters_of, send, success, token_pages
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.option_tables import OptionTable
+
+_FIELDS = "agenda duration password type"
+_NEW = OptionTable("additionalFields", _FIELDS)
+_CHANGES = OptionTable("updateFields", f"{_FIELDS} topic")
+_FILTERS = OptionTable("filters", "type")
+_OPERATIONS = {
+    "meeting.create": send(
+        "POST", "/users/me/meetings", CallForm("topic", (_NEW,)), recipient="topic", text="topic"
+    ),
+    "meeting.get": get("/meetings/{meetingId}"),
+    "meeting.getAll": get_all(
+        "/users/me/meetings", "meetings", token_pages("next_page_token", "next_page_token"),
+        CallForm(tables=(_FILTERS,), fixed={"page_size": 100}), limit=30,
+    ),
+    "meeting.update": send(
+        "PATCH", "/meetings/{meetingId}", CallForm(tables=(_CHANGES,)), answered=success
+    ),
+    "meeting.delete": send("DELETE", "/meetings/{meetingId}", answered=success),
+}  # fmt: skip
+_DEFAULTS = {"meeting": "create"}
+
+
+class ZoomNode(HttpServiceNode):
+    """Meetings are made, read, changed and removed; when they begin is not written."""
+
+    types = ("zoom",)
+    service = "Zoom"
+    address = "https://api.zoom.us/v2"
+    credential_types = ("zoomOAuth2Api", "zoomApi")
+    parameters = parameters_of(_OPERATIONS)
+    default_resource = "meeting"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS
