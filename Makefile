@@ -42,7 +42,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 # What is made in one go here makes further things itself, beside the installing; `-j` would make them twice.
 .NOTPARALLEL:
-.PHONY: help setup demo serve test check fuzz fleet drill bench scale docs pins postgres generators client-python client-typescript site schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 mail-servers proxies soak shopify-schema cards-schema promtool \
+.PHONY: help setup demo serve test check fuzz fleet drill rolling bench scale docs pins postgres generators client-python client-typescript site schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 mail-servers proxies soak shopify-schema cards-schema promtool \
 	web web-check types built wheel release browser image image-test base-image
 
 help: ## this list
@@ -231,11 +231,12 @@ mail-servers: $(DEV) ## notices through Debian's exim4, read by IMAP from its do
 	@$(PYTEST) -q -rs -p no:randomly tests/outbound/test_mail_servers.py
 
 # Nothing of Debian's packages is installed either: two programs are unpacked, and started by the test.
-proxies: $(DEV) ## the samples of deploy/proxy in Debian's nginx and Caddy before a served process
+proxies: $(DEV) ## the samples of deploy/proxy in Debian's nginx, Caddy and HAProxy before a served process
 	@mkdir -p .cache/proxies
-	@if test -x .cache/proxies/usr/bin/caddy; then :; \
+	@if test -x .cache/proxies/usr/sbin/haproxy; then :; \
 	elif command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then \
-		echo "Fetching nginx and Caddy" && cd .cache/proxies && apt-get -qq download nginx caddy 2>/dev/null \
+		echo "Fetching nginx, Caddy and HAProxy" && cd .cache/proxies && apt-get -qq download nginx caddy haproxy \
+			liblua5.3-0 libopentracing-c-wrapper0 libopentracing1 2>/dev/null \
 			&& for package in *.deb; do dpkg-deb -x $$package .; done && rm *.deb; fi
 	@$(PYTEST) -q -rs -p no:randomly tests/deploy/test_proxies.py
 
@@ -382,7 +383,10 @@ browser: ## Debian's Chromium, which the browser tests drive
 drill: $(DEV) postgres .cache/fleet/usr/bin/pgbackrest ## a database destroyed under load and restored to a random second by the operators' script (ARGS="--times 3", ARGS=--plain)
 	@$(PY) -m tests.fleet.drill $(ARGS) 2>.cache/fleet/log.txt
 
-fleet: $(DEV) postgres .cache/fleet/site/patroni $(if $(findstring patroni-3,$(ARGS)),.cache/fleet/debian/usr/lib/python3/dist-packages/patroni) ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS=--asynchronous and ARGS=--patroni-3 must fail)
+rolling: $(DEV) postgres $(READABLE) ## processes of two releases change places under load (ARGS="--changes 20 --before FOLDER")
+	@$(PY) -m tests.fleet.rolling $(ARGS) 2>.cache/fleet-log.txt
+
+fleet: $(DEV) postgres .cache/fleet/site/patroni $(if $(findstring patroni-3,$(ARGS)),.cache/fleet/debian/usr/lib/python3/dist-packages/patroni) ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS=--flap: every 20 s; ARGS=--asynchronous and ARGS=--patroni-3 must fail)
 	@$(PY) -m tests.fleet --failovers $(or $(FAILOVERS),20) $(ARGS) 2>.cache/fleet/log.txt
 
 soak: $(DEV) postgres ## the random and destructive tests at length: make soak MINUTES=30 (ARGS="--only simulate,kill")

@@ -34,6 +34,8 @@ _ADDITIVE = (
     re.compile(r"CREATE INDEX CONCURRENTLY \w+ ON .*"),
     re.compile(r"GRANT .*"),
 )
+# What a migration that begins with `-- cleans` may do, once no process of the release before is left.
+_CLEANING = re.compile(r"DROP (TABLE|INDEX|TRIGGER) .*|ALTER TABLE \w+ DROP COLUMN \w+")
 # What is free on a table that the same migration creates, which no other release knows.
 _OF_NEW_TABLE = (
     re.compile(r"CREATE TABLE \w+ PARTITION OF (\w+) .*"),
@@ -116,10 +118,19 @@ def migration_faults(folder: Path = FOLDER, released: Released | None = None) ->
                 if step.version > 1:
                     faults.append(f"{key}: before the first release there is one schema")
                 continue
+            if step.is_cleaning:
+                faults += [f"{key}: {fault}" for fault in _cleaning_faults(step.text)]
+                continue
             if f"-- serves from: {released.newest:04d}\n" not in step.text:
                 faults.append(f"{key}: needs the line `-- serves from: {released.newest:04d}`")
             faults += [f"{key}: {fault}" for fault in _statement_faults(step.text, dialect)]
     return faults
+
+
+def _cleaning_faults(text: str) -> list[str]:
+    """Returns what does not belong into a cleaning migration, which no earlier release may serve beside."""
+    faults = [each[:80] for each in statements(text) if not _CLEANING.fullmatch(each)]
+    return [*faults, *(["no earlier release serves beside it"] if "-- serves from:" in text else [])]
 
 
 def _statement_faults(text: str, dialect: Dialect) -> list[str]:

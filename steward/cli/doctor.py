@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -36,8 +36,9 @@ from steward.database.engine.migrate import (
 from steward.database.engine.private_files import is_open, is_shared
 from steward.database.events import retention as events_kept
 from steward.database.notifications import gauges
-from steward.database.operator import health
+from steward.database.operator import health, processes
 from steward.database.operator import status as stats
+from steward.database.operator.health import Follower
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.notifications.status import mail_down_since
@@ -49,6 +50,9 @@ from steward.startup import COMMAND_DEADLINE, KEY_FILE, master_keys, open_engine
 
 _LEAST_FREE = 0.10
 _MOST_SKEW = timedelta(seconds=30)
+_MOST_STANDBY_SKEW = timedelta(seconds=2)
+_REPLIES_EVERY = timedelta(seconds=10)  # PostgreSQL's wal_receiver_status_interval
+_SYNCHRONOUS = ("sync", "quorum")
 _LOST_WITHIN = timedelta(days=7)
 _INTERRUPTED_WITHIN = timedelta(days=1)
 _GRACE = timedelta(minutes=5)
@@ -230,6 +234,49 @@ async def _long_readers(patient: _Patient) -> str:
     return "No transaction is open for over a minute."
 
 
+async def _standbys(patient: _Patient) -> str:
+    if is_sqlite(patient.settings.database_url):
+        return "SQLite has no standbys."
+    if not await patient.read(health.sees_sessions):
+        return "Standbys cannot be seen, as long_readers says."
+    followers = await patient.read(health.followers)
+    server_settings = await patient.read(health.settings_of_server)
+    are_waited_for = bool(server_settings["synchronous_standby_names"])
+    if faults := standby_faults(followers, are_waited_for=are_waited_for):
+        raise Wrong(f"{'; '.join(faults)}. See docs/guides/several-machines.md.")
+    standbys = [follower for follower in followers if follower.kind == "standby"]
+    synchronous = sum(standby.state in _SYNCHRONOUS for standby in standbys)
+    return f"{len(standbys)} standbys follow, {synchronous} of them synchronous."
+
+
+def standby_faults(followers: Sequence[Follower], *, are_waited_for: bool) -> list[str]:
+    """Returns in words what is wrong with the standbys and slots of a server."""
+    faults = []
+    if are_waited_for and not any(follower.state in _SYNCHRONOUS for follower in followers):
+        faults.append("No synchronous standby follows, so writes wait for one")
+    return faults + [fault for follower in followers for fault in _faults_of(follower)]
+
+
+def _faults_of(follower: Follower) -> Iterator[str]:
+    what, ahead = f"{follower.kind} {follower.name}", follower.clock_ahead
+    if follower.keeps_rows:
+        yield (
+            f"The {what} keeps dead rows for its readers, which slows the queue: set hot_standby_feedback"
+            " to off on the standby"
+        )
+    if follower.state == "inactive":
+        yield (
+            f"The {what} of a standby that is gone keeps {follower.kept_bytes >> 20:,} MiB of the log: bring"
+            " the standby back or drop the slot"
+        )
+    if ahead is not None and not -_MOST_STANDBY_SKEW - _REPLIES_EVERY <= ahead <= _MOST_STANDBY_SKEW:
+        direction = "ahead" if ahead > timedelta() else "behind"
+        yield (
+            f"The clock of the {what} is {abs(ahead.total_seconds()):.0f} s {direction}, or it is silent:"
+            " keep clocks by NTP"
+        )
+
+
 async def _slots(patient: _Patient) -> str:
     limit = timedelta(minutes=patient.settings.late_limit_minutes) + _GRACE
     due = await patient.read(schedules.next_due)
@@ -262,10 +309,16 @@ async def _leases(patient: _Patient) -> str:
             f"{interrupted} runs of the last day were given up: three workers were lost with each. Find out"
             " why the service crashes; the log's lines run_interrupted name the runs."
         )
-    releases = f" (release {', '.join(leases.releases)})" if leases.releases else ""
+    words = f"{leases.alive} workers hold their lease{_of_releases(leases.releases)}"
     if leases.expired:
-        return f"{leases.alive} workers hold their lease{releases}; {leases.expired} are being taken over."
-    return f"{leases.alive} workers hold their lease{releases}."
+        words += f"; {leases.expired} are being taken over"
+    if api := await patient.read(processes.api_releases):
+        words += f"; {len(api)} API processes serve beside them{_of_releases(sorted({*api}))}"
+    return f"{words}."
+
+
+def _of_releases(releases: Sequence[str]) -> str:
+    return f" (release {', '.join(releases)})" if releases else ""
 
 
 async def _private_hosts(patient: _Patient) -> str:
@@ -421,6 +474,7 @@ CHECKS: Mapping[str, Callable[[_Patient], Awaitable[str]]] = {
     "free_space": _free_space,
     "files": _files,
     "long_readers": _long_readers,
+    "standbys": _standbys,
     "slots": _slots,
     "leases": _leases,
     "private_hosts": _private_hosts,

@@ -1,22 +1,29 @@
-"""migrate: brings the database to this release's schema."""
+"""migrate: brings the database to this release's schema, and cleans up what the one before used."""
 
 from contextlib import closing, nullcontext
+from functools import partial
 from typing import IO
 
-from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, desk, option
 from steward.database.engine.migrate import is_sqlite, migrate, sqlite_path
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import take_lock
+from steward.database.operator import processes
 from steward.startup import close_files
+from steward.version import __version__
 
 
 async def _run_migrations(args: CliArgs) -> Facts:
     """Applies pending migrations; with --check only looks, and fails when any is pending."""
-    url, only_look = args.settings.database_url, args.options.check
+    url, only_look, cleans = args.settings.database_url, args.options.check, args.options.clean
+    if only_look and cleans:
+        raise WrongUsage("Give --check or --clean, not both.")
     with stopped(url) if is_sqlite(url) and not only_look else nullcontext():
         if not only_look:
             close_files(args.settings)
-        done = await migrate(url, args.now(), only_look=only_look)
+        if cleans and not is_sqlite(url):
+            await _refuse_while_others_serve(args)
+        done = await migrate(url, args.now(), only_look=only_look, cleans=cleans)
     if args.options.check and done.pending:
         names = ", ".join(done.pending)
         raise CommandFailed("migrations_pending", f"Migrations are pending ({names}): run steward migrate.")
@@ -26,7 +33,20 @@ async def _run_migrations(args: CliArgs) -> Facts:
         "to": done.after,
         "applied": list(done.applied),
         "pending": list(done.pending),
+        "to_clean": list(done.to_clean),
     }
+
+
+async def _refuse_while_others_serve(args: CliArgs) -> None:
+    """Raises CommandFailed while a process of another release lives: it may use what is dropped."""
+    async with desk(args) as open_desk:
+        others = await open_desk.write(partial(processes.of_other_releases, release=__version__))
+    if others:
+        raise CommandFailed(
+            "still_running",
+            f"Processes of another release than {__version__} still serve: {', '.join(others)}. Update or"
+            " stop them and try again; a process that was killed counts for a minute.",
+        )
 
 
 def stopped(url: str) -> closing[IO[str]]:
@@ -41,6 +61,13 @@ COMMANDS = [
         "migrate",
         "apply pending migrations",
         _run_migrations,
-        (option("--check", action="store_true", help="only check; exit 1 when migrations are pending"),),
+        (
+            option("--check", action="store_true", help="only check; exit 1 when migrations are pending"),
+            option(
+                "--clean",
+                action="store_true",
+                help="also drop what only the release before uses, once none of its processes is left",
+            ),
+        ),
     ),
 ]

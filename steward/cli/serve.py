@@ -17,6 +17,7 @@ import uvicorn
 
 from steward import app, periodic_tasks, startup, worker
 from steward.api.v1 import status
+from steward.api_process import announced
 from steward.cli.confining import log_missing_isolation
 from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, Descriptors, raise_limit, share
 from steward.cli.edge import ConnectionLimits, protocol
@@ -88,7 +89,10 @@ async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> N
                 ready(facts)
                 supervisor.ready()
 
-            async with supervised(os.environ, stop) as supervisor:
+            beside = (
+                contextlib.nullcontext() if options.with_worker else announced(service.engine, service.clock)
+            )
+            async with supervised(os.environ, stop) as supervisor, beside:
                 await run_service(
                     service,
                     listening,

@@ -15,7 +15,7 @@ from steward.database.engine.base import Engine, Tx
 from steward.database.events import own_changes
 from steward.database.events import retention as events_kept
 from steward.database.notifications import retention as notices_kept
-from steward.database.operator import partitions, retention
+from steward.database.operator import partitions, processes, retention
 from steward.database.org_span import EVERY_ORG, OrgSpan, next_orgs
 from steward.database.runs import file_folder, run_files, workers
 from steward.model.ids import AutomationId, OrgId, PersonId, RunId
@@ -265,6 +265,7 @@ SWEEPS: Mapping[str, _Sweep] = {
     "invitations": _simple(_invitations),
     "service_keys": _simple(keys.forget_retired),
     "workers": _simple(workers.remove_dead),
+    "api_processes": _simple(processes.remove_gone),
 }
 # What one pass removes at most; a table that reaches this limit gets another pass at once.
 FULL: Mapping[str, int] = {

@@ -36,6 +36,7 @@ DIRECTORY = {
     "sign_in_states",  # found by the hash of a state, on the way back from an account's sign-in
     "time_zone_data",
     "workers",
+    "api_processes",
     "fairness_orgs",  # one timestamp for each organization, which claims compare
     "fairness_clock",
     "deferred_rows",

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,12 +16,15 @@ import pytest
 
 from steward import built
 from steward.cli import built_files
+from steward.cli.doctor import standby_faults
 from steward.clock import SystemClock
 from steward.connectors.shopify import schema_table
 from steward.database.engine.base import Tx
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.sqlite import SqliteEngine
 from steward.database.operator import health
+from steward.database.operator.health import Follower
+from steward.version import __version__
 from tests.cli.test_operator import CommandOutput, Steward, steward
 from tests.databases import HIDE_SESSIONS
 
@@ -35,6 +39,7 @@ NAMES = [
     "free_space",
     "files",
     "long_readers",
+    "standbys",
     "slots",
     "leases",
     "private_hosts",
@@ -166,6 +171,25 @@ def test_a_long_reader_is_named_and_never_its_query(
     assert "4711" not in check_results(output)["long_readers"][1]
 
 
+def test_faults_of_standbys_and_slots_are_named() -> None:
+    """Names a missing synchronous standby, kept rows, the log of one that is gone, and a differing clock."""
+    second = timedelta(seconds=1)
+    well = Follower("standby", "db2", "sync", False, -9 * second, 0)
+    slot = Follower("slot", "db2", "active", False, None, 5 << 20)
+    assert standby_faults([well, slot], are_waited_for=True) == []
+    assert standby_faults([], are_waited_for=False) == []
+    [waits] = standby_faults([replace(well, state="async")], are_waited_for=True)
+    assert waits == "No synchronous standby follows, so writes wait for one"
+    for follower, words in (
+        (replace(well, keeps_rows=True), "The standby db2 keeps dead rows for its readers"),
+        (replace(slot, name="db3", state="inactive"), "The slot db3 of a standby that is gone keeps 5 MiB"),
+        (replace(well, clock_ahead=3 * second), "The clock of the standby db2 is 3 s ahead"),
+        (replace(well, clock_ahead=-15 * second), "The clock of the standby db2 is 15 s behind"),
+    ):
+        [fault] = standby_faults([well, follower], are_waited_for=True)
+        assert words in fault
+
+
 def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database_url: str) -> None:
     """Fails when the right to see long readers is missing, since none could be found."""
     if is_sqlite(database_url):
@@ -198,8 +222,12 @@ def test_a_failed_check_is_named_and_the_others_run(steward: Steward, database_u
     assert "migrations" in wrong(steward("doctor"))
 
 
-def test_the_releases_of_live_workers_are_reported(steward: Steward, database_url: str) -> None:
-    """Lists the releases of workers whose lease is current."""
+def test_the_releases_of_live_processes_are_reported_and_keep_cleaning_back(
+    steward: Steward, database_url: str
+) -> None:
+    """Lists the releases of workers and API processes whose lease is current; while others live, nothing is
+    cleaned.
+    """
     now = int(CLOCK.now().timestamp() * 1000)
     hour = 3_600_000
     rows = [("1.0", now + hour), ("1.1", now + hour), ("1.1", now + hour), ("0.9", now - hour)]
@@ -211,8 +239,25 @@ def test_the_releases_of_live_workers_are_reported(steward: Steward, database_ur
         database_url,
         f"INSERT INTO workers (name, version, state, lease_until, started_at, slots) VALUES {values}",
     )
-    expiring = "3 workers hold their lease (release 1.0, 1.1); 1 are being taken over."
-    assert check_results(steward("doctor"))["leases"] == (True, expiring)
+    into(
+        database_url,
+        f"INSERT INTO api_processes (name, version, lease_until) VALUES ('web|1|1', '1.2', {now + hour}),"
+        f" ('web|2|1', '1.1', {now + hour}), ('web|3|1', '0.9', {now - hour})",
+    )
+    words = (
+        "3 workers hold their lease (release 1.0, 1.1); 1 are being taken over;"
+        " 2 API processes serve beside them (release 1.1, 1.2)."
+    )
+    assert check_results(steward("doctor"))["leases"] == (True, words)
+    if database_url.startswith("sqlite"):  # whose lock says that no process serves
+        assert steward("migrate", "--clean").facts["applied"] == []
+        return
+    output = steward("migrate", "--clean")
+    assert output.refused == (1, "still_running")
+    for process in ("worker on elsewhere (1.0)", "API process on web (1.2)"):
+        assert process in output.facts["error"]["message"]
+    into(database_url, f"UPDATE workers SET version = '{__version__}'", "DELETE FROM api_processes")
+    assert steward("migrate", "--clean").facts["applied"] == []
 
 
 def test_a_database_of_the_release_after_next_is_refused(steward: Steward, database_url: str) -> None:

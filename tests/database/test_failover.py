@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Engine, Tx
 from steward.database.engine.migrate import migrate
 from steward.database.engine.observer import EngineObserver
 from steward.database.engine.postgres import PostgresEngine
@@ -135,6 +135,27 @@ class Writer:
         assert set(self.acknowledged) <= set(numbers)
 
 
+async def _followers_are_seen(first: Server, second: Server, engine: Engine, clock: FakeClock) -> None:
+    """Sees a standby whose readers keep rows, its clock, and a slot whose standby is gone."""
+    async with superuser(first) as connection, superuser(second) as standby:
+        await connection.execute("SELECT pg_create_physical_replication_slot('gone', true)")
+        await standby.execute("ALTER SYSTEM SET hot_standby_feedback = on")
+        await standby.execute("SELECT pg_reload_conf()")
+
+        async def keep_rows() -> bool:
+            return any(one.keeps_rows for one in await engine.read(clock.now(), health.followers))
+
+        await eventually(keep_rows)
+        [slot, follower] = await engine.read(clock.now(), health.followers)
+        assert (slot.kind, slot.name, slot.state, slot.keeps_rows) == ("slot", "gone", "inactive", False)
+        assert (follower.kind, follower.state, follower.keeps_rows) == ("standby", "sync", True)
+        assert follower.clock_ahead is not None
+        assert abs(follower.clock_ahead.total_seconds()) < 30
+        await standby.execute("ALTER SYSTEM RESET hot_standby_feedback")
+        await standby.execute("SELECT pg_reload_conf()")
+        await connection.execute("SELECT pg_drop_replication_slot('gone')")
+
+
 async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
     cluster: Cluster, clock: FakeClock
 ) -> None:
@@ -151,6 +172,7 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
     try:
         await asyncio.gather(*[writer.goes_on() for _ in range(3)])  # three connections
         assert await engine.read(clock.now(), health.standbys) == health.Standbys(1, 0, is_waiting=True)
+        await _followers_are_seen(first, second, engine, clock)
         assert (cluster.host, cluster.unknown, cluster.backs) == (1, 0, 0)
         await _an_unreplicated_commit_is_no_success(first, second, writer)
         assert cluster.lost[-1:] == ["not_replicated"]

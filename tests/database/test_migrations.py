@@ -184,6 +184,33 @@ async def test_a_release_serves_the_schema_of_the_next_one_and_not_the_one_after
             await migrate(database_url, clock.now(), only_look=only_look)
 
 
+async def test_what_the_release_before_used_is_dropped_by_cleaning_alone(
+    database_url: str, clock: FakeClock, upgraded: Path
+) -> None:
+    """Keeps it for `migrate`, and serves without it; after `cleans` no earlier release starts any more."""
+    cleaning = f"{LAST + 2:04d}_tidy"
+    (upgraded / f"{cleaning}.sql").write_text("-- cleans\nALTER TABLE workers DROP COLUMN slots;\n")
+    old: tuple[str, ...] = ()
+    if not is_sqlite(database_url):
+        old = ("queue_of_old(bigint)",)
+        await _execute(
+            database_url, "CREATE FUNCTION queue_of_old(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT $1'"
+        )
+    done = await migrate(database_url, clock.now(), folder=upgraded)
+    assert (done.after, done.to_clean) == (LAST + 1, (cleaning, *old))
+    looked = await migrate(database_url, clock.now(), only_look=True, folder=upgraded)
+    assert (looked.pending, looked.to_clean) == ((), (cleaning, *old))
+    assert (await migrate(database_url, clock.now(), only_look=True)).before == LAST + 1
+    assert await _rows(database_url, "SELECT slots FROM workers") == []
+    cleaned = await migrate(database_url, clock.now(), cleans=True, folder=upgraded)
+    assert (cleaned.applied, cleaned.to_clean) == ((cleaning, *old), ())
+    assert (await migrate(database_url, clock.now(), only_look=True, folder=upgraded)).to_clean == ()
+    with pytest.raises(Exception, match="slots"):
+        await _rows(database_url, "SELECT slots FROM workers")
+    with pytest.raises(SchemaDiffers, match="later release"):
+        await migrate(database_url, clock.now(), only_look=True)
+
+
 async def test_an_index_is_built_beside_writers_and_again_after_a_failure(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:

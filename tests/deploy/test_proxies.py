@@ -1,6 +1,6 @@
 """Tests the samples of deploy/proxy before a served process: true addresses and unchanged answers.
 
-`make proxies` unpacks Debian's nginx and Caddy and runs this file.
+`make proxies` unpacks Debian's nginx, Caddy and HAProxy and runs this file.
 """
 
 import asyncio
@@ -22,7 +22,9 @@ SAMPLES = ROOT / "deploy" / "proxy"
 PROGRAMS = {
     "nginx": ROOT / ".cache/proxies/usr/sbin/nginx",
     "caddy": ROOT / ".cache/proxies/usr/bin/caddy",
+    "haproxy": ROOT / ".cache/proxies/usr/sbin/haproxy",
 }
+LIBRARIES = ROOT / ".cache/proxies/usr/lib" / f"{os.uname().machine}-linux-gnu"  # HAProxy's own
 NAME = "localhost"
 LOGIN = "/v2/api/automations/login"
 LIMIT = 10
@@ -70,6 +72,26 @@ def _caddy(folder: Path, port: int, service_port: int) -> list[str]:
     return [str(PROGRAMS["caddy"]), "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
 
 
+def _haproxy(folder: Path, port: int, service_port: int) -> list[str]:
+    """Writes haproxy.cfg with the test's ports and certificate, and returns the command.
+
+    Of its two hosts one serves; the other refuses connections, as one that is being updated does.
+    """
+    sample = (SAMPLES / "haproxy.cfg").read_text("utf-8")
+    for place, instead in (
+        ("bind :443 ", f"bind 127.0.0.1:{port} "),
+        ("/etc/haproxy/auto.example.pem", f"{folder}/both.pem"),
+    ):
+        assert sample.count(place) == 1
+        sample = sample.replace(place, instead)
+    sample = sample.replace("10.0.0.11:8400", f"127.0.0.1:{free_port()}")
+    sample = sample.replace("10.0.0.12:8400", f"127.0.0.1:{service_port}")
+    parts = [(folder / f"{NAME}.{ending}").read_text() for ending in ("pem", "key")]
+    (folder / "both.pem").write_text("".join(parts))
+    (folder / "haproxy.cfg").write_text(sample)
+    return [str(PROGRAMS["haproxy"]), "-db", "-f", str(folder / "haproxy.cfg")]
+
+
 def _filled(path: Path, listens: str, instead: str, service_port: int) -> str:
     sample = path.read_text("utf-8")
     assert sample.count(listens) == 1
@@ -77,7 +99,7 @@ def _filled(path: Path, listens: str, instead: str, service_port: int) -> str:
     return sample.replace(listens, instead).replace("127.0.0.1:8400", f"127.0.0.1:{service_port}")
 
 
-COMMANDS = {"nginx": _nginx, "caddy": _caddy}
+COMMANDS = {"nginx": _nginx, "caddy": _caddy, "haproxy": _haproxy}
 
 
 @asynccontextmanager
@@ -96,7 +118,8 @@ async def proxied(name: str, database_url: str, folder: Path) -> AsyncIterator[t
     serving = await start("serve", "--host", "127.0.0.1", "--port", "0", env=env)
     service_port = int(serving.facts["listen"].rpartition(":")[2])
     program = await asyncio.create_subprocess_exec(
-        *COMMANDS[name](folder, port, service_port), env={**os.environ, "HOME": str(folder)}
+        *COMMANDS[name](folder, port, service_port),
+        env={**os.environ, "HOME": str(folder), "LD_LIBRARY_PATH": str(LIBRARIES)},
     )
 
     async def listens() -> bool:

@@ -1,7 +1,7 @@
 """`make fleet`: fail-overs of three database hosts under load, and what became of every answered act.
 
-`python -m tests.fleet --failovers 20 [--asynchronous | --patroni-3] [--report FILE]`. Needs root, for network
-namespaces.
+`python -m tests.fleet --failovers 20 [--flap | --asynchronous | --patroni-3] [--report FILE]`. It needs root,
+for network namespaces.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from typing import Any
 
 from tests.fleet.clients import BACK_WITHIN, Clients, stored_acts, working
 from tests.fleet.cluster import Cluster, Host, Programs, cluster
+from tests.fleet.flap import flap
 from tests.fleet.history import History, Outcome
 from tests.processes.judging import assert_written_once
 from tests.processes.running import CLOCK, open_site
@@ -117,7 +118,7 @@ async def campaign(cluster: Cluster, folder: Path, failovers: int, report: Repor
                 except AssertionError as error:
                     report.wrong.append(f"run {run}: {error}")
                     print(report.wrong[-1], flush=True)
-    report.wrong += report.history.violations(await stored(cluster))
+    report.wrong += clients.faulty + report.history.violations(await stored(cluster))
 
 
 async def lie(cluster: Cluster, folder: Path, report: Report) -> None:
@@ -160,6 +161,12 @@ async def freeze(cluster: Cluster, folder: Path, report: Report) -> None:
     print(f"{len(wrong)} violations", flush=True)
 
 
+async def hasten(cluster: Cluster, folder: Path, minutes: float, report: Report) -> None:
+    """Lets hosts fail faster than they come back; afterwards the history is compared with the database."""
+    wrong, report.failovers = await flap(cluster, folder, report.history, minutes)
+    report.wrong += wrong + report.history.violations(await stored(cluster))
+
+
 async def stored(cluster: Cluster) -> list[str]:
     """The keys of the acts that the cluster's database holds."""
     leader = await cluster.leader()
@@ -176,6 +183,10 @@ async def main(words: Sequence[str]) -> int:
     control.add_argument(
         "--patroni-3", action="store_true", help="a control: frozen hosts under Debian's Patroni"
     )
+    control.add_argument(
+        "--flap", action="store_true", help="fail-overs every 20 s, no etcd, and one host of three"
+    )
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long --flap goes on")
     parser.add_argument("--report", type=Path)
     args = parser.parse_args(words)
     if os.geteuid() != 0:
@@ -193,6 +204,8 @@ async def main(words: Sequence[str]) -> int:
             async with cluster(folder, programs, is_synchronous=not args.asynchronous) as new_cluster:
                 if args.asynchronous:
                     await lie(new_cluster, folder / "service", report)
+                elif args.flap:
+                    await hasten(new_cluster, folder / "service", args.minutes, report)
                 elif args.patroni_3:
                     await freeze(new_cluster, folder / "service", report)
                 else:

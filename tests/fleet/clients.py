@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,14 +20,10 @@ BACK_WITHIN = 90.0
 
 @dataclass
 class Clients:
-    """People who make automations all the time, and what they were told.
-
-    `doors` are the API processes that a balancer chooses from; one that refuses a connection is passed over.
-    """
+    """People who make automations all the time, and what they were told."""
 
     site: Site
     history: History
-    doors: Sequence[httpx.AsyncClient] = ()
     begun: int = 0
     faulty: list[str] = field(
         default_factory=list
@@ -51,7 +47,9 @@ class Clients:
         }
         began, outcome = CLOCK.monotonic(), Outcome.UNKNOWN
         try:
-            answer = await self._send(body)
+            answer = await self.site.web.post(
+                "/v1/automations", json=body, headers=self.site.csrf, timeout=ANSWER_WITHIN
+            )
             if answer.status_code == 201:
                 outcome = Outcome.ACKNOWLEDGED
             elif answer.status_code < 500:
@@ -62,16 +60,6 @@ class Clients:
             self.cut += 1
         finally:  # also of an act that the end of the campaign cuts off
             self.history.add(key, outcome, began, CLOCK.monotonic())
-
-    async def _send(self, body: Any) -> httpx.Response:
-        doors = self.doors or [self.site.web]
-        for number, _ in enumerate(doors):
-            door = doors[(self.begun + number) % len(doors)]
-            with contextlib.suppress(httpx.ConnectError):
-                return await door.post(
-                    "/v1/automations", json=body, headers=self.site.csrf, timeout=ANSWER_WITHIN
-                )
-        raise httpx.ConnectError("every door is shut")
 
     async def are_back(self, since: float, within: float = BACK_WITHIN) -> float:
         """Seconds from the fault to the first acknowledgement of an act that began after it."""

@@ -92,6 +92,13 @@ class Host:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
+    def kill_etcd(self) -> None:
+        """Kills the host's member of etcd."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                if Path(f"/proc/{pid}/comm").read_text().strip() == "etcd":
+                    os.kill(pid, signal.SIGKILL)
+
     def postmaster(self) -> int:
         """The server's first process."""
         return int((self.folder / "data/postmaster.pid").read_text().split()[0])
@@ -127,6 +134,16 @@ class Cluster:
 
     def start(self, host: Host) -> None:
         """Starts etcd and Patroni on a host."""
+        self.start_etcd(host)
+        settings = host.folder / "patroni.yml"
+        settings.write_text(yaml.safe_dump(self._settings(host)))
+        os.chown(settings, NOBODY, NOBODY)
+        # Debian's Python: one of root's own cannot be run by others.
+        site = {"PYTHONPATH": ":".join(map(str, self.programs.patroni))}
+        host.start(["/usr/bin/python3", "-m", "patroni", settings], "patroni.log", site)
+
+    def start_etcd(self, host: Host) -> None:
+        """Starts a host's member of etcd, with the data that it left."""
         members = ",".join(f"{other.name}=http://{other.address}:2380" for other in self.hosts)
         etcd = {
             "name": host.name,
@@ -141,12 +158,6 @@ class Cluster:
             "unsafe-no-fsync": "true",  # of the bed: no power is cut here
         }
         host.start([self.programs.etcd, *(f"--{name}={value}" for name, value in etcd.items())], "etcd.log")
-        settings = host.folder / "patroni.yml"
-        settings.write_text(yaml.safe_dump(self._settings(host)))
-        os.chown(settings, NOBODY, NOBODY)
-        # Debian's Python: one of root's own cannot be run by others.
-        site = {"PYTHONPATH": ":".join(map(str, self.programs.patroni))}
-        host.start(["/usr/bin/python3", "-m", "patroni", settings], "patroni.log", site)
 
     def _settings(self, host: Host) -> dict[str, Any]:
         """The sample's settings with the addresses of the bed, which has no TLS, archive and watchdog."""

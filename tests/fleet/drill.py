@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from tests.fleet.history import Act, History, Outcome
 from tests.postgres_server import Server, find_programs, make_place, pid_of, run_program, start
 from tests.processes import postgres
 from tests.processes.judging import assert_written_once, hiding, slow_writes
-from tests.processes.running import CLOCK, Site, environ, open_site
+from tests.processes.running import CLOCK, Site, environ, eventually, open_site
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "deploy/patroni/restore-drill.sh"
@@ -39,6 +40,7 @@ BEFORE_THE_RUN = 12.0
 AFTER_THE_APPROVAL = 15.0
 DELAY_MS = 1_500  # of each write, so that the moment is mostly before or within the run's writes
 BEFORE_THE_APPROVAL = 8
+SETTLED_WITHIN = 600.0  # writes that may have been sent are looked up first, some after a while
 
 
 class Backup(ABC):
@@ -289,8 +291,10 @@ async def _drill(backup: Backup, server: Server, folder: Path, *, mib: int, seed
         wrong = this.expected(moment.timestamp() - offset).violations(await stored_acts(url))
         wrong += this.clients.faulty
         was_approved = moment >= approved_at
+        await site.world.delete("/sandbox/faults")  # the shop answers at once again
         try:
             if was_approved:
+                await eventually(partial(_has_ended, site, run), within=SETTLED_WITHIN)
                 await assert_written_once(site, run, approved, before)
             else:
                 await _assert_nothing_sent(site, before, written)
@@ -309,6 +313,10 @@ async def _drill(backup: Backup, server: Server, folder: Path, *, mib: int, seed
             "script": lines[-1],
             "violations": wrong,
         }
+
+
+async def _has_ended(site: Site, run: str) -> bool:
+    return (await site.run(run))["status"] not in ("queued", "running")
 
 
 async def _assert_nothing_sent(site: Site, before: int, written: int) -> None:

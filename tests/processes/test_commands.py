@@ -8,9 +8,11 @@ import json
 import socket
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 
 from steward.database.engine.migrate import sqlite_path
@@ -121,8 +123,21 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
             assert {worker.facts["concurrency"] for worker in workers} == {3}
             assert len({worker.facts["worker_id"] for worker in workers}) == 2
             assert (await site.reaches(run["id"], "succeeded", "failed"))["status"] == "succeeded"
+            await eventually(partial(_api_releases_are, postgresql_url, [__version__] * 2))
         finally:
             assert [await worker.stop() for worker in workers] == [0, 0]
+        assert await site.service.stop() == 0
+        assert await _api_releases_are(postgresql_url, [])
+
+
+async def _api_releases_are(url: str, releases: list[str]) -> bool:
+    """Whether the API processes that have a row are of these releases."""
+    connection: Any = await asyncpg.connect(url)
+    try:
+        rows = await connection.fetch("SELECT version FROM api_processes")
+    finally:
+        await connection.close()
+    return [row["version"] for row in rows] == releases
 
 
 async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from steward.database.engine.sqlite import connect
 from steward.model.refusals import Unavailable
 
 _FILE = re.compile(r"([0-9]{4})_[a-z0-9_]+\.sql")
+_CLEANS = re.compile(r"^-- cleans$", re.M)
 _SERVES_FROM = re.compile(r"^-- serves from: ([0-9]{4})$", re.M)
 _INDEX = re.compile(r"^CREATE INDEX CONCURRENTLY (\w+) [^;]*;", re.M)
 _LINE_OF_ONE_ENGINE = re.compile(r"^ *\{(sqlite|postgres)\} ?(.*\n)", re.M)
@@ -100,6 +101,11 @@ class _Migration:
         return int(stated[1]) if stated else self.version
 
     @property
+    def is_cleaning(self) -> bool:
+        """Whether it drops what the release before used, so that `migrate` leaves it to `--clean`."""
+        return bool(_CLEANS.search(self.text))
+
+    @property
     def indexes(self) -> dict[str, str]:
         """The statements that build indexes while their tables are written to, by the index's name."""
         return {match[1]: match[0] for match in _INDEX.finditer(self.text)}
@@ -107,13 +113,17 @@ class _Migration:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """The result of one `migrate`: versions, and the names of applied and pending migrations."""
+    """The result of one `migrate`: versions, and the names of applied, pending and cleaning migrations.
+
+    `to_clean` are those that only a `migrate` with `cleans` applies, and `functions` of earlier releases.
+    """
 
     dialect: Dialect
     before: int
     after: int
     applied: tuple[str, ...]
     pending: tuple[str, ...]
+    to_clean: tuple[str, ...] = ()
 
 
 class SchemaDiffers(Exception):
@@ -155,20 +165,25 @@ async def migrate(
     now: datetime,
     *,
     only_look: bool = False,
+    cleans: bool = False,
     folder: Traversable = _FOLDER,
     lock_limits: LockLimits = _LOCK_LIMITS,
 ) -> Migrated:
     """Applies pending migrations to the database at `url`; with `only_look`, reports them only.
 
+    With `cleans` it also drops what no process of this release uses; those of earlier ones then fail.
+
     Raises SchemaDiffers when another release made the database or a later one migrated it further than this
     one serves, Unavailable when it cannot be opened or a table stays locked.
     """
     if is_sqlite(url):
-        return await asyncio.to_thread(_migrate_sqlite, sqlite_path(url), now, only_look, folder)
-    return await _migrate_postgres(url, now, only_look, folder, lock_limits)
+        return await asyncio.to_thread(_migrate_sqlite, sqlite_path(url), now, only_look, cleans, folder)
+    return await _migrate_postgres(url, now, only_look, cleans, folder, lock_limits)
 
 
-def _migrate_sqlite(path: Path, now: datetime, only_look: bool, folder: Traversable) -> Migrated:
+def _migrate_sqlite(
+    path: Path, now: datetime, only_look: bool, cleans: bool, folder: Traversable
+) -> Migrated:
     steps = migrations("sqlite", folder)
     if only_look and not path.exists():
         return _report("sqlite", {}, steps, only_look=True)
@@ -182,9 +197,9 @@ def _migrate_sqlite(path: Path, now: datetime, only_look: bool, folder: Traversa
             _enable_incremental_vacuum(connection)
         connection.execute(_spell(_VERSIONS, "sqlite"))
         applied = _applied(connection.execute("SELECT * FROM schema_version"), steps)
-        report = _report("sqlite", applied, steps, only_look=only_look)
+        report = _report("sqlite", applied, steps, only_look=only_look, cleans=cleans)
         if not only_look:
-            for step in _pending(applied, steps):
+            for step in _pending(applied, steps, cleans=cleans):
                 _apply_sqlite(connection, step, now)
         return report
     finally:
@@ -210,7 +225,7 @@ def _apply_sqlite(connection: sqlite3.Connection, step: _Migration, now: datetim
 
 
 async def _migrate_postgres(
-    url: str, now: datetime, only_look: bool, folder: Traversable, lock_limits: LockLimits
+    url: str, now: datetime, only_look: bool, cleans: bool, folder: Traversable, lock_limits: LockLimits
 ) -> Migrated:
     steps = migrations("postgresql", folder)
     try:
@@ -227,15 +242,21 @@ async def _migrate_postgres(
         applied = _applied(await connection.fetch("SELECT * FROM schema_version"), steps)
         functions = (folder / f"{_FUNCTIONS}.postgres.sql").read_text("utf-8")
         has_all = not applied or await _has_functions(connection, functions)
-        report = _report("postgresql", applied, steps, only_look=only_look, has_functions=has_all)
+        old = await _old_functions(connection, functions)
+        report = _report(
+            "postgresql", applied, steps, only_look=only_look, cleans=cleans, has_functions=has_all, old=old
+        )
         if not only_look:
             # Functions first, because a migration may call them; unchecked, because their bodies may read
             # tables that a migration creates.
             grant = "GRANT SELECT ON schema_version TO steward_app"
             unchecked = f"SET LOCAL check_function_bodies = off;\n{functions};\n{grant}"
             await _within_limits(connection, partial(connection.execute, unchecked), lock_limits)
-            for step in _pending(applied, steps):
+            for step in _pending(applied, steps, cleans=cleans):
                 await _apply_postgres(connection, step, now, lock_limits)
+            if cleans and old:
+                drop = f"DROP FUNCTION {', '.join(old)}"
+                await _within_limits(connection, partial(connection.execute, drop), lock_limits)
         return report
     finally:
         await connection.close()
@@ -272,6 +293,17 @@ async def _has_functions(connection: Any, functions: str) -> bool:
         names := _FUNCTION.findall(functions),
     )
     return {row["proname"] for row in rows} == set(names)
+
+
+async def _old_functions(connection: Any, functions: str) -> list[str]:
+    """Returns the signatures of Steward's functions in the database that this release does not have."""
+    rows = await connection.fetch(
+        "SELECT oid::regprocedure::text AS signature FROM pg_proc"
+        " WHERE pronamespace = 'public'::regnamespace AND proname ~ '^(queue|steward)_'"
+        " AND proname <> ALL ($1) ORDER BY 1",
+        _FUNCTION.findall(functions),
+    )
+    return [row["signature"] for row in rows]
 
 
 async def _apply_postgres(connection: Any, step: _Migration, now: datetime, limits: LockLimits) -> None:
@@ -334,7 +366,9 @@ def _applied(rows: Iterable[Any], steps: Sequence[_Migration]) -> dict[int, str]
     return {version: row["sha256"] for version, row in applied.items()}
 
 
-def _pending(applied: dict[int, str], steps: Sequence[_Migration]) -> list[_Migration]:
+def _pending(
+    applied: dict[int, str], steps: Sequence[_Migration], *, cleans: bool = False
+) -> list[_Migration]:
     for step in steps:
         if applied.get(step.version, step.sha256) != step.sha256:
             raise SchemaDiffers(
@@ -342,7 +376,8 @@ def _pending(applied: dict[int, str], steps: Sequence[_Migration]) -> list[_Migr
                 " release, or by a commit before the first release. Use that release, restore a backup made"
                 " with this one, or start with a new database."
             )
-    return [step for step in steps if step.version not in applied]
+    missing = [step for step in steps if step.version not in applied]
+    return [step for step in missing if cleans or not step.is_cleaning]
 
 
 def _report(
@@ -351,11 +386,18 @@ def _report(
     steps: Sequence[_Migration],
     *,
     only_look: bool,
+    cleans: bool = False,
     has_functions: bool = True,
+    old: Sequence[str] = (),
 ) -> Migrated:
-    pending = _pending(applied, steps)
+    pending = _pending(applied, steps, cleans=cleans)
+    cleaning = [step for step in _pending(applied, steps, cleans=True) if step.is_cleaning]
+    to_clean = tuple(step.name for step in cleaning) + tuple(old)
     before = max(applied, default=0)
     names = tuple(step.name for step in pending) + (() if has_functions else (_FUNCTIONS,))
     if only_look:
-        return Migrated(dialect, before, before, (), names)
-    return Migrated(dialect, before, max((step.version for step in pending), default=before), names, ())
+        return Migrated(dialect, before, before, (), names, to_clean)
+    after = max((step.version for step in pending), default=before)
+    if cleans:
+        return Migrated(dialect, before, after, names + tuple(old), ())
+    return Migrated(dialect, before, after, names, (), to_clean)

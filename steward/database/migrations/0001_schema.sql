@@ -463,6 +463,13 @@ CREATE TABLE workers (
 ) {strict};
 CREATE INDEX workers_leases ON workers (lease_until) WHERE state IN ('alive', 'stopping');
 
+-- API processes without a worker: which releases still serve, for `steward doctor` and `steward migrate --clean`.
+CREATE TABLE api_processes (
+    name {text} NOT NULL PRIMARY KEY CHECK (length(name) <= 200),
+    version {text} NOT NULL,
+    lease_until {ms} NOT NULL
+) {rowless};
+
 -- `kind`: status, mode and starter in one number, for the indexes of lists (model/run.py).
 CREATE TABLE runs (
     org_id {int} NOT NULL,

@@ -59,6 +59,23 @@ class Standbys:
     is_waiting: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """A standby that streams, or a replication slot, which keeps what its standby has not received yet.
+
+    `state` is the standby's as PostgreSQL names it (`sync`, `quorum`, `async`), and `active` or `inactive`
+    of a slot. `keeps_rows` says that its readers keep dead rows from being cleaned up. `clock_ahead` is None
+    of a slot.
+    """
+
+    kind: str
+    name: str
+    state: str
+    keeps_rows: bool
+    clock_ahead: timedelta | None
+    kept_bytes: int
+
+
 async def damage_of_file(tx: Tx) -> str | None:
     """Reads the whole SQLite file; returns the first damage that SQLite's own check finds, or None."""
     await tx.first(f"PRAGMA cache_size = -{_CHECK_CACHE_KIB}")
@@ -151,6 +168,26 @@ async def standbys(tx: Tx) -> Standbys | None:
         return None
     row = await tx.first("SELECT synchronous, asynchronous, is_waiting FROM queue_standbys()")
     return None if row is None else Standbys(row["synchronous"], row["asynchronous"], row["is_waiting"])
+
+
+async def followers(tx: Tx) -> list[Follower]:
+    """Returns standbys and slots, at most 20; none on SQLite and where `steward_queue` may not see them."""
+    if tx.dialect == "sqlite" or not await sees_sessions(tx):
+        return []
+    rows = await tx.all(
+        "SELECT kind, follower, state, keeps_rows, clock_ahead_ms, kept_bytes FROM queue_followers()"
+    )
+    return [
+        Follower(
+            row["kind"],
+            row["follower"],
+            row["state"],
+            row["keeps_rows"],
+            None if row["clock_ahead_ms"] is None else timedelta(milliseconds=row["clock_ahead_ms"]),
+            row["kept_bytes"] or 0,
+        )
+        for row in rows
+    ]
 
 
 async def dead_rows(tx: Tx) -> dict[str, int]:

@@ -1,0 +1,39 @@
+"""Keeps the row of an API process without a worker, by which an update sees that its release still serves."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+from steward.clock import Clock
+from steward.database.engine.base import Engine
+from steward.database.operator import processes
+from steward.model.refusals import Unavailable
+from steward.runs.recover import process_name
+from steward.version import __version__
+
+_EVERY_SECONDS = 20
+_LEASE_MS = 60_000
+
+
+@asynccontextmanager
+async def announced(engine: Engine, clock: Clock) -> AsyncIterator[None]:
+    """While in force, the process has its row; one that a lost database keeps back is written later."""
+    announcing = asyncio.create_task(_go_on(engine, clock))
+    try:
+        yield
+    finally:
+        announcing.cancel()
+        with suppress(asyncio.CancelledError):
+            await announcing
+        with suppress(Unavailable):  # its lease ends by itself
+            withdraw = partial(processes.withdraw, name=process_name())
+            await engine.write(clock.now(), withdraw)
+
+
+async def _go_on(engine: Engine, clock: Clock) -> None:
+    announce = partial(processes.announce, name=process_name(), version=__version__, lease_ms=_LEASE_MS)
+    while True:
+        with suppress(Unavailable):
+            await engine.write(clock.now(), announce)
+        await clock.sleep(_EVERY_SECONDS)
