@@ -38,6 +38,7 @@ from bench.cases import (
     small,
     store_events,
     traces,
+    undo,
     waiting,
     web_pages,
 )
@@ -67,6 +68,7 @@ ALL: list[Case] = [
     *inbox.CASES,
     *search.CASES,
     *traces.CASES,
+    *undo.CASES,
     *small.CASES,
     *web_pages.CASES,
 ]

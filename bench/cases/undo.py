@@ -1,0 +1,112 @@
+"""Reads of a run of 5,000 changes that was undone: the run, and the list of the dialog of an undo."""
+
+import contextlib
+import statistics
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+
+from bench.load import get
+from bench.postgres import fresh_database
+from bench.rounds import Case, Figure, Opened, Place
+from bench.servers import Server, ready, serving
+from bench.service import House, open_house
+from steward import periodic_tasks, worker
+from steward.database.engine.base import Tx
+from steward.database.runs import changes, undos
+from steward.model.change import Action, Change, FieldChange, FieldKind, ObjectRef, Outcome, Proposal
+from steward.model.ids import ChangeId, OrgId, RunId, new_id
+from steward.runs.checkpoint import change_wire
+
+CHANGES = 5_000
+_UNDO_OF = "UPDATE runs SET undo_of = :of WHERE org_id = :org AND id = :run"
+
+
+@contextlib.asynccontextmanager
+async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+    """The embedded database: everything in the server's process."""
+    async with _measured(f"sqlite:///{place.folder}/steward.db", place) as opened:
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+    """PostgreSQL beside the server's process."""
+    assert place.postgres is not None
+    async with fresh_database(place.postgres) as url, _measured(url, place) as opened:
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def _measured(url: str, place: Place) -> AsyncIterator[Opened]:
+    house = await open_house(url, place.folder)
+    [automation] = await house.automations(1)
+    runs = [await house.run_now(automation) for _ in range(2)]
+    own = await house.worker()
+    await worker.drain(own, periodic_tasks.of_worker(own))
+    await house.write(partial(_fill, org=house.owner.org, run=runs[0].id, undo_run=runs[1].id, house=house))
+    headers = {"authorization": f"Bearer {house.token()}"}
+    await house.service.close()
+    path = f"/v1/automations/runs/{runs[0].id}"
+    with serving(url, place.folder) as server:
+        await ready(server, path, headers)
+        yield Opened(partial(_round, server, path, headers, place.size(100, 40)))
+
+
+async def _fill(tx: Tx, *, org: OrgId, run: RunId, undo_run: RunId, house: House) -> None:
+    """Stores the changes of a run, and those of its undo, of which each tenth was left."""
+    made = [_change(run, number, house, of=None) for number in range(CHANGES)]
+    back = [_change(undo_run, number, house, of=change.id) for number, change in enumerate(made)]
+    for stored in (made, back):
+        await changes.insert(tx, org, ((change, change_wire(change)) for change in stored))
+    await undos.insert(tx, org, undo_run, of_run=run, chosen=None)
+    await tx.execute(_UNDO_OF, {"of": run, "org": org, "run": undo_run})
+
+
+def _change(run: RunId, number: int, house: House, *, of: ChangeId | None) -> Change:
+    before, after = ("12.00", "12.50") if of is None else ("12.50", "12.00")
+    proposal = Proposal(
+        ObjectRef("variant", f"{number}", f"Green tea {number} g (SKU-{number:05})"),
+        Action.UPDATE,
+        (FieldChange("price", "Price", before, after, FieldKind.MONEY, "EUR"),),
+        (),
+        None,
+        undo_of=of,
+    )
+    outcome = Outcome.CONFLICT if of is not None and number % 10 == 0 else Outcome.APPLIED
+    change_id = ChangeId(new_id(house.service.clock.now()))
+    return Change(
+        change_id, run, 4, "change", "", number, 1, proposal, proposal.item_hash(), outcome, None, None
+    )
+
+
+async def _round(server: Server, path: str, headers: Mapping[str, str], count: int) -> Mapping[str, float]:
+    figures = {}
+    for name, tail in (("run", ""), ("changes", "/changes?limit=200"), ("left", "/changes?outcome=conflict")):
+        times: list[float] = []
+        for _ in range(count):
+            begun = time.perf_counter()
+            await get(server.port, f"{path}{tail}", headers)
+            times.append((time.perf_counter() - begun) * 1000)
+        figures[f"{name}_p95"] = _p95(times)
+        _, cpu = await server.of_one(f"{path}{tail}", headers, count // 2)
+        figures[f"{name}_cpu"] = cpu / 1000
+    return figures
+
+
+def _p95(times: Sequence[float]) -> float:
+    return statistics.quantiles(times, n=20)[-1]
+
+
+_FIGURES = (
+    Figure("run_p95", "ms for the run with its undo", most=100),
+    Figure("run_cpu", "ms of CPU of the service"),
+    Figure("changes_p95", "ms for the first 200 changes", most=2_000),
+    Figure("changes_cpu", "ms of CPU of the service"),
+    Figure("left_p95", "ms for the changes of one outcome"),
+    Figure("left_cpu", "ms of CPU of the service"),
+)
+CASES = (
+    Case("undo_sqlite", _FIGURES, on_sqlite),
+    Case("undo_postgres", _FIGURES, on_postgres, needs_postgres=True),
+)
