@@ -149,6 +149,7 @@ async def test_the_periods_without_success_are_chosen_for_each_automation(servic
 
 async def test_anybody_may_ask_what_is_offered(service: Service) -> None:
     """Tells without a session whether mail is sent and whether setup is needed."""
-    assert (await service.nobody().get("/app/options")).data == {"mail": False, "setup_needed": False}
+    offered = {"mail": False, "setup_needed": False, "undo_days": 365}
+    assert (await service.nobody().get("/app/options")).data == offered
     service.restart(mail=True)
-    assert (await service.nobody().get("/app/options")).data == {"mail": True, "setup_needed": False}
+    assert (await service.nobody().get("/app/options")).data == {**offered, "mail": True}

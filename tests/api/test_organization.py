@@ -100,4 +100,8 @@ async def test_only_an_owner_changes_it(service: Service) -> None:
 async def test_an_installation_without_accounts_says_that_setup_is_needed(service: Service) -> None:
     """Reports that setup is needed while all people are unaccepted invitations."""
     await service.write(lambda tx: tx.execute("UPDATE people SET unclaimed = TRUE"))
-    assert (await service.nobody().get("/app/options")).data == {"mail": False, "setup_needed": True}
+    assert (await service.nobody().get("/app/options")).data == {
+        "mail": False,
+        "setup_needed": True,
+        "undo_days": 365,
+    }

@@ -55,6 +55,13 @@ async def hiding(web: WebSite, name: str, products: Sequence[str], **changes: An
     return {**await web.automation(name, **body), "ids": ids}
 
 
+async def set_visibility(web: WebSite, product: str, visibility: str) -> None:
+    """Sets where the shop shows a product, as somebody else would."""
+    path, body = f"{SHOP}/products/{product}", {"catalog_visibility": visibility}
+    answer = await web.site.world.put(path, json=body, auth=_keys(web))
+    assert answer.status_code == 200, answer.text
+
+
 async def hidden_products(web: WebSite) -> set[str]:
     """Returns the ids of the products that the shop hides."""
     state = (await web.site.world.get("/sandbox/state")).json()

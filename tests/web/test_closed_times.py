@@ -13,6 +13,7 @@ from tests.web.looking import OpenPage, Size
 from tests.web.site import UserSession, WebSite
 
 DAILY = {"cadence": "daily", "run_at": "08:00"}
+_COUNT_CLICKS = "addEventListener('pointerdown', () => (window.clicks = (window.clicks ?? 0) + 1), true)"
 
 
 async def end_all_periods(owner: UserSession) -> None:
@@ -172,14 +173,35 @@ async def test_all_changes_are_stopped_in_two_clicks_and_go_on(looking: Look) ->
     """A member stops all changes, everybody sees it, and an approver resumes them."""
     member = await looking("member")
     await member.open("/runs")
+    await member.page.evaluate(_COUNT_CLICKS)
     await member.page.get_by_role("button", name="Stop all changes").click()
     dialog = member.page.get_by_role("dialog", name="Stop all changes?")
     await dialog.get_by_role("button", name="Stop all changes").click()
     bar = member.page.get_by_role("region", name="Changes are stopped")
     await expect(bar).to_be_visible()
+    assert await member.page.evaluate("window.clicks") == 2
     await expect(member.page.get_by_role("button", name="Stop all changes")).to_have_count(0)
     assert await member.audit() == []
     approver = await looking("approver", size="phone")
     await approver.open("/")
     await approver.page.get_by_role("button", name="Let changes go on").click()
     await expect(approver.page.get_by_role("region", name="Changes are stopped")).to_have_count(0)
+
+
+async def test_christmas_is_closed_in_five_clicks(looking: Look) -> None:
+    """From any screen, with a typed name: the dates of Christmas are those that the form offers."""
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open("/runs")
+    await page.evaluate(_COUNT_CLICKS)
+    await page.get_by_role("button", name="Account:").click()
+    await page.get_by_role("link", name="Closed times").click()
+    await page.get_by_role("button", name="Close a time").click()
+    dialog = page.get_by_role("dialog", name="Close a time")
+    await expect(dialog.get_by_label("Name")).to_be_focused()
+    await page.keyboard.type("Christmas")
+    await dialog.get_by_label("Every year").check()
+    await expect(dialog.get_by_role("list", name="Next closings")).to_contain_text("24 Dec")
+    await dialog.get_by_role("button", name="Close this time").click()
+    await expect(page.get_by_text("every year, 24 December to 26 December")).to_be_visible()
+    assert await page.evaluate("window.clicks") == 5

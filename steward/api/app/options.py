@@ -3,20 +3,26 @@
 import msgspec
 
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.schema.answers import PositiveInt
 from steward.database.accounts import people
 from steward.database.engine.base import Tx
 
 
 class OptionsAnswer(msgspec.Struct):
-    """Whether mail is sent (without it no password is reset), and whether nobody has an account yet."""
+    """Whether mail is sent (without it no password is reset), and whether nobody has an account yet.
+
+    A run can be undone for `undo_days` after its end.
+    """
 
     mail: bool
     setup_needed: bool
+    undo_days: PositiveInt
 
 
 async def get(tx: Tx, call: ApiCall) -> Answer:
     """Answers `GET /app/options`."""
-    return OptionsAnswer(call.context.rules.mail, not await people.has_accounts(tx))
+    rules = call.context.rules
+    return OptionsAnswer(rules.mail, not await people.has_accounts(tx), rules.undo_for.days)
 
 
 OPERATIONS = (

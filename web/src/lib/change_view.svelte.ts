@@ -17,6 +17,8 @@ export class ChangeView {
   /** A plain list of 200 a page instead of one that scrolls. */
   plain = $state(false);
   page = $state(1);
+  /** Of an undone run: the changes that its last undo left, since somebody had changed them. */
+  changedSince = $state.raw<ReadonlySet<string>>(new Set());
   #writing: AbortController | undefined;
 
   constructor(query: URLSearchParams) {
@@ -60,7 +62,7 @@ export class ChangeView {
 
   /** The changes as looked at. */
   of(changes: readonly ChangeRecord[], leftOut: ReadonlySet<string>): readonly ChangeRecord[] {
-    return ordered(filtered(changes, this.filter, leftOut), this.by, this.down);
+    return ordered(filtered(changes, this.filter, leftOut, this.changedSince), this.by, this.down);
   }
 
   /** Writes it into the address once typing pauses. */

@@ -103,9 +103,9 @@ describe("the file for a spreadsheet", () => {
   });
 
   it("holds every change, whatever is shown", () => {
-    const rows = csvOf([change("=Evil", [field("10", "7.5")]), change("Gone", [], { reversible: false })], new Set(["GONE"])).split("\r\n");
-    expect(rows[1]).toBe("'=EVIL,product,'=Evil,1,,update,Price,10,7.5,EUR,-2.5,-25,,,proposed,");
-    expect(rows[2]).toBe("GONE,product,Gone,1,,update,,,,,,,yes,yes,proposed,");
-    expect(csvOf([], NONE).split("\r\n")).toHaveLength(2);
+    const rows = csvOf([change("=Evil", [field("10", "7.5")]), change("Gone", [], { reversible: false })], new Set(["GONE"]), new Set(["=EVIL"])).split("\r\n");
+    expect(rows[1]).toBe("'=EVIL,product,'=Evil,1,,update,Price,10,7.5,EUR,-2.5,-25,,,proposed,\"changed since, left\",");
+    expect(rows[2]).toBe("GONE,product,Gone,1,,update,,,,,,,yes,yes,proposed,,");
+    expect(csvOf([], NONE, NONE).split("\r\n")).toHaveLength(2);
   });
 });

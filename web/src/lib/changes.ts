@@ -139,7 +139,14 @@ export function isWarned(change: ChangeRecord): boolean {
   return change.fields.some((field) => field.kind === "money" && Math.abs(differenceOf(field)?.percent ?? 0) > LARGE_PERCENT);
 }
 
-export type Only = "" | "irreversible" | "warned" | "left";
+export type Only = "" | "irreversible" | "warned" | "left" | "back" | "since";
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** What an undo of its run did with a change; empty when there was none or it says nothing of the change. */
+export function undoneWords({ id, undone_by }: ChangeRecord, changedSince: ReadonlySet<string>): string {
+  return undone_by ? "put back" : changedSince.has(id) ? "changed since, left" : "";
+}
 
 export interface Filter {
   action: string;
@@ -160,7 +167,9 @@ export function isFiltered(filter: Filter): boolean {
 }
 
 /** The changes a filter lets through, whole. It never changes what is approved. */
-export function filtered(changes: readonly ChangeRecord[], filter: Filter, leftOut: ReadonlySet<string>): readonly ChangeRecord[] {
+export function filtered(
+  changes: readonly ChangeRecord[], filter: Filter, leftOut: ReadonlySet<string>, changedSince: ReadonlySet<string> = NONE,
+): readonly ChangeRecord[] {
   if (!isFiltered(filter)) return changes;
   const search = filter.search.trim().toLocaleLowerCase();
   const over = filter.over.trim() === "" ? null : Number(filter.over);
@@ -172,6 +181,8 @@ export function filtered(changes: readonly ChangeRecord[], filter: Filter, leftO
     if (filter.only === "irreversible" && change.reversible) return false;
     if (filter.only === "warned" && !isWarned(change)) return false;
     if (filter.only === "left" && !leftOut.has(change.id)) return false;
+    if (filter.only === "back" && !change.undone_by) return false;
+    if (filter.only === "since" && (change.undone_by || !changedSince.has(change.id))) return false;
     if (over !== null && !Number.isNaN(over) && !(Math.abs(widest(change) ?? -1) > over)) return false;
     if (filter.between && !isBetween(priceMove(change), from, to)) return false;
     return !search || textOf(change).includes(search);

@@ -43,7 +43,28 @@ function localWords(local: string): string {
 /** One closing in words: its name, when, and what it stops. */
 export function closingWords(closing: ClosingRecord, zone: Zone, now: number): string {
   const until = closing.end === null ? "until somebody lets changes go on" : `until ${full(closing.end, zone, now)}`;
-  return `${closing.name}: ${full(closing.start, zone, now)} ${until}, ${stopsWords(closing.stops)}`;
+  return `${closing.name} (${stopsWords(closing.stops)}), ${full(closing.start, zone, now)} ${until}`;
+}
+
+/** A closing on its own clock, from two local times with their offsets; says when the clock changes meanwhile. */
+export function localClosing(start: string, end: string | null, now: number): string {
+  const words = (local: string) => full(`${local.slice(0, 16)}Z`, "UTC", now);
+  if (end === null) return words(start);
+  const change = minutesAhead(end) - minutesAhead(start);
+  const clock = change ? `; the clock goes ${change > 0 ? "forward" : "back"} meanwhile` : "";
+  return `${words(start)} until ${words(end)}${clock}`;
+}
+
+function minutesAhead(local: string): number {
+  const [hours, minutes] = local.slice(17).split(":").map(Number);
+  return (local[16] === "-" ? -1 : 1) * (hours! * 60 + minutes!);
+}
+
+const FREEZE = "Changes are stopped";
+
+/** Why changes were stopped, in brackets; empty when no reason was given. */
+export function freezeReason(name: string): string {
+  return name === FREEZE ? "" : ` (${name})`;
 }
 
 /** Whether a period is a stop of all changes. */

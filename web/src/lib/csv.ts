@@ -1,7 +1,7 @@
 /** The change table as a file for a spreadsheet, which may run nothing that is in it. */
 
 import type { ChangeRecord, RunRecord } from "../api/schema";
-import { differenceOf, linesOf, valueOf } from "./changes";
+import { differenceOf, linesOf, undoneWords, valueOf } from "./changes";
 import { RUN, STARTED_BY } from "./words";
 
 const NUMBER = /^[+-]?\d+(\.\d+)?$/;
@@ -15,11 +15,11 @@ export function cell(value: string): string {
 
 const HEAD = [
   "Change", "Object", "Name", "Id", "Link", "Action", "Field", "Before", "After", "Currency", "Difference", "Percent",
-  "Cannot be undone", "Left out", "Outcome", "Note",
+  "Cannot be undone", "Left out", "Outcome", "Undo", "Note",
 ];
 
 /** Every change, one line a field, in the given order. */
-export function csvOf(changes: readonly ChangeRecord[], leftOut: ReadonlySet<string>): string {
+export function csvOf(changes: readonly ChangeRecord[], leftOut: ReadonlySet<string>, changedSince: ReadonlySet<string>): string {
   const lines = linesOf(changes).map(({ change, field }) => {
     const difference = field && differenceOf(field);
     const plain = { kind: field?.kind ?? "text", currency: null };
@@ -39,6 +39,7 @@ export function csvOf(changes: readonly ChangeRecord[], leftOut: ReadonlySet<str
       change.reversible ? "" : "yes",
       leftOut.has(change.id) ? "yes" : "",
       change.outcome,
+      undoneWords(change, changedSince),
       change.message ?? "",
     ];
   });

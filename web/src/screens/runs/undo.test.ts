@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ChangeRecord } from "../../api/schema";
-import { reasonsOf, undoableOf } from "./undo";
+import { aheadWords, reasonsOf, undoableOf } from "./undo";
 
 function change(id: string, more: Partial<ChangeRecord>): ChangeRecord {
   return { id, reversible: true, undo_words: null, outcome: "applied", ...more } as ChangeRecord;
@@ -27,5 +27,14 @@ describe("what can be undone of a run", () => {
       ["A refund stays.", 2],
       ["It cannot be undone.", 1],
     ]);
+  });
+});
+
+describe("the run that an undo waits for", () => {
+  it("is told with what it waits for itself, and how many are queued behind it", () => {
+    expect(aheadWords({ status: "waiting_approval" }, 0)).toBe("waits for approval and comes first. The undo begins after it.");
+    expect(aheadWords({ status: "running", held_by: { name: "Christmas", until: "2026-12-27T00:00:00Z" } }, 0)).toMatch(/^is held until Christmas ends /);
+    expect(aheadWords({ status: "running", held_by: { name: "Wrong prices", until: null } }, 0)).toMatch(/^is held while changes are stopped /);
+    expect(aheadWords({ status: "queued" }, 2)).toBe("is queued and comes first, then 2 more queued runs. The undo begins after them.");
   });
 });

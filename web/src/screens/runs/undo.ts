@@ -1,6 +1,7 @@
 /** What the changes of a run say of its undo. */
 
-import type { ChangeRecord } from "../../api/schema";
+import type { ChangeRecord, RunRecord } from "../../api/schema";
+import { count } from "../../lib/words";
 
 const WRITTEN: ReadonlySet<string> = new Set(["applied", "unknown"]);
 
@@ -18,4 +19,20 @@ export function reasonsOf(changes: readonly ChangeRecord[]): [string, number][] 
     counts.set(words, (counts.get(words) ?? 0) + 1);
   }
   return [...counts].sort(([, one], [, other]) => other - one);
+}
+
+/** What the run that comes before an undo does; said after "A run". `behind` more are queued before the undo. */
+export function aheadWords({ status, held_by }: Pick<RunRecord, "status" | "held_by">, behind: number): string {
+  const does =
+    status === "waiting_approval"
+      ? "waits for approval"
+      : held_by
+        ? held_by.until
+          ? `is held until ${held_by.name} ends`
+          : "is held while changes are stopped"
+        : status === "running"
+          ? "is going on"
+          : "is queued";
+  const others = behind ? `, then ${count(behind, "more queued run")}` : "";
+  return `${does} and comes first${others}. The undo begins after ${behind ? "them" : "it"}.`;
 }
