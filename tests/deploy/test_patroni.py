@@ -39,6 +39,15 @@ def test_the_leader_keys_times_fit_each_other_and_the_guide() -> None:
     assert f"| `ttl`, `loop_wait`, `retry_timeout` | {times[0]}, {times[1]}, {times[2]} s |" in GUIDE
 
 
+def test_a_silent_host_is_given_up_before_another_becomes_primary() -> None:
+    """Ends a replication connection within `ttl`, and says so in the guide."""
+    dcs = sample("patroni.yml")["bootstrap"]["dcs"]
+    names = ("wal_sender_timeout", "wal_receiver_timeout")
+    seconds = {int(dcs["postgresql"]["parameters"][name].removesuffix("s")) for name in names}
+    assert max(seconds) < dcs["ttl"]
+    assert f"| `{'`, `'.join(names)}` | {max(seconds)} s |" in GUIDE
+
+
 def test_a_dead_standby_or_reader_does_not_fill_the_primary() -> None:
     """Limits the log that a slot keeps, and turns standby feedback off."""
     parameters = sample("patroni.yml")["bootstrap"]["dcs"]["postgresql"]["parameters"]

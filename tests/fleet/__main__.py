@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import statistics
 import sys
@@ -28,6 +29,7 @@ from tests.processes.test_database import applying
 
 FROZEN = 35.0  # longer than `ttl`
 UNREPLICATED = 3.0
+SLOW = 60.0  # a fail-over whose logs are kept
 FAULTS = ("host killed", "host frozen", "cable pulled", "server killed")
 PROGRAMS = Path(".cache/fleet").resolve()
 STOP = PROGRAMS / "stop"  # a file that ends a campaign after the fail-over under way
@@ -98,7 +100,18 @@ async def fail(cluster: Cluster, host: Host, fault: str, clients: Clients) -> fl
     return gap
 
 
-async def campaign(cluster: Cluster, folder: Path, failovers: int, report: Report) -> None:
+def keep_logs(cluster: Cluster, number: int) -> None:
+    """Copies what the programs of each host logged to .cache/fleet/slow-NUMBER."""
+    for host in cluster.hosts:
+        kept = PROGRAMS / f"slow-{number}" / host.name
+        kept.mkdir(parents=True, exist_ok=True)
+        for log in (*host.folder.glob("*.log"), *host.folder.glob("data/log/*")):
+            shutil.copy(log, kept)
+
+
+async def campaign(
+    cluster: Cluster, folder: Path, failovers: int, report: Report, faults: Sequence[str] = FAULTS
+) -> None:
     """One fault after the other under load; afterwards the history is compared with the database."""
     async with open_site(cluster.url, folder, STEWARD_LEASE_SECONDS="5") as site:
         clients = Clients(site, report.history)
@@ -106,12 +119,15 @@ async def campaign(cluster: Cluster, folder: Path, failovers: int, report: Repor
             for number in range(failovers):
                 if STOP.exists():  # the history of those before is compared all the same
                     break
-                fault = FAULTS[number % len(FAULTS)]
+                fault = faults[number % len(faults)]
                 host = await cluster.leader()
                 assert host is not None
                 await clients.are_back(CLOCK.monotonic())
                 run, approved, before = await applying(site)
-                report.note(fault, await fail(cluster, host, fault, clients))
+                gap = await fail(cluster, host, fault, clients)
+                report.note(fault, gap)
+                if gap is None or gap > SLOW:
+                    keep_logs(cluster, report.failovers)
                 await cluster.becomes_whole()
                 try:
                     await assert_written_once(site, run, approved, before)
@@ -187,6 +203,7 @@ async def main(words: Sequence[str]) -> int:
         "--flap", action="store_true", help="fail-overs every 20 s, no etcd, and one host of three"
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long --flap goes on")
+    parser.add_argument("--fault", action="append", choices=FAULTS, help="only these faults")
     parser.add_argument("--report", type=Path)
     args = parser.parse_args(words)
     if os.geteuid() != 0:
@@ -209,7 +226,8 @@ async def main(words: Sequence[str]) -> int:
                 elif args.patroni_3:
                     await freeze(new_cluster, folder / "service", report)
                 else:
-                    await campaign(new_cluster, folder / "service", args.failovers, report)
+                    faults = args.fault or FAULTS
+                    await campaign(new_cluster, folder / "service", args.failovers, report, faults)
     text = json.dumps(report.as_json(), indent=1)
     print(text)
     if args.report is not None:

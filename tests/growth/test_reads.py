@@ -67,6 +67,12 @@ def _name(operation: Operation) -> str:
     return f"{operation.method} {operation.path}"
 
 
+def label(operation: Operation, query: Query) -> tuple[str, str]:
+    """Returns the operation and what a call narrows it by, in words."""
+    filters = sorted(f"{name}={value}" for name, value in query.items() if name not in ("limit", "cursor"))
+    return _name(operation), " ".join([*filters, *(["far"] if "cursor" in query else [])])
+
+
 READS = [
     each_operation
     for each_operation in OPERATIONS
@@ -83,7 +89,7 @@ class Reads:
         self.engine = CountingEngine(
             two.service.context.engine, str(sqlite_path(url)) if is_sqlite(url) else None
         )
-        self._callers = callers
+        self.callers = callers
         ids, oldest = two.ours, wire_time(history.oldest)
         self._values: dict[str, list[object]] = {
             "automation_id": [ids.automation_id, history.other_automation],
@@ -166,20 +172,20 @@ class Reads:
         assert operation.query is not None
         call: Any = SimpleNamespace(
             query=operation.query.model_validate(query),
-            path=self._path(operation),
+            path=self.path(operation),
             actor=SimpleNamespace(org=self.two.service.members["owner"].org),
             context=self.two.service.context,
         )
         return paging.next_cursor(call, keys[operation.path])
 
-    def _path(self, operation: Operation) -> str:
+    def path(self, operation: Operation) -> str:
         return operation.path.format_map(vars(self.two.ours)) if "{" in operation.path else operation.path
 
     async def cost(self, operation: Operation, query: Query) -> int:
         """Returns what one call reads."""
-        caller = self._callers[operation.path.startswith("/app")]
+        caller = self.callers[operation.path.startswith("/app")]
         self.engine.take()
-        answer = await caller.get(self._path(operation), **query)
+        answer = await caller.get(self.path(operation), **query)
         assert answer.status == 200, (operation.path, query, answer.body)
         return self.engine.take()
 
@@ -190,11 +196,7 @@ class Reads:
             for query in self.queries(operation, rows):
                 if self.is_bounded(operation, query):
                     continue
-                displayed = " ".join(
-                    sorted(f"{k}={v}" for k, v in query.items() if k not in ("limit", "cursor"))
-                )
-                far = " far" if "cursor" in query else ""
-                costs[_name(operation), displayed + far] = await self.cost(operation, query)
+                costs[label(operation, query)] = await self.cost(operation, query)
         for table, sweep in SWEEPS.items():
             self.engine.take()
             await sweep(cast("Engine", self.engine), self.two.service.clock.now(), RetentionRules())
@@ -248,24 +250,29 @@ async def _pages(caller: Caller, query: Query) -> list[dict[str, Any]]:
         cursor = {"cursor": answer["next_cursor"]}
 
 
-async def test_a_long_history_makes_no_read_dearer(
-    engine: Engine, clock: FakeClock, database_url: str
-) -> None:
-    """Each list, filter and far page, each single record, and retention with nothing due, read no more."""
+async def open_reads(engine: Engine, clock: FakeClock, url: str, rows: int) -> Reads:
+    """Opens two organizations, of which one will have a history of so many rows within 29 days."""
     two = await make_two(engine, clock)
     service, ids = two.service, two.ours
     listed = (await (await service.token("owner")).get(PREFIX)).data["automations"]
     [other] = [item["id"] for item in listed if item["id"] != ids.automation_id]
     span = timedelta(days=29)
     history = History(
-        ids, other, int(service.members["owner"].person.id), clock.now() - span, clock.now(), span / LONG
+        ids, other, int(service.members["owner"].person.id), clock.now() - span, clock.now(), span / rows
     )
-    callers = {False: await service.token("owner"), True: await service.web("owner")}
-    reads = Reads(two, history, database_url, callers)
+    return Reads(two, history, url, {False: await service.token("owner"), True: await service.web("owner")})
+
+
+async def test_a_long_history_makes_no_read_dearer(
+    engine: Engine, clock: FakeClock, database_url: str
+) -> None:
+    """Each list, filter and far page, each single record, and retention with nothing due, read no more."""
+    reads = await open_reads(engine, clock, database_url, LONG)
+    service, history = reads.two.service, reads.history
     service.context = replace(service.context, engine=cast("Engine", reads.engine))
     service.restart()
     await history.write(database_url, range(SHORT))
-    await check_run_filters(callers[False], history)
+    await check_run_filters(reads.callers[False], history)
     short = await reads.costs(SHORT)
     await history.write(database_url, range(SHORT, LONG))
     long = await reads.costs(LONG)
