@@ -101,12 +101,15 @@ class NoticeIds:
 def sentence(topic: Topic, facts: JsonObject, *, count: int = 1, automations: int = 1) -> str:
     """Returns the sentence for `count` notices of one topic about so many automations.
 
-    `facts` are those of the latest of them.
+    `facts` are those of the latest of them. One notice of an undo says so before the automation's name.
     """
     singular, several, many = _SENTENCES[topic]
     text = singular if count == 1 else several if automations == 1 else many
+    undo = ""
+    if facts.get("undo") and count == 1:
+        undo = "Undo of " if text.startswith("{automation}") else "the undo of "
     return text.format(
-        automation=_quoted(facts, "automation", "An automation") + _store(facts),
+        automation=undo + _quoted(facts, "automation", "An automation") + _store(facts),
         connection=_quoted(facts, "connection", "of a store"),
         route=_quoted(facts, "route", "of a route"),
         amount=_amount(facts),

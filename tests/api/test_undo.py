@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from steward.model.json import JsonObject
+from tests.notifications.telling import rows_of
 from tests.people import Caller
 from tests.whole import Whole, whole
 
@@ -56,6 +57,8 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole
     await whole.shop.drain()
     undo_run = (await token.get(f"{PREFIX}/runs/{started.data['run']['id']}")).data["run"]
     assert undo_run["status"] == "waiting_approval"
+    facts = [row["facts"] for row in await rows_of(whole.shop, "notices") if row["run_id"] == undo_run["id"]]
+    assert ['"undo"' in text for text in facts] == [True]
     approval = f"{PREFIX}/approvals/{undo_run['approval_id']}"
     assert (await token.get(approval)).data["approval"]["undo_of"] == run["id"]
     assert (await token.post(f"{approval}/approve", {"version": 1})).status == 403

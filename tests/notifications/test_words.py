@@ -2,6 +2,7 @@
 
 import pytest
 
+from steward.model.json import JsonObject
 from steward.model.notice import Topic
 from steward.notifications.words import NoticeIds, page, sentence
 
@@ -16,6 +17,14 @@ def test_a_sentence_names_what_it_is_about() -> None:
     one_message = {**FACTS, "kind": "sends", "changes": 1}
     assert sentence(Topic.APPROVAL_WAITING, one_message).endswith("asks for approval of 1 message")
     assert "nine tenths of its time" in sentence(Topic.APPROVAL_EXPIRING, FACTS)
+
+
+def test_an_undo_is_called_so() -> None:
+    """Says so of one notice, at the beginning and inside of its sentence, and not of several."""
+    undo: JsonObject = {**FACTS, "undo": True}
+    assert sentence(Topic.APPROVAL_WAITING, undo).startswith("Undo of “Hide {0}” on “Northwind Tea” asks")
+    assert sentence(Topic.APPROVAL_EXPIRING, undo).startswith("The approval of the undo of “Hide {0}”")
+    assert sentence(Topic.APPROVAL_WAITING, undo, count=2) == sentence(Topic.APPROVAL_WAITING, FACTS, count=2)
 
 
 def test_several_notices_are_counted() -> None:

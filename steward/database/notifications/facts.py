@@ -52,6 +52,7 @@ async def _add_of_approval(
         kind=str(approval.kind),
         expires_at=wire_time(approval.expires_at),
         asked_at=wire_time(approval.created_at),
+        undo=None if approval.undo_of is None else True,
         **more,
     )
     notice = Notice(
@@ -140,15 +141,19 @@ async def _add_named(
 ) -> None:
     """Stores a notice of an automation with the names that it has now."""
     row = await tx.first(
-        "SELECT name, store_label, integration_id FROM automations WHERE org_id = :org AND id = :automation",
-        {"org": org, "automation": automation},
+        "SELECT name, store_label, integration_id,"
+        " (SELECT r.undo_of FROM runs AS r WHERE r.org_id = :org AND r.id = :run) AS undo_of"
+        " FROM automations WHERE org_id = :org AND id = :automation",
+        {"org": org, "automation": automation, "run": run},
     )
     if row is None:
         raise LookupError("an automation is never deleted")
+    undo = None if row["undo_of"] is None else True
+    named = facts_of(automation=row["name"], store=row["store_label"], code=code, undo=undo)
     notice = Notice(
         topic=topic,
         dedupe=f"{topic}|{dedupe}",
-        facts={**facts_of(automation=row["name"], store=row["store_label"], code=code), **(facts or {})},
+        facts={**named, **(facts or {})},
         automation=automation,
         run=run,
         approval=approval,
