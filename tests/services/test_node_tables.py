@@ -277,7 +277,6 @@ def test_an_operation_calls_what_its_parameters_say(
         ("telegram", 1.2, CHAT | {"text": "Hi"}, "note", "who sent the message"),
         ("telegram", 1.2, CHAT | {"operation": "sendAndWait"}, "error", "nobody can give"),
         ("telegram", 1, {"text": "Hi"}, "warning", "which chat"),
-        ("telegram", 1.2, {"resource": "file", "fileId": "f"}, "error", "downloads a file"),
         (
             "discord",
             1,

@@ -249,6 +249,32 @@ async def test_a_file_of_the_item_goes_to_telegram_with_its_caption(
         assert field in sent.body
 
 
+@on_one_engine
+async def test_a_file_that_a_bot_was_sent_is_fetched(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Asks Telegram where a file is and puts its content beside the answer, without approval."""
+    api = fake("telegram")
+    real, found = api.respond, {"ok": True, "result": {"file_id": "f1", "file_path": "documents/stock.csv"}}
+    api.respond = lambda request: (
+        (200, found)
+        if request.path.endswith("/getFile")
+        else (200, "sku\ntea\n")
+        if request.path.startswith("/file/")
+        else real(request)
+    )
+    fetch = node("Fetch", "telegram", 1.2, {"resource": "file", "fileId": "f1"})
+    text = node("Text", "extractFromFile", 1, {"operation": "text", "options": {}})
+    async with shop_beside(database_url, clock, tmp_path, api) as shop:
+        account = await shop.connect("telegram", SETTINGS["telegram"])
+        named = {"accounts": {"Fetch": {"integration_id": account.integration_id}}}
+        run = await shop.run_and_drain(await automated(shop, chain(fetch, text), **named))
+        assert run.status is RunStatus.SUCCEEDED, run
+        assert await handed_on(shop, run, "Fetch") == [found]
+        assert await handed_on(shop, run, "Text") == [{"data": "sku\ntea\n"}]
+    assert api.seen[-1].path == f"/file/bot{SETTINGS['telegram']['bot_token']}/documents/stock.csv"
+
+
 def test_a_file_over_its_limit_is_not_sent() -> None:
     """Accepts a file of 1.5 MiB and fails the item one byte above it."""
     assert call_file("a.csv", b"x" * UPLOAD_BYTES, "text/csv").content

@@ -18,7 +18,7 @@ class NotionConnector(ServiceConnector):
     key_field = "access_token"
     base_url = "https://api.notion.com/v1"
     check_path = "/users/me"
-    query_path = r"/databases/[^/]+/query"
+    query_path = r"/databases/[^/]+/query|/search"
     headers = MappingProxyType({"notion-version": "2022-06-28"})
     rate_limit = RateLimit(max_concurrency=2, min_interval_s=0.35)
     fields = (

@@ -1,7 +1,8 @@
 """The Telegram connector: calls of the Bot API, whose token is part of every address."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from steward.connectors.base.queries import PathQuery
 from steward.connectors.base.service_calls import SendCallOperation
 from steward.connectors.base.service_connector import Account, ServiceConnector, SettingField, text_of
 from steward.connectors.base.settings import ConnectionSecrets
@@ -10,6 +11,8 @@ from steward.outbound.errors import UnusableResponse
 from steward.outbound.response import Decoded
 
 _TOKEN = "bot_token"
+_FILES = "/file/"  # where paths of files begin
+_FILE_BYTES = 20 * 1024 * 1024
 
 
 class TelegramConnector(ServiceConnector):
@@ -32,6 +35,19 @@ class TelegramConnector(ServiceConnector):
     def address(self, secrets: ConnectionSecrets) -> str:
         """Returns the address of the bot's methods."""
         return f"https://api.telegram.org/bot{secrets.sealed[_TOKEN].reveal()}"
+
+    def url(
+        self, secrets: ConnectionSecrets, path: str, query: Mapping[str, str] | Sequence[tuple[str, str]]
+    ) -> str:
+        """Returns the address of a method, or of a file that the bot was sent."""
+        if not path.startswith(_FILES):
+            return super().url(secrets, path, query)
+        token = secrets.sealed[_TOKEN].reveal()
+        return f"https://api.telegram.org/file/bot{token}/{path.removeprefix(_FILES)}"
+
+    def file_bytes(self, query: PathQuery) -> int:
+        """Returns the size of a file that bots can fetch; 0 for an answer."""
+        return _FILE_BYTES if query.path.startswith(_FILES) else 0
 
     def credentials(self, secrets: ConnectionSecrets) -> Credentials:
         """Returns none: the address signs in."""

@@ -31,7 +31,7 @@ _NAMES = (
     " lockReason returnAll limit getRepositoryIssuesFilters getUserIssuesFilters"
     " getRepositoryPullRequestsFilters filePath asBinaryProperty binaryPropertyName additionalParameters"
     " releaseTag release_id additionalFields organization email pullRequestNumber reviewId event commitId"
-    " binaryData fileContent commitMessage"
+    " binaryData fileContent commitMessage workflowId ref inputs"
 )
 _FILTERS = frozenset(
     ("assignee", "creator", "mentioned", "labels", "since", "state", "sort", "direction", "filter")
@@ -153,6 +153,14 @@ _OPERATIONS = {
     "user.getRepositories": _list("/users/{owner}/repos"),
     "user.getUserIssues": _list("/issues", "getUserIssuesFilters"),
     "organization.getRepositories": _list("/orgs/{owner}/repos"),
+    "review.get": ServiceOperation("GET", f"{_REPOSITORY}/pulls/{{pullRequestNumber}}/reviews/{{reviewId}}"),
+    "review.getAll": _list(f"{_REPOSITORY}/pulls/{{pullRequestNumber}}/reviews"),
+    "workflow.get": ServiceOperation("GET", f"{_REPOSITORY}/actions/workflows/{{workflowId}}"),
+    "workflow.dispatch": ServiceOperation(
+        "POST", f"{_REPOSITORY}/actions/workflows/{{workflowId}}/dispatches",
+        {"ref": "ref", "inputs": lambda fields: fields.json("inputs", "Inputs") or None},
+        recipient="workflowId", needed={"ref": "the branch"}, answered=_done,
+    ),
     "release.create": ServiceOperation(
         "POST", f"{_REPOSITORY}/releases", _release, recipient="repository", text="releaseTag",
         needed={"releaseTag": "the tag of the release"},

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
+from steward.steps.n8n.calls.tables import CallForm, send
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
-from steward.steps.n8n.option_tables import OptionTable, rows_of
+from steward.steps.n8n.option_tables import OptionTable, Shape, rows_of
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceOperation
 from steward.steps.workflow.javascript import values as js
@@ -15,7 +16,7 @@ from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepPr
 _PAGE = 100
 _NAMES = (
     "authentication resource operation email contactId companyId dealId stage name domain returnAll limit"
-    " filters filterGroupsUi additionalFields updateFields options"
+    " filters filterGroupsUi additionalFields updateFields options listId by id"
 )
 _CONTACT = (
     "annualRevenue:annualrevenue associatedCompanyId:associatedcompanyid city companyName:company"
@@ -225,6 +226,10 @@ def _deleted(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     return [answer] if isinstance(answer, Mapping) and answer else [{"success": True}]
 
 
+def _listed(name: str) -> Shape:
+    return lambda value: {name: [value]}
+
+
 _MODES = {"formSubmissionMode": "formSubmissionMode", "propertyMode": "propertyMode"}
 _CONTACT_PATH = "/contacts/v1/contact/vid/{contactId}"
 _COMPANY_PATH = "/companies/v2/companies/{companyId}"
@@ -241,6 +246,13 @@ _OPERATIONS = {
     ),
     "contact.search": _searching("contacts"),
     "contact.delete": ServiceOperation("DELETE", _CONTACT_PATH, answered=_deleted),
+    "contactList.add": send(
+        "POST", "/contacts/v1/lists/{listId}/add",
+        CallForm("by", shapes={"email": _listed("emails"), "id": _listed("vids")}), text="email",
+    ),
+    "contactList.remove": send(
+        "POST", "/contacts/v1/lists/{listId}/remove", CallForm(shapes={"id": _listed("vids")}), needed="id"
+    ),
     "company.create": ServiceOperation(
         "POST", "/companies/v2/companies",
         lambda fields: {
@@ -277,11 +289,17 @@ _OPERATIONS = {
     "deal.search": _searching("deals"),
     "deal.delete": ServiceOperation("DELETE", _DEAL_PATH, answered=_deleted),
 }  # fmt: skip
-_DEFAULTS = {"contact": "upsert", "company": "create", "deal": "create", "ticket": "create"}
+_DEFAULTS = {
+    "contact": "upsert",
+    "company": "create",
+    "deal": "create",
+    "ticket": "create",
+    "contactList": "add",
+}
 
 
 class HubspotNode(HttpServiceNode):
-    """Contacts, companies and deals; tickets, engagements, forms and lists are not supported."""
+    """Contacts with their lists, companies and deals; tickets, engagements and forms are not supported."""
 
     types = ("hubspot",)
     versions = (1, 2, 2.1, 2.2)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
+from steward.steps.n8n.calls.tables import CallForm, get
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, rows_of
 from steward.steps.n8n.service_fields import ServiceFields
@@ -13,7 +14,7 @@ from steward.steps.workflow.step_types import NodeDefinition, StepProblem
 _PAGE = 100
 _NAMES = (
     "jiraVersion resource operation project issueType summary issueKey additionalFields updateFields"
-    " simplifyOutput returnAll limit options deleteSubtasks jsonParameters comment commentId"
+    " simplifyOutput returnAll limit options deleteSubtasks jsonParameters comment commentId accountId"
 )
 Check = Callable[[NodeDefinition], Iterable[StepProblem]]
 
@@ -186,6 +187,9 @@ _OPERATIONS = {
     "issue.get": ServiceOperation("GET", _ISSUE, _READ.read, check=_checked(_READ)),
     "issue.getAll": ServiceOperation(
         "GET", "/2/search/jql", _query, "issues", next_page=_next_found, check=_checked(_SEARCH_OPTIONS)
+    ),
+    "user.get": get(
+        "/2/user", CallForm("accountId", (OptionTable("additionalFields", "expand"),)), needed="accountId"
     ),
     "issue.changelog": _pages(f"{_ISSUE}/changelog", "values", OptionTable("options")),
     "issue.transitions": ServiceOperation(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
+from steward.steps.n8n.calls.tables import CallForm, get_all
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable
 from steward.steps.n8n.service_fields import ServiceFields
@@ -29,6 +30,14 @@ def _without_pins(value: JsonValue) -> JsonObject:
 _FILTERS = OptionTable(
     "filters", "tags name projectId", {"activeWorkflows": _active, "excludePinnedData": _without_pins}
 )
+
+
+def _details(value: JsonValue) -> JsonObject:
+    return {"includeData": "true"} if value else {}
+
+
+_EXECUTIONS = OptionTable("filters", "workflowId status projectId")
+_DETAILS = OptionTable("options", "", {"activeWorkflows": _details})
 
 
 def _workflow(fields: ServiceFields) -> JsonObject:
@@ -62,6 +71,10 @@ _OPERATIONS = {
     "workflow.activate": _act("POST", "/workflows/{workflowId}/activate"),
     "workflow.deactivate": _act("POST", "/workflows/{workflowId}/deactivate"),
     "workflow.delete": _act("DELETE", "/workflows/{workflowId}"),
+    "execution.getAll": get_all(
+        "/executions", "data", _next_page, CallForm(tables=(_EXECUTIONS, _DETAILS), fixed={"limit": _PAGE}),
+        limit=100,
+    ),
     "execution.get": ServiceOperation(
         "GET", "/executions/{executionId}", needed=_EXECUTION, check=OptionTable("options").check
     ),
@@ -75,7 +88,7 @@ _DEFAULTS = {"workflow": "getAll"}
 
 
 class N8nNode(HttpServiceNode):
-    """Workflows and single executions; credentials, audits and lists of executions are not supported."""
+    """Workflows and executions; credentials and audits are not supported."""
 
     types = ("n8n",)
     versions = (1,)

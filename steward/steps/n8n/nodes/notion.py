@@ -1,6 +1,6 @@
 """The node notion: pages of databases, other pages and blocks that the bound integration sees."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.notion_values import notion_id, properties_of, rich_text, simple_page, text_pieces
@@ -216,6 +216,43 @@ def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         )
 
 
+def _search(kind: str = "") -> Callable[[ServiceFields], dict[str, JsonValue]]:
+    """Returns the body of a search, of objects of one kind or of the kind that the step's option names."""
+
+    def body(fields: ServiceFields) -> dict[str, JsonValue]:
+        chosen = kind or fields.text("options.filter.filters.value")
+        sort = fields.value("options.sort.sortValue")
+        sort = sort[0] if isinstance(sort, list) and sort else sort
+        return {
+            "page_size": _PAGE,
+            **({"query": fields.text("text")} if fields.text("text") else {}),
+            **({"filter": {"property": "object", "value": chosen}} if chosen else {}),
+            **({"sort": _search_order(sort)} if isinstance(sort, Mapping) else {}),
+        }
+
+    return body
+
+
+def _search_order(sort: JsonObject) -> JsonObject:
+    direction = sort.get("direction", "descending")
+    return {"direction": direction, "timestamp": sort.get("timestamp", "last_edited_time")}
+
+
+def _searched(answer: AnyJson, fields: ServiceFields) -> list[JsonObject]:
+    """Returns pages and databases, each simplified in its own way."""
+    return [
+        item
+        for result in _results(answer)
+        for item in (_databases if result.get("object") == "database" else _pages)(result, fields)
+    ]
+
+
+def _searching(kind: str = "") -> ServiceOperation:
+    return ServiceOperation(
+        "POST", "/search", _search(kind), answered=_searched, next_page=_next_page, is_query=True, limit=50
+    )
+
+
 _DATABASE = {"databaseId": "which database it means"}
 _PAGE_ID = {"pageId": "which page it means"}
 _BLOCK = {"blockId": "which block it means"}
@@ -242,6 +279,7 @@ _OPERATIONS = {
         "PATCH", "", {"archived": lambda fields: True}, recipient="pageId", needed=_PAGE_ID,
         choose_path=_page_path, answered=_pages,
     ),
+    "page.search": _searching(),
     "block.append": ServiceOperation(
         "PATCH", "", _append, recipient="blockId", needed=_BLOCK, choose_path=_children_path,
         answered=lambda answer, fields: _results(answer),
@@ -253,6 +291,8 @@ _OPERATIONS = {
     "database.get": ServiceOperation(
         "GET", "", needed=_DATABASE, choose_path=_database_path, answered=_databases
     ),
+    "database.getAll": _searching("database"),
+    "database.search": _searching("database"),
     "user.get": ServiceOperation("GET", "/users/{userId}"),
     "user.getAll": ServiceOperation(
         "GET", "/users", {"page_size": lambda fields: _PAGE}, "results", next_page=_next_page
@@ -264,7 +304,7 @@ _DEFAULTS = {
 
 
 class NotionNode(ServiceNode):
-    """Pages of databases first; files and the search are not supported."""
+    """Pages, databases and blocks; files are not supported."""
 
     types = ("notion",)
     versions = (1, 2, 2.1, 2.2)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from steward.model.answer import WriteAnswer
 from steward.model.json import JsonObject, JsonValue
+from steward.steps.n8n.calls.tables import CallForm, get_all, one_page, send
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, rows_of
 from steward.steps.n8n.service_fields import ServiceFields
@@ -14,7 +15,7 @@ from steward.steps.workflow.step_types import SentItem
 
 _NAMES = (
     "resource operation fromEmail fromName toEmail subject dynamicTemplate templateId dynamicTemplateFields"
-    " contentType contentValue additionalFields"
+    " contentType contentValue additionalFields email name returnAll limit"
 )
 
 
@@ -55,18 +56,37 @@ def _mail(fields: ServiceFields) -> JsonObject:
     return mail
 
 
-_DEFAULTS = {"mail": "send"}
+_CONTACT = OptionTable(
+    "additionalFields",
+    "firstName:first_name lastName:last_name city country postalCode:postal_code"
+    " stateProvinceRegion:state_province_region",
+)
+
+
+def _contact(fields: ServiceFields) -> JsonObject:
+    return {"contacts": [{"email": fields.text("email"), **_CONTACT.read(fields)}]}
+
+
+_DEFAULTS = {"mail": "send", "contact": "upsert", "list": "create"}
 _OPERATIONS = {
     "mail.send": ServiceOperation(
         "POST", "/mail/send", _mail, recipient="toEmail", text="subject",
         needed={"fromEmail": "the sender", "toEmail": "whom it writes to"},
         check=_OPTIONS.check,
-    )
+    ),
+    "contact.upsert": send(
+        "PUT", "/marketing/contacts", CallForm("email", (_CONTACT,)), needed="email", recipient="email",
+        makes=_contact,
+    ),
+    "list.create": send("POST", "/marketing/lists", CallForm("name"), needed="name", recipient="name"),
+    "list.getAll": get_all(
+        "/marketing/lists", "result", one_page, CallForm(fixed={"page_size": 1000}), limit=100
+    ),
 }  # fmt: skip
 
 
 class SendGridNode(HttpServiceNode):
-    """Mail as text, HTML or by a template; attachments, contacts and lists are not supported."""
+    """Mail as text, HTML or by a template, contacts and lists; attachments are not supported."""
 
     types = ("sendGrid",)
     versions = (1,)
@@ -79,5 +99,7 @@ class SendGridNode(HttpServiceNode):
     operations = _OPERATIONS
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns the id that SendGrid gave the mail."""
+        """Returns the id that SendGrid gave the mail, or what it answers."""
+        if sent.settings["operation"] != "mail.send":
+            return super().answered_item(sent, answer)
         return [Item({"messageId": dict(answer.headers).get("x-message-id")})]

@@ -2,14 +2,27 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from urllib.parse import quote
 
 from steward.connectors.base.service_calls import SendCall
 from steward.model.json import JsonObject, JsonValue
+from steward.model.run import Counts
+from steward.steps.n8n import item_files
 from steward.steps.n8n.drive_fields import call_file, file_of_run
 from steward.steps.n8n.service_fields import ServiceFields
-from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort
-from steward.steps.workflow.step_types import NodeDefinition, StepCall, StepProblem
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
+from steward.steps.workflow.effects import convert_each_item
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    NodeDefinition,
+    NodeResult,
+    StepCall,
+    StepProblem,
+    paired_with,
+)
 
+_FILE_PATH = "/file/"  # where the connector has the files that were sent to the bot
 _CHAT = {"chatId": "which chat it writes to"}
 _MESSAGE = _CHAT | {"messageId": "which message it means"}
 _ADDITIONAL = frozenset(
@@ -114,11 +127,6 @@ def _administrators(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonOb
     ]
 
 
-def _download_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    if node.get("download", True):
-        yield StepProblem("error", "binary", "It downloads a file, which is not carried out here. Remove it.")
-
-
 def _text_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("additionalFields.appendAttribution", node.version >= 1.1):
         words = "n8n adds a line that says who sent the message, which is left out here. Nothing to do."
@@ -191,8 +199,7 @@ _OPERATIONS = {
         "POST", "/answerInlineQuery", _inline_answer, needed={"queryId": "which query it answers"}
     ),
     "file.get": ServiceOperation(
-        "GET", "/getFile", {"file_id": "fileId"}, needed={"fileId": "which file it means"},
-        check=_download_problems,
+        "GET", "/getFile", {"file_id": "fileId"}, needed={"fileId": "which file it means"}
     ),
 }  # fmt: skip
 _DEFAULTS = {"message": "sendMessage", "chat": "get", "callback": "answerQuery", "file": "get"}
@@ -222,3 +229,24 @@ class TelegramNode(ServiceNode):
         name, content, kind = await file_of_run(call, index, fields, fields.text("binaryPropertyName"))
         name = fields.text("additionalFields.fileName") or name or _FILES[key]
         return replace(prepared, file=replace(call_file(name, content, kind), field=_FILES[key], name=name))
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Fetches a file for each item, or makes one call or read for each."""
+        node = NodeDefinition(call.step.name, call.version, call.first.tree)
+        if self.operation_key(node) != "file.get" or call.first.get("download", True) is not True:
+            return await super().run(call)
+        port = self.port(call)
+
+        async def fetch(index: int, item: Item) -> list[Item]:
+            fields = ServiceFields(call.params(index), call.version, {}, item.json)
+            request = self.operations["file.get"].call(fields)
+            answer = parsed_answer(
+                (await port.read(request.path, request.query)).body.decode("utf-8", "replace")
+            )
+            path = js.text(js.get_path(answer, "result.file_path"))
+            content = (await port.read(f"{_FILE_PATH}{quote(path)}", {})).body
+            file = await item_files.store(call, content, file_name=path.rpartition("/")[2])
+            return [Item(dict(answer), paired_with(index), binary={"data": file})]
+
+        result = await convert_each_item(call, fetch)
+        return replace(result, counts=Counts(read=len(result.outputs[0])))

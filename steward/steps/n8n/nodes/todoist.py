@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
+from steward.steps.n8n.calls.tables import CallForm, send
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable
 from steward.steps.n8n.service_fields import ServiceFields
@@ -63,6 +64,11 @@ _OPERATIONS = {
         "GET", "/tasks", lambda fields: {"limit": _PAGE, **_FILTERS.read(fields)}, "results",
         next_page=_next_page, limit=50, check=_FILTERS.check,
         choose_path=lambda fields: "/tasks/filter" if fields.text("filters.filter") else "/tasks",
+    ),
+    "task.move": send(
+        "POST", "/tasks/{taskId}/move",
+        CallForm("project:project_id", (OptionTable("options", "parent:parent_id section:section_id"),)),
+        needed="project", answered=_success,
     ),
     "task.close": _act("POST", "/tasks/{taskId}/close"),
     "task.reopen": _act("POST", "/tasks/{taskId}/reopen"),

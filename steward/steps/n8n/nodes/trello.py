@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
+from steward.steps.n8n.calls.tables import CallForm, get_all, one_page, send
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, joined
 from steward.steps.n8n.service_fields import ServiceFields
@@ -11,7 +12,7 @@ from steward.steps.workflow.step_types import NodeDefinition, StepProblem
 
 _NAMES = (
     "resource operation id listId name description desc cardId boardId idBoard text additionalFields"
-    " updateFields returnAll limit"
+    " updateFields returnAll limit url checklistId color"
 )
 _ID = {"id": "which one it means"}
 _LISTED: Mapping[str, AnyJson] = {"idMembers": joined("idMembers"), "idLabels": joined("idLabels")}
@@ -93,17 +94,53 @@ _OPERATIONS = {
         "PUT", "/lists/{id}", _LIST_CHANGES.read, recipient="id", text="updateFields.name", needed=_ID,
         check=_LIST_CHANGES.check,
     ),
+    "board.create": send(
+        "POST", "/boards", CallForm("name description:desc"), needed="name", recipient="name", text="name"
+    ),
+    "attachment.create": send(
+        "POST", "/cards/{cardId}/attachments",
+        CallForm("url", (OptionTable("additionalFields", "mimeType name"),)), needed="url", text="url",
+    ),
+    "attachment.getAll": get_all(
+        "/cards/{cardId}/attachments", "", one_page, CallForm(tables=(_FIELDS,)), returns_all=True
+    ),
+    "checklist.create": send(
+        "POST", "/checklists",
+        CallForm("cardId:idCard name", (OptionTable("additionalFields", "idChecklistSource pos"),)),
+        needed="cardId name", recipient="cardId", text="name",
+    ),
+    "checklist.createItem": send(
+        "POST", "/checklists/{checklistId}/checkItems",
+        CallForm("name", (OptionTable("additionalFields", "checked pos"),)), needed="name", text="name",
+    ),
+    "checklist.getAll": get_all(
+        "/cards/{cardId}/checklists", "", one_page, CallForm(tables=(_FIELDS,)), returns_all=True
+    ),
+    "label.create": send(
+        "POST", "/labels", CallForm("boardId:idBoard name color"), needed="boardId name", recipient="boardId",
+        text="name",
+    ),
+    "label.getAll": get_all(
+        "/boards/{boardId}/labels", "", one_page, CallForm(tables=(_FIELDS,)), returns_all=True
+    ),
+    "label.addLabel": send(
+        "POST", "/cards/{cardId}/idLabels", CallForm("id:value"), needed="id", text="id"
+    ),
+    "label.removeLabel": send("DELETE", "/cards/{cardId}/idLabels/{id}", recipient="cardId", text="id"),
 }  # fmt: skip
 _DEFAULTS: Mapping[str, str] = {
     "board": "create",
     "card": "create",
     "cardComment": "create",
     "list": "create",
+    "attachment": "getAll",
+    "checklist": "getAll",
+    "label": "getAll",
 }
 
 
 class TrelloNode(HttpServiceNode):
-    """Cards, their comments, lists and reads of boards; attachments, check lists and labels are not."""
+    """Cards with comments, attached addresses, check lists and labels; lists and boards."""
 
     types = ("trello",)
     versions = (1,)

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Mapping
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
+from steward.steps.n8n.calls.tables import CallForm, elements, get, get_all, token_pages
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
-from steward.steps.n8n.option_tables import OptionTable
-from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.option_tables import OptionTable, Shape
+from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import ServiceOperation
 from steward.steps.workflow.step_types import NodeDefinition, StepProblem
 
@@ -49,7 +50,36 @@ def _data(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]
     return [dict(data)] if isinstance(data, Mapping) else [{}]
 
 
+def _fields_of(name: str) -> Shape:
+    return lambda value: {name: ",".join(map(str, value))} if isinstance(value, list) and value else {}
+
+
+_SEARCH = OptionTable(
+    "additionalFields", "sortOrder:sort_order startTime:start_time endTime:end_time",
+    {"tweetFieldsObject": _fields_of("tweet.fields")},
+)  # fmt: skip
+
+
+def _present_only(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.version < 2:
+        words = "It searches by an interface that X has ended. Add the step again in n8n."
+        yield StepProblem("error", "parameter", words)
+
+
+def _user_path(fields: ServiceFields) -> str:
+    if fields.flag("me"):
+        return "/users/me"
+    user = path_segment(fields.text("user").removeprefix("@"), "user")
+    return f"/users/by/username/{user}" if fields.mode("user") == "username" else f"/users/{user}"
+
+
 _OPERATIONS = {
+    "tweet.search": get_all(
+        "/tweets/search/recent", "data", token_pages("meta.next_token", "next_token"),
+        CallForm("searchText:query", (_SEARCH,), fixed={"max_results": _PAGE}), limit=50,
+        needed="searchText", check=_present_only, answered=elements("data"),
+    ),
+    "user.searchUser": get("", items="data", choose_path=_user_path, check=_present_only),
     "tweet.create": ServiceOperation(
         "POST", "/tweets", _new_tweet, recipient="additionalFields.inReplyToStatusId", text="text",
         needed={"text": "the text of the post"}, answered=_data, check=_checked,
@@ -66,7 +96,7 @@ _DEFAULTS = {"tweet": "create"}
 
 
 class TwitterNode(HttpServiceNode):
-    """Creates and deletes posts; pictures, likes, messages and searches are not supported."""
+    """Creates, deletes and searches posts; pictures, likes and messages are not supported."""
 
     types = ("twitter",)
     versions = (1, 2)
