@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
+from steward.model.run import RunStatus
 from steward.steps.workflow.step_types import ItemFailed
+from tests.imports.answers.workflows import handed_on
+from tests.imports.exports import automated, chain, code, node
+from tests.runs.shop import Shop
 from tests.services.running import call_of, findings_of, items_of
+from tests.services.test_http_services import Api, api, shop, signed_in
+
+__all__ = ["api", "shop"]  # fixtures
 
 DETAILS: dict[str, Any] = {"additionalFields": {}}
 POST = {"subreddit": "tea", "title": "New"}
@@ -549,6 +556,116 @@ CALLS: list[tuple[str, float, dict[str, Any], str, dict[str, Any], dict[str, str
         {},
     ),
     (
+        "dropbox",
+        1,
+        {"operation": "move", "path": "/a.csv", "toPath": "/b.csv"},
+        "POST /move_v2",
+        {"from_path": "/a.csv", "to_path": "/b.csv"},
+        {},
+    ),
+    (
+        "dropbox",
+        1,
+        {"operation": "download", "path": "/a.csv"},
+        "GET https://content.dropboxapi.com/2/files/download",
+        {},
+        {"arg": '{"path": "/a.csv"}'},
+    ),
+    (
+        "dropbox",
+        1,
+        {"resource": "folder", "operation": "list", "path": "/"},
+        "POST /list_folder",
+        {"path": "", "limit": 2000},
+        {},
+    ),
+    (
+        "microsoftOneDrive",
+        1,
+        {"operation": "search", "query": "Ann's list"},
+        "GET /drive/root/search(q='Ann%27%27s%20list')",
+        {},
+        {"$top": "200"},
+    ),
+    (
+        "microsoftOneDrive",
+        1,
+        {"resource": "folder", "name": "Orders", "options": {"parentFolderId": "p"}},
+        "POST /drive/items/p/children",
+        {"name": "Orders", "folder": {}},
+        {},
+    ),
+    (
+        "microsoftExcel",
+        2,
+        {
+            "resource": "worksheet",
+            "operation": "readRows",
+            "workbook": {"__rl": True, "mode": "list", "value": "w"},
+            "worksheet": {"__rl": True, "mode": "list", "value": "s"},
+        },
+        "GET /drive/items/w/workbook/worksheets/s/usedRange",
+        {},
+        {},
+    ),
+    (
+        "mautic",
+        1,
+        {"operation": "getAll", "options": {"search": "a@a.example", "publishedOnly": True}},
+        "GET /contacts",
+        {},
+        {"limit": "100", "search": "a@a.example", "publishedOnly": "true"},
+    ),
+    (
+        "mautic",
+        1,
+        {"email": "a@a.example", "firstName": "Ann", "options": {"rawData": True}, **DETAILS},
+        "POST /contacts/new",
+        {"email": "a@a.example", "firstname": "Ann"},
+        {},
+    ),
+    (
+        "pushover",
+        1,
+        {"userKey": "u", "message": "Hi", "priority": "2", "additionalFields": {"title": "T", "html": True}},
+        "POST /messages.json",
+        {
+            "token": "__removed_secret_1__",
+            "user": "u",
+            "message": "Hi",
+            "priority": "2",
+            "retry": "30",
+            "expire": "30",
+            "title": "T",
+            "html": "1",
+        },
+        {},
+    ),
+    (
+        "apiTemplateIo",
+        1,
+        {"imageTemplateId": "t", "jsonParameters": True, "overridesJson": '[{"name": "a"}]'},
+        "POST /create",
+        {"overrides": [{"name": "a"}]},
+        {"template_id": "t"},
+    ),
+    (
+        "salesforce",
+        1,
+        {"company": "Tea", "lastname": "Oz", "additionalFields": {"email": "a@a.example"}},
+        "POST /sobjects/Lead",
+        {"Company": "Tea", "LastName": "Oz", "Email": "a@a.example"},
+        {},
+    ),
+    (
+        "salesforce",
+        1,
+        {"resource": "search", "operation": "query", "query": "SELECT Id FROM Lead"},
+        "GET /query",
+        {},
+        {"q": "SELECT Id FROM Lead"},
+    ),
+    (
         "nocoDb",
         3,
         {
@@ -629,6 +746,34 @@ def test_a_graphql_document_has_the_parameters_as_variables() -> None:
             {"items": [{"id": "r", "values": {"a": 1}}]},
             [{"id": "r", "a": 1}],
         ),
+        (
+            "dropbox",
+            1,
+            {"resource": "folder", "operation": "list"},
+            {"entries": [{".tag": "file", "size": 3}]},
+            [{"contentSize": 3, "type": "file"}],
+        ),
+        (
+            "microsoftOneDrive",
+            1,
+            {"operation": "search"},
+            {"value": [{"id": "a", "file": {}}, {"id": "b", "folder": {}}]},
+            [{"id": "a", "file": {}}],
+        ),
+        (
+            "microsoftExcel",
+            2,
+            {"resource": "worksheet", "operation": "readRows"},
+            {"values": [["sku", "stock"], ["TEA", 3]]},
+            [{"sku": "TEA", "stock": 3}],
+        ),
+        (
+            "mautic",
+            1,
+            {"operation": "getAll"},
+            {"contacts": {"7": {"id": 7, "fields": {"all": {"id": 7, "email": "a"}}}}},
+            [{"id": 7, "email": "a"}],
+        ),
         ("activeCampaign", 1, {}, {"contact": {"id": "1"}}, [{"id": "1"}]),
     ],
 )
@@ -667,3 +812,41 @@ def test_unsupported_parameters_make_findings(
     assert any(
         found == level and words in message for found, message in findings_of(kind, version, parameters)
     )
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_file_is_fetched_and_sent_by_an_account(shop: Shop, api: Api) -> None:
+    """Fetches a file without approval, and sends it as its bytes after one that names it."""
+    account = await signed_in(shop, api, "content.dropboxapi.com")
+    api.respond = lambda request: {"name": "tea.json"}
+    fetch = node("Fetch", "dropbox", 1, {"operation": "download", "path": "/tea.json"})
+    store = node(
+        "Store", "dropbox", 1, {"path": "/copy.json", "binaryData": True, "binaryPropertyName": "data"}
+    )
+    automation = await automated(
+        shop, chain(fetch, store, code("Read", "return items")), accounts={"Fetch": account, "Store": account}
+    )
+    run = await shop.waiting(automation)
+    [change] = await shop.changes(run)
+    assert "tea.json" in str([field.after for field in change.proposal.fields])
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    fetched, sent = api.seen
+    assert (fetched.method, fetched.url.params["arg"]) == ("GET", '{"path": "/tea.json"}')
+    assert (sent.method, sent.content) == ("POST", b'{"name": "tea.json"}')
+    assert sent.headers["content-type"] == "application/json"
+    assert await handed_on(shop, run, "Read") == [{"name": "tea.json"}]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_public_api_is_read_without_an_account(shop: Shop, api: Api) -> None:
+    """Reads the pages of a public API until there are as many as the step asks for."""
+    api.host = "hn.algolia.com"
+    api.respond = lambda request: {"hits": [{"page": request.url.params.get("page", "0")}] * 100}
+    parameters = {"resource": "all", "limit": 150, "additionalFields": {"keyword": "tea"}}
+    automation = await automated(shop, chain(node("List", "hackerNews", 1, parameters)))
+    run = await shop.run_and_drain(automation)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert [request.url.params.get("page") for request in api.seen] == [None, "1"]
+    assert len(await handed_on(shop, run, "List")) == 150

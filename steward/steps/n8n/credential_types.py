@@ -20,6 +20,7 @@ airtableOAuth2Api oauth2 - api.airtable.com
 airtableTokenApi bearer - api.airtable.com
 anthropicApi header x-api-key api.anthropic.com
 apifyApi bearer - api.apify.com
+apiTemplateIoApi header X-API-KEY api.apitemplate.io
 asanaApi bearer - app.asana.com
 asanaOAuth2Api oauth2 - app.asana.com
 azureOpenAiApi header api-key *.openai.azure.com
@@ -86,6 +87,8 @@ mailchimpOAuth2Api oauth2 - *.api.mailchimp.com
 mailerLiteApi bearer - connect.mailerlite.com api.mailerlite.com
 mailgunApi basic - api.mailgun.net api.eu.mailgun.net
 mailjetEmailApi basic - api.mailjet.com
+mauticApi basic - -
+mauticOAuth2Api oauth2 - -
 microsoftExcelOAuth2Api oauth2 - graph.microsoft.com
 microsoftGraphOAuth2Api oauth2 - graph.microsoft.com
 microsoftGraphSecurityOAuth2Api oauth2 - graph.microsoft.com
@@ -113,6 +116,7 @@ pipedriveApi query api_token api.pipedrive.com *.pipedrive.com
 pipedriveOAuth2Api oauth2 - api.pipedrive.com *.pipedrive.com
 postmarkApi header X-Postmark-Server-Token api.postmarkapp.com
 pushbulletOAuth2Api oauth2 - api.pushbullet.com
+pushoverApi body - api.pushover.net
 quickBooksOAuth2Api oauth2 - quickbooks.api.intuit.com
 raindropOAuth2Api oauth2 - api.raindrop.io
 redditOAuth2Api oauth2 - oauth.reddit.com

@@ -42,6 +42,9 @@ class HttpServicePort(ServicePort):
         """Returns the request of a call. Raises ItemFailed for an address that is not the account's."""
         url = self._url(call.path, call.query)
         self._access.check_host(url)
+        if call.file is not None:
+            headers = {**self._node.headers, "content-type": call.file.mime_type}
+            return SendRequest(call.method, url, headers, call.file.content, call.file.shown, call.message)
         body, kind = _body_of(call)
         headers = {**self._node.headers, **({"content-type": kind} if body else {})}
         return SendRequest(call.method, url, headers, body.encode(), body, call.message)
