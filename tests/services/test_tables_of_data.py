@@ -129,13 +129,12 @@ def test_a_list_of_records_is_asked_for_with_its_formula_and_order() -> None:
 
 
 def test_unsupported_parameters_make_findings_at_import() -> None:
-    """Reports as errors at import: other matching columns, attachments, Notion's search and nested blocks."""
+    """Reports as errors at import: other matching columns, attachments and nested blocks."""
     other = BASE | {"operation": "update", "columns": AUTO | {"matchingColumns": ["Name"]}, "options": {}}
     files = BASE | {"operation": "search", "options": {"downloadFields": ["A"]}}
     for kind, version, parameters in (
         ("airtable", 2.1, other),
         ("airtable", 2.1, files),
-        ("notion", 2.2, {"resource": "page", "operation": "search"}),
         (
             "notion",
             2.2,

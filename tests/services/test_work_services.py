@@ -375,7 +375,7 @@ def test_an_operation_calls_what_its_parameters_say(
 
 
 REFUSED = [
-    ("n8n", 1, {"resource": "execution", "operation": "getAll"}, "not carried out"),
+    ("n8n", 1, {"resource": "audit", "operation": "generate"}, "not carried out"),
     ("n8n", 1, {"filters": {"owner": "a"}}, "not known"),
     (
         "googleCalendar",
@@ -430,7 +430,7 @@ REFUSED = [
         },
         "not known",
     ),
-    ("trello", 1, {"resource": "label", "operation": "create"}, "not carried out"),
+    ("trello", 1, {"resource": "boardMember", "operation": "getAll"}, "not carried out"),
     ("twitter", 2, {"operation": "like", "tweetId": "1"}, "not carried out"),
 ]
 
