@@ -414,6 +414,8 @@ def test_a_refusal_within_an_answer_fails_the_item(kind: str, parameters: dict[s
         ("openWeatherMap", 1, {}, "warning", "which place"),
         ("bannerbear", 1, {"additionalFields": {"waitForImage": True}, "templateId": "t"}, "error", "waits"),
         ("n8nTrainingCustomerMessenger", 1, {"message": "Hi"}, "note", "nobody"),
+        ("postgres", 2.5, {"operation": "select"}, "error", "the database's own protocol"),
+        ("mqtt", 1, {}, "error", "a protocol of its own"),
     ],
 )
 def test_unsupported_parameters_make_findings(

@@ -19,22 +19,22 @@ _MAX_TEXT = 512 * 1024
 _MAX_EXPRESSION = 64 * 1024
 UNSUPPORTED = "unsupported"
 
-_REPLACE = {
-    "slack": "a Teams step, or remove it",
-    "gmail": "a Teams step, or remove it",
-    "telegram": "a Teams step, or remove it",
-    "emailSend": "a Teams step, or remove it",
-    "discord": "a Teams step, or remove it",
-    "twilio": "a Teams step, or remove it",
-    "whatsApp": "a Teams step, or remove it",
-    "sendGrid": "a Teams step, or remove it",
-    "mailchimp": "a Teams step, or remove it",
-    "airtable": "a spreadsheet step",
-    "notion": "a spreadsheet step",
-    "postgres": "a spreadsheet step or an HTTP request that reads",
-    "mySql": "a spreadsheet step or an HTTP request that reads",
-    "supabase": "an HTTP request that reads",
-}
+# What speaks a protocol of its own; only addresses of the web are called, through the guarded client.
+_DATABASES = frozenset(
+    [
+        "crateDb",
+        "microsoftSql",
+        "mongoDb",
+        "mySql",
+        "oracleDatabase",
+        "postgres",
+        "questDb",
+        "redis",
+        "snowflake",
+        "timescaleDb",
+    ]
+)
+_SERVERS = frozenset(["amqp", "ftp", "git", "kafka", "ldap", "mqtt", "rabbitmq"])
 _COMMANDS = frozenset(("executeCommand", "ssh"))
 _FILES_AT_WORK = frozenset(("editImage", "iCal"))
 
@@ -160,10 +160,15 @@ def _title(words: str, node: Node) -> str:
 
 def _why(node: Node) -> tuple[str, str]:
     """The finding's code and words for a type that cannot run here."""
-    instead = _REPLACE.get(node.type)
-    todo = f"Replace it by {instead}." if instead else "Remove the step."
+    todo = "Remove the step."
     if node.type.startswith(AI):
         return "ai_node", f"AI steps cannot run here. {todo}"
+    if node.type in _DATABASES:
+        words = "It calls a database by the database's own protocol, and here only web addresses are called."
+        return "node_type", f"{words} Use a spreadsheet step, or an HTTP Request to an API of the database."
+    if node.type in _SERVERS:
+        words = "It calls a server by a protocol of its own, and here only web addresses are called."
+        return "node_type", f"{words} Use an HTTP Request step, or remove it."
     if node.type in _COMMANDS:
         words = "It runs a command on a computer, which is never done here. Use a code step, or remove it."
         return "node_type", words
