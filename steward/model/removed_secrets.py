@@ -10,7 +10,8 @@ from typing import Final
 
 from steward.model.json import JsonValue
 
-MARKER: Final = re.compile(r"__removed_secret_([1-9][0-9]{0,5})__")
+# The second group is the text of a run, in a plan that the run reads (steps/workflow/run_marks.py).
+MARKER: Final = re.compile(r"__removed_secret_([1-9][0-9]{0,5})(?:_([0-9a-f]{32}))?__")
 
 
 def marker(number: int) -> str:

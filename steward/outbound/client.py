@@ -32,7 +32,7 @@ from steward.outbound.mail_client import MailWriteClient, check_mail
 from steward.outbound.notice import NoticeHttp
 from steward.outbound.paths import body_of, document_request, url_of
 from steward.outbound.query_cost import is_throttled, reported_cost, throttle_wait
-from steward.outbound.response import ANSWER_BYTES, PlatformResponse
+from steward.outbound.response import ANSWER_BYTES, REDIRECT_STATUSES, PlatformResponse
 from steward.outbound.transport import (
     CancelCheck,
     HttpTransport,
@@ -47,7 +47,6 @@ from steward.telemetry.redact import Secret
 _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 # A proxy timed out waiting for the account: 504, and a CDN's 524.
 _GATEWAY_TIMEOUTS = frozenset({504, 524})
-_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _RETRY_BACKOFF_S = (1.0, 4.0)
 _MAX_NAMED_WAIT_S = 60.0
 # A large result may take as long as all other reads of a run.
@@ -192,7 +191,7 @@ class ReadClient:
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._fetch_once(method, url, headers, content)
             location = response.headers.get("location")
-            if response.status not in _REDIRECT_STATUSES or location is None or content:
+            if response.status not in REDIRECT_STATUSES or location is None or content:
                 return response
             url = urljoin(url, location)
         raise WrongResponder("The address leads on and on. Check it.")
@@ -288,7 +287,7 @@ class ReadClient:
         is_secret = isinstance(self._target.endpoint.credentials, SecretUrl)
         for hop in range(MAX_REDIRECTS + 1):
             response = await self._send_with_retries(request)
-            if response.status not in _REDIRECT_STATUSES:
+            if response.status not in REDIRECT_STATUSES:
                 return response
             target = response.headers.get("location")
             if target is None or is_secret or hop == MAX_REDIRECTS:
@@ -572,7 +571,7 @@ class ManagementClient:
             raise throttled(response, self._transport.clock)
         if request.max_cost and is_throttled(body := body_of(response)):
             raise Throttled(throttle_wait(reported_cost(body), jitter=0.5))
-        if response.status in _REDIRECT_STATUSES:
+        if response.status in REDIRECT_STATUSES:
             raise WrongAddress
         return response
 

@@ -16,6 +16,7 @@ from steward.outbound.errors import PLATFORM_TEXT, UnusableResponse
 # Fractions are exact decimals: a price of a sheet is never a binary float.
 Decoded: TypeAlias = "bool | int | Decimal | str | list[Decoded] | dict[str, Decoded] | None"
 
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 ANSWER_BYTES = 10 * 1024 * 1024
 _RATIO = 20
 # Below this size any compression ratio is allowed: fifty equal short rows compress 30 times.

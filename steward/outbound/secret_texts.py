@@ -1,5 +1,7 @@
-"""Names the texts of an account's secrets, which no log line and no error may hold."""
+"""Names the texts of an account's secrets, which no log line, no error and no answer may hold."""
 
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from steward.outbound.endpoint import (
@@ -12,8 +14,11 @@ from steward.outbound.endpoint import (
     RequestSigner,
     SecretUrl,
     ServiceAccount,
+    TokenExchange,
     UserSignIn,
 )
+from steward.outbound.response import PlatformResponse
+from steward.telemetry.redact import REDACTED, forms
 
 
 def secret_texts(credentials: Credentials) -> tuple[str, ...]:
@@ -53,3 +58,52 @@ def _secret_url_texts(url: str) -> tuple[str, ...]:
 
 def _private_key_texts(key: str) -> tuple[str, ...]:
     return (key, *(line for line in key.split("\n") if line and "-----" not in line))
+
+
+def answer_without_secrets(
+    response: PlatformResponse,
+    credentials: Credentials,
+    sent_headers: Mapping[str, str],
+    *,
+    keeps_location: bool = False,
+) -> PlatformResponse:
+    """Returns the answer with `[redacted]` wherever the platform repeats a secret it was sent.
+
+    Texts of eight characters and more are found plain, escaped and in base64, in the body and in headers. A
+    user name stays: it is no secret, and ordinary answers have it. `keeps_location` leaves the header that
+    says where a redirect leads, for the client that follows it.
+    """
+    if credentials is None:
+        return response
+    hidden = {form for text in _sent_texts(credentials, sent_headers) for form in forms(text)}
+    ordered = sorted(hidden, key=len, reverse=True)
+    body = response.body
+    for form in ordered:
+        body = body.replace(form.encode("utf-8", "surrogatepass"), REDACTED.encode())
+    headers = {
+        name: value if keeps_location and name == "location" else _without(value, ordered)
+        for name, value in response.headers.items()
+    }
+    return replace(response, body=body, headers=headers)
+
+
+def _sent_texts(credentials: Credentials, sent_headers: Mapping[str, str]) -> Collection[str]:
+    """Returns the secrets that a request carried: those of the account, and a token got with them."""
+    texts = set(secret_texts(credentials)) - _user_names(credentials)
+    if isinstance(credentials, TokenExchange):
+        texts.update(
+            value.rpartition(" ")[2] for value in sent_headers.values() if value.startswith("Bearer ")
+        )
+    return texts
+
+
+def _user_names(credentials: Credentials) -> set[str]:
+    if isinstance(credentials, PlacedSecrets):
+        return _user_names(credentials.auth)
+    return {credentials.user.reveal()} if isinstance(credentials, Basic) else set()
+
+
+def _without(text: str, hidden: Collection[str]) -> str:
+    for form in hidden:
+        text = text.replace(form, REDACTED)
+    return text

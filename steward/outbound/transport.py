@@ -48,8 +48,15 @@ from steward.outbound.mail_server import is_mail_address, mail_origin
 from steward.outbound.placed_secrets import body_with, refuse_markers_in, url_with
 from steward.outbound.query_cost import ReportedCost, reported_cost
 from steward.outbound.rate_limiter import RateLimiter, RateLimiters, retry_after
-from steward.outbound.response import ANSWER_BYTES, HEADER_BYTES, BodyReader, LineReader, PlatformResponse
-from steward.outbound.secret_texts import secret_texts
+from steward.outbound.response import (
+    ANSWER_BYTES,
+    HEADER_BYTES,
+    REDIRECT_STATUSES,
+    BodyReader,
+    LineReader,
+    PlatformResponse,
+)
+from steward.outbound.secret_texts import answer_without_secrets, secret_texts
 from steward.outbound.sockets import (
     FAILURES,
     SEND_TRACKER,
@@ -209,6 +216,10 @@ class HttpTransport:
                 if request.check_allowed is not None:
                     self._check_grant(request.check_allowed)
                 response = await self._exchange(target, _with_secrets(request), headers)
+            is_followed = response.status in REDIRECT_STATUSES and not request.write and not request.content
+            response = answer_without_secrets(
+                response, request.credentials, headers, keeps_location=is_followed
+            )
             status, size = response.status, len(response.body)
             wait = retry_after(response.headers.get("retry-after"), self.clock.now())
             cost = _cost_of(response) if request.max_cost else None

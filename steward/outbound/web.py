@@ -17,7 +17,7 @@ from steward.outbound.errors import (
     WrongAddress,
 )
 from steward.outbound.grant import WriteGrant
-from steward.outbound.response import ANSWER_BYTES, PlatformResponse
+from steward.outbound.response import ANSWER_BYTES, REDIRECT_STATUSES, PlatformResponse
 from steward.outbound.transport import (
     CancelCheck,
     HttpTransport,
@@ -33,7 +33,6 @@ KIND = "web_request"
 _RATE_LIMIT = RateLimit(max_concurrency=4)
 _TIMEOUTS = Timeouts()
 MAX_REDIRECTS = 3
-_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _RETRY_BACKOFF_S = (1.0, 4.0)
 _WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -99,7 +98,7 @@ class WebReadClient:
             )
             response = await self._send_with_retries(url, request)
             target = response.headers.get("location")
-            if response.status not in _REDIRECT_STATUSES or target is None:
+            if response.status not in REDIRECT_STATUSES or target is None:
                 return response
             url = _redirect_target(url, target)
         raise WrongAddress("The address leads on and on. Check it.")

@@ -25,6 +25,7 @@ from steward.runs.finish import EndWrites, FinishRequest
 from steward.runs.run_context import CancelRequested, Progress, RunContext
 from steward.runs.storage import static_data
 from steward.steps.base import MemoryWrite
+from steward.steps.workflow.run_marks import run_marks
 from steward.steps.workflow.static_data import StaticData
 from steward.templates.base import Template
 
@@ -78,6 +79,11 @@ class Walk:
     def lease(self) -> Lease:
         """The lease under which the run is held."""
         return self.claimed.lease
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The texts that markers of removed keys have in this run, the present one first."""
+        return run_marks([master.key for master in self.ctx.vault.masters], self.run.id)
 
     @property
     def run(self) -> Run:

@@ -24,7 +24,7 @@ from steward.runs.storage import static_data
 from steward.steps.base import StepFailed, StepResult
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.shopify_flow.walk import flow_handed_on, is_flow_type, walk_flow
-from steward.steps.start_reads import with_reads_of
+from steward.steps.start_reads import plan_of_run
 from steward.steps.workflow import start_times
 from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -62,11 +62,7 @@ async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
     )
     if stored_plan is None:
         raise StepFailed("step_failed", "The steps of this automation are no longer there. Import it again.")
-    plan = kept_plan.from_kept(stored_plan.plan)
-    entry = plan.entry()
-    if entry is not None:
-        plan = with_reads_of(plan, entry, run)
-    return plan, stored_plan.bindings
+    return plan_of_run(kept_plan.from_kept(stored_plan.plan), run, walk_.marks[0]), stored_plan.bindings
 
 
 def unknown_types(plan: Plan) -> set[str]:
@@ -102,6 +98,7 @@ async def advance(walk_: Walk) -> Ended | None:
         binding=partial(_binding, walk_.bindings),
         files=context.run_files(walk_.ctx, run),
         static_data=walk_.static_data,
+        marks=walk_.marks,
     )
     means = WalkContext(
         evaluator=Evaluator(walk_.ctx.sandbox_pool, str(run.org), run.id),

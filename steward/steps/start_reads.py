@@ -1,16 +1,22 @@
-"""The steps that read what a run of a workflow begins with, beside those of its plan."""
+"""The plan that a run of a workflow reads: with its own marks, and steps that read what it begins with."""
 
-from steward.model.plan import DataMode, Plan, PlanTrigger
+from steward.model.plan import DataMode, Plan
 from steward.model.run import Run
 from steward.steps.n8n.nodes.store_event import with_event_object
 from steward.steps.shopify_flow.hydrate import with_reads
+from steward.steps.workflow.run_marks import with_run_mark
 
 
-def with_reads_of(plan: Plan, entry: PlanTrigger, run: Run) -> Plan:
+def plan_of_run(kept_plan: Plan, run: Run, mark: str) -> Plan:
     """Returns the plan with the steps that read the objects of the run's event, or of a flow's run by hand.
 
-    See docs/design/imports-verdict.md#start and docs/design/imports-shopify-flow.md#reading-objects.
+    `mark` is the text of the run in the markers of removed keys. See
+    docs/design/imports-verdict.md#start and docs/design/imports-shopify-flow.md#reading-objects.
     """
+    plan = with_run_mark(kept_plan, mark)
+    entry = plan.entry()
+    if entry is None:
+        return plan
     if plan.mode is DataMode.ENVIRONMENT:
         return with_reads(plan, entry.name)
     return plan if run.event is None else with_event_object(plan, entry)

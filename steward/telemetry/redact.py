@@ -3,6 +3,7 @@
 import base64
 import copyreg
 import hmac
+import html
 import json
 import re
 from collections import OrderedDict
@@ -13,6 +14,8 @@ _MASK = "***"
 REDACTED = "[redacted]"
 _SHORTEST = 8
 _MAX_SECRETS = 20_000
+_PERCENT = re.compile("%[0-9A-F]{2}")
+_MARKUP = re.compile("[<>&'=]")
 # Where texts of libraries hold what nobody told the register: `user:password@`, query strings, the value of
 # an Authorization header, and what stands behind a name such as `api_key=` or `b'x-token': b'`.
 _USER_PART = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
@@ -85,15 +88,12 @@ def without_credentials(text: str) -> str:
 
 
 def forms(value: str) -> set[str]:
-    """The ways a secret may appear in text: plain, base64 at any offset, URL- and JSON-escaped."""
-    variants = {
-        value,
-        quote(value, safe=""),
-        quote(value),
-        quote_plus(value),
-        json.dumps(value)[1:-1],
-        json.dumps(value, ensure_ascii=False)[1:-1],
-    }
+    """The ways a secret may appear in text: plain, base64 at any offset, URL-, HTML- and JSON-escaped."""
+    variants = {quote(value, safe=""), quote(value), quote_plus(value)}
+    variants |= {_PERCENT.sub(lambda match: match[0].lower(), variant) for variant in variants}
+    for text in {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:
+        variants |= {text, text.replace("/", "\\/"), _MARKUP.sub(lambda hit: f"\\u{ord(hit[0]):04x}", text)}
+    variants |= {value, html.escape(value), html.escape(value, quote=False)}
     raw = value.encode("utf-8")
     for offset in range(3):
         # The first characters mix with what stands before, the last with what follows: both are cut off.

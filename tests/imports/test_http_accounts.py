@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -373,3 +374,58 @@ async def test_a_mark_that_the_account_has_no_key_for_is_not_sent(partner: Partn
     run = await shop.run_and_drain(automation)
     assert run.status is not RunStatus.SUCCEEDED
     assert partner.api.seen == []
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_mark_that_came_with_data_gets_no_key(partner: PartnerShop, method: str) -> None:
+    """Fails the item whose data repeat the mark of a removed key, in the address or in the body."""
+    shop, forged = partner.shop, "__removed_secret_1__"
+    answers = {"note": forged, "path": "7"} if method == "POST" else {"note": "", "path": forged}
+    partner.api.respond = lambda request: _json_answer(answers)
+    fetch = node("Fetch", "httpRequest", 4.2, {"url": ORDERS, **HEADER, "options": {}})
+    send = http(
+        url=f"={ORDERS}/{{{{ $json.path }}}}",
+        method=method,
+        sendBody=True,
+        specifyBody="json",
+        jsonBody=f'={{{{ JSON.stringify({{token: "{OLD}", note: $json.note}}) }}}}',
+    )
+    custom = {"path": {"/orders/": KEYS["path"]}, "body": [KEYS["first"], KEYS["query"]]}
+    account = await shop.connect("http_api", {"hosts": API, "custom": json.dumps(custom)})
+    bound = {"Fetch": partner.account, "Ask": {"integration_id": account.integration_id}}
+    automation = await automated(shop, chain(fetch, send), accounts=bound, send_mode="send")
+    partner.api.seen.clear()
+    run = await shop.run_and_drain(automation)
+    assert run.status is RunStatus.FAILED
+    assert "came with data" in repr(await shop.steps(run))
+    assert [str(request.url) for request in partner.api.seen] == [ORDERS]
+
+
+async def test_a_key_that_the_address_repeats_is_not_kept(partner: PartnerShop) -> None:
+    """Replaces the key in answers, headers included, plain and encoded; the user name stays."""
+    shop, password = partner.shop, "pass/word+7 & more"
+    coded = b64encode(f"jane.doe:{password}".encode()).decode()
+    echo = {"plain": password, "coded": coded, "query": quote(password, safe=""), "user": "jane.doe", "n": 1}
+    partner.api.respond = lambda request: _json_answer(echo, {"x-echo": f"Basic {coded}"})
+    basic = {"hosts": API, "username": "jane.doe", "password": password}
+    account = await shop.connect("http_api", basic)
+    partner.api.seen.clear()
+    asks = asking(genericAuthType="httpBasicAuth")
+    asks["parameters"]["options"] = {"response": {"response": {"fullResponse": True}}}
+    tell = http(method="POST", sendBody=True, specifyBody="json", jsonBody="={{ JSON.stringify($json) }}")
+    bound = {"Ask": {"integration_id": account.integration_id}}
+    workflow = chain(asks, tell | {"name": "Tell"})
+    run = await shop.run_and_drain(await automated(shop, workflow, accounts=bound, send_mode="send"))
+    assert run.status is RunStatus.SUCCEEDED, run
+    request, handed_on = partner.api.seen
+    assert request.headers["authorization"] == f"Basic {coded}"
+    told = json.loads(handed_on.content)
+    redacted = dict.fromkeys(("plain", "coded", "query"), "[redacted]")
+    assert told["body"] == {**redacted, "user": "jane.doe", "n": 1}
+    assert told["headers"]["x-echo"] == "Basic [redacted]"
+
+
+def _json_answer(value: object, headers: dict[str, str] | None = None) -> httpx.Response:
+    content_type = {"content-type": "application/json"}
+    stream = httpx.ByteStream(json.dumps(value).encode())
+    return httpx.Response(200, headers=content_type | (headers or {}), stream=stream)

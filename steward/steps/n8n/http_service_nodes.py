@@ -18,6 +18,7 @@ from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
 from steward.steps.n8n.service_nodes import ServiceNode, ServicePort
 from steward.steps.workflow.effects import account_of, as_item_failure, web_of
+from steward.steps.workflow.run_marks import check_marks
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall
 from steward.steps.workflow.web_access import KIND, WebAccess
 
@@ -31,7 +32,7 @@ class HttpServicePort(ServicePort):
         account = account_of(call)
         super().__init__(account, KIND)
         self._node = node
-        self._access = WebAccess(account, None)
+        self._access = WebAccess(account, None, call.environment.marks)
 
     @property
     def operation(self) -> AnyWriteOperation:
@@ -46,6 +47,7 @@ class HttpServicePort(ServicePort):
             headers = {**self._node.headers, "content-type": call.file.mime_type}
             return SendRequest(call.method, url, headers, call.file.content, call.file.shown, call.message)
         body, kind = _body_of(call)
+        check_marks(self._access.marks, url, body)
         headers = {**self._node.headers, **({"content-type": kind} if body else {})}
         return SendRequest(call.method, url, headers, body.encode(), body, call.message)
 

@@ -13,6 +13,7 @@ from steward.steps.workflow.addresses import removed_address_problems, removed_h
 from steward.steps.workflow.effects import Effects
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.run_marks import check_marks
 from steward.steps.workflow.step_types import (
     ItemFailed,
     NodeDefinition,
@@ -89,6 +90,7 @@ def send_each_item(
         try:
             request, settings = build_request(index), settings_of(index)
             access.check_host(request.url)
+            check_marks(call.environment.marks, request.url, request.body)
         except ItemFailed as failure:
             effects.fail_item(index, failure.message)
             continue

@@ -205,6 +205,7 @@ class RunEnvironment:
     files: RunFiles | None = None
     written_files: dict[str, BinaryReference] = field(default_factory=dict)  # by their path on n8n's machine
     static_data: StaticData = field(default_factory=StaticData)
+    marks: tuple[str, ...] = ()  # that markers of removed keys have in this run
 
 
 @dataclass(frozen=True, slots=True)

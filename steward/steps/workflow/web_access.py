@@ -14,6 +14,7 @@ from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.outbound.web import NO_CONNECTION, WebReadClient
 from steward.steps.base import AccountAccess
 from steward.steps.workflow.effects import account_of, web_of
+from steward.steps.workflow.run_marks import check_marks
 from steward.steps.workflow.step_types import ItemFailed, StepCall
 
 KIND = "http_api"
@@ -25,6 +26,7 @@ class WebAccess:
 
     account: AccountAccess | None
     web: WebReadClient | None
+    marks: tuple[str, ...] = ()  # that markers of removed keys have in this run
 
     async def read(
         self,
@@ -53,6 +55,7 @@ class WebAccess:
 
     async def _ask(self, account: AccountAccess, query: HttpQuery) -> PlatformResponse:
         self.check_host(query.url)
+        check_marks(self.marks, query.url, query.content)
         [page] = [page async for page in account.reader.read(HTTP, query)]
         [response] = page.items
         return response
@@ -85,5 +88,5 @@ class WebAccess:
 def web_access_of(call: StepCall) -> WebAccess:
     """Returns the account that the step is bound to, or the open web. Raises WorkflowStepFailed."""
     if call.step.origin is not None and call.step.origin.needs == KIND:
-        return WebAccess(account_of(call), None)
+        return WebAccess(account_of(call), None, call.environment.marks)
     return WebAccess(None, web_of(call))

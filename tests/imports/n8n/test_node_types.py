@@ -35,9 +35,21 @@ def _html(version: float, **row: Any) -> tuple[str, float, dict[str, Any], dict[
     ("step", "json"),
     [
         (_xml("<a><b> </b></a>"), {"a": {"b": " "}}),
-        (_xml("<a><![CDATA[]]><b/></a>"), {"a": {"_": "", "b": ""}}),
+        (_xml("<a><![CDATA[]]><b/></a>"), {"a": {"b": ""}}),
         (_xml("<a x='1'><x>2</x></a>"), {"a": {"x": ["1", "2"]}}),
         (_xml("<a> m\n  n </a>", normalize=True), {"a": "m n"}),
+        (
+            _xml('<a b="x\n y"  c="&eacute;">&#9786;\r\n</a> after'),
+            {"a": {"_": "☺\r\n", "b": "x\n y", "c": "é"}},
+        ),
+        (
+            _xml("<!DOCTYPE a [<!ENTITY x 'y'>]><a><!-- n --><?p i?><b><![CDATA[<&]]></b></a>"),
+            {"a": {"b": "<&"}},
+        ),
+        (
+            _from({"a": [[{"b": 1}], [], 2], "c": 1}),
+            {"data": "<root>\n  <a>\n    <b>1</b>\n  </a>\n  <a/>\n  <a>2</a>\n  <c>1</c>\n</root>"},
+        ),
         (_from({"a": {"_": "t", "b": 1}}), {"data": "<a>\n  t\n  <b>1</b>\n</a>"}),
         (_from({"a": "x < y"}, cdata=True), {"data": "<a><![CDATA[x < y]]></a>"}),
         (_from({"a": {"$": {"q": '<&>"\n'}}}), {"data": '<a q="&lt;&amp;>&quot;&#xA;"/>'}),

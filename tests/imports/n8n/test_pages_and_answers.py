@@ -100,3 +100,39 @@ async def test_the_text_of_a_link_has_its_address_since_version_1_2(version: flo
     assert await outputs_of("html", version, parameters, [{"data": f"<p>Tea at {links}</p>"}]) == [
         [{"k": text}]
     ]
+
+
+PAGE = (
+    "<h2>Our&nbsp;shop</h2><p>Tea <b>now</b><br>and later</p>"
+    '<ul><li>one</li><li>two<ol start="9"><li>x</li></ol></li></ul>'
+    '<img src="a.png" alt="cup"><blockquote>said</blockquote><script>no()</script>'
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "text"),
+    [
+        (
+            1.2,
+            {},
+            "OUR\xa0SHOP\n\nTea now\nand later\n\n * one\n * two\n   9. x\n\ncup [a.png]\n\n> said",
+        ),
+        (1.2, {"cleanUpText": True}, "OUR\xa0SHOP Tea now and later * one * two 9. x cup [a.png] > said"),
+        (1.1, {}, "Our\xa0shopTea nowand lateronetwoxsaidno()"),
+    ],
+)
+async def test_the_text_of_a_page_has_lines_since_version_1_2(
+    version: float, options: dict[str, Any], text: str
+) -> None:
+    """Writes paragraphs, lists and headings in lines; options that the file does not have do nothing."""
+    values = {"values": [{"key": "k", "cssSelector": "body"}]}
+    parameters = {"operation": "extractHtmlContent", "extractionValues": values, "options": options}
+    assert await outputs_of("html", version, parameters, [{"data": PAGE}]) == [[{"k": text}]]
+
+
+@pytest.mark.parametrize("page", ["<div>" * 2_000, "<b></i>" * 2_000, "<p>a</p>" * 60_000])
+async def test_a_page_that_takes_too_long_fails_its_item(page: str) -> None:
+    """Fails for elements that lie too deep in one another, and for too many of them."""
+    values = {"values": [{"key": "k", "cssSelector": "body"}]}
+    parameters = {"operation": "extractHtmlContent", "extractionValues": values}
+    assert "too many elements" in await outputs_of("html", 1.2, parameters, [{"data": page}])

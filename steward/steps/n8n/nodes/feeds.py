@@ -9,8 +9,8 @@ from types import MappingProxyType
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
+from steward.steps.n8n.markup.xml_reader import read_xml
 from steward.steps.n8n.nodes.lists import names_of
-from steward.steps.n8n.nodes.xml_text import read_xml
 from steward.steps.workflow.addresses import https_address, uncalled_address_problems
 from steward.steps.workflow.answers import run_data_in_read_problems
 from steward.steps.workflow.effects import as_item_failure, read_each_item, web_of

@@ -7,6 +7,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n import item_files
+from steward.steps.n8n.markup.html_to_text import is_readable, plain_text
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
@@ -143,13 +144,15 @@ def _reads(selector: str) -> bool:
 
 def _extracted(call: StepCall, index: int, pages: Sequence[JsonValue], tidies: bool) -> list[Item]:
     params = call.params(index)
-    tidy = tidies and params.flag("options.cleanUpText", default=True)
+    tidy = tidies and params.flag("options.cleanUpText")
     extracted = []
     for page in pages:
         if not isinstance(page, str):
             raise ItemFailed("The field with the HTML is not there or is no text.")
         if len(page) > _LARGEST:
             raise ItemFailed("The page is larger than 5 MiB.")
+        if not is_readable(page):
+            raise ItemFailed("The page has too many elements, or elements too deep in one another.")
         tree = LexborHTMLParser(page)
         json: dict[str, JsonValue] = {}
         for row in params.rows("extractionValues.values"):
@@ -160,23 +163,20 @@ def _extracted(call: StepCall, index: int, pages: Sequence[JsonValue], tidies: b
 
 
 def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: bool, tidy: bool) -> AnyJson:
-    try:
-        nodes = tree.css(row.text("cssSelector"))
-    except (SelectolaxError, ValueError):
-        raise ItemFailed(f"The selector “{row.text('cssSelector')[:80]}” cannot be read.") from None
-    trim = params.flag("options.trimValues", default=True)
+    nodes = _selected(tree, row.text("cssSelector"))
+    trim = params.flag("options.trimValues")
     kind = row.text("returnValue", "text")
     if row.flag("returnArray"):
-        return [_of(node, kind, row, trim=trim, tidy=tidy, with_links=first_only) for node in nodes]
+        return [_of(node, kind, row, trim=trim, tidy=tidy, has_lines=first_only) for node in nodes]
     if kind == "text" and not first_only:  # the older versions join the texts of all that match
         joined = "".join(_text(node, row) for node in nodes)
         return _tidied(joined, trim=trim, tidy=tidy)
     if nodes:
-        return _of(nodes[0], kind, row, trim=trim, tidy=tidy, with_links=first_only)
+        return _of(nodes[0], kind, row, trim=trim, tidy=tidy, has_lines=first_only)
     return {"text": "", "html": None}.get(kind, js.UNDEFINED)  # an attribute of nothing is no field at all
 
 
-def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, with_links: bool) -> JsonValue:
+def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, has_lines: bool) -> JsonValue:
     if kind == "attribute":
         value = _attribute(node, row.text("attribute"))
     elif kind == "html":
@@ -184,7 +184,8 @@ def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, wit
     elif kind == "value":
         value = _value_of(node)
     else:
-        return _tidied(_text(node, row, with_links=with_links), trim=trim, tidy=tidy)
+        text = _text_with_lines(node, row) if has_lines else _text(node, row)
+        return _tidied(text, trim=trim, tidy=tidy)
     return value.strip() if isinstance(value, str) and trim else value
 
 
@@ -209,34 +210,33 @@ def _value_of(node: LexborNode) -> AnyJson:
     return js.UNDEFINED if picked is None else _attribute(picked, "value")
 
 
-def _text(node: LexborNode, row: Params, *, with_links: bool = False) -> str:
-    """Returns the text of an element; since version 1.2 a link's address follows its text."""
+def _text(node: LexborNode, row: Params) -> str:
+    """Returns the text of an element without line breaks of its own, as before version 1.2."""
     skipped = row.text("skipSelectors")
-    has_links = with_links and node.css_first("a[href]") is not None
-    if skipped or has_links:
-        copy = LexborHTMLParser(f"<body>{node.inner_html or ''}</body>")
-        try:
-            for element in copy.css(skipped) if skipped else ():
-                element.decompose()
-        except (SelectolaxError, ValueError):
-            raise ItemFailed(f"The selector “{skipped[:80]}” cannot be read.") from None
-        if has_links:
-            _write_addresses(copy)
-        return copy.body.text() if copy.body is not None else ""
-    return node.text()
+    if not skipped:
+        return node.text()
+    copy = LexborHTMLParser(f"<body>{node.inner_html or ''}</body>")
+    for element in _selected(copy, skipped):
+        element.decompose()
+    return copy.body.text() if copy.body is not None else ""
 
 
-def _write_addresses(page: LexborHTMLParser) -> None:
-    """Adds each link's address to its text, in brackets; links within the page have none."""
-    for link in page.css("a[href]"):
-        address = (link.attributes.get("href") or "").removeprefix("mailto:")
-        if address and not address.startswith("#"):
-            link.insert_child(f" [{address}]" if link.text().strip() else address)
+def _text_with_lines(node: LexborNode, row: Params) -> str:
+    """Returns the text of an element with line breaks, marks of lists and addresses of links."""
+    skipped = row.text("skipSelectors")
+    return plain_text(node, {element.mem_id for element in _selected(node, skipped)} if skipped else ())
+
+
+def _selected(tree: LexborHTMLParser | LexborNode, selector: str) -> list[LexborNode]:
+    try:
+        return tree.css(selector)
+    except (SelectolaxError, ValueError):
+        raise ItemFailed(f"The selector “{selector[:80]}” cannot be read.") from None
 
 
 def _tidied(text: str, *, trim: bool, tidy: bool) -> str:
-    if trim:
+    if trim or tidy:
         text = text.strip()
-    if tidy and trim:
+    if tidy:
         text = re.sub(r"[ \t]{2,}", " ", re.sub(r"[\r\n]+", " ", text))
     return text

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from steward.model.json import JsonValue
-from steward.steps.n8n import html_to_markdown as html_marks
+from steward.steps.n8n.markup import html_to_markdown as html_marks
 from steward.steps.workflow.expressions.views import CodeFailed
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js

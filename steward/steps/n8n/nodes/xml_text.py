@@ -1,13 +1,13 @@
 """The node xml: converts XML to JSON and back, as xml2js does by default."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from xml.parsers import expat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from steward.model.json import AnyJson, JsonObject, JsonValue
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import OnError
+from steward.steps.n8n.markup.xml_reader import read_xml
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -21,7 +21,6 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-_LARGEST = 5 * 1024 * 1024
 _NAME = re.compile(r"[^\W\d][\w.:-]*\Z")
 
 
@@ -81,115 +80,6 @@ def _turned(params: Params, index: int, item: Item) -> Item:
     return Item(read_xml(text, params), paired_with(index))
 
 
-class _Builder:
-    """Builds the fields of an element while it is parsed."""
-
-    def __init__(self, params: Params) -> None:
-        self.attributes = params.text("options.attrkey", "$")
-        self.characters = params.text("options.charkey", "_")
-        self.merge = params.flag("options.mergeAttrs", default=True)
-        self.always_list = params.flag("options.explicitArray")
-        self.no_attributes = params.flag("options.ignoreAttrs")
-        self.trim = params.flag("options.trim")
-        self.normalize = params.flag("options.normalize")
-        self.lower = params.flag("options.normalizeTags")
-        self.stack: list[_Element] = []
-        self.root: tuple[str, JsonValue] | None = None
-
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """Opens an element."""
-        fields: dict[str, JsonValue] = {}
-        if attributes and not self.no_attributes:
-            if self.merge:
-                fields.update(
-                    {key: [value] if self.always_list else value for key, value in attributes.items()}
-                )
-            else:
-                fields[self.attributes] = dict(attributes)
-        self.stack.append(_Element(name.lower() if self.lower else name, fields))
-        if len(self.stack) > 200:
-            raise ItemFailed("The XML is nested too deeply.")
-
-    def characters_of(self, text: str) -> None:
-        """Adds text to the element."""
-        if self.stack:
-            self.stack[-1].texts.append(text)
-
-    def marked(self) -> None:
-        """Adds CDATA, which counts even if it is blank."""
-        if self.stack:
-            self.stack[-1].marked = True
-
-    def end(self, name: str) -> None:
-        """Closes an element."""
-        element = self.stack.pop()
-        value = self._value_of(element)
-        if not self.stack:
-            self.root = (element.name, value)
-            return
-        into = self.stack[-1].fields
-        if element.name not in into:
-            into[element.name] = [value] if self.always_list else value
-        elif isinstance(into[element.name], list):
-            into[element.name].append(value)
-        else:
-            into[element.name] = [into[element.name], value]
-
-    def _value_of(self, element: "_Element") -> JsonValue:
-        """Returns the fields of an element, its text, or both. Raises ItemFailed."""
-        fields, whole = element.fields, "".join(element.texts)
-        if self.characters in fields:
-            raise ItemFailed(
-                f"The XML has a field “{self.characters}”, which stands for text. Choose another."
-            )
-        if whole.strip() or element.marked:
-            text = whole.strip() if self.trim else whole
-            if self.normalize:
-                text = re.sub(r"\s{2,}", " ", text).strip()
-            return {self.characters: text, **fields} if fields else text
-        return fields or whole  # blanks alone are the text of an element that has nothing else
-
-
-@dataclass(slots=True)
-class _Element:
-    name: str
-    fields: dict[str, AnyJson]
-    texts: list[str] = field(default_factory=list)
-    marked: bool = False
-
-
-def read_xml(text: str, params: Params) -> JsonObject:
-    """Parses an XML text. Raises ItemFailed."""
-    if len(text) > _LARGEST:
-        raise ItemFailed("The XML is larger than 5 MiB.")
-    builder = _Builder(params)
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.characters_of
-    parser.StartCdataSectionHandler = builder.marked
-    parser.EntityDeclHandler = _no_entities
-    try:
-        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
-    except expat.ExpatError as error:
-        raise ItemFailed(f"The XML cannot be read: {error}.") from None
-    if builder.root is None:
-        return {}
-    tag, value = builder.root
-    if params.flag("options.explicitRoot", default=True):
-        return {tag: value}
-    if not isinstance(value, Mapping):
-        raise ItemFailed(
-            "The XML has no fields below its first element. Keep that element (“Explicit Root”)."
-        )
-    return dict(value)
-
-
-def _no_entities(*declared: object) -> None:
-    raise ItemFailed("The XML declares its own entities, which are not supported.")
-
-
 @dataclass(frozen=True, slots=True)
 class _Style:
     """How fields become XML: the keys of attributes and text, and whether to write CDATA."""
@@ -211,11 +101,6 @@ def written(json: JsonObject, params: Params) -> str:
     if len(json) == 1 and root == "root":
         root, value = next(iter(json.items()))
     head = "" if params.flag("options.headless") else _HEAD
-    if js.is_list(value):  # each element beside the others below the root, without a name of its own
-        inside: list[tuple[str | None, JsonValue]] = []
-        for element in value:
-            inside += list(element.items()) if js.is_object(element) else []
-        return head + "\n".join(_tree(root, "", "", inside, 0, style))
     return head + "\n".join(_element(root, value, 0, style))
 
 
@@ -240,16 +125,34 @@ def _attribute(value: object) -> str:
     return text.replace("\t", "&#x9;").replace("\n", "&#xA;").replace("\r", "&#xD;")
 
 
+def _listed(elements: Sequence[JsonValue]) -> list[tuple[str | None, JsonValue]]:
+    """Returns the fields of all objects in a list without a name of its own. Raises ItemFailed for texts."""
+    inside: list[tuple[str | None, JsonValue]] = []
+    for element in elements:
+        if js.is_object(element):
+            inside += [(name, [member]) for name, member in element.items()]
+        elif (isinstance(element, str) or js.is_list(element)) and element:
+            raise ItemFailed("A list holds a text or a list without a name, which XML has no element for.")
+    return inside
+
+
+def _attributes(member: JsonValue) -> str:
+    fields = member if js.is_object(member) else {}
+    return "".join(f' {_named(name)}="{_attribute(value)}"' for name, value in fields.items())
+
+
 def _element(name: str, value: JsonValue, depth: int, style: _Style) -> list[str]:
     if not js.is_object(value):
-        return _tree(name, "", _text(value, style), [], depth, style)
+        inside: list[tuple[str | None, JsonValue]] = _listed(value) if js.is_list(value) else []
+        return _tree(name, "", "" if js.is_list(value) else _text(value, style), inside, depth, style)
     attributes, text = "", ""
-    inside: list[tuple[str | None, JsonValue]] = []
+    inside = []
     for key, member in value.items():
-        if key == style.attributes and js.is_object(member):
-            for attribute, attribute_value in member.items():
-                attributes += f' {_named(attribute)}="{_attribute(attribute_value)}"'
+        if key == style.attributes:
+            attributes = _attributes(member)
         elif key == style.characters:
+            if js.is_object(member) or js.is_list(member):
+                raise ItemFailed(f"“{key[:80]}” stands for text, and is none here.")
             text = _text(member, style)
             inside.append((None, text))
         else:
@@ -274,8 +177,6 @@ def _tree(
             lines += [f"{pad}  {child}"] if child else []
             continue
         for element in child if js.is_list(child) else [child]:
-            if js.is_list(element):
-                raise ItemFailed(f"“{key[:80]}” is a list of lists, which XML has no names for.")
             lines += _element(key, element, depth + 1, style)
     if not lines:
         return [f"{pad}<{tag}{attributes}>{text}</{tag}>" if text else f"{pad}<{tag}{attributes}/>"]
