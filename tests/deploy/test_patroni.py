@@ -26,6 +26,7 @@ def test_the_patroni_configuration_commits_on_two_hosts() -> None:
     assert (dcs["synchronous_mode"], dcs["synchronous_mode_strict"]) == (True, True)
     assert {parameters[name] for name in ("fsync", "full_page_writes", "synchronous_commit")} == {"on"}
     assert dcs["failsafe_mode"] is True
+    assert dcs["postgresql"]["remove_data_directory_on_rewind_failure"] is True
     assert patroni["watchdog"]["mode"] == "required"
     assert "data-checksums" in patroni["bootstrap"]["initdb"]
 
@@ -45,6 +46,7 @@ def test_a_silent_host_is_given_up_before_another_becomes_primary() -> None:
     names = ("wal_sender_timeout", "wal_receiver_timeout")
     seconds = {int(dcs["postgresql"]["parameters"][name].removesuffix("s")) for name in names}
     assert max(seconds) < dcs["ttl"]
+    assert f"| `primary_start_timeout` | {dcs['primary_start_timeout']} s |" in GUIDE
     assert f"| `{'`, `'.join(names)}` | {max(seconds)} s |" in GUIDE
 
 

@@ -13,7 +13,7 @@ DOWN = 10.0
 WITHOUT_ETCD = 45.0  # longer than `ttl` and `retry_timeout`
 WITHOUT_HOSTS = 45.0
 SETTLED = 5.0  # what was under way when the hosts went may have had its standby
-BACK_WITHIN = 180.0
+BACK_WITHIN = 300.0
 
 
 async def flap(cluster: Cluster, folder: Path, history: History, minutes: float) -> tuple[list[str], int]:
