@@ -124,11 +124,6 @@ class ClosedTimes:
         stretch = self._stretches[index]
         return stretch if stretch.end is None or instant < stretch.end else None
 
-    def open_from(self, instant: datetime) -> datetime | None:
-        """Returns the first open instant at or after `instant` (R20)."""
-        stretch = self.stretch_at(instant)
-        return instant if stretch is None else stretch.end
-
     def closing_at(self, instant: datetime) -> Closing | None:
         """Returns the closing that is named of those that hold the instant (R19); None when it is open."""
         return None if self.stretch_at(instant) is None else closing_at(self._periods, instant)

@@ -65,4 +65,5 @@ def closed_period(
 
 def open_from(periods: Collection[ClosedPeriod], instant: datetime) -> datetime | None:
     """Returns the first open instant at or after `instant`."""
-    return ClosedTimes(periods, instant).open_from(instant)
+    stretch = ClosedTimes(periods, instant).stretch_at(instant)
+    return instant if stretch is None else stretch.end

@@ -35,7 +35,6 @@ class ReadOp(Generic[P, I]):
     name: str
     params: type[P]
     item: type[I]
-    paged: bool = True
     cost: int = 1
 
 
@@ -242,28 +241,26 @@ class NoParameters:
 
 # The canonical reads: every connector that has one uses exactly this record.
 PRODUCTS = ReadOp("products", ProductsQuery, Product)
-PRODUCT = ReadOp("product", ById, Product, paged=False)
+PRODUCT = ReadOp("product", ById, Product)
 VARIANTS = ReadOp("variants", ProductsQuery, Variant)
-VARIANT = ReadOp("variant", ById, Variant, paged=False)
+VARIANT = ReadOp("variant", ById, Variant)
 ORDERS = ReadOp("orders", OrdersQuery, Order)
-ORDER = ReadOp("order", ById, Order, paged=False)
+ORDER = ReadOp("order", ById, Order)
 REFUNDS = ReadOp("refunds", RefundsQuery, Refund)
 CUSTOMERS = ReadOp("customers", CustomersQuery, Customer)
-CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
-DRAFT_ORDER = ReadOp("draft_order", ById, DraftOrder, paged=False)
+CUSTOMER = ReadOp("customer", ById, Customer)
+DRAFT_ORDER = ReadOp("draft_order", ById, DraftOrder)
 CATEGORIES = ReadOp("categories", NoParameters, Tag)
 OBJECTS: ReadOp[ObjectsQuery, dict[str, JsonValue]] = ReadOp("objects", ObjectsQuery, dict)
-PATH = ReadOp("path", PathQuery, PlatformResponse, paged=False)
-HTTP = ReadOp("http", HttpQuery, PlatformResponse, paged=False)
-FLOW_OBJECT: ReadOp[FlowObjectQuery, dict[str, JsonValue]] = ReadOp(
-    "flow.object", FlowObjectQuery, dict, paged=False
-)
+PATH = ReadOp("path", PathQuery, PlatformResponse)
+HTTP = ReadOp("http", HttpQuery, PlatformResponse)
+FLOW_OBJECT: ReadOp[FlowObjectQuery, dict[str, JsonValue]] = ReadOp("flow.object", FlowObjectQuery, dict)
 FLOW_OBJECTS: ReadOp[FlowObjectsQuery, dict[str, JsonValue]] = ReadOp("flow.objects", FlowObjectsQuery, dict)
-METAFIELD = ReadOp("metafield", MetafieldQuery, Metafield, paged=False)
-REDIRECT = ReadOp("redirect", RedirectQuery, Redirect, paged=False)
-FIELDS = ReadOp("fields", FieldsQuery, ObjectFields, paged=False)
+METAFIELD = ReadOp("metafield", MetafieldQuery, Metafield)
+REDIRECT = ReadOp("redirect", RedirectQuery, Redirect)
+FIELDS = ReadOp("fields", FieldsQuery, ObjectFields)
 FILES = ReadOp("files", FilesQuery, CloudFile)
-FILE = ReadOp("file", FileQuery, FileContent, paged=False)
-TABS = ReadOp("tabs", TabsQuery, SheetTab, paged=False)
+FILE = ReadOp("file", FileQuery, FileContent)
+TABS = ReadOp("tabs", TabsQuery, SheetTab)
 TAGS = ReadOp("tags", NoParameters, Tag)
-VALUES = ReadOp("values", ValuesQuery, SheetTable, paged=False)
+VALUES = ReadOp("values", ValuesQuery, SheetTable)

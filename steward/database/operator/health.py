@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steward.database.accounts import audit_heads
-from steward.database.engine.base import Both, Tx, from_ms, from_ms_or_none
+from steward.database.engine.base import Both, Tx, from_ms
 from steward.model.audit import Fault
 from steward.model.ids import OrgId
 from steward.model.run import RunStatus, kinds
@@ -29,7 +29,6 @@ class Leases:
 
     alive: int
     expired: int
-    oldest_end: datetime | None
     releases: tuple[str, ...]  # of those alive
 
 
@@ -97,8 +96,7 @@ async def leases(tx: Tx) -> Leases:
     """How many workers hold their lease, and how many have lost it without being declared dead."""
     row = await tx.first(
         "SELECT coalesce(sum(CASE WHEN lease_until >= {now} THEN 1 ELSE 0 END), 0) AS alive,"
-        " coalesce(sum(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END), 0) AS expired,"
-        " min(lease_until) AS oldest_end"
+        " coalesce(sum(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END), 0) AS expired"
         " FROM workers WHERE state IN ('alive', 'stopping')"
     )
     assert row is not None
@@ -106,12 +104,8 @@ async def leases(tx: Tx) -> Leases:
         "SELECT DISTINCT version FROM workers"
         " WHERE state IN ('alive', 'stopping') AND lease_until >= {now} ORDER BY version"
     )
-    return Leases(
-        int(row["alive"]),
-        int(row["expired"]),
-        from_ms_or_none(row["oldest_end"]),
-        tuple(release["version"] for release in releases),
-    )
+    versions = tuple(release["version"] for release in releases)
+    return Leases(int(row["alive"]), int(row["expired"]), versions)
 
 
 async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:

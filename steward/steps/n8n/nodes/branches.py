@@ -33,8 +33,6 @@ _MAX_OUTPUTS = 100
 class _ConditionNode(StepType):
     """What if, filter and switch share: conditions of current and older versions."""
 
-    loose_older = 2
-
     def reads_dates(self, version: float) -> bool:
         """Returns whether conditions have a type, which a date is tried for."""
         return version >= (3 if "switch" in self.types else 2)
