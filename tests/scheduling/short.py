@@ -63,7 +63,8 @@ def closed_period(
     return ClosedPeriod(OrgId(1), name, 1, *valid, name, scope, stops, when, timezone)
 
 
-def open_from(periods: Collection[ClosedPeriod], instant: datetime) -> datetime | None:
+def open_from(periods: Collection[ClosedPeriod] | ClosedTimes, instant: datetime) -> datetime | None:
     """Returns the first open instant at or after `instant`."""
-    stretch = ClosedTimes(periods, instant).stretch_at(instant)
+    times = periods if isinstance(periods, ClosedTimes) else ClosedTimes(periods, instant)
+    stretch = times.stretch_at(instant)
     return instant if stretch is None else stretch.end

@@ -16,7 +16,7 @@ from steward.model.closed_period import ClosedKind, ClosedPeriod, ClosedWhen
 from steward.scheduling.closings import ClosedTimes, closing_at, closings, first_open
 from steward.scheduling.zones import zone_names
 from tests.scheduling.closings_walk import Walk, closed_numbers, walk
-from tests.scheduling.short import at, closed_period, place
+from tests.scheduling.short import at, closed_period, open_from, place
 from tests.scheduling.walk import stretches
 
 _CASES = int(os.environ.get("STEWARD_CLOSING_CASES", "24"))
@@ -107,7 +107,7 @@ def _assert_jumps(
     number = draw.choice(inside)
     minute = walked.since + number * _MINUTE
     assert (closing_at(periods, minute) is not None) == (number in expected), case
-    first = times.open_from(minute)  # None: closed day after day
+    first = open_from(times, minute)  # None: closed day after day
     open_number = inside.stop if first is None else min(_number(walked, first), inside.stop)
     assert open_number not in expected, case
     assert expected.issuperset(range(number, open_number)), case
