@@ -73,7 +73,7 @@ def five_steps() -> Template:
 class House:
     """The wired service, its one organization's owner, and short ways to work."""
 
-    service: app.Wired
+    service: app.WiredService
     owner: Actor
     client_id: str
     started: int = 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from steward import connectors, settings_rules
 from steward.accounts import keys
-from steward.accounts.passwords import Hashing
+from steward.accounts.passwords import PasswordHasher
 from steward.api import application
 from steward.api.http import static_files as pages
 from steward.api.http.handler import RequestHandler
@@ -20,7 +20,7 @@ from steward.database.engine.base import Engine
 from steward.database.engine.disk_space import Space, SpaceGuard
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
-from steward.events.receive import Intake
+from steward.events.receive import DeliveryIntake
 from steward.notifications.context import NotificationContext
 from steward.notifications.wiring import channels_of, with_dead_channels
 from steward.outbound.client import Outbound
@@ -37,7 +37,7 @@ from steward.worker import Hints, WorkerContext
 
 
 @dataclass(frozen=True, slots=True)
-class Wired:
+class WiredService:
     """One process of the service, wired."""
 
     settings: Settings
@@ -79,7 +79,7 @@ async def build(
     write_log: Callable[[str], object] = sys.stderr.write,
     log: Log | None = None,
     sandbox_pool: SandboxPool | None = None,
-) -> Wired:
+) -> WiredService:
     """Wires a process. With `serve`, takes an SQLite file's lock: raises AlreadyServed.
 
     For tests in process, `transport` and `sandbox_pool` replace what works outside of it.
@@ -104,7 +104,7 @@ async def build(
         clock=clock,
         rules=settings_rules.api_rules(settings),
         keys=ring,
-        hashing=Hashing(settings_rules.password_cost(settings)),
+        hashing=PasswordHasher(settings_rules.password_cost(settings)),
         log=log,
         automation_rules=settings_rules.automation_rules(settings, connectors_by_kind),
         vault=vault,
@@ -118,7 +118,7 @@ async def build(
             signing_key=lambda: ring.cursor,
         ),
         sandbox_pool=sandbox_pool,
-        intake=Intake(edge, clock, vault, log, metrics),
+        intake=DeliveryIntake(edge, clock, vault, log, metrics),
         wake=hints.announce,
         traces=http.traces,
     )
@@ -127,7 +127,7 @@ async def build(
     metrics.add_counter("steward_requests_total", gate.answered, status=0, operation=1)
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
     notifications = _notifications(settings, ctx, context, wake=hints.wake)
-    return Wired(
+    return WiredService(
         settings, clock, engine, log, metrics, outbound, context, ctx, notifications, hints, gate, shared
     )
 

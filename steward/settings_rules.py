@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from steward import templates
-from steward.api.http.operation import Rules
+from steward.api.http.operation import EndpointRules
 from steward.automations.rules import AutomationRules
 from steward.config import Environment, Settings
 from steward.connections.sign_in import SignInApps, SignInRules
@@ -20,9 +20,9 @@ from steward.version import __version__
 from steward.worker import WorkerRules
 
 
-def api_rules(settings: Settings) -> Rules:
+def api_rules(settings: Settings) -> EndpointRules:
     """Returns the rules of the API."""
-    return Rules(
+    return EndpointRules(
         quiet_periods=settings.quiet_periods,
         base_url=settings.base_url,
         auth_url=settings.auth_url,

@@ -24,7 +24,7 @@ from steward.database.engine.sqlite import SqliteEngine
 from steward.security.envelope import MasterKey
 from steward.telemetry.database import DatabaseTelemetry
 from steward.telemetry.log import Log, LogLevel, LogOrigin, Process
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from steward.telemetry.traces import NO_TRACES, Traces
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def make_log(
     process: Process = "cli",
 ) -> Log:
     """Returns the log of a process; it knows the secrets among the settings."""
-    register = Register()
+    register = SecretRegister()
     register.add(*_secrets(settings))
     level = LogLevel[settings.log_level.upper()]
     origin = LogOrigin(process, is_traced=settings.traces_url is not None)

@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 from steward.accounts import credentials, organizations, people
-from steward.accounts.credentials import Issued
+from steward.accounts.credentials import IssuedCredential
 from steward.accounts.keys import open_ring
 from steward.accounts.organizations import CreateOrganization
-from steward.accounts.passwords import Hashing
+from steward.accounts.passwords import PasswordHasher
 from steward.accounts.people import CreatePerson
 from steward.api.application import create
 from steward.api.http.handler import RequestHandler
-from steward.api.http.operation import AppContext, Rules
+from steward.api.http.operation import AppContext, EndpointRules
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.automations.rules import AutomationRules
 from steward.connections.vault import Vault
@@ -27,7 +27,7 @@ from steward.outbound.transport import HttpTransport
 from steward.security.envelope import MasterKey
 from steward.security.passwords import Cost, hash_password
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from steward.templates import ALL as TEMPLATES
 from tests.fake_clock import FakeClock
 from tests.people import PASSWORD, Caller, Heard, Member
@@ -39,7 +39,7 @@ MASTERS = (MasterKey("test", bytes(range(32))),)
 CHEAP = Cost(memory=64, passes=1)
 LOGIN = "/v2/api/automations/login"
 
-RULES = Rules(base_url=BASE_URL, auth_url=BASE_URL, web_origin=BASE_URL, service_version="0.1.0")
+RULES = EndpointRules(base_url=BASE_URL, auth_url=BASE_URL, web_origin=BASE_URL, service_version="0.1.0")
 
 
 @lru_cache(maxsize=1)
@@ -53,7 +53,7 @@ class House:
     """One organization of the tests and its API credential."""
 
     organization: Organization
-    issued: Issued
+    issued: IssuedCredential
 
 
 class Service:
@@ -156,9 +156,9 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
     """The service with its cast; `context` replace those of the tests (automation_rules, vault)."""
     lines: list[str] = []
     woken: list[str] = []
-    log = Log(lines.append, clock, Register())
+    log = Log(lines.append, clock, SecretRegister())
     ring = await open_ring(engine, clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL)
-    register = Register()
+    register = SecretRegister()
     context_fields: Mapping[str, Any] = {
         "vault": Vault(MASTERS, {}, Outbound(HttpTransport(clock, register, log)), register),
         "automation_rules": AutomationRules({template.facts.template_id: template for template in TEMPLATES}),
@@ -171,7 +171,7 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
         clock=clock,
         rules=context_fields.get("rules", RULES),
         keys=ring,
-        hashing=Hashing(CHEAP),
+        hashing=PasswordHasher(CHEAP),
         log=log,
         **{name: value for name, value in context_fields.items() if name != "rules"},
     )

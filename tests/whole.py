@@ -9,7 +9,7 @@ import pytest
 from steward.fake_platforms.world import FakePlatforms
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
@@ -45,7 +45,7 @@ async def open_whole(
     """
     opened = await open_shop(database_url, clock, folder, around=around)
     lines: list[str] = []
-    context = replace(opened.service.context, log=Log(lines.append, clock, Register()))
+    context = replace(opened.service.context, log=Log(lines.append, clock, SecretRegister()))
     service = Service(context, clock, lines=lines, told=[])
     await service.write(lambda tx: settle(tx, service))
     owner = service.members["owner"]

@@ -14,7 +14,7 @@ from steward.database.runs.steps import ValueState
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts
 from steward.runs import claim
-from steward.runs.checkpoint import Ended
+from steward.runs.checkpoint import EndedStep
 from steward.runs.claim import ClaimedRun
 from steward.runs.context import OpenConnections as Connections
 from steward.runs.state import Walk
@@ -99,7 +99,7 @@ async def _round(walks: list[Walk], each: int) -> Mapping[str, float]:
 async def _steps(walk: Walk, each: int) -> None:
     for _ in range(each):
         number = walk.seq + 1
-        ended = Ended(
+        ended = EndedStep(
             step=PlanStep(f"step-{number}", f"Step {number}", StepKind.DECIDE, "bench.step"),
             title=f"Step {number}",
             status=StepStatus.SUCCEEDED,

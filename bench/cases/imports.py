@@ -22,7 +22,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import Plan
 from steward.model.run import Mode
 from steward.sandbox.pool import JAVASCRIPT, SandboxPool
-from steward.sandbox.protocol import Stopped
+from steward.sandbox.protocol import SandboxStopped
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.items import trigger_items
@@ -211,7 +211,7 @@ async def _endless(children: SandboxPool, run: str) -> None:
     given = json.dumps({"items": [], "names": [], "seen": {}, "now": 0, "zone": "UTC", "seed": 0}).encode()
     asked: dict[str, object] = {"op": "script", "mode": "all", "text": "while (true) {}"}
     while True:
-        with contextlib.suppress(Stopped):
+        with contextlib.suppress(SandboxStopped):
             await children.send(("another", run), JAVASCRIPT, asked, given, 15.0)
 
 

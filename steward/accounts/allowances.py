@@ -12,7 +12,7 @@ Window = tuple[_WindowKind, int, int]
 _MINUTE_MS = 60_000
 
 
-class Windows:
+class CallCounters:
     """Counts the calls of the current minute by kind, organization and key."""
 
     def __init__(self) -> None:

@@ -14,14 +14,14 @@ _LONGEST_LABEL = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedCredential:
     """A credential with its secret, which is shown once and stored only as a hash."""
 
     credential: Credential
     secret: str
 
 
-async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> Issued:
+async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> IssuedCredential:
     """Creates a credential. Raises NotFound, and ValidationFailed for an unusable label."""
     label = label.strip()
     if len(label) > _LONGEST_LABEL or not (label.isprintable() or not label):
@@ -34,16 +34,16 @@ async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> Issued:
         tx, org, client_id, secret_hmac=_hashed(ring, secret), pepper=ring.pepper_id, label=label
     )
     await _record(tx, org, client_id, "credential_issued")
-    return Issued(await _get(tx, org, client_id), secret)
+    return IssuedCredential(await _get(tx, org, client_id), secret)
 
 
-async def rotate(tx: Tx, ring: KeyRing, client_id: str) -> Issued:
+async def rotate(tx: Tx, ring: KeyRing, client_id: str) -> IssuedCredential:
     """Replaces the secret of a client id; tokens issued before become invalid. Raises NotFound."""
     org = await _organization(tx, client_id)
     secret = new_client_secret()
     await credentials.set_secret(tx, org, client_id, secret_hmac=_hashed(ring, secret), pepper=ring.pepper_id)
     await _record(tx, org, client_id, "credential_rotated")
-    return Issued(await _get(tx, org, client_id), secret)
+    return IssuedCredential(await _get(tx, org, client_id), secret)
 
 
 async def set_enabled(tx: Tx, client_id: str, enabled: bool) -> Credential:

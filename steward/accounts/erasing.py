@@ -22,7 +22,7 @@ _RUNS = 50
 
 
 @dataclass(slots=True)
-class Erased:
+class ErasureReport:
     """The number of rows removed by table, and the subscriptions that still exist at the stores."""
 
     name: str
@@ -66,13 +66,13 @@ async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
     return orgs
 
 
-async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erased:
+async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> ErasureReport:
     """Removes an organization's rows in small transactions; the service may be running.
 
     Its directory entry stays under an anonymous name, and the audit log stays, which holds ids alone. People
     who belong to no other organization are anonymized. After an interruption the call can be repeated.
     """
-    erased = Erased(_erased_name(org))
+    erased = ErasureReport(_erased_name(org))
 
     async def close(tx: Tx) -> None:
         erased.subscriptions = await erasing.subscriptions_of(tx, org)
@@ -96,7 +96,7 @@ def _erased_name(org: OrgId) -> str:
     return f"Erased organization {org}"
 
 
-async def _empty(engine: Engine, clock: Clock, org: OrgId, table: str, erased: Erased) -> None:
+async def _empty(engine: Engine, clock: Clock, org: OrgId, table: str, erased: ErasureReport) -> None:
     async def act(tx: Tx) -> int:
         return await erasing.remove_some(tx, org, table, ROWS)
 
@@ -115,7 +115,7 @@ async def _anonymise_unless_elsewhere(tx: Tx, org: OrgId, person: PersonId) -> b
     return True
 
 
-async def _finish(tx: Tx, org: OrgId, erased: Erased) -> None:
+async def _finish(tx: Tx, org: OrgId, erased: ErasureReport) -> None:
     await erasing.forget_calls(tx, org)
     await erasing.anonymise_organization(tx, org, erased.name, folded_name(erased.name))
     counts = {table: erased.removed[table] for table in ("automations", "runs", "approvals", "events")}

@@ -6,7 +6,7 @@ from typing import Final
 
 from steward.accounts import attempts
 from steward.accounts.names import folded
-from steward.accounts.passwords import Hashing
+from steward.accounts.passwords import PasswordHasher
 from steward.accounts.people import new_password_fault
 from steward.accounts.sessions import memberships
 from steward.database.accounts import attempt_limits, audit, password_resets, people, sessions
@@ -93,7 +93,7 @@ async def _first_membership(tx: Tx, person: PersonId) -> Membership | None:
 
 
 async def prepare(
-    engine: Engine, now: datetime, hashing: Hashing, *, token: str, new_password: str
+    engine: Engine, now: datetime, hashing: PasswordHasher, *, token: str, new_password: str
 ) -> PreparedReset:
     """Looks up the link, then checks and hashes the password with no transaction open.
 
@@ -101,7 +101,7 @@ async def prepare(
     """
     token_hash = _hashed(token)
 
-    async def look(tx: Tx) -> tuple[people.Known | None, tuple[Membership, ...]]:
+    async def look(tx: Tx) -> tuple[people.PersonWithPassword | None, tuple[Membership, ...]]:
         person = await password_resets.by_token(tx, token_hash)
         if person is None:
             return None, ()

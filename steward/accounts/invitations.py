@@ -6,12 +6,12 @@ from typing import Final
 
 from steward.accounts import attempts
 from steward.accounts.names import folded
-from steward.accounts.passwords import Hashing
+from steward.accounts.passwords import PasswordHasher
 from steward.accounts.people import new_password_fault
 from steward.accounts.sessions import OpenedSession, memberships, open_for
 from steward.database.accounts import audit, invitations, members, organizations, people
 from steward.database.accounts.invitations import Invitation
-from steward.database.accounts.people import Known
+from steward.database.accounts.people import PersonWithPassword
 from steward.database.engine.base import Engine, Tx
 from steward.database.notifications import links
 from steward.model.account import Actor, Member, Organization, Role
@@ -41,7 +41,7 @@ class InvitePerson:
 
 
 @dataclass(frozen=True, slots=True)
-class Invited:
+class IssuedInvitation:
     """The invited member and the link's token, which is stored as a hash only."""
 
     member: Member
@@ -64,7 +64,7 @@ class _InvitationOffer:
     """What a link offers: the invited e-mail address, its account, if any, and the organization."""
 
     email: str
-    account: Known | None
+    account: PersonWithPassword | None
     organization: Organization
 
 
@@ -74,13 +74,13 @@ class PreparedAcceptance:
 
     token_hash: str
     email_norm: str
-    account: Known | None
+    account: PersonWithPassword | None
     new_hash: str = ""
     first_name: str = ""
     last_name: str = ""
 
 
-async def invite(tx: Tx, actor: Actor, command: InvitePerson) -> Invited:
+async def invite(tx: Tx, actor: Actor, command: InvitePerson) -> IssuedInvitation:
     """Invites a person for seven days and withdraws an earlier open invitation.
 
     Raises ValidationFailed (`email`) when the person has joined already.
@@ -99,7 +99,7 @@ async def offer_membership(
     expires_at: datetime,
     created_by: PersonId | None,
     entry: audit.Entry,
-) -> Invited:
+) -> IssuedInvitation:
     """Creates an invitation with its audit entry and withdraws an earlier open one of the same address.
 
     `created_by` is None when the operator invites. Raises ValidationFailed (`email`) for a member who has
@@ -137,7 +137,7 @@ async def offer_membership(
     member = await members.get(tx, org, person)
     if member is None:
         raise LookupError("an invited person is a member")
-    return Invited(member, token, expires_at)
+    return IssuedInvitation(member, token, expires_at)
 
 
 def link(web_origin: str, token: str) -> str:
@@ -145,7 +145,7 @@ def link(web_origin: str, token: str) -> str:
     return f"{web_origin}{_PAGE}#token={token}"
 
 
-async def invite_again(tx: Tx, actor: Actor, person: PersonId) -> Invited:
+async def invite_again(tx: Tx, actor: Actor, person: PersonId) -> IssuedInvitation:
     """Creates a new link for an invited person who has not joined; the former link becomes invalid.
 
     Raises NotFound, and WrongState when the person has joined.
@@ -165,7 +165,7 @@ async def may_mail(tx: Tx, org: OrgId) -> bool:
 
 
 async def prepare_acceptance(
-    engine: Engine, now: datetime, hashing: Hashing, command: AcceptInvitation, *, most_attempts: int
+    engine: Engine, now: datetime, hashing: PasswordHasher, command: AcceptInvitation, *, most_attempts: int
 ) -> PreparedAcceptance:
     """Looks up the link and compares or hashes the password, with no transaction open.
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from steward.accounts import attempts
 from steward.accounts.names import folded
-from steward.accounts.passwords import Hashing
+from steward.accounts.passwords import PasswordHasher
 from steward.accounts.people import new_password_fault
 from steward.accounts.sessions import OpenedSession, memberships, renew
 from steward.database.accounts import audit, people, sessions
@@ -15,7 +15,7 @@ from steward.model.refusals import Unauthenticated, Unavailable, ValidationFaile
 
 
 @dataclass(frozen=True, slots=True)
-class Renewed:
+class PasswordRenewal:
     """The hash that the current password was compared with, and the hash of the new one."""
 
     before: str | None
@@ -25,13 +25,13 @@ class Renewed:
 async def prepare(
     engine: Engine,
     now: datetime,
-    hashing: Hashing,
+    hashing: PasswordHasher,
     *,
     session: Session,
     current: str,
     new: str,
     most_attempts: int,
-) -> Renewed:
+) -> PasswordRenewal:
     """Compares the current password and hashes the new one.
 
     Each attempt counts as a sign-in with the person's e-mail address. Raises ValidationFailed
@@ -40,7 +40,7 @@ async def prepare(
     person = session.person
     await attempts.count(engine, now, {"email": folded(person.email)}, limit=most_attempts)
 
-    async def look(tx: Tx) -> tuple[people.Known | None, tuple[Membership, ...]]:
+    async def look(tx: Tx) -> tuple[people.PersonWithPassword | None, tuple[Membership, ...]]:
         return await people.known(tx, person.id), await memberships(tx, person.id)
 
     account, memberships_of_person = await engine.read(now, look)
@@ -56,10 +56,10 @@ async def prepare(
         faults["new_password"] = [fault]
     if faults:
         raise ValidationFailed(errors=faults)
-    return Renewed(account.password_hash, await hashing.hash(new))
+    return PasswordRenewal(account.password_hash, await hashing.hash(new))
 
 
-async def change(tx: Tx, session: Session, renewed: Renewed) -> OpenedSession:
+async def change(tx: Tx, session: Session, renewed: PasswordRenewal) -> OpenedSession:
     """Stores the new password, ends the person's other sessions and renews this one.
 
     Raises Unavailable when the password has changed since `prepare`, Unauthenticated when the session ended.

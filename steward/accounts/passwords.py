@@ -14,7 +14,7 @@ _MAX_CONCURRENT = 2
 _MAX_WAITING = 20
 
 
-class Hashing:
+class PasswordHasher:
     """The threads that compute password hashes; one instance per process."""
 
     def __init__(self, cost: Cost) -> None:

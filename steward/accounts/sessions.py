@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from steward.accounts import failed_sign_ins
 from steward.accounts.names import folded
-from steward.accounts.passwords import Hashing
+from steward.accounts.passwords import PasswordHasher
 from steward.database.accounts import audit, people, sessions
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import ROLE_SCOPES, Membership, Person, Scope, Session
@@ -82,7 +82,7 @@ class VerifiedPassword:
 
 
 async def verify(
-    engine: Engine, now: datetime, hashing: Hashing, *, email: str, password: str
+    engine: Engine, now: datetime, hashing: PasswordHasher, *, email: str, password: str
 ) -> VerifiedPassword:
     """Compares a password outside any transaction and counts a failure, which is the same work for anybody.
 
@@ -90,7 +90,7 @@ async def verify(
     """
     email_norm = folded(email)
 
-    async def look(tx: Tx) -> people.Known | None:
+    async def look(tx: Tx) -> people.PersonWithPassword | None:
         return await people.by_email(tx, email_norm)
 
     account = await engine.read(now, look, small=True)

@@ -7,7 +7,7 @@ closed kinds of the interface, `accounts` every other kind (docs/design/imports-
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from steward.automations.checks import Faults
+from steward.automations.checks import RequestErrors
 from steward.automations.workflows import bound_kinds, own_document
 from steward.connectors.base.settings import TAKES_CALLS
 from steward.model.connection import Connection
@@ -19,7 +19,7 @@ MOST_BINDINGS = 500
 
 
 def _check_each(
-    faults: Faults,
+    faults: RequestErrors,
     field: str,
     requested: Mapping[str, Any],
     why_refused: Callable[[str, Any], str | None],
@@ -40,7 +40,7 @@ def _check_each(
 
 
 def check_bound(
-    faults: Faults,
+    faults: RequestErrors,
     plan: Plan,
     bindings: Mapping[str, Any],
     accounts: Mapping[str, Any],

@@ -6,7 +6,7 @@ What is chosen is copied into the plan of the automation (docs/design/imports-ca
 from collections.abc import Mapping
 from typing import Any
 
-from steward.automations.checks import Faults
+from steward.automations.checks import RequestErrors
 from steward.database.engine.base import Tx
 from steward.database.imports import records as imports
 from steward.model import kept_plan
@@ -25,7 +25,12 @@ _FIELD = "calls"
 
 
 async def choose(
-    tx: Tx, org: OrgId, faults: Faults, plan: JsonObject, own_import: str | None, requested: Mapping[str, Any]
+    tx: Tx,
+    org: OrgId,
+    faults: RequestErrors,
+    plan: JsonObject,
+    own_import: str | None,
+    requested: Mapping[str, Any],
 ) -> JsonObject:
     """The kept plan with the chosen workflows in it; faults are named by step.
 

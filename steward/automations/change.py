@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from steward.automations import calls, checks, coming, due, from_plan, history, topics, workflows
 from steward.automations.bindings import accounts_of, bindings_of, check_bound
-from steward.automations.checks import Faults, RequestedTrigger
-from steward.automations.due import Locked
+from steward.automations.checks import RequestedTrigger, RequestErrors
+from steward.automations.due import LockedAutomation
 from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
 from steward.database.accounts import connections
@@ -70,7 +70,7 @@ async def update(tx: Tx, actor: Actor, command: UpdateCommand, *, rules: Automat
     """
     locked = await due.lock(tx, actor.org, command.automation)
     before = locked.automation
-    faults = Faults()
+    faults = RequestErrors()
     changed = _check_shapes(faults, command, before, rules)
     faults.refuse()
     check_version(before, command.version)
@@ -98,7 +98,7 @@ def check_version(automation: Automation, version: int | None) -> None:
 async def _write(
     tx: Tx,
     actor: Actor,
-    locked: Locked,
+    locked: LockedAutomation,
     after: Automation,
     plan: JsonObject | None,
     *,
@@ -118,7 +118,7 @@ async def _write(
     if begins_anew or before.integration_id != after.integration_id:
         await topics.follow(tx, after)
     if begins_anew:
-        locked = await due.begin_slots(tx, Locked(after, locked.timing), slots_after=tx.now)
+        locked = await due.begin_slots(tx, LockedAutomation(after, locked.timing), slots_after=tx.now)
         return locked.automation
     return after
 
@@ -150,7 +150,7 @@ def _state(before: Automation, changed: Automation) -> AutomationState:
 
 
 def _check_shapes(
-    faults: Faults, command: UpdateCommand, before: Automation, rules: AutomationRules
+    faults: RequestErrors, command: UpdateCommand, before: Automation, rules: AutomationRules
 ) -> Automation:
     """Checks the shapes of the given fields, all faults at once; returns the requested automation."""
     template = rules.templates.get(before.template_id)
@@ -176,7 +176,7 @@ def _check_shapes(
     return _check_template_shapes(faults, command, before, changed, template)
 
 
-def _refuse_template_fields(faults: Faults, command: UpdateCommand) -> None:
+def _refuse_template_fields(faults: RequestErrors, command: UpdateCommand) -> None:
     for name, is_given in (
         ("inputs", command.inputs is not None),
         ("template_version", command.template_version is not None),
@@ -188,7 +188,7 @@ def _refuse_template_fields(faults: Faults, command: UpdateCommand) -> None:
 
 
 def _check_template_shapes(
-    faults: Faults, command: UpdateCommand, before: Automation, changed: Automation, template: Template
+    faults: RequestErrors, command: UpdateCommand, before: Automation, changed: Automation, template: Template
 ) -> Automation:
     if command.template_version is not None and command.template_version != template.facts.template_version:
         faults.add("template_version", f"The newest version is {template.facts.template_version}.")
@@ -205,7 +205,7 @@ def _check_template_shapes(
     return changed
 
 
-def _check_workflow_shapes(faults: Faults, command: UpdateCommand, changed: Automation) -> Automation:
+def _check_workflow_shapes(faults: RequestErrors, command: UpdateCommand, changed: Automation) -> Automation:
     """A workflow has no inputs, no template's version, and reads no connections but its bindings."""
     if command.inputs:
         faults.add("inputs", "An imported workflow has no inputs.")
@@ -219,7 +219,7 @@ def _check_workflow_shapes(faults: Faults, command: UpdateCommand, changed: Auto
 
 
 def _check_start(
-    faults: Faults, command: UpdateCommand, changed: Automation, template: Template | None
+    faults: RequestErrors, command: UpdateCommand, changed: Automation, template: Template | None
 ) -> Automation:
     """Schedule and trigger, which must fit each other (schedule.md R12)."""
     if command.trigger is not None:
@@ -236,7 +236,7 @@ def _check_start(
 
 
 def _check_trigger(
-    faults: Faults, requested: RequestedTrigger, automation: Automation, template: Template | None
+    faults: RequestErrors, requested: RequestedTrigger, automation: Automation, template: Template | None
 ) -> Trigger:
     """Returns the trigger as asked for; the automation's when its template is no longer offered."""
     if automation.kind is AutomationKind.WORKFLOW:
@@ -251,7 +251,7 @@ async def _check_world(
     tx: Tx, command: UpdateCommand, before: Automation, changed: Automation, *, rules: AutomationRules
 ) -> Automation:
     """Checks the given fields against the organization's records. Raises ValidationFailed, NotConnected."""
-    faults = Faults()
+    faults = RequestErrors()
     template = rules.templates.get(before.template_id)
     if (changed.schedule, changed.timezone) != (before.schedule, before.timezone):
         checks.check_day(faults, changed.schedule, changed.timezone, tx.now)  # R11
@@ -286,7 +286,7 @@ def _platforms_of(automation: Automation, template: Template) -> tuple[str, ...]
 
 async def _check_named(
     tx: Tx,
-    faults: Faults,
+    faults: RequestErrors,
     command: UpdateCommand,
     changed: Automation,
     template: Template,
@@ -308,7 +308,7 @@ async def _check_calls(tx: Tx, command: UpdateCommand, before: Automation) -> Js
     stored_plan = await plans.newest(tx, before.org, before.id)
     if command.calls is None or stored_plan is None:
         return None
-    faults = Faults()
+    faults = RequestErrors()
     plan = await calls.choose(tx, before.org, faults, stored_plan.plan, before.import_id, command.calls)
     faults.refuse()
     is_same = workflows.chosen_imports(plan) == workflows.chosen_imports(stored_plan.plan)
@@ -325,7 +325,7 @@ async def _check_workflow(
     rules: AutomationRules,
 ) -> Automation:
     """Bindings, store, topics and send mode of a workflow. Raises ValidationFailed, NotConnected."""
-    faults = Faults()
+    faults = RequestErrors()
     plan = await _newest_plan(tx, before) if stored_plan is None else kept_plan.from_kept(stored_plan)
     requested = (command.bindings or {}, command.accounts or {})
     connections_by_id = await workflows.connections_of(
@@ -369,7 +369,7 @@ def _is_moved(command: UpdateCommand, before: Automation) -> bool:
 
 
 def _check_workflow_store(
-    faults: Faults, plan: Plan, before: Automation, changed: Automation, store: Connection | None
+    faults: RequestErrors, plan: Plan, before: Automation, changed: Automation, store: Connection | None
 ) -> None:
     """Checks that the workflow can run on the other store."""
     platforms = platforms_of(plan) or (() if before.platform is None else (before.platform,))

@@ -38,7 +38,7 @@ BY_SCHEDULE = RequestedTrigger(TriggerKind.SCHEDULE)
 
 
 @dataclass(slots=True)
-class Faults:
+class RequestErrors:
     """All that is wrong with a request, by dotted path."""
 
     found: dict[str, list[str]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Faults:
             raise ValidationFailed(errors=self.found)
 
 
-def check_inputs(faults: Faults, template: Template, inputs: JsonObject) -> JsonObject:
+def check_inputs(faults: RequestErrors, template: Template, inputs: JsonObject) -> JsonObject:
     """The inputs with their defaults; as they came when they are at fault."""
     size = len(_ENCODER.encode(inputs).encode("utf-8"))
     if size > LARGEST_INPUTS:
@@ -74,7 +74,7 @@ def check_inputs(faults: Faults, template: Template, inputs: JsonObject) -> Json
 
 
 def check_schedule(
-    faults: Faults, raw: object, *, is_event_started: bool, read: Schedule | None = None
+    faults: RequestErrors, raw: object, *, is_event_started: bool, read: Schedule | None = None
 ) -> Schedule | None:
     """Returns the schedule by its shape only; None if invalid. Past days are checked later.
 
@@ -93,7 +93,7 @@ def check_schedule(
     return None
 
 
-def check_day(faults: Faults, schedule: Schedule, timezone: str, now: datetime) -> None:
+def check_day(faults: RequestErrors, schedule: Schedule, timezone: str, now: datetime) -> None:
     """That the day of a `once` is ahead and not too far."""
     tz = zone(timezone)
     if schedule.cadence is Cadence.ONCE and tz is not None:
@@ -102,13 +102,13 @@ def check_day(faults: Faults, schedule: Schedule, timezone: str, now: datetime) 
             faults.merge(read)
 
 
-def check_timezone(faults: Faults, name: str) -> None:
+def check_timezone(faults: RequestErrors, name: str) -> None:
     """That the zone database has exactly this name."""
     if zone(name) is None:
         faults.add("timezone", NO_SUCH_ZONE)
 
 
-def check_trigger(faults: Faults, template: Template, requested: RequestedTrigger) -> Trigger:
+def check_trigger(faults: RequestErrors, template: Template, requested: RequestedTrigger) -> Trigger:
     """The trigger by its shape and what the template offers; the store's topics come later."""
     if requested.kind not in template.facts.triggers:
         faults.add("trigger.kind", f"This template is not started by {_TRIGGER_WORDS[requested.kind]}.")
@@ -130,7 +130,12 @@ _TRIGGER_WORDS = {TriggerKind.SCHEDULE: "a schedule", TriggerKind.EVENT: "store 
 
 
 def check_topics(
-    faults: Faults, template: Template, trigger: Trigger, store: Connection | None, *, rules: AutomationRules
+    faults: RequestErrors,
+    template: Template,
+    trigger: Trigger,
+    store: Connection | None,
+    *,
+    rules: AutomationRules,
 ) -> None:
     """That the template offers each topic on the store's platform and the store can send it."""
     if not isinstance(trigger, EventTrigger) or store is None:
@@ -141,7 +146,7 @@ def check_topics(
             faults.add("trigger.topics", f"{store.name} cannot start this template with {topic}.")
 
 
-def check_home(faults: Faults, template: Template, integration: IntegrationId | None) -> None:
+def check_home(faults: RequestErrors, template: Template, integration: IntegrationId | None) -> None:
     """That a store is named when the template runs on one, and only then."""
     platforms = template.facts.platforms
     if platforms and integration is None:
@@ -150,7 +155,9 @@ def check_home(faults: Faults, template: Template, integration: IntegrationId | 
         faults.add("integration_id", "This template runs on nothing: name what it reads in connections.")
 
 
-def check_connection_list(faults: Faults, template: Template, bound: Sequence[AutomationConnection]) -> None:
+def check_connection_list(
+    faults: RequestErrors, template: Template, bound: Sequence[AutomationConnection]
+) -> None:
     """Checks the shape of `connections`: only for templates without a store, at most 20, ids unique."""
     if template.facts.platforms:
         if bound:
@@ -163,7 +170,7 @@ def check_connection_list(faults: Faults, template: Template, bound: Sequence[Au
 
 
 def check_reads(
-    faults: Faults,
+    faults: RequestErrors,
     template: Template,
     bound: Sequence[AutomationConnection],
     connections_by_id: Mapping[IntegrationId, Connection],
@@ -209,7 +216,7 @@ def store_of(
 
 
 def check_store(
-    faults: Faults, platforms: Collection[str], store: Connection | None, *, is_named: bool
+    faults: RequestErrors, platforms: Collection[str], store: Connection | None, *, is_named: bool
 ) -> None:
     """That the store it runs on is the organization's and of a platform it can run on."""
     if not is_named:
@@ -221,7 +228,7 @@ def check_store(
 
 
 def check_named(
-    faults: Faults, template: Template, inputs: JsonObject, world: SetupContext
+    faults: RequestErrors, template: Template, inputs: JsonObject, world: SetupContext
 ) -> dict[str, IntegrationId]:
     """The connections the inputs name, by the path of each; faults of them are reported."""
     faults.merge(template.check_connections(inputs, world))

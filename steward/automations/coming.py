@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from steward.automations.due import Locked
+from steward.automations.due import LockedAutomation
 from steward.database.automations import occurrences
 from steward.database.automations.occurrences import StoredSlot
 from steward.database.engine.base import Tx
@@ -13,7 +13,7 @@ from steward.scheduling.skips import skips_after_change
 from steward.scheduling.zones import zone
 
 
-async def drop_for_change(tx: Tx, locked: Locked, after: Automation) -> None:
+async def drop_for_change(tx: Tx, locked: LockedAutomation, after: Automation) -> None:
     """Drops moves and stored rows; a person's skip or exception passes to a new slot of the same date.
 
     Call it once the slots due until now are decided.
@@ -47,7 +47,7 @@ async def drop_for_change(tx: Tx, locked: Locked, after: Automation) -> None:
     )
 
 
-async def drop_for_archive(tx: Tx, locked: Locked) -> None:
+async def drop_for_archive(tx: Tx, locked: LockedAutomation) -> None:
     """Rows still to come go; those whose slot has come stay, pending ones as skipped."""
     rows = await _rows(tx, locked)
     await _close_past(tx, locked, rows)
@@ -59,7 +59,7 @@ async def drop_for_archive(tx: Tx, locked: Locked) -> None:
     await occurrences.delete_coming(tx, locked.automation.org, locked.automation.id, slots=gone)
 
 
-async def close_missed(tx: Tx, locked: Locked) -> None:
+async def close_missed(tx: Tx, locked: LockedAutomation) -> None:
     """At resume: runs planned inside the pause are over; moved ones still ahead come back."""
     missed = [
         row.slot_at
@@ -72,11 +72,11 @@ async def close_missed(tx: Tx, locked: Locked) -> None:
     await facts.slots_too_late(tx, locked.automation.org, locked.automation.id, missed)
 
 
-async def _rows(tx: Tx, locked: Locked) -> list[StoredSlot]:
+async def _rows(tx: Tx, locked: LockedAutomation) -> list[StoredSlot]:
     return await occurrences.open_rows(tx, locked.automation.org, locked.automation.id, since=tx.now)
 
 
-async def _close_past(tx: Tx, locked: Locked, rows: Sequence[StoredSlot]) -> None:
+async def _close_past(tx: Tx, locked: LockedAutomation, rows: Sequence[StoredSlot]) -> None:
     """Pending rows moved past now whose slot has come keep their record as skipped."""
     past = [row.slot_at for row in rows if row.state is OccurrenceState.PENDING and row.slot_at <= tx.now]
     await occurrences.skip_pending(

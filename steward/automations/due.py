@@ -12,7 +12,7 @@ from steward.closed_periods import acting
 from steward.closed_periods.acting import ActingPeriods
 from steward.database.automations import occurrences, schedules, slot_audits
 from steward.database.automations import records as automations
-from steward.database.automations.occurrences import Decided, StoredSlot
+from steward.database.automations.occurrences import DecidedSlot, StoredSlot
 from steward.database.automations.schedules import Timing
 from steward.database.engine.base import Tx
 from steward.database.notifications import facts
@@ -35,7 +35,7 @@ _INSTANT = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
+class LockedAutomation:
     """An automation as read under the lock of its schedule, which lasts as long as the transaction."""
 
     automation: Automation
@@ -53,7 +53,7 @@ class DueSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class DueSlots:
     """The due slots of one pass in the order they are decided, and the timing once they are.
 
     `closed` are those that a closed period leaves out, each with its name.
@@ -64,17 +64,17 @@ class Work:
     closed: tuple[tuple[DueSlot, str], ...] = ()
 
 
-async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Locked:
+async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> LockedAutomation:
     """Locks an automation's schedule and reads both. Raises NotFound."""
     timing = await schedules.lock(tx, org, automation)
     if timing is None:
         raise NotFound
-    return Locked(await automations.get(tx, org, automation), timing)
+    return LockedAutomation(await automations.get(tx, org, automation), timing)
 
 
 async def decide_due(
-    tx: Tx, locked: Locked, *, rules: AutomationRules, max_slots: int | None = None
-) -> Locked:
+    tx: Tx, locked: LockedAutomation, *, rules: AutomationRules, max_slots: int | None = None
+) -> LockedAutomation:
     """Decides the slots due until now by D1 to D6; all of the automation's, or the oldest `max_slots`.
 
     Every change that would drop slots comes after this, in the same transaction.
@@ -84,12 +84,12 @@ async def decide_due(
         tx, {automation.org: {automation.id: locked}}, rules=rules, max_slots=max_slots
     )
     timing = timings[automation.org][automation.id]
-    return Locked(replace(automation, next_run_at=timing.next_run_at), timing)
+    return LockedAutomation(replace(automation, next_run_at=timing.next_run_at), timing)
 
 
 async def decide_many(
     tx: Tx,
-    due: Mapping[OrgId, Mapping[AutomationId, Locked]],
+    due: Mapping[OrgId, Mapping[AutomationId, LockedAutomation]],
     *,
     rules: AutomationRules,
     max_slots: int | None,
@@ -114,7 +114,7 @@ async def decide_many(
 
 
 async def _store_timings(
-    tx: Tx, works: Mapping[OrgId, Mapping[AutomationId, Work]]
+    tx: Tx, works: Mapping[OrgId, Mapping[AutomationId, DueSlots]]
 ) -> dict[OrgId, dict[AutomationId, Timing]]:
     timings = {
         org: {key: due_work.timing for key, due_work in org_works.items()} for org, org_works in works.items()
@@ -125,7 +125,7 @@ async def _store_timings(
 
 
 def _startable(
-    locked: Mapping[AutomationId, Locked], works: Mapping[AutomationId, Work], late: datetime
+    locked: Mapping[AutomationId, LockedAutomation], works: Mapping[AutomationId, DueSlots], late: datetime
 ) -> dict[AutomationId, Automation]:
     """Returns the automations that have a due slot in time."""
     return {
@@ -138,18 +138,18 @@ def _startable(
 async def _decide_of_org(
     tx: Tx,
     org: OrgId,
-    works: Mapping[AutomationId, Work],
+    works: Mapping[AutomationId, DueSlots],
     startable: Mapping[AutomationId, Automation],
     queues: Mapping[AutomationId, LockedQueue],
     *,
     late: datetime,
     rules: AutomationRules,
-) -> list[Decided]:
+) -> list[DecidedSlot]:
     """Decides the due slots of one organization's automations and enqueues their runs."""
     obstacles: Mapping[AutomationId, Obstacle] = {}
     if startable:
         obstacles = await readiness.obstacles(tx, org, list(startable.values()), templates=rules.templates)
-    decided: list[Decided] = []
+    decided: list[DecidedSlot] = []
     offers: list[RunRequest] = []
     missed: dict[AutomationId, list[datetime]] = {}
     for key, due_work in works.items():
@@ -178,8 +178,8 @@ async def _decide_of_org(
 
 
 async def _works(
-    tx: Tx, org: OrgId, due: Mapping[AutomationId, Locked], *, max_slots: int | None
-) -> dict[AutomationId, Work]:
+    tx: Tx, org: OrgId, due: Mapping[AutomationId, LockedAutomation], *, max_slots: int | None
+) -> dict[AutomationId, DueSlots]:
     stored = await _stored_slots(tx, org, due)
     periods = await _periods(tx, org, due.values())
     return {
@@ -195,7 +195,7 @@ async def _works(
 
 
 async def _stored_slots(
-    tx: Tx, org: OrgId, locked: Mapping[AutomationId, Locked]
+    tx: Tx, org: OrgId, locked: Mapping[AutomationId, LockedAutomation]
 ) -> Mapping[AutomationId, list[StoredSlot]]:
     """Returns the stored slots by which the timings of active automations are computed."""
     since = {
@@ -206,13 +206,13 @@ async def _stored_slots(
     return await occurrences.open_of(tx, org, since) if since else {}
 
 
-async def _periods(tx: Tx, org: OrgId, due: Iterable[Locked]) -> ActingPeriods:
+async def _periods(tx: Tx, org: OrgId, due: Iterable[LockedAutomation]) -> ActingPeriods:
     """Reads, after the locks, the closed periods by which due and coming slots are judged."""
     due_at = [locked.timing.due_at for locked in due if locked.timing.due_at is not None]
     return await acting.read(tx, org, since=min([tx.now, *due_at]))
 
 
-def _exempt_runs(works: Mapping[AutomationId, Work], decided: Iterable[Decided]) -> list[RunId]:
+def _exempt_runs(works: Mapping[AutomationId, DueSlots], decided: Iterable[DecidedSlot]) -> list[RunId]:
     """Returns the runs of slots that a person let through."""
     exempt = {(key, slot.slot_at) for key, due_work in works.items() for slot in due_work.due if slot.exempt}
     return [
@@ -230,12 +230,12 @@ async def _start(
     free: LockedQueue,
     obstacle: Obstacle | None,
     offers: list[RunRequest],
-) -> list[Decided]:
+) -> list[DecidedSlot]:
     """Starts the first slot when the lane is free; the others find a live run (D3 to D6).
 
     What is to be made is put into `offers`, to be made for all automations at once.
     """
-    decided: list[Decided] = []
+    decided: list[DecidedSlot] = []
     for slot in due:
         if free.active_run is not None:
             decided.append(_skip(automation.id, slot, await _why_taken(tx, automation, free)))
@@ -258,8 +258,8 @@ async def _start(
     return decided
 
 
-def _queued(key: AutomationId, slot: DueSlot, run: RunId) -> Decided:
-    return Decided(key, slot.slot_at, slot.run_at, slot.local_key, OccurrenceState.QUEUED, None, run)
+def _queued(key: AutomationId, slot: DueSlot, run: RunId) -> DecidedSlot:
+    return DecidedSlot(key, slot.slot_at, slot.run_at, slot.local_key, OccurrenceState.QUEUED, None, run)
 
 
 async def _why_taken(tx: Tx, automation: Automation, queue: LockedQueue) -> SkipReason:
@@ -270,22 +270,22 @@ async def _why_taken(tx: Tx, automation: Automation, queue: LockedQueue) -> Skip
     return SkipReason.WAITING_APPROVAL if blocked_run is None else SkipReason.PREVIOUS_RUNNING
 
 
-def _skip(key: AutomationId, slot: DueSlot, reason: SkipReason) -> Decided:
-    return Decided(key, slot.slot_at, slot.run_at, slot.local_key, OccurrenceState.SKIPPED, reason, None)
+def _skip(key: AutomationId, slot: DueSlot, reason: SkipReason) -> DecidedSlot:
+    return DecidedSlot(key, slot.slot_at, slot.run_at, slot.local_key, OccurrenceState.SKIPPED, reason, None)
 
 
-def _closed(key: AutomationId, slot: DueSlot, name: str) -> Decided:
+def _closed(key: AutomationId, slot: DueSlot, name: str) -> DecidedSlot:
     return replace(_skip(key, slot, SkipReason.BY_MERCHANT), closed_name=name)
 
 
 def work(
-    locked: Locked,
+    locked: LockedAutomation,
     stored: Sequence[StoredSlot],
     *,
     now: datetime,
     max_slots: int | None,
     closed: ClosedTimes | None = None,
-) -> Work:
+) -> DueSlots:
     """The automation's slots due at `now`, oldest first, at most `max_slots`, and its timing afterwards.
 
     `stored` are its pending rows and every row from `next_slot_at` on. A stored row of any state accounts
@@ -293,7 +293,7 @@ def work(
     """
     timing = locked.timing
     if locked.automation.state is not AutomationState.ACTIVE:
-        return Work((), _nothing_due(timing))
+        return DueSlots((), _nothing_due(timing))
     pending = [row for row in stored if row.state is OccurrenceState.PENDING]
     due = [
         DueSlot(row.run_at, row.slot_at, row.local_key, row.exempt) for row in pending if row.run_at <= now
@@ -312,7 +312,7 @@ def work(
     )
     waiting = [row for row in pending if row.slot_at not in decided]
     names = {slot: _closing_name(closed, slot) for slot in now_due}
-    return Work(
+    return DueSlots(
         tuple(slot for slot in now_due if names[slot] is None),
         _with_next(locked.automation, ahead, stored, waiting, remaining_at=remaining_at, closed=closed),
         tuple((slot, name) for slot, name in names.items() if name is not None),
@@ -425,14 +425,14 @@ async def first_timing(tx: Tx, automation: Automation) -> Timing:
     return _with_next(automation, timing, (), (), remaining_at=slot_at, closed=closed)
 
 
-async def rewrite_next(tx: Tx, locked: Locked) -> Locked:
+async def rewrite_next(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
     """Rewrites `next_run_at` after an occurrence was edited, moves and skips applied.
 
     Decides nothing: slots that are due stay due.
     """
     org, automation = locked.automation.org, locked.automation
     timing = (await _rewrite(tx, org, {automation.id: locked}))[automation.id]
-    return Locked(replace(automation, next_run_at=timing.next_run_at), timing)
+    return LockedAutomation(replace(automation, next_run_at=timing.next_run_at), timing)
 
 
 async def rewrite_many(tx: Tx, org: OrgId, automations_to_lock: Collection[AutomationId]) -> None:
@@ -441,10 +441,14 @@ async def rewrite_many(tx: Tx, org: OrgId, automations_to_lock: Collection[Autom
     if not timings:
         return
     rows = await automations.own_rows(tx, org, timings)
-    await _rewrite(tx, org, {key: Locked(automation, timings[key]) for key, automation in rows.items()})
+    await _rewrite(
+        tx, org, {key: LockedAutomation(automation, timings[key]) for key, automation in rows.items()}
+    )
 
 
-async def _rewrite(tx: Tx, org: OrgId, locked: Mapping[AutomationId, Locked]) -> dict[AutomationId, Timing]:
+async def _rewrite(
+    tx: Tx, org: OrgId, locked: Mapping[AutomationId, LockedAutomation]
+) -> dict[AutomationId, Timing]:
     """Reads slots and periods after the locks, and writes the timings they give."""
     stored = await _stored_slots(tx, org, locked)
     periods = await _periods(tx, org, locked.values())
@@ -453,7 +457,7 @@ async def _rewrite(tx: Tx, org: OrgId, locked: Mapping[AutomationId, Locked]) ->
     return timings
 
 
-def _rewritten(locked: Locked, stored: Sequence[StoredSlot], periods: ActingPeriods) -> Timing:
+def _rewritten(locked: LockedAutomation, stored: Sequence[StoredSlot], periods: ActingPeriods) -> Timing:
     automation, timing = locked.automation, locked.timing
     if automation.state is not AutomationState.ACTIVE:
         return _nothing_due(timing)
@@ -472,7 +476,7 @@ def _nothing_due(timing: Timing) -> Timing:
     return replace(timing, next_run_at=None, next_slot_at=None, due_at=None)
 
 
-async def begin_slots(tx: Tx, locked: Locked, *, slots_after: datetime) -> Locked:
+async def begin_slots(tx: Tx, locked: LockedAutomation, *, slots_after: datetime) -> LockedAutomation:
     """Restarts the automation's slots after `slots_after` (R15): at resume, at a change of schedule,
     zone or trigger, and after `this_and_later`. Call it when the automation as it now is has been saved."""
     first = None
@@ -481,11 +485,11 @@ async def begin_slots(tx: Tx, locked: Locked, *, slots_after: datetime) -> Locke
     timing = replace(
         locked.timing, slots_after=slots_after, next_slot_at=None if first is None else first.slot_at
     )
-    await _leave_to_history(tx, Locked(locked.automation, timing))
-    return await rewrite_next(tx, Locked(locked.automation, timing))
+    await _leave_to_history(tx, LockedAutomation(locked.automation, timing))
+    return await rewrite_next(tx, LockedAutomation(locked.automation, timing))
 
 
-async def _leave_to_history(tx: Tx, locked: Locked) -> None:
+async def _leave_to_history(tx: Tx, locked: LockedAutomation) -> None:
     """After a clock was set back, slots decided ahead of the present time are of the schedule before.
 
     The auditor takes up again behind them, for it knows the present schedule alone.

@@ -8,10 +8,10 @@ from typing import Any
 
 from steward.automations import calls, checks, setup, workflows
 from steward.automations.bindings import check_bound
-from steward.automations.checks import BY_SCHEDULE, Faults, RequestedTrigger
+from steward.automations.checks import BY_SCHEDULE, RequestedTrigger, RequestErrors
 from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
-from steward.automations.setup import WORKFLOW_TEMPLATE, Created
+from steward.automations.setup import WORKFLOW_TEMPLATE, CreatedAutomation
 from steward.database.accounts import organizations
 from steward.database.engine.base import Tx
 from steward.model import kept_plan
@@ -76,12 +76,12 @@ async def create(
     source: str,
     plan: JsonObject,
     rules: AutomationRules,
-) -> Created:
+) -> CreatedAutomation:
     """Sets up a workflow automation that runs `plan`, which is stored with it; `source` names its tool.
 
     Raises ValidationFailed (all faults at once), KeyReused, NotConnected.
     """
-    faults = Faults()
+    faults = RequestErrors()
     is_event = command.trigger.kind is TriggerKind.EVENT
     schedule = checks.check_schedule(faults, command.schedule, is_event_started=is_event) or MANUAL
     if command.timezone is not None:
@@ -111,10 +111,10 @@ async def create(
         return replay
     placed = await setup.place_automation(tx, actor, automation)
     await workflows.keep_plan(tx, actor.org, automation.id, 1, stored_plan, bindings)
-    return Created(placed, replayed=False)
+    return CreatedAutomation(placed, replayed=False)
 
 
-def trigger_of(faults: Faults, requested: RequestedTrigger) -> Trigger:
+def trigger_of(faults: RequestErrors, requested: RequestedTrigger) -> Trigger:
     """Returns the trigger, checked by its shape only."""
     if requested.kind is TriggerKind.SCHEDULE:
         if requested.topics:
@@ -131,7 +131,7 @@ def trigger_of(faults: Faults, requested: RequestedTrigger) -> Trigger:
 
 
 def _check_store(
-    faults: Faults, command: CreateWorkflowCommand, plan: Plan, store: Connection | None
+    faults: RequestErrors, command: CreateWorkflowCommand, plan: Plan, store: Connection | None
 ) -> None:
     platforms = platforms_of(plan)
     needs_store = bool(platforms) or command.trigger.kind is TriggerKind.EVENT
@@ -148,7 +148,9 @@ def _check_store(
         checks.check_store(faults, platforms or STORES, store, is_named=needs_store)
 
 
-def check_topics(faults: Faults, trigger: Trigger, store: Connection | None, rules: AutomationRules) -> None:
+def check_topics(
+    faults: RequestErrors, trigger: Trigger, store: Connection | None, rules: AutomationRules
+) -> None:
     """That the store can send each topic."""
     if not isinstance(trigger, EventTrigger) or store is None:
         return
@@ -157,7 +159,7 @@ def check_topics(faults: Faults, trigger: Trigger, store: Connection | None, rul
             faults.add("trigger.topics", f"{store.name} cannot send {topic}.")
 
 
-async def check_sending(tx: Tx, org: OrgId, faults: Faults, *, is_ready: bool) -> None:
+async def check_sending(tx: Tx, org: OrgId, faults: RequestErrors, *, is_ready: bool) -> None:
     """That sends may go without approval now."""
     organization = await organizations.get(tx, org)
     if organization is None or not organization.send_without_approval:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from steward.automations import coming, due, history, readiness, topics
 from steward.automations.change import check_version
-from steward.automations.due import Locked
+from steward.automations.due import LockedAutomation
 from steward.automations.rules import AutomationRules
 from steward.database import due_rows as ticks
 from steward.database.automations import history as store_history
@@ -136,7 +136,9 @@ async def resume(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automati
     await ticks.clear(tx, DISPATCH, [before.id])
     # After `this_and_later` the rows stored up to its time come back, and account for the slots before it.
     slots_after = max(tx.now, locked.timing.slots_after)
-    return (await due.begin_slots(tx, Locked(after, locked.timing), slots_after=slots_after)).automation
+    return (
+        await due.begin_slots(tx, LockedAutomation(after, locked.timing), slots_after=slots_after)
+    ).automation
 
 
 async def archive(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
@@ -152,7 +154,7 @@ async def archive(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automat
     after = await _save(tx, actor, before, after, action=HistoryAction.ARCHIVED)
     # The rows `this_and_later` had stored are gone: nothing holds back slots up to its time any more.
     timing = replace(locked.timing, slots_after=min(tx.now, locked.timing.slots_after))
-    after = (await due.rewrite_next(tx, Locked(after, timing))).automation
+    after = (await due.rewrite_next(tx, LockedAutomation(after, timing))).automation
     await ending.end_for_archive(tx, before.org, before.id)
     return after
 
@@ -177,7 +179,13 @@ async def restore(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automat
 
 
 async def _pause(
-    tx: Tx, actor: Actor | None, locked: Locked, *, by: PausedBy, reason: str | None, rules: AutomationRules
+    tx: Tx,
+    actor: Actor | None,
+    locked: LockedAutomation,
+    *,
+    by: PausedBy,
+    reason: str | None,
+    rules: AutomationRules,
 ) -> Automation:
     """Decides due slots first; then removes planned slots and ends runs that wait to start."""
     locked = await due.decide_due(tx, locked, rules=rules)
@@ -185,7 +193,7 @@ async def _pause(
     words = None if reason is None else reason[:_LONGEST_REASON]
     after = replace(before, state=AutomationState.PAUSED, paused_by=by, paused_reason=words)
     after = await _save(tx, actor, before, after, action=HistoryAction.PAUSED)
-    after = (await due.rewrite_next(tx, Locked(after, locked.timing))).automation
+    after = (await due.rewrite_next(tx, LockedAutomation(after, locked.timing))).automation
     await ending.end_for_pause(tx, before.org, before.id)
     return after
 

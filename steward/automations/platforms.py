@@ -1,6 +1,6 @@
 """Which stores an imported plan runs on, and which steps of a flow have no counterpart there."""
 
-from steward.automations.checks import Faults
+from steward.automations.checks import RequestErrors
 from steward.model import kept_plan
 from steward.model.connection import Connection
 from steward.model.finding import Finding, FindingLevel
@@ -54,7 +54,7 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
     return findings
 
 
-def check_platform(faults: Faults, plan: Plan, store: Connection) -> None:
+def check_platform(faults: RequestErrors, plan: Plan, store: Connection) -> None:
     """That a flow's steps have counterparts in the store; what has none is named."""
     findings = lacking(plan, store.kind)
     names = [f"“{finding.step}”" for finding in findings if finding.step is not None]

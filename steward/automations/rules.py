@@ -12,7 +12,7 @@ from steward.templates.base import Template
 Templates: TypeAlias = Mapping[str, Template]
 
 
-class Tells(Protocol):
+class ConnectorTopics(Protocol):
     """What set-up needs of a connector: which topics its stores can send."""
 
     @property
@@ -26,7 +26,7 @@ class AutomationRules:
     """The templates and connectors of this release, and the two settings automations obey."""
 
     templates: Templates
-    connectors: Mapping[str, Tells] = field(default_factory=dict)
+    connectors: Mapping[str, ConnectorTopics] = field(default_factory=dict)
     late_limit: timedelta = timedelta(minutes=default_of("late_limit_minutes"))
     spread_max: int = default_of("spread_max")
 

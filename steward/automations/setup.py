@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from steward.automations import checks, history
-from steward.automations.checks import BY_SCHEDULE, Faults, RequestedTrigger
+from steward.automations.checks import BY_SCHEDULE, RequestedTrigger, RequestErrors
 from steward.automations.due import first_timing
 from steward.automations.rules import AutomationRules
 from steward.database.accounts import connections, idempotency, organizations
@@ -81,7 +81,7 @@ class CreateCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
+class CreatedAutomation:
     """The automation, and whether an earlier request with the same key had made it."""
 
     automation: Automation
@@ -107,12 +107,14 @@ class _Environment:
     timezone: str
 
 
-async def create(tx: Tx, actor: Actor, command: CreateCommand, *, rules: AutomationRules) -> Created:
+async def create(
+    tx: Tx, actor: Actor, command: CreateCommand, *, rules: AutomationRules
+) -> CreatedAutomation:
     """Sets up an automation.
 
     Raises ValidationFailed (all faults at once), KeyReused, NotConnected.
     """
-    faults = Faults()
+    faults = RequestErrors()
     checked = _check_shapes(faults, command, rules)
     if not faults.found and (replay := await replayed(tx, actor, command)) is not None:
         return replay
@@ -122,7 +124,7 @@ async def create(tx: Tx, actor: Actor, command: CreateCommand, *, rules: Automat
     automation = _build(tx, actor, command, checked, context=context, rules=rules)
     if (replay := await keep_key(tx, actor, command, automation)) is not None:
         return replay
-    return Created(await place_automation(tx, actor, automation), replayed=False)
+    return CreatedAutomation(await place_automation(tx, actor, automation), replayed=False)
 
 
 async def draw_up(tx: Tx, actor: Actor, command: CreateCommand, *, rules: AutomationRules) -> Automation:
@@ -130,7 +132,7 @@ async def draw_up(tx: Tx, actor: Actor, command: CreateCommand, *, rules: Automa
 
     Raises ValidationFailed (all faults at once), NotConnected.
     """
-    faults = Faults()
+    faults = RequestErrors()
     checked = _check_shapes(faults, command, rules)
     if checked is None:
         raise ValidationFailed(errors=faults.found)
@@ -147,7 +149,7 @@ async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Auto
     return replace(automation, next_run_at=timing.next_run_at)
 
 
-async def replayed(tx: Tx, actor: Actor, command: KeyedCommand) -> Created | None:
+async def replayed(tx: Tx, actor: Actor, command: KeyedCommand) -> CreatedAutomation | None:
     """Returns the automation that an earlier request with the same key created.
 
     None without a key or such a request. Raises KeyReused if that request asked for something else.
@@ -161,10 +163,12 @@ async def replayed(tx: Tx, actor: Actor, command: KeyedCommand) -> Created | Non
         words = "This idempotency key was used for another automation. Use a new one."
         raise KeyReused(errors={"idempotency_key": [words]})
     automation = await automations.get(tx, actor.org, AutomationId(stored_key.object_id))
-    return Created(automation, replayed=True)
+    return CreatedAutomation(automation, replayed=True)
 
 
-async def keep_key(tx: Tx, actor: Actor, command: KeyedCommand, automation: Automation) -> Created | None:
+async def keep_key(
+    tx: Tx, actor: Actor, command: KeyedCommand, automation: Automation
+) -> CreatedAutomation | None:
     """Stores the command's key, if it has one, with the automation that is about to be stored.
 
     Returns the automation of another request with the key that was faster. Raises KeyReused as `replayed`.
@@ -182,7 +186,7 @@ async def keep_key(tx: Tx, actor: Actor, command: KeyedCommand, automation: Auto
     return await replayed(tx, actor, command)
 
 
-def _check_shapes(faults: Faults, command: CreateCommand, rules: AutomationRules) -> _Checked | None:
+def _check_shapes(faults: RequestErrors, command: CreateCommand, rules: AutomationRules) -> _Checked | None:
     template = rules.templates.get(command.template_id)
     is_event = command.trigger.kind is TriggerKind.EVENT
     schedule = checks.check_schedule(faults, command.schedule, is_event_started=is_event, read=command.read)
@@ -199,7 +203,13 @@ def _check_shapes(faults: Faults, command: CreateCommand, rules: AutomationRules
 
 
 async def _check_world(
-    tx: Tx, actor: Actor, command: CreateCommand, checked: _Checked, *, faults: Faults, rules: AutomationRules
+    tx: Tx,
+    actor: Actor,
+    command: CreateCommand,
+    checked: _Checked,
+    *,
+    faults: RequestErrors,
+    rules: AutomationRules,
 ) -> _Environment:
     """Checks the request against the organization's records. Raises ValidationFailed, then NotConnected."""
     template, sound = checked.template, not faults.touches("inputs")

@@ -20,7 +20,7 @@ _MOST_ID = 2**53 - 1  # contract 1.2, Integer
 
 
 @dataclass(frozen=True, slots=True)
-class Unconfigured:
+class UnboundStep:
     """A step without a usable connection, and why."""
 
     step: str
@@ -38,7 +38,7 @@ class Unconfigured:
         return self.kind not in STEP_NEEDS
 
 
-def readiness_wire(steps_to_bind: Sequence[Unconfigured], *, is_ready: bool) -> JsonObject:
+def readiness_wire(steps_to_bind: Sequence[UnboundStep], *, is_ready: bool) -> JsonObject:
     """The readiness of a workflow as answered: its steps without a usable connection, by list."""
     return {
         "ready": is_ready,
@@ -57,9 +57,9 @@ def unconfigured(
     bindings: JsonObject,
     store: Connection | None,
     connections_by_id: Mapping[IntegrationId, Connection],
-) -> list[Unconfigured]:
+) -> list[UnboundStep]:
     """Returns the steps without a needed connection, in plan order; then those without a workflow to call."""
-    steps_to_bind: list[Unconfigured] = []
+    steps_to_bind: list[UnboundStep] = []
     for step in kept_plan.needed(plan):
         needs = step.origin.needs if step.origin is not None else None
         target = step.origin.target if step.origin is not None else None
@@ -68,8 +68,8 @@ def unconfigured(
         else:
             why = _why(step, bindings.get(step.name), connections_by_id)
         if why is not None:
-            steps_to_bind.append(Unconfigured(step.name, str(needs), target, why))
-    return steps_to_bind + [Unconfigured(path, _WORKFLOW, None, "no_connection") for path in open_calls(plan)]
+            steps_to_bind.append(UnboundStep(step.name, str(needs), target, why))
+    return steps_to_bind + [UnboundStep(path, _WORKFLOW, None, "no_connection") for path in open_calls(plan)]
 
 
 def _is_up(connection: Connection) -> bool:
@@ -143,7 +143,7 @@ class WorkflowState:
 
     plan: Plan
     calls: JsonObject
-    unconfigured: Sequence[Unconfigured]
+    unconfigured: Sequence[UnboundStep]
     may_send: bool
 
     @property
@@ -169,7 +169,7 @@ def chosen_imports(plan: JsonObject) -> JsonObject:
     return {path: {"import_id": part.import_id} for path, part in kept_plan.chosen_in(plan).items()}
 
 
-async def _missing(tx: Tx, automation: Automation, plan: Plan) -> list[Unconfigured]:
+async def _missing(tx: Tx, automation: Automation, plan: Plan) -> list[UnboundStep]:
     connections_by_id = await connections_of(
         tx, automation.org, [automation.bindings], automation.integration_id
     )
@@ -186,7 +186,7 @@ async def keep_plan(
     await plans.insert(tx, org, automation, version, stored_plan=stored_plan, sha256=sha256)
 
 
-def words_of(missing: Sequence[Unconfigured]) -> str:
+def words_of(missing: Sequence[UnboundStep]) -> str:
     """Why it is not ready, naming the steps."""
     if all(step.kind == _WORKFLOW for step in missing):
         paths = ", ".join(f"“{step.step}”" for step in missing[:5])

@@ -4,7 +4,7 @@ from typing import Final
 
 from steward.config import Environment, Settings
 from steward.sandbox.pool import SandboxPool
-from steward.sandbox.protocol import Stopped
+from steward.sandbox.protocol import SandboxStopped
 from steward.telemetry.log import Log
 
 ISOLATION_REMEDY: Final = (
@@ -27,7 +27,10 @@ async def log_missing_isolation(settings: Settings, sandbox_pool: SandboxPool, l
         return
     try:
         isolation = await sandbox_pool.probe_isolation()
-    except (Stopped, OSError) as error:  # OSError: no folder for temporary files, or no descriptor left
+    except (
+        SandboxStopped,
+        OSError,
+    ) as error:  # OSError: no folder for temporary files, or no descriptor left
         log.warning("foreign_code_unavailable", message=str(error))
         return
     if not isolation.is_confined:

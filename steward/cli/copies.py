@@ -11,7 +11,7 @@ from steward.accounts.keys import open_ring
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, desk, option
 from steward.config import Settings
 from steward.database.engine import backup as copies
-from steward.database.engine.backup import Copy, NotACopy
+from steward.database.engine.backup import BackupCopy, NotACopy
 from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, migrations, sqlite_path
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import SqliteEngine, take_lock
@@ -76,7 +76,7 @@ async def restore(args: CliArgs) -> Facts:
     }
 
 
-async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: Copy) -> int:
+async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: BackupCopy) -> int:
     """Brings the copy to this release, tries its keys, and has open writes looked up first; how many runs."""
     if copy.schema_version > max(migration.version for migration in migrations("sqlite")):
         raise SchemaDiffers("The copy was made by a newer release. Restore it with that one.")

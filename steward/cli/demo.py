@@ -133,7 +133,9 @@ def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
     )
 
 
-async def _world(service: app.Wired, options: DemoOptions, sandbox: Mapping[str, Any]) -> dict[str, Any]:
+async def _world(
+    service: app.WiredService, options: DemoOptions, sandbox: Mapping[str, Any]
+) -> dict[str, Any]:
     """Creates the sample organization at the first start and reads it back at later ones."""
     file = options.folder / _FACTS_FILE
     stored = json.loads(file.read_text("utf-8")) if file.exists() else await _make(service, file, sandbox)
@@ -148,13 +150,13 @@ async def _world(service: app.Wired, options: DemoOptions, sandbox: Mapping[str,
     }
 
 
-async def _make(service: app.Wired, file: Path, sandbox: Mapping[str, Any]) -> dict[str, Any]:
+async def _make(service: app.WiredService, file: Path, sandbox: Mapping[str, Any]) -> dict[str, Any]:
     organization, cast, owner = await _accounts(service)
     connections = await _connect(service, owner, sandbox)
     automations = await _automations(service, owner, connections)
     await _routes(service, owner, connections, sandbox)
 
-    async def issue(tx: Tx) -> credentials.Issued:
+    async def issue(tx: Tx) -> credentials.IssuedCredential:
         return await credentials.issue(tx, service.context.keys, owner.org, "Demo")
 
     issued = await service.engine.write(service.clock.now(), issue, org=owner.org)
@@ -171,7 +173,7 @@ async def _make(service: app.Wired, file: Path, sandbox: Mapping[str, Any]) -> d
     return to_store
 
 
-async def _accounts(service: app.Wired) -> tuple[dict[str, Any], list[dict[str, Any]], Actor]:
+async def _accounts(service: app.WiredService) -> tuple[dict[str, Any], list[dict[str, Any]], Actor]:
     cast: list[dict[str, Any]] = []
     passwords = [secrets.token_urlsafe(12) for _ in _PEOPLE]
     hashes = [await service.context.hashing.hash(password) for password in passwords]
@@ -201,7 +203,9 @@ async def _accounts(service: app.Wired) -> tuple[dict[str, Any], list[dict[str, 
     return {"id": owner.org, "name": _ORGANIZATION}, cast, owner
 
 
-async def _connect(service: app.Wired, owner: Actor, sandbox: Mapping[str, Any]) -> list[dict[str, Any]]:
+async def _connect(
+    service: app.WiredService, owner: Actor, sandbox: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """Connections of every kind there is to the pretend world."""
     shop, sheets = sandbox["woocommerce"], sandbox["spreadsheet"]
     account = {"service_account": sheets["service_account"]}
@@ -231,7 +235,7 @@ async def _connect(service: app.Wired, owner: Actor, sandbox: Mapping[str, Any])
 
 
 async def _automations(
-    service: app.Wired, owner: Actor, connections: list[dict[str, Any]]
+    service: app.WiredService, owner: Actor, connections: list[dict[str, Any]]
 ) -> list[Automation]:
     """Three automations, one of each template: prices daily, hiding hourly, the alert on weekdays."""
     number = {connection["name"]: IntegrationId(connection["integration_id"]) for connection in connections}
@@ -271,7 +275,7 @@ async def _automations(
 
 
 async def _routes(
-    service: app.Wired, owner: Actor, connections: list[dict[str, Any]], sandbox: Mapping[str, Any]
+    service: app.WiredService, owner: Actor, connections: list[dict[str, Any]], sandbox: Mapping[str, Any]
 ) -> None:
     """Approvals go to the Slack channel, and everything to a signed webhook."""
     number = {connection["name"]: IntegrationId(connection["integration_id"]) for connection in connections}
@@ -295,7 +299,7 @@ async def _routes(
         await service.engine.write(service.clock.now(), create, org=owner.org)
 
 
-async def _first_run(service: app.Wired, options: DemoOptions, facts: Mapping[str, Any]) -> None:
+async def _first_run(service: app.WiredService, options: DemoOptions, facts: Mapping[str, Any]) -> None:
     """Runs one automation at the first start, so that an approval waits."""
     org = OrgId(facts["organization"]["id"])
     owner = facts["people"][0]

@@ -43,7 +43,7 @@ from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.notifications.status import mail_down_since
 from steward.sandbox.pool import JAVASCRIPT, SandboxPool
-from steward.sandbox.protocol import Stopped
+from steward.sandbox.protocol import SandboxStopped
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
 from steward.startup import COMMAND_DEADLINE, KEY_FILE, master_keys, open_engine, own_files
@@ -61,12 +61,12 @@ _NOTICE_WITHIN = timedelta(seconds=60)
 _NOT_KNOWN = "Not known: the database cannot be used."
 
 
-class Wrong(Exception):
+class CheckFailed(Exception):
     """A check that failed, in plain words with what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Patient:
+class _Installation:
     """The installation to check; without an engine the database could not be opened, and `why` says why."""
 
     settings: Settings
@@ -80,55 +80,55 @@ class _Patient:
     async def read(self, act: Act[T], org: OrgId | None = None) -> T:
         """One read. Raises Wrong without a database."""
         if self.engine is None:
-            raise Wrong(_NOT_KNOWN)
+            raise CheckFailed(_NOT_KNOWN)
         try:
             return await self.engine.read(self.now, act, org=() if org is None else org)
         except Unavailable as error:
-            raise Wrong(_NOT_KNOWN) from error
+            raise CheckFailed(_NOT_KNOWN) from error
 
 
-async def _settings(patient: _Patient) -> str:
+async def _settings(patient: _Installation) -> str:
     return f"Complete and in range; the environment is {patient.settings.env}."
 
 
-async def _database(patient: _Patient) -> str:
+async def _database(patient: _Installation) -> str:
     if patient.engine is None:
-        raise Wrong(patient.why)
+        raise CheckFailed(patient.why)
     if patient.engine.dialect == "sqlite":
         if not patient.is_full:
             return "SQLite; the file can be read. `steward doctor --full` checks all of it."
         damage = await patient.read(health.damage_of_file)
         if damage is not None:
-            raise Wrong(f"The file is damaged ({damage}). Restore the last copy.")
+            raise CheckFailed(f"The file is damaged ({damage}). Restore the last copy.")
         return "SQLite; the file is sound."
     server_settings = await patient.read(health.settings_of_server)
     off = [name for name, value in server_settings.items() if value == "off"]
     if off and patient.settings.env != "test":
-        raise Wrong(f"The server may lose what it confirmed: set {' and '.join(off)} to on.")
+        raise CheckFailed(f"The server may lose what it confirmed: set {' and '.join(off)} to on.")
     if (
         names_several_servers(patient.settings.database_url)
         and not server_settings["synchronous_standby_names"]
     ):
-        raise Wrong(
+        raise CheckFailed(
             "The server waits for no standby, so a fail-over may lose what it confirmed. Set Patroni's"
             " synchronous_mode and synchronous_mode_strict, or name one server alone."
         )
     return "PostgreSQL can be reached."
 
 
-async def _migrations(patient: _Patient) -> str:
+async def _migrations(patient: _Installation) -> str:
     try:
         state = await migrate(patient.settings.database_url, patient.now, only_look=True)
     except SchemaDiffers as error:
-        raise Wrong(str(error)) from error
+        raise CheckFailed(str(error)) from error
     except Unavailable as error:
-        raise Wrong(_NOT_KNOWN) from error
+        raise CheckFailed(_NOT_KNOWN) from error
     if state.pending:
-        raise Wrong(f"Pending: {', '.join(state.pending)}. Run: steward migrate.")
+        raise CheckFailed(f"Pending: {', '.join(state.pending)}. Run: steward migrate.")
     return f"The schema is at {state.after}, as this release needs it."
 
 
-async def _keys(patient: _Patient) -> str:
+async def _keys(patient: _Installation) -> str:
     if not patient.masters:
         return "There is no master key yet; the first start makes one."
     try:
@@ -137,7 +137,7 @@ async def _keys(patient: _Patient) -> str:
         for org in await patient.read(organizations.every):
             older += await patient.read(partial(rotation.under_others, org=org, masters=patient.masters), org)
     except CannotOpen as error:
-        raise Wrong(
+        raise CheckFailed(
             "A key was wrapped by a master key that STEWARD_MASTER_KEYS does not contain. Add it at the end."
         ) from error
     if older:
@@ -148,26 +148,26 @@ async def _keys(patient: _Patient) -> str:
     return f"All can be opened; {count} of the service's own."
 
 
-async def _clock(patient: _Patient) -> str:
+async def _clock(patient: _Installation) -> str:
     then = await patient.read(health.database_now)
     skew = abs(then - patient.now)
     if skew > _MOST_SKEW:
-        raise Wrong(
+        raise CheckFailed(
             f"This host's clock is {skew.total_seconds():.0f} s from the database's. Keep both by NTP."
         )
     scheduler = await patient.read(stats.scheduler)
     if scheduler is not None and scheduler.written_at - patient.now > _MOST_SKEW:
-        raise Wrong(
+        raise CheckFailed(
             f"The clock went back: the scheduler wrote at {scheduler.written_at:%Y-%m-%d %H:%M:%S} UTC."
         )
     return "This host's clock agrees with the database's."
 
 
-async def _tz_data(patient: _Patient) -> str:
+async def _tz_data(patient: _Installation) -> str:
     use_packaged_zones()
     stored_version, version = await patient.read(slot_audits.time_zone_data), tzdata_version()
     if stored_version is not None and stored_version > version:
-        raise Wrong(
+        raise CheckFailed(
             f"The slots follow time zones {stored_version}; this release carries the older {version}."
             " Update it."
         )
@@ -176,7 +176,7 @@ async def _tz_data(patient: _Patient) -> str:
     return f"Time zones {version}."
 
 
-async def _free_space(patient: _Patient) -> str:
+async def _free_space(patient: _Installation) -> str:
     url = patient.settings.database_url
     folder = sqlite_path(url).parent if is_sqlite(url) else patient.settings.data_dir
     return await asyncio.to_thread(_space_of, folder)
@@ -189,11 +189,11 @@ def _space_of(folder: Path) -> str:
     share = usage.free / usage.total
     words = f"{share:.0%} of the disk is free ({usage.free // 2**20:,} MiB)."
     if share < _LEAST_FREE:
-        raise Wrong(f"{words} Make room: below 10 % runs are at risk.")
+        raise CheckFailed(f"{words} Make room: below 10 % runs are at risk.")
     return words
 
 
-async def _files(patient: _Patient) -> str:
+async def _files(patient: _Installation) -> str:
     return await asyncio.to_thread(_look_at_files, patient.settings)
 
 
@@ -203,7 +203,7 @@ def _look_at_files(settings: Settings) -> str:
     shared = [folder] if folder.exists() and is_open(folder) and is_shared(folder) else []
     reachable = [path for path in own_files(settings) if path not in shared and is_open(path)]
     if reachable:
-        raise Wrong(
+        raise CheckFailed(
             f"Other accounts of this machine may open {', '.join(map(str, reachable))}. Start the service"
             " once, which closes them; if it may not, run `chmod go=` on them as their owner."
         )
@@ -212,7 +212,7 @@ def _look_at_files(settings: Settings) -> str:
     return "The data folder and the files in it are their owner's alone."
 
 
-async def _long_readers(patient: _Patient) -> str:
+async def _long_readers(patient: _Installation) -> str:
     now = await patient.read(health.database_now)
     transactions = await patient.read(health.open_transactions)
     readers = [transaction for transaction in transactions if now - transaction.since > health.LONG_READER]
@@ -222,19 +222,19 @@ async def _long_readers(patient: _Patient) -> str:
             f" since {reader.since:%H:%M:%S} UTC"
             for reader in readers[:5]
         )
-        raise Wrong(
+        raise CheckFailed(
             f"Transactions are open for over a minute and slow the queue: {named}. End them, and see"
             " docs/guides/several-machines.md."
         )
     if not await patient.read(health.sees_sessions):
-        raise Wrong(
+        raise CheckFailed(
             "The sessions of other roles cannot be seen, so a transaction that stays open and slows the queue"
             " would go unnoticed. As a superuser run: GRANT pg_read_all_stats TO steward_queue"
         )
     return "No transaction is open for over a minute."
 
 
-async def _standbys(patient: _Patient) -> str:
+async def _standbys(patient: _Installation) -> str:
     if is_sqlite(patient.settings.database_url):
         return "SQLite has no standbys."
     if not await patient.read(health.sees_sessions):
@@ -243,7 +243,7 @@ async def _standbys(patient: _Patient) -> str:
     server_settings = await patient.read(health.settings_of_server)
     are_waited_for = bool(server_settings["synchronous_standby_names"])
     if faults := standby_faults(followers, are_waited_for=are_waited_for):
-        raise Wrong(f"{'; '.join(faults)}. See docs/guides/several-machines.md.")
+        raise CheckFailed(f"{'; '.join(faults)}. See docs/guides/several-machines.md.")
     standbys = [follower for follower in followers if follower.kind == "standby"]
     synchronous = sum(standby.state in _SYNCHRONOUS for standby in standbys)
     return f"{len(standbys)} standbys follow, {synchronous} of them synchronous."
@@ -277,27 +277,27 @@ def _faults_of(follower: Follower) -> Iterator[str]:
         )
 
 
-async def _slots(patient: _Patient) -> str:
+async def _slots(patient: _Installation) -> str:
     limit = timedelta(minutes=patient.settings.late_limit_minutes) + _GRACE
     due = await patient.read(schedules.next_due)
     if due is not None and patient.now - due > limit:
-        raise Wrong(
+        raise CheckFailed(
             f"A slot is due since {due:%Y-%m-%d %H:%M} UTC and nothing starts it. Is a worker running?"
         )
     lost = 0
     for org in await patient.read(organizations.every):
         lost += await patient.read(partial(health.lost_slots, org=org, since=patient.now - _LOST_WITHIN), org)
     if lost:
-        raise Wrong(
+        raise CheckFailed(
             f"{lost} slots of the last 7 days had no record until the auditor wrote one. See the log."
         )
     return "Every slot of the last 7 days has its record."
 
 
-async def _leases(patient: _Patient) -> str:
+async def _leases(patient: _Installation) -> str:
     leases = await patient.read(health.leases)
     if leases.expired and not leases.alive:
-        raise Wrong(
+        raise CheckFailed(
             f"{leases.expired} workers are silent and none is alive. Start one: their runs wait for it."
         )
     interrupted = 0
@@ -305,7 +305,7 @@ async def _leases(patient: _Patient) -> str:
         recent = partial(health.interrupted_runs, org=org, since=patient.now - _INTERRUPTED_WITHIN)
         interrupted += await patient.read(recent, org)
     if interrupted:
-        raise Wrong(
+        raise CheckFailed(
             f"{interrupted} runs of the last day were given up: three workers were lost with each. Find out"
             " why the service crashes; the log's lines run_interrupted name the runs."
         )
@@ -321,50 +321,52 @@ def _of_releases(releases: Sequence[str]) -> str:
     return f" (release {', '.join(releases)})" if releases else ""
 
 
-async def _private_hosts(patient: _Patient) -> str:
+async def _private_hosts(patient: _Installation) -> str:
     hosts = patient.settings.allow_private_hosts
     if not hosts:
         return "No private address can be reached."
     return f"Calls may reach {', '.join(hosts)} inside your network. Keep only what is needed."
 
 
-async def _put_off(patient: _Patient) -> str:
+async def _put_off(patient: _Installation) -> str:
     failing_rows = await patient.read(partial(health.failing_rows, at_least=_POISONED))
     if failing_rows:
         named = ", ".join(f"{tick} {key}" for tick, key in failing_rows[:5])
-        raise Wrong(f"{len(failing_rows)} rows failed {_POISONED} times or more: {named}. The log says why.")
+        raise CheckFailed(
+            f"{len(failing_rows)} rows failed {_POISONED} times or more: {named}. The log says why."
+        )
     return "No row keeps failing."
 
 
-async def _store_events(patient: _Patient) -> str:
+async def _store_events(patient: _Installation) -> str:
     poison = await patient.read(events_kept.with_poison)
     if poison:
-        raise Wrong(f"{poison} store events could not be matched and were set aside. The log says why.")
+        raise CheckFailed(f"{poison} store events could not be matched and were set aside. The log says why.")
     return "Every store event is matched, or will be."
 
 
-async def _mail(patient: _Patient) -> str:
+async def _mail(patient: _Installation) -> str:
     """Connects to the mail server and signs in; sends nothing."""
     if patient.settings.smtp_url is None:
         return NO_MAIL_SERVER
     try:
         await check_mail_server(patient.settings, patient.clock)
     except NotReached as error:
-        raise Wrong(str(error)) from error
+        raise CheckFailed(str(error)) from error
     since = await patient.read(mail_down_since)
     if since is not None:
-        raise Wrong(
+        raise CheckFailed(
             f"E-mail is not going out since {since:%Y-%m-%d %H:%M} UTC. The log's message_deferred says why."
         )
     return "The mail server can be reached and takes sign-ins; `steward mail test --to ADDRESS` sends a mail."
 
 
-async def _notices(patient: _Patient) -> str:
+async def _notices(patient: _Installation) -> str:
     found = await patient.read(gauges.notices)
     if found.poison:
-        raise Wrong(f"{found.poison} notices could not be read and were set aside. The log says why.")
+        raise CheckFailed(f"{found.poison} notices could not be read and were set aside. The log says why.")
     if found.oldest_new_at is not None and patient.now - found.oldest_new_at > _NOTICE_WITHIN:
-        raise Wrong(
+        raise CheckFailed(
             f"A notice waits since {found.oldest_new_at:%Y-%m-%d %H:%M} UTC and nothing hands it on."
             " Is a worker running?"
         )
@@ -373,39 +375,39 @@ async def _notices(patient: _Patient) -> str:
     return "Every notice was handed on."
 
 
-async def _closings(patient: _Patient) -> str:
+async def _closings(patient: _Installation) -> str:
     wrong: list[str] = []
     for org in await patient.read(organizations.every):
         wrong += await patient.read(partial(closed_periods.problems, org=org, now=patient.now), org)
     if wrong:
-        raise Wrong(f"Closed periods: {'; '.join(wrong[:5])}.")
+        raise CheckFailed(f"Closed periods: {'; '.join(wrong[:5])}.")
     return "Closed periods close as they were made."
 
 
-async def _walls(patient: _Patient) -> str:
+async def _walls(patient: _Installation) -> str:
     if is_sqlite(patient.settings.database_url):
         return "SQLite has the wall of signatures alone."
     holes = await patient.read(health.row_security_gaps)
     if holes:
-        raise Wrong(f"Row-level security or rights are not as migrated: {', '.join(holes)}.")
+        raise CheckFailed(f"Row-level security or rights are not as migrated: {', '.join(holes)}.")
     return "Row-level security and the rights of the serving role are as migrated."
 
 
-async def _confined(patient: _Patient) -> str:
+async def _confined(patient: _Installation) -> str:
     sandbox_pool = SandboxPool(1)
     try:
         isolation = await sandbox_pool.probe_isolation(JAVASCRIPT)
-    except (Stopped, OSError) as error:
-        raise Wrong(str(error)) from error
+    except (SandboxStopped, OSError) as error:
+        raise CheckFailed(str(error)) from error
     finally:
         await sandbox_pool.close()
     network = (
         "and without a network" if isolation.network else "but the machine gives it no network of its own"
     )
     if not isolation.is_confined:
-        raise Wrong(f"{missing_isolation(patient.settings)} {ISOLATION_REMEDY}")
+        raise CheckFailed(f"{missing_isolation(patient.settings)} {ISOLATION_REMEDY}")
     if not isolation.system_calls:
-        raise Wrong(
+        raise CheckFailed(
             f"Foreign code runs within limits {network}; its system calls are not filtered."
             f" {ISOLATION_REMEDY}"
         )
@@ -413,21 +415,21 @@ async def _confined(patient: _Patient) -> str:
     return f"Foreign code runs within limits, behind a filter of system calls {network}{user}."
 
 
-async def _proxy(patient: _Patient) -> str:
+async def _proxy(patient: _Installation) -> str:
     try:
         return await check_base_url(patient.settings)
     except NotReached as error:
-        raise Wrong(str(error)) from error
+        raise CheckFailed(str(error)) from error
 
 
-async def _traces(patient: _Patient) -> str:
+async def _traces(patient: _Installation) -> str:
     try:
         return await check_collector(patient.settings)
     except NotReached as error:
-        raise Wrong(str(error)) from error
+        raise CheckFailed(str(error)) from error
 
 
-async def _audit(patient: _Patient) -> str:
+async def _audit(patient: _Installation) -> str:
     """Tells what the worker's checks of the audit logs found; reads no entries itself."""
     broken = []
     for org in await patient.read(organizations.every):
@@ -435,14 +437,14 @@ async def _audit(patient: _Patient) -> str:
         if fault is not None:
             broken.append(f"entry {fault.seq} of organization {org} ({fault.how})")
     if broken:
-        raise Wrong(
+        raise CheckFailed(
             f"Audit logs are not as they were written: {'; '.join(broken[:5])}."
             " `steward audit verify` looks through all of them."
         )
     return "No check of an audit log found a fault."
 
 
-async def _setup(patient: _Patient) -> str:
+async def _setup(patient: _Installation) -> str:
     """Tells of organizations that nobody owns yet; after an erasure that is how it stays."""
     orgs = await patient.read(organizations.every)
     if not orgs:
@@ -456,15 +458,15 @@ async def _setup(patient: _Patient) -> str:
     return "Every organization has an owner."
 
 
-async def _built(patient: _Patient) -> str:
+async def _built(patient: _Installation) -> str:
     is_whole, words = await asyncio.to_thread(built_files.look)
     if not is_whole:
-        raise Wrong(words)
+        raise CheckFailed(words)
     return words
 
 
 # Add a check by one line.
-CHECKS: Mapping[str, Callable[[_Patient], Awaitable[str]]] = {
+CHECKS: Mapping[str, Callable[[_Installation], Awaitable[str]]] = {
     "settings": _settings,
     "database": _database,
     "migrations": _migrations,
@@ -498,7 +500,7 @@ async def doctor(args: CliArgs) -> Facts:
     settings = args.settings
     engine, why = await _opened(args, settings)
     try:
-        patient = _Patient(
+        patient = _Installation(
             settings, args.now(), _masters(settings), engine, args.clock, why, args.options.full
         )
         checks = [await _checked(patient, name) for name in CHECKS]
@@ -531,10 +533,10 @@ def _masters(settings: Settings) -> list[MasterKey]:
     return master_keys(settings) if is_there else []
 
 
-async def _checked(patient: _Patient, name: str) -> dict[str, object]:
+async def _checked(patient: _Installation, name: str) -> dict[str, object]:
     try:
         return {"name": name, "ok": True, "message": await CHECKS[name](patient)}
-    except Wrong as wrong:
+    except CheckFailed as wrong:
         return {"name": name, "ok": False, "message": str(wrong)}
 
 

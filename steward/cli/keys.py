@@ -68,7 +68,7 @@ async def _seal_anew(open_desk: Desk, org: OrgId) -> int:
     held = await open_desk.write(partial(connections.sealed_under_others, org=org, number=number), org)
     resealed = 0
     for integration, secret in held:
-        sealed = rotation.Sealed(integration, secret)
+        sealed = rotation.SealedSecret(integration, secret)
         act = partial(rotation.seal_anew, org=org, masters=masters, held=sealed, number=number)
         resealed += await open_desk.write(act, org)
     for import_id in await open_desk.write(partial(imports.sealed_under_others, org=org, number=number), org):

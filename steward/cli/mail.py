@@ -9,7 +9,7 @@ from steward.outbound.mail import MailTransport
 from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent, compose, mailboxes_of
 from steward.outbound.mail_server import MailResult, operators_server
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 
 NOT_SET_UP = (
     "No mail server is set. Give STEWARD_SMTP_URL (smtp://USER:PASSWORD@HOST:PORT) and STEWARD_MAIL_FROM;"
@@ -19,7 +19,7 @@ NOT_SET_UP = (
 
 def _transport_of(settings: Settings, clock: Any) -> MailTransport:
     """Returns a client for the mail server of the settings, which logs nothing."""
-    register = Register()
+    register = SecretRegister()
     if settings.smtp_url is not None and settings.smtp_url.password:
         register.add(settings.smtp_url.password)
     log = Log(lambda line: None, clock, register)

@@ -1,9 +1,9 @@
 """org, user and credential: what the operator does to accounts."""
 
 from steward.accounts import credentials, organizations, people
-from steward.accounts.credentials import Issued
+from steward.accounts.credentials import IssuedCredential
 from steward.accounts.organizations import CreateOrganization
-from steward.accounts.passwords import Hashing
+from steward.accounts.passwords import PasswordHasher
 from steward.accounts.people import CreatePerson
 from steward.cli.command import (
     ORGANIZATION,
@@ -138,7 +138,7 @@ async def issue(args: CliArgs) -> Facts:
     async with desk(args) as open_desk:
         ring = await open_desk.ring()
 
-        async def act(tx: Tx) -> Issued:
+        async def act(tx: Tx) -> IssuedCredential:
             org = await organizations.resolve(tx, args.options.org)
             return await credentials.issue(tx, ring, org, args.options.label)
 
@@ -197,7 +197,7 @@ async def _name_of(open_desk: Desk, id_or_name: str | None) -> str | None:
 
 
 async def _hashed(args: CliArgs, plain: str) -> str:
-    hashing = Hashing(PRODUCTION if args.settings.env is Environment.PRODUCTION else SMALL)
+    hashing = PasswordHasher(PRODUCTION if args.settings.env is Environment.PRODUCTION else SMALL)
     try:
         return await hashing.hash(plain)
     finally:
@@ -242,7 +242,7 @@ def _credential(credential: Credential) -> Facts:
     }
 
 
-def _issued(issued: Issued) -> Facts:
+def _issued(issued: IssuedCredential) -> Facts:
     return {"credential": _credential(issued.credential), "client_secret": issued.secret}
 
 

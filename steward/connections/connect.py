@@ -42,7 +42,7 @@ _SILENT = (PlatformUnavailable,)
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class CheckMessage:
     """One line of a check's report."""
 
     level: str
@@ -50,12 +50,12 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckReport:
     """The result of a check, in words."""
 
     ok: bool
     checked_at: datetime
-    messages: tuple[Message, ...]
+    messages: tuple[CheckMessage, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ class CheckedSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class CheckedConnection:
     """A connection with the report of its check."""
 
     connection: Connection
-    check: Check
+    check: CheckReport
 
 
 async def try_settings(
@@ -145,7 +145,9 @@ def _refused(health: Health, settings: ConnectionSettings) -> Exception:
     return _bad({field: [error.message]})
 
 
-async def connect(tx: Tx, actor: Actor, name: str, *, tried: CheckedSettings, vault: Vault) -> Connected:
+async def connect(
+    tx: Tx, actor: Actor, name: str, *, tried: CheckedSettings, vault: Vault
+) -> CheckedConnection:
     """Keeps a new connection that was tried. Raises ValidationFailed when it is connected already."""
     names = _names(tried.settings.subject, tried.health.facts)
     for other in await connections.find(tx, actor.org, kind=tried.kind):
@@ -189,7 +191,7 @@ async def connect(tx: Tx, actor: Actor, name: str, *, tried: CheckedSettings, va
     await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "connected", connection)
-    return Connected(connection, report(tried.health, tried.checked_at))
+    return CheckedConnection(connection, report(tried.health, tried.checked_at))
 
 
 def _names(subject: object, facts: JsonObject) -> set[object]:
@@ -199,7 +201,7 @@ def _names(subject: object, facts: JsonObject) -> set[object]:
 
 async def reconnect(
     tx: Tx, actor: Actor, integration: IntegrationId, *, tried: CheckedSettings, vault: Vault
-) -> Connected:
+) -> CheckedConnection:
     """Gives a connection new keys for the same account.
 
     Raises NotFound, WrongState (connected), ValidationFailed (another account than before), StaleVersion.
@@ -231,7 +233,7 @@ async def reconnect(
     await endpoints.close(tx, actor.org, integration)  # its key went with the keys before
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "reconnected", after)
-    return Connected(after, report(tried.health, tried.checked_at))
+    return CheckedConnection(after, report(tried.health, tried.checked_at))
 
 
 async def _replaced_secrets(tx: Tx, vault: Vault, before: Connection) -> dict[str, Secret]:
@@ -256,7 +258,7 @@ async def check_again(vault: Vault, connection: Connection, secrets: ConnectionS
 
 async def record_check(
     tx: Tx, org: OrgId, integration: IntegrationId, *, health: Health, lasting: bool = False
-) -> Connected:
+) -> CheckedConnection:
     """Stores the result of a check: success restores the connection, a bad key requires a reconnect.
 
     A web page or a redirect in the place of an answer does so only when it is `lasting`.
@@ -282,7 +284,7 @@ async def record_check(
     if after.state is ConnectionState.NEEDS_RECONNECTING and after.state is not before.state:
         await facts.connection_lost(tx, after)
     await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
-    return Connected(after, report(health, tx.now))
+    return CheckedConnection(after, report(health, tx.now))
 
 
 async def rename(tx: Tx, actor: Actor, integration: IntegrationId, name: str) -> Connection:
@@ -360,13 +362,13 @@ def _error_text(health: Health) -> str | None:
     return None if health.error is None else health.error.message[:300]
 
 
-def report(health: Health, checked_at: datetime) -> Check:
+def report(health: Health, checked_at: datetime) -> CheckReport:
     """Returns the check in words: what works, what is missing, what failed."""
-    lines: list[Message] = []
+    lines: list[CheckMessage] = []
     if health.ok:
         label = health.account_label or health.name or health.domain
-        lines.append(Message("ok", f"Connected to {label}." if label else "Connected."))
+        lines.append(CheckMessage("ok", f"Connected to {label}." if label else "Connected."))
     elif health.error is not None:
-        lines.append(Message("error", health.error.message))
-    lines += [Message("warning", warned.message) for warned in health.warnings]
-    return Check(health.ok, checked_at, tuple(lines))
+        lines.append(CheckMessage("error", health.error.message))
+    lines += [CheckMessage("warning", warned.message) for warned in health.warnings]
+    return CheckReport(health.ok, checked_at, tuple(lines))

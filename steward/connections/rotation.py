@@ -19,7 +19,7 @@ _DONE = "encryption_rotated"
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedSecret:
     """One secret and whose it is."""
 
     integration: IntegrationId
@@ -68,7 +68,9 @@ async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | Non
     return number
 
 
-async def seal_anew(tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, held: Sealed, number: int) -> int:
+async def seal_anew(
+    tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, held: SealedSecret, number: int
+) -> int:
     """Seals one secret under data key `number`; 0 when it was replaced or erased meanwhile."""
     field = held.secret
     context_of = partial(SealContext, org, held.integration, field.field, field.version)

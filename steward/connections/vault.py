@@ -23,7 +23,7 @@ from steward.security.envelope import (
     unwrap,
     wrap,
 )
-from steward.telemetry.redact import Register, Secret
+from steward.telemetry.redact import Secret, SecretRegister
 
 # What is made for a store's events stands sealed beside its keys, under these names.
 EVENT_KEY, EVENT_SECRET = "event_key", "event_secret"
@@ -39,7 +39,7 @@ class Vault:
     masters: Sequence[MasterKey]
     connectors: Mapping[str, Connector]
     outbound: Outbound
-    register: Register
+    register: SecretRegister
 
 
 async def keep(

@@ -8,7 +8,7 @@ from functools import partial
 
 from steward.automations import lifecycle, readiness
 from steward.connections.vault import Vault
-from steward.connectors.base.deliveries import Derived, Event, EventSource, StoredEvent, TopicSpec
+from steward.connectors.base.deliveries import DerivedTopics, Event, EventSource, StoredEvent, TopicSpec
 from steward.database.accounts import connections
 from steward.database.automations import records as automations
 from steward.database.engine.base import Autocommit, Tx
@@ -320,7 +320,9 @@ class _Derivation:
             self.changed[key] = self._snapshot_after(key, event, snapshot, derived, fields, polled=polled)
         return topics
 
-    def _derive(self, event: Event, snapshot: ObjectSnapshot | None, catch_up: CatchUp | None) -> Derived:
+    def _derive(
+        self, event: Event, snapshot: ObjectSnapshot | None, catch_up: CatchUp | None
+    ) -> DerivedTopics:
         return self.batch.source.derive(
             event,
             None if snapshot is None else snapshot.fields,
@@ -351,7 +353,7 @@ class _Derivation:
         key: _ObjectKey,
         event: Event,
         snapshot: ObjectSnapshot | None,
-        derived: Derived,
+        derived: DerivedTopics,
         fields: JsonObject | None,
         *,
         polled: bool,
@@ -367,7 +369,7 @@ class _Derivation:
         )
 
 
-def _fields_to_store(derived: Derived, topics: Sequence[str], *, polled: bool) -> JsonObject | None:
+def _fields_to_store(derived: DerivedTopics, topics: Sequence[str], *, polled: bool) -> JsonObject | None:
     """Returns the fields the event reports; None for a repeated delivery."""
     is_repeat = not polled and bool(derived.topics) and not topics
     return None if is_repeat else derived.seen

@@ -27,7 +27,7 @@ from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds
 from steward.model.refusals import NotFound, Unauthenticated
-from steward.security.signatures import Signed
+from steward.security.signatures import BodySigner
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Secret
@@ -38,7 +38,7 @@ _OPENED_SECONDS = 600.0  # one that is replaced ends within this of its time
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class StoreAddress:
     """A store's address that is open: whose it is, and what deliveries to it are held against."""
 
     org: OrgId
@@ -48,13 +48,13 @@ class Address:
     held_against: EventSecrets
     key_hash: str  # the hash of its key, for logs and limits
 
-    def signed(self) -> Signed:
+    def signed(self) -> BodySigner:
         """What computes the signature of a body as it streams; fails closed without a secret."""
-        return Signed([secret.reveal().encode("utf-8") for secret in self.signing])
+        return BodySigner([secret.reveal().encode("utf-8") for secret in self.signing])
 
 
 @dataclass(slots=True)
-class Intake:
+class DeliveryIntake:
     """What taking deliveries up needs, and the secrets opened lately, by connection and its version."""
 
     engine: Engine
@@ -68,7 +68,7 @@ class Intake:
         default_factory=OrderedDict
     )
 
-    async def address(self, key: str) -> Address:
+    async def address(self, key: str) -> StoreAddress:
         """The address with this key. Raises NotFound, Unavailable (a flood)."""
         key_hash = endpoints.hashed(key)
         look = partial(self._look, key=key, key_hash=key_hash)
@@ -78,7 +78,7 @@ class Intake:
         self.floods.take(key_hash, self.clock.monotonic())
         return address
 
-    async def _look(self, tx: Tx, key: str, key_hash: str) -> Address | None:
+    async def _look(self, tx: Tx, key: str, key_hash: str) -> StoreAddress | None:
         whose = await endpoints.find(tx, key)
         if whose is None:
             return None
@@ -91,7 +91,7 @@ class Intake:
         if connector is None or connector.events is None:
             return None
         hooks = await subscriptions.remote_ids(tx, org, integration)
-        return Address(
+        return StoreAddress(
             org,
             integration,
             connector.events,
@@ -116,7 +116,7 @@ class Intake:
             self.opened.popitem(last=False)
         return secrets
 
-    async def take(self, address: Address, headers: Mapping[str, str], body: RawBody) -> bool:
+    async def take(self, address: StoreAddress, headers: Mapping[str, str], body: RawBody) -> bool:
         """Judges a delivery and keeps a genuine one durably; whether there is something new to match.
 
         Raises Unauthenticated, Unavailable when it could not be kept.
@@ -135,7 +135,7 @@ class Intake:
             return False
         return await self._keep(address, verdict, body)
 
-    async def _keep(self, address: Address, verdict: VerifiedDelivery, body: RawBody) -> bool:
+    async def _keep(self, address: StoreAddress, verdict: VerifiedDelivery, body: RawBody) -> bool:
         now = self.clock.now()
         new = NewEvent(
             org=address.org,
@@ -156,6 +156,6 @@ class Intake:
         self._tell(address, "kept" if is_new else "repeated")
         return bool(is_new)
 
-    def _tell(self, address: Address, outcome: str) -> None:
+    def _tell(self, address: StoreAddress, outcome: str) -> None:
         self.metrics.count("steward_events_received_total", outcome=outcome)
         self.log.debug("event_received", org=address.org, address=address.key_hash, outcome=outcome)

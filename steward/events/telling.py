@@ -4,13 +4,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from steward.connectors.base.deliveries import Derived, Event, TopicSpec
+from steward.connectors.base.deliveries import DerivedTopics, Event, TopicSpec
 from steward.database.events.last_seen import ObjectSnapshot, ReportedTimes
 
 
 def new_topics(
     event: Event,
-    derived: Derived,
+    derived: DerivedTopics,
     snapshot: ObjectSnapshot | None,
     *,
     active_since: Mapping[str, datetime | None] | None,
@@ -36,7 +36,9 @@ def new_topics(
     )
 
 
-def _new_in_delivery(event: Event, derived: Derived, direct: Mapping[str, ReportedTimes]) -> tuple[str, ...]:
+def _new_in_delivery(
+    event: Event, derived: DerivedTopics, direct: Mapping[str, ReportedTimes]
+) -> tuple[str, ...]:
     """Returns all topics but repeated ones; none when all that the store itself sends are repeated."""
     fresh = _not_repeated(event, direct, polled=False)
     if direct and not fresh:
@@ -45,7 +47,7 @@ def _new_in_delivery(event: Event, derived: Derived, direct: Mapping[str, Report
 
 
 def _reported_directly(
-    derived: Derived, snapshot: ObjectSnapshot | None, worked_out: Collection[str]
+    derived: DerivedTopics, snapshot: ObjectSnapshot | None, worked_out: Collection[str]
 ) -> dict[str, ReportedTimes]:
     """Returns the reported times of each topic that the store itself sends."""
     reported = {} if snapshot is None else snapshot.reported
@@ -85,7 +87,7 @@ def _is_as_created(event: Event, direct: Mapping[str, ReportedTimes]) -> bool:
 
 def reported_after(
     event: Event,
-    derived: Derived,
+    derived: DerivedTopics,
     snapshot: ObjectSnapshot | None,
     *,
     polled: bool,

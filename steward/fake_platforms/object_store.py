@@ -30,7 +30,7 @@ class _StoreError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredObject:
     """One object of a bucket."""
 
     content: bytes
@@ -77,11 +77,11 @@ class ObjectStore:
     def __init__(self, keys: tuple[str, str], region: str, now: Callable[[], datetime]) -> None:
         self._access_key, self._secret = keys
         self._region, self._now = region, now
-        self.buckets: dict[str, dict[str, Stored]] = {}
+        self.buckets: dict[str, dict[str, StoredObject]] = {}
 
     def put(self, bucket: str, key: str, content: bytes, *, modified_at: datetime | None = None) -> None:
         """Stores an object, as the supplier would."""
-        self.buckets.setdefault(bucket, {})[key] = Stored(content, modified_at or self._now())
+        self.buckets.setdefault(bucket, {})[key] = StoredObject(content, modified_at or self._now())
 
     def _check(self, request: FakeRequest) -> None:
         text = request.headers.get("authorization")
@@ -217,7 +217,7 @@ def _written_in_url(text: str) -> str:
     return quote(text, safe="/-_.~")
 
 
-def _contents_xml(key: str, stored: Stored) -> str:
+def _contents_xml(key: str, stored: StoredObject) -> str:
     modified_at = stored.modified_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     return (
         f"<Contents><Key>{key}</Key><LastModified>{modified_at}</LastModified>"

@@ -22,7 +22,7 @@ from steward.steps.workflow.expressions.evaluate import Evaluator
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedImport:
     """An export read before any transaction is open: its reading, its hash and its length."""
 
     reading: ImportReading
@@ -32,14 +32,14 @@ class Prepared:
 
 async def prepare(
     source: str, sent: str | JsonObject, name: str | None, evaluator: Evaluator | None
-) -> Prepared:
+) -> PreparedImport:
     """Reads and checks what was sent. Raises ValidationFailed (`errors.content`)."""
     try:
         content = content_of(sent)
         reading = await read_export(source, content, name, evaluator)
     except Unreadable as error:
         raise ValidationFailed(errors={"content": [error.message]}) from error
-    return Prepared(reading, content.sha256, content.bytes)
+    return PreparedImport(reading, content.sha256, content.bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,13 @@ class StoredImport:
 
 
 async def keep(
-    tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared, vault: Vault, max_imports: int = 100
+    tx: Tx,
+    actor: Actor,
+    source: str,
+    name: str,
+    prepared: PreparedImport,
+    vault: Vault,
+    max_imports: int = 100,
 ) -> StoredImport:
     """Stores an export, at most `max_imports` of them. Raises AllowanceSpent."""
     existing = await imports.by_content(tx, actor.org, source, prepared.sha256)

@@ -7,7 +7,7 @@ from typing import Any
 from steward.automations import calls, workflows
 from steward.automations.bindable import bindable
 from steward.automations.bindings import check_bound
-from steward.automations.checks import Faults
+from steward.automations.checks import RequestErrors
 from steward.automations.platforms import lacking
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
@@ -38,7 +38,7 @@ async def preview(
     tx: Tx, actor: Actor, plan: JsonObject, issues: Sequence[JsonValue], query: PreviewQuery
 ) -> JsonObject:
     """The fields of Preview. Raises ValidationFailed."""
-    faults = Faults()
+    faults = RequestErrors()
     plan = await calls.choose(tx, actor.org, faults, plan, query.import_id, query.calls or {})
     plan_ = kept_plan.from_kept(plan)
     requested = (query.bindings or {}, query.accounts or {})

@@ -3,14 +3,16 @@
 from steward.automations import from_plan
 from steward.automations.from_plan import CreateWorkflowCommand
 from steward.automations.rules import AutomationRules
-from steward.automations.setup import Created
+from steward.automations.setup import CreatedAutomation
 from steward.database.engine.base import Tx
 from steward.database.imports import records as imports
 from steward.model.account import Actor
 from steward.model.refusals import ValidationFailed
 
 
-async def run_as(tx: Tx, actor: Actor, command: CreateWorkflowCommand, *, rules: AutomationRules) -> Created:
+async def run_as(
+    tx: Tx, actor: Actor, command: CreateWorkflowCommand, *, rules: AutomationRules
+) -> CreatedAutomation:
     """Sets up the automation. Raises NotFound, ValidationFailed, KeyReused, NotConnected."""
     record = await imports.get(tx, actor.org, command.import_id)
     if not record.supported or record.plan is None:

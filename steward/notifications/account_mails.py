@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from steward.accounts.forgotten_password import ResetDone, ResetLink
-from steward.accounts.invitations import Invited
+from steward.accounts.invitations import IssuedInvitation
 from steward.connections.vault import Vault
 from steward.database.accounts import connections, members, organizations
 from steward.database.engine.base import Tx
@@ -18,7 +18,7 @@ _FORGOT_PAGE = "/password/forgot"
 _ROLES = {Role.MEMBER: "a member", Role.APPROVER: "an approver", Role.OWNER: "an owner"}
 
 
-async def send_invitation(tx: Tx, vault: Vault, actor: Actor, invited: Invited, *, url: str) -> None:
+async def send_invitation(tx: Tx, vault: Vault, actor: Actor, invited: IssuedInvitation, *, url: str) -> None:
     """Queues the mail with an invitation's link."""
     organization = await organizations.get(tx, actor.org)
     inviter = await members.get(tx, actor.org, actor.person)

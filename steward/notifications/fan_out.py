@@ -8,7 +8,7 @@ from functools import partial
 from steward.database.accounts import organizations
 from steward.database.engine.base import Autocommit, Tx
 from steward.database.notifications import collecting, inbox, messages, notices
-from steward.database.notifications.collecting import Collected
+from steward.database.notifications.collecting import CollectedNotices
 from steward.database.notifications.inbox import InboxGroup
 from steward.database.notifications.messages import Receiver
 from steward.database.notifications.receivers import PersonToTell, RouteToTell
@@ -192,7 +192,7 @@ async def _mail(
     """Adds notices to people's open messages, immediate ones or digests as each person prefers."""
     people = [person.person for person, stored_notices in mails if stored_notices]
     last_closed = await collecting.last_closed_of_all(tx, org, people, ChannelName.EMAIL)
-    collected: list[Collected] = []
+    collected: list[CollectedNotices] = []
     for person, stored_notices in mails:
         preferences = person.preferences
         by_choice: dict[MailChoice, list[StoredNotice]] = defaultdict(list)
@@ -216,9 +216,9 @@ async def _mail(
 
 def _collected(
     tx: Tx, receiver: Receiver, stored_notices: Sequence[StoredNotice], rules: DueRules
-) -> Collected:
+) -> CollectedNotices:
     due = due_at(tx.now, rules, _approvals_of(stored_notices))
-    return Collected(receiver, [stored.id for stored in stored_notices], due)
+    return CollectedNotices(receiver, [stored.id for stored in stored_notices], due)
 
 
 def _approvals_of(stored_notices: Iterable[StoredNotice]) -> list[ApprovalSpan]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from steward.automations.due import Locked
+from steward.automations.due import LockedAutomation
 from steward.database.automations import occurrences, slot_audits
 from steward.database.automations import records as automations
-from steward.database.automations.occurrences import Decided, StoredSlot
+from steward.database.automations.occurrences import DecidedSlot, StoredSlot
 from steward.database.engine.base import Engine, Tx
 from steward.database.notifications import facts
 from steward.database.operator import health
@@ -93,11 +93,13 @@ async def _audit(
     tx: Tx, *, automations_by_org: dict[OrgId, list[AutomationId]], back: timedelta, quiet_periods: int
 ) -> _Findings:
     until = tx.now - back
-    locked: dict[OrgId, list[Locked]] = {}
+    locked: dict[OrgId, list[LockedAutomation]] = {}
     for org in sorted(automations_by_org):
         timings = await slot_audits.lock(tx, org, automations_by_org[org])
         automations_by_id = await automations.among(tx, org, timings) if timings else {}
-        locked[org] = [Locked(automation, timings[key]) for key, automation in automations_by_id.items()]
+        locked[org] = [
+            LockedAutomation(automation, timings[key]) for key, automation in automations_by_id.items()
+        ]
     findings = _Findings()
     for org, locked_automations in locked.items():
         await _audit_org(tx, org, locked_automations, until=until, findings=findings)
@@ -106,13 +108,18 @@ async def _audit(
 
 
 async def _audit_org(
-    tx: Tx, org: OrgId, locked_automations: Sequence[Locked], *, until: datetime, findings: _Findings
+    tx: Tx,
+    org: OrgId,
+    locked_automations: Sequence[LockedAutomation],
+    *,
+    until: datetime,
+    findings: _Findings,
 ) -> None:
     """Compares the slots of one organization's automations with their rows and writes what is missing."""
     ready = [locked for locked in locked_automations if _is_dispatched(locked, until)]
     since = _audit_starts(ready)
     stored = await occurrences.open_of(tx, org, since) if since else {}
-    lost: list[Decided] = []
+    lost: list[DecidedSlot] = []
     for locked in ready:
         automation = locked.automation
         start = since.get(automation.id)
@@ -131,12 +138,12 @@ async def _audit_org(
     findings.audited += len(ready)
 
 
-def _is_dispatched(locked: Locked, until: datetime) -> bool:
+def _is_dispatched(locked: LockedAutomation, until: datetime) -> bool:
     """Whether every slot of the automation up to `until` has been dispatched."""
     return locked.timing.due_at is None or locked.timing.due_at > until
 
 
-def _audit_starts(ready: Sequence[Locked]) -> dict[AutomationId, datetime]:
+def _audit_starts(ready: Sequence[LockedAutomation]) -> dict[AutomationId, datetime]:
     """Returns from when on the slots of each active automation are audited."""
     return {
         locked.automation.id: max(locked.timing.audited_until, locked.timing.slots_after + _INSTANT)
@@ -147,7 +154,7 @@ def _audit_starts(ready: Sequence[Locked]) -> dict[AutomationId, datetime]:
 
 def _compare(
     automation: Automation, rows: Sequence[StoredSlot], expected: Sequence[Slot], findings: _Findings
-) -> list[Decided]:
+) -> list[DecidedSlot]:
     """Returns missing slots as rows to write; everything else that is wrong goes into the findings."""
     stored_instants = {row.slot_at for row in rows}
     missing = [slot for slot in expected if slot.slot_at not in stored_instants]
@@ -159,7 +166,7 @@ def _compare(
     )
     findings.late += sum(row.reason is SkipReason.TOO_LATE and not row.by_auditor for row in rows)
     return [
-        Decided(
+        DecidedSlot(
             automation.id,
             slot.slot_at,
             slot.slot_at,

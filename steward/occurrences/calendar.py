@@ -11,7 +11,7 @@ from steward.closed_periods.acting import ActingPeriods
 from steward.database.accounts import connections
 from steward.database.automations import calendar
 from steward.database.automations import records as automations
-from steward.database.automations.calendar import CalendarRow, Coming, Narrowing, Place
+from steward.database.automations.calendar import CalendarFilter, CalendarRow, Place, ScheduledAutomation
 from steward.database.engine.base import Tx
 from steward.model.closed_period import ClosedPeriod
 from steward.model.ids import AutomationId, IntegrationId, OrgId
@@ -61,7 +61,7 @@ class CalendarPage:
 class _Slots:
     """One automation's slots without a stored row, as far as the page needs them."""
 
-    coming: Coming
+    coming: ScheduledAutomation
     zone: ZoneInfo
     until: datetime
     nearness: Nearness
@@ -150,7 +150,7 @@ async def _rows(
 
     Among them are pending rows that are to be read as skipped.
     """
-    narrowing = Narrowing(query.automation, query.integration)
+    narrowing = CalendarFilter(query.automation, query.integration)
     closes = bool(periods.periods) and OccurrenceState.SKIPPED in states
     wanted_states = states | {OccurrenceState.PENDING} if closes else states
     start = since if query.after is None else max(since, query.after[0])
@@ -190,7 +190,7 @@ def place_of(row: Occurrence) -> Place:
 async def _unstored(
     tx: Tx,
     org: OrgId,
-    narrowing: Narrowing,
+    narrowing: CalendarFilter,
     periods: ActingPeriods,
     *,
     start: datetime,
@@ -224,7 +224,7 @@ async def _unstored(
 
 
 def _streams(
-    automations: Sequence[Coming], periods: ActingPeriods, last: datetime, now: datetime
+    automations: Sequence[ScheduledAutomation], periods: ActingPeriods, last: datetime, now: datetime
 ) -> list[_Slots]:
     streams, nearness = [], Nearness(now)
     for automation in automations:

@@ -16,7 +16,7 @@ from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import WrongState
 from steward.occurrences.later import move_later
 from steward.occurrences.slot import (
-    Edited,
+    EditedOccurrence,
     LockedSlot,
     SlotReference,
     edited,
@@ -45,7 +45,7 @@ class MoveCommand:
     scope: MoveScope
 
 
-async def move(tx: Tx, actor: Actor, command: MoveCommand, *, rules: AutomationRules) -> Edited:
+async def move(tx: Tx, actor: Actor, command: MoveCommand, *, rules: AutomationRules) -> EditedOccurrence:
     """Moves a coming run, or the schedule with it and every later run.
 
     Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, WrongState, ValidationFailed on `scope` or
@@ -60,7 +60,7 @@ async def move(tx: Tx, actor: Actor, command: MoveCommand, *, rules: AutomationR
     return await move_later(tx, actor, slot, run_at=command.run_at, rules=rules)
 
 
-async def skip(tx: Tx, actor: Actor, command: SlotReference) -> Edited:
+async def skip(tx: Tx, actor: Actor, command: SlotReference) -> EditedOccurrence:
     """Skips one coming run.
 
     Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, and WrongState, also while the run is
@@ -80,7 +80,7 @@ async def skip(tx: Tx, actor: Actor, command: SlotReference) -> Edited:
     return await _store(tx, actor, slot, row=row, action=HistoryAction.SKIPPED)
 
 
-async def unskip(tx: Tx, actor: Actor, command: SlotReference) -> Edited:
+async def unskip(tx: Tx, actor: Actor, command: SlotReference) -> EditedOccurrence:
     """Reverts a person's skip.
 
     Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, and WrongState, also when the run's time has
@@ -105,7 +105,7 @@ async def unskip(tx: Tx, actor: Actor, command: SlotReference) -> Edited:
     return await _store(tx, actor, slot, row=row, action=HistoryAction.UNSKIPPED)
 
 
-async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveCommand) -> Edited:
+async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveCommand) -> EditedOccurrence:
     """Moves one run alone (docs/design/schedule.md#moving-one-run)."""
     row = slot.row
     new_run_at = whole_seconds(command.run_at)
@@ -131,7 +131,7 @@ async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveComman
 
 async def _store(
     tx: Tx, actor: Actor, slot: LockedSlot, *, row: occurrences.StoredSlot, action: HistoryAction
-) -> Edited:
+) -> EditedOccurrence:
     """Writes the edited row, when the automation is due next, and a line of history."""
     await write_row(tx, slot, row)
     locked = await due.rewrite_next(tx, slot.locked)

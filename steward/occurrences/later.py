@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from steward.automations import due, history
-from steward.automations.due import Locked
+from steward.automations.due import LockedAutomation
 from steward.automations.rules import AutomationRules
 from steward.database.automations import occurrences
 from steward.database.automations import records as automations
@@ -16,8 +16,16 @@ from steward.model.account import Actor
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import StaleVersion, ValidationFailed
 from steward.model.schedule import SEVERAL_A_DAY, Cadence
-from steward.occurrences.slot import Edited, LockedSlot, edited, is_exempt_at, row_edits, write_row, zone_of
-from steward.scheduling.moves import Moved, move_this_and_later
+from steward.occurrences.slot import (
+    EditedOccurrence,
+    LockedSlot,
+    edited,
+    is_exempt_at,
+    row_edits,
+    write_row,
+    zone_of,
+)
+from steward.scheduling.moves import MovedSchedule, move_this_and_later
 from steward.scheduling.skips import skips_after_move
 from steward.scheduling.slots import Slot, key_instant, slots
 
@@ -49,7 +57,7 @@ class _Rows:
 
 async def move_later(
     tx: Tx, actor: Actor, slot: LockedSlot, *, run_at: datetime, rules: AutomationRules
-) -> Edited:
+) -> EditedOccurrence:
     """Moves a pending run and every later one (docs/design/schedule.md#moving-this-and-later).
 
     Raises ValidationFailed on `scope` or `run_at`.
@@ -87,8 +95,14 @@ async def move_later(
 
 
 async def _change(
-    tx: Tx, actor: Actor, locked: Locked, moved: Moved, *, before: StoredSlot, after: StoredSlot
-) -> Edited:
+    tx: Tx,
+    actor: Actor,
+    locked: LockedAutomation,
+    moved: MovedSchedule,
+    *,
+    before: StoredSlot,
+    after: StoredSlot,
+) -> EditedOccurrence:
     """Stores the schedule as the automation's next version, its slots beginning after the new time."""
     old = locked.automation
     automation = replace(old, schedule=moved.schedule, version=old.version + 1, updated_at=tx.now)
@@ -98,7 +112,9 @@ async def _change(
     if moved.schedule != old.schedule:
         fields.append(history.schedule_edit(old.schedule, moved.schedule))
     await history.note(tx, actor, automation, action=HistoryAction.MOVED, fields=fields)
-    locked = await due.begin_slots(tx, Locked(automation, locked.timing), slots_after=moved.slots_after)
+    locked = await due.begin_slots(
+        tx, LockedAutomation(automation, locked.timing), slots_after=moved.slots_after
+    )
     return edited(locked, after)
 
 
@@ -130,7 +146,7 @@ def _check_free(slot: LockedSlot, rows: _Rows, run_at: datetime) -> None:
         raise ValidationFailed(errors={"run_at": [words]})
 
 
-def _between(locked: Locked, rows: _Rows, chosen: datetime) -> list[StoredSlot]:
+def _between(locked: LockedAutomation, rows: _Rows, chosen: datetime) -> list[StoredSlot]:
     """Returns unstored slots before the chosen one as rows that keep their times."""
     automation, timing = locked.automation, locked.timing
     if timing.next_slot_at is None or automation.schedule.cadence is Cadence.ONCE:
@@ -151,7 +167,7 @@ def _between(locked: Locked, rows: _Rows, chosen: datetime) -> list[StoredSlot]:
 
 
 def _carried(
-    locked: Locked, moved: Moved, rows: _Rows, chosen: datetime, *, now: datetime
+    locked: LockedAutomation, moved: MovedSchedule, rows: _Rows, chosen: datetime, *, now: datetime
 ) -> list[StoredSlot]:
     """Returns rows that move what a person decided of the k-th slot after the chosen to the k-th new slot."""
     automation = locked.automation
@@ -170,7 +186,7 @@ def _carried(
     return [decided[slot_at].carried_to(slot.slot_at, slot.local_key) for slot_at, slot in places.items()]
 
 
-async def _drop(tx: Tx, locked: Locked, later: Sequence[StoredSlot]) -> None:
+async def _drop(tx: Tx, locked: LockedAutomation, later: Sequence[StoredSlot]) -> None:
     """Deletes rows of later runs; one whose slot has come is recorded as skipped."""
     org, automation = locked.automation.org, locked.automation.id
     past = [row.slot_at for row in later if row.slot_at <= tx.now and row.state is OccurrenceState.PENDING]
@@ -180,7 +196,7 @@ async def _drop(tx: Tx, locked: Locked, later: Sequence[StoredSlot]) -> None:
 
 
 async def _keep(
-    tx: Tx, locked: Locked, earlier: Sequence[StoredSlot], new_rows: Sequence[StoredSlot]
+    tx: Tx, locked: LockedAutomation, earlier: Sequence[StoredSlot], new_rows: Sequence[StoredSlot]
 ) -> None:
     """Keeps the times of earlier runs; skipped ones are marked as rows of the old schedule too."""
     org, automation = locked.automation.org, locked.automation.id

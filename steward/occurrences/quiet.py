@@ -6,7 +6,7 @@ See docs/design/notifications.md#no-success.
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from steward.automations.due import Locked
+from steward.automations.due import LockedAutomation
 from steward.database.engine.base import Tx
 from steward.database.notifications import facts, watching
 from steward.database.notifications.watching import QuietWatch
@@ -20,7 +20,7 @@ _LEAST_AGE = timedelta(hours=24)
 _AGAIN_AFTER = timedelta(days=7)
 
 
-async def look(tx: Tx, org: OrgId, audited: Collection[Locked], *, periods: int) -> None:
+async def look(tx: Tx, org: OrgId, audited: Collection[LockedAutomation], *, periods: int) -> None:
     """Compares the newest decided slots of audited automations with their successes.
 
     Call it with the automations' schedules locked. `periods` is the service's own number of periods.

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from steward.automations import due
-from steward.automations.due import Locked
+from steward.automations.due import LockedAutomation
 from steward.closed_periods import acting
 from steward.database.automations import occurrences
 from steward.database.automations.history import FieldEdit
@@ -41,7 +41,7 @@ class SlotReference:
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class EditedOccurrence:
     """The coming run after the edit, and its automation."""
 
     occurrence: Occurrence
@@ -52,7 +52,7 @@ class Edited:
 class LockedSlot:
     """A slot as stored; `row` of one that is not stored is the row it would get."""
 
-    locked: Locked
+    locked: LockedAutomation
     row: StoredSlot
     is_stored: bool
     is_projected: bool
@@ -93,7 +93,7 @@ async def find(tx: Tx, actor: Actor, reference: SlotReference) -> LockedSlot:
     return current_slot
 
 
-def generated(locked: Locked, slot_at: datetime, now: datetime) -> Slot | None:
+def generated(locked: LockedAutomation, slot_at: datetime, now: datetime) -> Slot | None:
     """Returns the undecided slot the schedule has at `slot_at`, stored or not.
 
     Of an automation that is not active: the slots still to come, as if it were active.
@@ -132,13 +132,13 @@ async def write_row(tx: Tx, current_slot: LockedSlot, row: StoredSlot) -> None:
 
 
 def edited(
-    locked: Locked,
+    locked: LockedAutomation,
     row: StoredSlot,
     *,
     is_projected: bool = False,
     run_status: RunStatus | None = None,
     closed: Sequence[ClosedPeriod] = (),
-) -> Edited:
+) -> EditedOccurrence:
     """Returns the answer to an edit; a row that was written is no longer projected."""
     automation = locked.automation
     occurrence = Occurrence(
@@ -159,7 +159,7 @@ def edited(
     )
     if row.state is OccurrenceState.PENDING and not row.exempt:
         occurrence = left_out(occurrence, closed)
-    return Edited(occurrence, automation)
+    return EditedOccurrence(occurrence, automation)
 
 
 def is_exempt_at(slot: LockedSlot, run_at: datetime) -> bool:
@@ -211,7 +211,7 @@ def row_edits(before: StoredSlot, after: StoredSlot) -> list[FieldEdit]:
     return edits
 
 
-async def _read_slot(tx: Tx, locked: Locked, slot_at: datetime) -> LockedSlot | None:
+async def _read_slot(tx: Tx, locked: LockedAutomation, slot_at: datetime) -> LockedSlot | None:
     automation = locked.automation
     row = await occurrences.at_slot(tx, automation.org, automation.id, slot_at=slot_at)
     closed = (await acting.read(tx, automation.org, since=tx.now)).on_runs(automation)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steward.automations import due
-from steward.automations.due import Locked
+from steward.automations.due import LockedAutomation
 from steward.database.automations import occurrences, slot_audits
 from steward.database.automations.occurrences import StoredSlot
 from steward.database.engine.base import Engine, Tx
@@ -48,7 +48,7 @@ async def _follow(tx: Tx, keys: Sequence[slot_audits.Key]) -> None:
         await _follow_zones(tx, await due.lock(tx, org, automation))
 
 
-async def _follow_zones(tx: Tx, locked: Locked) -> Locked:
+async def _follow_zones(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
     """Fits an automation's rows and its next slot to the installed zone package
     (docs/design/schedule.md#zones).
 
@@ -60,13 +60,15 @@ async def _follow_zones(tx: Tx, locked: Locked) -> Locked:
     next_slot_at = timing.next_slot_at
     if automation.state is AutomationState.ACTIVE and next_slot_at is not None:
         next_slot_at = await _next_slot(tx, locked, next_slot_at)
-    locked = await due.rewrite_next(tx, Locked(automation, replace(timing, next_slot_at=next_slot_at)))
+    locked = await due.rewrite_next(
+        tx, LockedAutomation(automation, replace(timing, next_slot_at=next_slot_at))
+    )
     audited = tx.now if next_slot_at is None else max(tx.now, next_slot_at)
     await slot_audits.set_audited(tx, automation.org, {automation.id: audited})
-    return Locked(locked.automation, replace(locked.timing, audited_until=audited))
+    return LockedAutomation(locked.automation, replace(locked.timing, audited_until=audited))
 
 
-async def _follow_rows(tx: Tx, locked: Locked) -> None:
+async def _follow_rows(tx: Tx, locked: LockedAutomation) -> None:
     org, automation = locked.automation.org, locked.automation.id
     rows = await occurrences.open_rows(tx, org, automation, since=tx.now)
     followed: dict[datetime, StoredSlot] = {}
@@ -80,7 +82,7 @@ async def _follow_rows(tx: Tx, locked: Locked) -> None:
     await occurrences.insert_many(tx, org, automation, list(followed.values()))
 
 
-def _slot_now(locked: Locked, row: StoredSlot) -> datetime | None:
+def _slot_now(locked: LockedAutomation, row: StoredSlot) -> datetime | None:
     """Returns where the slot of a row lies now; None when the schedule no longer has it."""
     automation = locked.automation
     automation_zone, spread = zone_of(automation), timedelta(minutes=automation.spread_minutes)
@@ -96,7 +98,7 @@ def _slot_now(locked: Locked, row: StoredSlot) -> datetime | None:
     return None if slot is None else slot.slot_at
 
 
-async def _next_slot(tx: Tx, locked: Locked, was: datetime) -> datetime | None:
+async def _next_slot(tx: Tx, locked: LockedAutomation, was: datetime) -> datetime | None:
     """Returns the first slot whose local key comes after that of the last decided one."""
     automation, slots_after = locked.automation, locked.timing.slots_after
     decided = await occurrences.of_automation(

@@ -29,7 +29,7 @@ from steward.outbound.mail_message import MailMessage
 from steward.outbound.mail_server import DEFER_S, MailFailed, MailOutcome, MailResult, MailServer
 from steward.outbound.mail_session import MailDialer, MailSession
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 
 MAX_CONNECTIONS = 4
 _MESSAGES_PER_CONNECTION = 100
@@ -56,7 +56,7 @@ class MailTransport:
     def __init__(
         self,
         clock: Clock,
-        register: Register,
+        register: SecretRegister,
         log: Log,
         *,
         private_hosts: Collection[str] = (),

@@ -23,7 +23,7 @@ from steward.outbound.errors import (
 )
 from steward.outbound.mail_server import DEFER_S, MailFailed, MailResult, MailServer, mail_origin
 from steward.outbound.sockets import certificate_problem, tls_context
-from steward.telemetry.redact import Register, Secret
+from steward.telemetry.redact import Secret, SecretRegister
 
 _CONNECT_S = 10.0
 # Bytes one connection may send us: a hundred messages need a few thousand.
@@ -97,7 +97,7 @@ class MailDialer:
 
     def __init__(
         self,
-        register: Register,
+        register: SecretRegister,
         private_hosts: Collection[str],
         resolver: Resolver | None = None,
         tls: ssl.SSLContext | None = None,

@@ -24,7 +24,7 @@ from steward.outbound.endpoint import (
 from steward.outbound.errors import CallRefused, PlatformUnavailable, Unauthorized, UnusableResponse
 from steward.outbound.response import Decoded, PlatformResponse
 from steward.security.rsa_keys import load_rsa_key
-from steward.telemetry.redact import Register, Secret
+from steward.telemetry.redact import Secret, SecretRegister
 
 _MAX_TOKENS = 1_000
 _EXCHANGE_S = 60.0  # of one under a lease, which lasts longer
@@ -66,7 +66,7 @@ def _lifetime(answer: Mapping[str, Decoded]) -> int | None:
 class TokenCache:
     """Caches tokens by account or app, and exchanges a new one after 80 % of the lifetime."""
 
-    def __init__(self, clock: Clock, register: Register) -> None:
+    def __init__(self, clock: Clock, register: SecretRegister) -> None:
         self._clock = clock
         self._register = register
         self._tokens: OrderedDict[TokenExchange, _Token] = OrderedDict()

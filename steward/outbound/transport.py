@@ -68,7 +68,7 @@ from steward.outbound.sockets import (
 )
 from steward.outbound.tokens import RefreshTokens, TokenCache
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from steward.telemetry.traces import NO_TRACES, Span, SpanKind, Traces, current_run, new_span, run_span
 
 REQUEST_BYTES = 2 * 1024 * 1024
@@ -147,7 +147,7 @@ class HttpTransport:
     def __init__(
         self,
         clock: Clock,
-        register: Register,
+        register: SecretRegister,
         log: Log,
         *,
         private_hosts: Collection[str] = (),

@@ -10,7 +10,7 @@ import msgspec
 from steward.database.automations import memory
 from steward.database.engine.base import Batchable, Engine, Tx
 from steward.database.runs import changes, checkpoints, memory_log, search_terms, steps, transitions
-from steward.database.runs.checkpoints import END_PLACEHOLDER, Point
+from steward.database.runs.checkpoints import END_PLACEHOLDER, StepCheckpoint
 from steward.database.runs.steps import StepRow, StepValue
 from steward.database.runs.transitions import Lease
 from steward.model.change import Change, truncated_value
@@ -24,7 +24,7 @@ from steward.search.words import terms_of
 from steward.steps.base import MemoryWrite
 
 
-class Ended(NamedTuple):  # as a checkpoint below
+class EndedStep(NamedTuple):  # as a checkpoint below
     """A step execution that ended or is held, with the fields of its public row."""
 
     step: PlanStep
@@ -46,7 +46,7 @@ class Checkpoint(NamedTuple):  # not frozen, which would double the cost: one is
     lease: Lease
     automation: AutomationId
     seq: int
-    ended: Ended | None
+    ended: EndedStep | None
     value: StepValue
     output: bytes
     changes: Sequence[Change] = ()
@@ -75,9 +75,9 @@ async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
     return cancel
 
 
-def step_point(point: Checkpoint, ended: Ended) -> Point:
+def step_point(point: Checkpoint, ended: EndedStep) -> StepCheckpoint:
     """Returns the part of a checkpoint that every ended step has, its row and value."""
-    return Point(point.lease, _row(point.seq, ended), point.value, point.output)
+    return StepCheckpoint(point.lease, _row(point.seq, ended), point.value, point.output)
 
 
 async def write(tx: Tx, point: Checkpoint) -> str | None:
@@ -119,7 +119,7 @@ async def _remember(tx: Tx, point: Checkpoint, write_: MemoryWrite) -> None:
     )
 
 
-def _row(seq: int, ended: Ended) -> StepRow:
+def _row(seq: int, ended: EndedStep) -> StepRow:
     """Returns the public row of an ended step, without its changes."""
     iteration = int(ended.iteration.rsplit(".", 1)[-1]) if ended.iteration else None
     wire = {

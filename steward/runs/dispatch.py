@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 
 from steward.automations import due, lifecycle, plain, readiness
-from steward.automations.due import Locked
+from steward.automations.due import LockedAutomation
 from steward.automations.plain import FastStarts
 from steward.automations.rules import AutomationRules
 from steward.database import due_rows
@@ -200,20 +200,24 @@ async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Dec
     return Decisions([timing for by_id in decided.values() for timing in by_id.values()], started, withdrawn)
 
 
-async def _lock_automations(tx: Tx, keys: Sequence[Key]) -> dict[OrgId, dict[AutomationId, Locked]]:
+async def _lock_automations(tx: Tx, keys: Sequence[Key]) -> dict[OrgId, dict[AutomationId, LockedAutomation]]:
     """Locks the schedules of `keys` that are still due, all before the first row is read."""
     automations_by_org: dict[OrgId, list[AutomationId]] = {}
     for org, automation in keys:
         automations_by_org.setdefault(org, []).append(automation)
     timings = {org: await schedules.lock_due(tx, org, ids) for org, ids in sorted(automations_by_org.items())}
-    locked: dict[OrgId, dict[AutomationId, Locked]] = {}
+    locked: dict[OrgId, dict[AutomationId, LockedAutomation]] = {}
     for org, due_timings in timings.items():
         rows = await automations.own_rows(tx, org, due_timings) if due_timings else {}
-        locked[org] = {key: Locked(automation, due_timings[key]) for key, automation in rows.items()}
+        locked[org] = {
+            key: LockedAutomation(automation, due_timings[key]) for key, automation in rows.items()
+        }
     return locked
 
 
-def _withdrawn(locked: Mapping[OrgId, Mapping[AutomationId, Locked]], rules: AutomationRules) -> list[Key]:
+def _withdrawn(
+    locked: Mapping[OrgId, Mapping[AutomationId, LockedAutomation]], rules: AutomationRules
+) -> list[Key]:
     """Returns the automations whose template is no longer offered."""
     return [
         (row.automation.org, row.automation.id)

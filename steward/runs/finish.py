@@ -12,7 +12,7 @@ from steward.database.automations import streaks
 from steward.database.engine.base import Batchable, Engine, Tx
 from steward.database.notifications import facts
 from steward.database.runs import active_run, checkpoints, fast_runs, transitions
-from steward.database.runs.checkpoints import Point
+from steward.database.runs.checkpoints import StepCheckpoint
 from steward.database.runs.fast_runs import FinishResult, RunToFinish
 from steward.database.runs.transitions import Lease
 from steward.model.change import Outcome
@@ -102,7 +102,7 @@ class _Ending:
     """A run to end, with its last step when that is not stored yet."""
 
     request: FinishRequest
-    point: Point | None = None
+    point: StepCheckpoint | None = None
 
 
 async def end_run(engine: Engine, now: datetime, request: FinishRequest) -> None:
@@ -115,7 +115,9 @@ async def end_run(engine: Engine, now: datetime, request: FinishRequest) -> None
     await engine.write(now, partial(_finish_one, request=request), org=org)
 
 
-async def end_with_step(engine: Engine, now: datetime, request: FinishRequest, point: Point) -> FinishResult:
+async def end_with_step(
+    engine: Engine, now: datetime, request: FinishRequest, point: StepCheckpoint
+) -> FinishResult:
     """Stores the last step of a successful run and ends the run in one commit, maybe in one call with others.
 
     When the run was asked to cancel, only the step is stored. Raises LeaseLost.

@@ -22,7 +22,7 @@ from steward.model.undo import Undoability, undoability
 from steward.run_queue.summaries import NO_APPROVAL_ROUND, change_counts
 from steward.runs import apply, change_outcomes, checkpoint, ledger, reconcile
 from steward.runs.apply import MustWait
-from steward.runs.checkpoint import Checkpoint, Ended
+from steward.runs.checkpoint import Checkpoint, EndedStep
 from steward.runs.ledger import Applying
 from steward.runs.run_context import CancelRequested, LeaseLost
 from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
@@ -175,9 +175,9 @@ def _ended(
     iteration: str,
     status: StepStatus,
     counts: Counts,
-) -> Ended:
+) -> EndedStep:
     """Returns the end of an execution that lists its changes."""
-    return Ended(
+    return EndedStep(
         step=step,
         title=produced.title or step.title,
         status=status,
@@ -424,7 +424,7 @@ async def _write_last_row(
         output, state = _handed_output(held_step, handed), _state_after(handed, state)
         if handed.outputs is None and status is not StepStatus.FAILED:
             status, code, message = StepStatus.FAILED, handed.code, handed.message
-    ended = Ended(
+    ended = EndedStep(
         step=step,
         title=held_step.title,
         status=status,

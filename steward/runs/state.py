@@ -18,7 +18,7 @@ from steward.model.plan import Plan, PlanStep, StepKind
 from steward.model.run import Counts, Mode, Run
 from steward.run_queue.summaries import RunTotals, step_counts
 from steward.runs import approval, checkpoint, finish
-from steward.runs.checkpoint import Checkpoint, Ended
+from steward.runs.checkpoint import Checkpoint, EndedStep
 from steward.runs.claim import ClaimedRun
 from steward.runs.context import OpenConnections
 from steward.runs.finish import EndWrites, FinishRequest
@@ -150,7 +150,7 @@ class Walk:
 
     async def checkpoint(
         self,
-        ended: Ended,
+        ended: EndedStep,
         output: JsonValue,
         *,
         state: ValueState,
@@ -167,7 +167,7 @@ class Walk:
             raise CancelRequested(cancel)
 
     async def last_checkpoint(
-        self, ended: Ended, output: JsonValue, *, end: Callable[[], FinishRequest]
+        self, ended: EndedStep, output: JsonValue, *, end: Callable[[], FinishRequest]
     ) -> FinishRequest | None:
         """Writes the last row of a run and, in the same commit, its `end` when it succeeded.
 
@@ -193,7 +193,7 @@ class Walk:
 
     def _point(
         self,
-        ended: Ended,
+        ended: EndedStep,
         output: JsonValue,
         *,
         state: ValueState,
@@ -215,7 +215,7 @@ class Walk:
             memory=memory,
         )
 
-    def _record_checkpoint(self, ended: Ended, point: Checkpoint) -> None:
+    def _record_checkpoint(self, ended: EndedStep, point: Checkpoint) -> None:
         """Updates the walk with a checkpoint."""
         self.seq += 1
         self.kept_bytes += len(point.output)

@@ -235,7 +235,7 @@ async def export_gauges(ctx: TaskContext, lease_until: float, *, expects_standby
     async def look(
         tx: Tx,
     ) -> tuple[
-        datetime, list[gauges.Waiting], dict[str, int], tuple[int, int], datetime | None, health.Leases
+        datetime, list[gauges.WaitingRuns], dict[str, int], tuple[int, int], datetime | None, health.Leases
     ]:
         await _export_open_transactions(tx, ctx)
         await _export_standbys(tx, ctx, are_expected=expects_standbys)

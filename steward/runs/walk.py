@@ -35,7 +35,7 @@ from steward.runs import (
     workflow,
 )
 from steward.runs.apply import MustWait
-from steward.runs.checkpoint import Ended
+from steward.runs.checkpoint import EndedStep
 from steward.runs.claim import LONGEST, ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.run_context import CancelRequested, LeaseLost, RunContext, UnknownPlan, WorkerStopping
@@ -237,7 +237,7 @@ async def _close(walk: Walk, end: Callable[[Walk], RunEnd]) -> None:
     await _end(walk.ctx, walk.claimed, end(walk))
 
 
-async def _take_steps(walk: Walk) -> Ended | None:
+async def _take_steps(walk: Walk) -> EndedStep | None:
     """Takes every step that can be taken, in the plan's order; returns the failed step that stopped it."""
     for step in walk.plan.steps:
         value = walk.journal.get(step.name)
@@ -261,7 +261,7 @@ def _runnable(walk: Walk, step: PlanStep) -> bool:
     return all(source is not None and source.state in _SETTLED for source in sources)
 
 
-async def _take_step(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
+async def _take_step(walk: Walk, step: PlanStep, *, is_held: bool) -> EndedStep | None:
     """Takes one step and returns its row when it failed."""
     await walk.ctx.wait_for_lease(walk.lease)
     started_at = walk.ctx.clock.now()
@@ -318,7 +318,7 @@ def _skipped_before(walk: Walk, step: PlanStep) -> bool:
 
 
 async def _skip(walk: Walk, step: PlanStep, started_at: datetime) -> None:
-    ended = Ended(
+    ended = EndedStep(
         step=step,
         title=step.title,
         status=StepStatus.SKIPPED,
@@ -333,7 +333,7 @@ async def _skip(walk: Walk, step: PlanStep, started_at: datetime) -> None:
 
 
 async def _succeed(walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime) -> None:
-    ended = Ended(
+    ended = EndedStep(
         step=step,
         title=produced.title or step.title,
         status=StepStatus.SUCCEEDED,
@@ -373,8 +373,10 @@ def _success_request(walk: Walk) -> FinishRequest:
     )
 
 
-async def _fail_step(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, message: str) -> Ended:
-    ended = Ended(
+async def _fail_step(
+    walk: Walk, step: PlanStep, started_at: datetime, *, code: str, message: str
+) -> EndedStep:
+    ended = EndedStep(
         step=step,
         title=step.title,
         status=StepStatus.FAILED,
@@ -389,7 +391,7 @@ async def _fail_step(walk: Walk, step: PlanStep, started_at: datetime, *, code: 
     return ended
 
 
-async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: CallError) -> Ended:
+async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: CallError) -> EndedStep:
     """Fails the step after a failed read, or lets the run sleep and retry a temporary failure."""
     wait = await read_retries.wait_for(walk, error, step.name, step, started_at)
     if wait is not None:
@@ -400,15 +402,15 @@ async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: 
     return await _fail_step(walk, step, started_at, code=error.kind, message=message)
 
 
-def _failure_after(walk: Walk, step: PlanStep) -> Ended | None:
+def _failure_after(walk: Walk, step: PlanStep) -> EndedStep | None:
     """Returns the failed row of a step some of whose changes failed or are unknown; None otherwise."""
     value = walk.journal[step.name]
     return _failed_row(walk, step) if value.state is ValueState.FAILED else None
 
 
-def _failed_row(walk: Walk, step: PlanStep) -> Ended:
+def _failed_row(walk: Walk, step: PlanStep) -> EndedStep:
     code, message = walk.step_messages.get(step.name, (None, None))
-    return Ended(
+    return EndedStep(
         step=step,
         title=step.title,
         status=StepStatus.FAILED,
@@ -451,7 +453,7 @@ async def _request_approval(walk: Walk) -> None:
     ctx.log.info("run_waits_for_approval", run=walk.run.id, org=walk.lease.org, changes=len(items))
 
 
-def _result(walk: Walk, failure: Ended | None) -> RunEnd:
+def _result(walk: Walk, failure: EndedStep | None) -> RunEnd:
     """Returns the end of a run by its changes' outcomes and by the step that stopped it, if one did."""
     record = walk.totals()
     totals = record.counts()

@@ -18,7 +18,7 @@ from steward.outbound.errors import CallError
 from steward.run_queue.summaries import START
 from steward.runs import connection_checks, context, proposals, read_retries
 from steward.runs.apply import MustWait
-from steward.runs.checkpoint import Ended
+from steward.runs.checkpoint import EndedStep
 from steward.runs.state import RunTimedOut, Walk
 from steward.runs.storage import static_data
 from steward.steps.base import StepFailed, StepResult
@@ -78,7 +78,7 @@ def unknown_types(plan: Plan) -> set[str]:
     return unknown.union(*(unknown_types(inner) for inner in plan.inner.values()))
 
 
-async def advance(walk_: Walk) -> Ended | None:
+async def advance(walk_: Walk) -> EndedStep | None:
     """Takes every step that can be taken now; returns the failed one that stopped it, or None."""
     plan = walk_.plan
     entry = plan.entry()
@@ -132,7 +132,7 @@ async def advance(walk_: Walk) -> Ended | None:
     return None
 
 
-async def _failed_execution(rows: "Rows", walked: WalkResult, failed: Execution) -> Ended:
+async def _failed_execution(rows: "Rows", walked: WalkResult, failed: Execution) -> EndedStep:
     """Returns the row of the execution that ended the walk."""
     if walked.limit_exceeded:
         words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
@@ -308,14 +308,14 @@ class Rows:
             return None
         return result.wait_until
 
-    def _ended(self, execution: Execution, done: ExecutionResult) -> Ended:
+    def _ended(self, execution: Execution, done: ExecutionResult) -> EndedStep:
         result = done.result
         off = origin_of(execution.step).disabled
         message = "Switched off in the tool: items passed it unchanged." if off else None
         left_out = done.code == UNKNOWN_IN_TEST
         if done.error is not None:
             message = done.error[:500] if left_out else f"A failure was tolerated: {done.error}"
-        return Ended(
+        return EndedStep(
             step=execution.step,
             title=execution.step.title,
             status=StepStatus.SKIPPED if off or left_out else StepStatus.SUCCEEDED,
@@ -389,16 +389,16 @@ class Rows:
             return SettledExecution(None if stops else [], words, code)
         return _settled(value.output if isinstance(value.output, dict) else {})
 
-    async def fail(self, execution: Execution, code: str, words: str) -> Ended:
+    async def fail(self, execution: Execution, code: str, words: str) -> EndedStep:
         """Writes the row of an execution that failed and ended the run."""
         failed = self.failed_row(execution, code, words)
         ended = failed._replace(attempt=self.walk.lease.attempt)
         await self.walk.checkpoint(ended, None, state=ValueState.FAILED)
         return ended
 
-    def failed_row(self, execution: Execution, code: str, words: str) -> Ended:
+    def failed_row(self, execution: Execution, code: str, words: str) -> EndedStep:
         """Returns that row without writing it."""
-        return Ended(
+        return EndedStep(
             step=execution.step,
             title=execution.step.title,
             status=StepStatus.FAILED,
@@ -410,7 +410,7 @@ class Rows:
             message=words[:500],
         )
 
-    async def call_failed(self, error: CallError) -> Ended:
+    async def call_failed(self, error: CallError) -> EndedStep:
         """Fails the step after a failed read, or lets the run wait after a temporary failure."""
         reading = "" if self.current is None else self.key(self.current)
         step = None if self.current is None else self.current.step
@@ -436,7 +436,7 @@ class Rows:
         """Writes the row of a step that did not run because its inputs never arrived or are not known."""
         if step.name in self.walk.step_messages:
             return
-        ended = Ended(
+        ended = EndedStep(
             step=step,
             title=step.title,
             status=StepStatus.SKIPPED,

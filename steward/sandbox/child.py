@@ -74,7 +74,7 @@ def _operations(kind: str) -> dict[str, Operation]:
 
 def serve(operations: dict[str, Operation], answer_bytes: int) -> NoReturn:
     """One message in, an answer out, until the pipe ends; nothing that happens here ends in a traceback."""
-    from steward.sandbox.protocol import CRASHED, MEMORY, RESULT, STOPPED, Stopped, frame
+    from steward.sandbox.protocol import CRASHED, MEMORY, RESULT, STOPPED, SandboxStopped, frame
 
     reader = _Frames()
     while True:
@@ -82,7 +82,7 @@ def serve(operations: dict[str, Operation], answer_bytes: int) -> NoReturn:
         _, data = reader.next()
         try:
             answer = frame(nonce, RESULT, _encoded_answer(operations, nonce, request, data, answer_bytes))
-        except Stopped as end:
+        except SandboxStopped as end:
             answer = frame(nonce, STOPPED, end.code.encode())
         except MemoryError:
             answer = frame(nonce, STOPPED, MEMORY.encode())

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import _quickjs as quickjs  # the package around it starts a thread, which a child may not have
 
-from steward.sandbox.protocol import CRASHED, MEMORY, MIB, TIMEOUT, Stopped, stopped
+from steward.sandbox.protocol import CRASHED, MEMORY, MIB, TIMEOUT, SandboxStopped, stopped
 from steward.sandbox.zones import Zones
 
 _MEMORY_BYTES: Final = 128 * MIB
@@ -131,7 +131,7 @@ class JavaScriptEngine:
         raise stopped(TIMEOUT)
 
 
-def _stop_reason(error: Exception) -> Stopped:
+def _stop_reason(error: Exception) -> SandboxStopped:
     words = str(error)
     if words.startswith("InternalError: interrupted"):
         return stopped(TIMEOUT)
@@ -201,7 +201,7 @@ class JavaScript:
         lines = _parsed(engine.call("scriptLines"))
         try:
             answer = _parsed(engine.call("scriptAnswer"))
-        except Stopped as unwritable:
+        except SandboxStopped as unwritable:
             if unwritable.code != CRASHED:
                 raise
             end, answer = "refused", "The script returns a value that cannot be written down."
@@ -209,7 +209,7 @@ class JavaScript:
         if _STATIC_DATA in text:
             try:
                 reply["static"] = _parsed(engine.call("scriptStatic"))
-            except Stopped as unwritable:
+            except SandboxStopped as unwritable:
                 if unwritable.code != CRASHED:
                     raise
                 end, answer = "refused", "The script keeps static data that cannot be written down."

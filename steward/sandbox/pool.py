@@ -34,7 +34,7 @@ from steward.sandbox.protocol import (
     RESULT,
     STOPPED,
     TIMEOUT,
-    Stopped,
+    SandboxStopped,
     compact,
     frame,
     stopped,
@@ -290,7 +290,7 @@ class SandboxPool:
         task.add_done_callback(self._spares.discard)
 
     async def _start_spare(self, kind: str) -> None:
-        with contextlib.suppress(Stopped):
+        with contextlib.suppress(SandboxStopped):
             if self.live < self._count:
                 await self._start(kind)
                 self._wake_waiting()
@@ -318,7 +318,7 @@ async def _await_ready(process: ChildProcess, kind: str) -> _Child:
             raise BadFrame
         isolation = Isolation(**json.loads(ready_frame.body))
     except (TimeoutError, BadFrame) as end:
-        raise Stopped(
+        raise SandboxStopped(
             CRASHED, "The engine for expressions and scripts does not start. The operator runs `make setup`."
         ) from end
     return _Child(process, kind, isolation)

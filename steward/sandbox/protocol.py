@@ -32,7 +32,7 @@ CRASHED: Final = "code_crashed"
 REFUSED: Final = "code_refused"
 
 
-class Stopped(Exception):
+class SandboxStopped(Exception):
     """Foreign code went past a limit, its process died, or it is not run here at all."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -50,9 +50,9 @@ STOP_MESSAGES: Final = {
 }
 
 
-def stopped(code: str) -> Stopped:
+def stopped(code: str) -> SandboxStopped:
     """The end of foreign code, in words a merchant can act on."""
-    return Stopped(code, STOP_MESSAGES[code])
+    return SandboxStopped(code, STOP_MESSAGES[code])
 
 
 def compact(value: object) -> bytes:

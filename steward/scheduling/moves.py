@@ -17,7 +17,7 @@ _WEEK = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedSchedule:
     """The schedule after a `this_and_later` move, which applies to slots after `slots_after` (R15).
 
     The moved row gets `local_key`.
@@ -57,7 +57,7 @@ def move_this_and_later(
     now: datetime,
     slots_after: datetime | None,
     stored: Mapping[datetime, datetime],
-) -> Moved:
+) -> MovedSchedule:
     """The schedule after the slot called `local_key`, and every later one, moved to `new_run_at`.
 
     `stored` maps the `slot_at` of the automation's stored rows to their nominal instants: they are
@@ -82,7 +82,7 @@ def move_this_and_later(
         _on_date(schedule, date.fromisoformat(local_key[:10]), local.date()),
         time_of_day=f"{local.hour:02}:{local.minute:02}",
     )
-    return Moved(changed, new_run_at, f"{local.date().isoformat()}T{changed.time_of_day}")
+    return MovedSchedule(changed, new_run_at, f"{local.date().isoformat()}T{changed.time_of_day}")
 
 
 def _neighbours(

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from steward.model.schedule import DAILY_OR_RARER, Schedule
-from steward.scheduling.moves import Moved
+from steward.scheduling.moves import MovedSchedule
 from steward.scheduling.slots import Slot, next_slots, slot_on, slots
 
 _MINUTE = timedelta(minutes=1)
@@ -13,7 +13,7 @@ _MINUTE = timedelta(minutes=1)
 
 def skips_after_move(
     schedule: Schedule,
-    moved: Moved,
+    moved: MovedSchedule,
     zone: ZoneInfo,
     *,
     slot_at: datetime,
@@ -78,7 +78,7 @@ def skips_after_change(
 def _same_places(
     in_order: Iterable[datetime],
     skipped: Collection[datetime],
-    moved: Moved,
+    moved: MovedSchedule,
     zone: ZoneInfo,
     spread_minutes: int,
 ) -> dict[datetime, Slot]:

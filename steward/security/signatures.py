@@ -9,7 +9,7 @@ from collections.abc import Sequence
 _DIGEST = 32
 
 
-class Signed:
+class BodySigner:
     """Signs a body while it streams, under each secret that counts: the present and the one before."""
 
     def __init__(self, secrets: Sequence[bytes]) -> None:

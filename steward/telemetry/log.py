@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Literal
 
 from steward.clock import Clock
-from steward.telemetry.redact import REDACTED, Register, without_credentials
+from steward.telemetry.redact import REDACTED, SecretRegister, without_credentials
 from steward.telemetry.traces import current_run, current_trace, run_span, trace_words
 from steward.version import __version__
 
@@ -62,7 +62,7 @@ class Log:
         self,
         write: Callable[[str], object],
         clock: Clock,
-        register: Register,
+        register: SecretRegister,
         *,
         level: LogLevel = LogLevel.INFO,
         form: Literal["json", "text"] = "json",

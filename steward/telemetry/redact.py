@@ -106,7 +106,7 @@ def forms(value: str) -> set[str]:
     return {form for form in variants if len(form) >= _SHORTEST}
 
 
-class Register:
+class SecretRegister:
     """The live secrets of a process; `clean` replaces each of them by `[redacted]`.
 
     Looked up by their last eight characters, so that a line costs the same with one secret or ten thousand;

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from steward.accounts.passwords import Hashing
+from steward.accounts.passwords import PasswordHasher
 from steward.model.refusals import Unavailable
 from steward.security.passwords import Cost, hash_password
 
 CHEAP = Cost(memory=64, passes=1)
 
 
-class Gated(Hashing):
+class Gated(PasswordHasher):
     """Hashing whose verifications wait until the test opens the gate."""
 
     def __init__(self) -> None:
@@ -36,14 +36,14 @@ class Gated(Hashing):
 
 
 @pytest.fixture
-async def hashing() -> AsyncIterator[Hashing]:
+async def hashing() -> AsyncIterator[PasswordHasher]:
     """Yields hashing at a low cost."""
-    cheap_hashing = Hashing(CHEAP)
+    cheap_hashing = PasswordHasher(CHEAP)
     yield cheap_hashing
     cheap_hashing.close()
 
 
-async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: Hashing) -> None:
+async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: PasswordHasher) -> None:
     """Verifies the right password, and nothing against a missing hash."""
     stored = await hashing.hash("correct sparrow lantern")
     assert stored.startswith("$argon2id$")
@@ -52,7 +52,7 @@ async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: Hashing
     assert not await hashing.verify("nobody has this password", None)
 
 
-async def test_a_hash_made_at_a_lower_cost_is_outdated(hashing: Hashing) -> None:
+async def test_a_hash_made_at_a_lower_cost_is_outdated(hashing: PasswordHasher) -> None:
     """Reports a hash of a lower cost as outdated."""
     assert not hashing.is_outdated(hash_password("x", CHEAP))
     assert hashing.is_outdated(hash_password("x", Cost(memory=32, passes=1)))

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from steward.accounts import credentials, organizations, people
-from steward.accounts.credentials import Issued
+from steward.accounts.credentials import IssuedCredential
 from steward.api.http.operation import Access, Operation
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Role
@@ -56,11 +56,13 @@ def by_role(role: Role) -> Callable[[Operation], Expected]:
     return expected
 
 
-async def issued(two: Two) -> tuple[Issued, Caller]:
+async def issued(two: Two) -> tuple[IssuedCredential, Caller]:
     """Issues a new credential of ours and returns it with a token."""
     service = two.service
     ring, org = service.context.keys, service.members["owner"].org
-    issued_credential: Issued = await service.write(lambda tx: credentials.issue(tx, ring, org, "one more"))
+    issued_credential: IssuedCredential = await service.write(
+        lambda tx: credentials.issue(tx, ring, org, "one more")
+    )
     service.own.issued = issued_credential
     return issued_credential, await service.token("owner")
 

@@ -40,7 +40,7 @@ from steward.runs.checkpoint import change_wire
 from steward.scheduling.zones import use_packaged_zones
 from steward.search.words import terms_of
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from steward.templates import ALL as TEMPLATES
 from tests.automations.world import REPORT
 from tests.fake_clock import FakeClock
@@ -142,7 +142,7 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
     """Returns connectors and vault over pretend platforms as app.py makes them, and the templates."""
     sheet = outside.described()["spreadsheet"]
     hosts = frozenset([OUTSIDE])
-    register = Register()
+    register = SecretRegister()
     wire = HttpTransport(
         clock,
         register,

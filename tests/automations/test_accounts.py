@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steward.automations.bindings import MOST_BINDINGS, accounts_of, bindings_of, check_bound
-from steward.automations.checks import Faults
+from steward.automations.checks import RequestErrors
 from steward.automations.workflows import readiness_wire, unconfigured
 from steward.model import kept_plan
 from steward.model.connection import Auth, Connection, ConnectionState
@@ -58,7 +58,7 @@ TEAMS = {"integration_id": 2, "kind": "teams", "target": None}
 
 
 def _errors(bindings: JsonObject, accounts: JsonObject, plan: Plan = PLAN) -> dict[str, Any]:
-    faults = Faults()
+    faults = RequestErrors()
     check_bound(faults, plan, bindings, accounts, CONNECTIONS)
     try:
         faults.refuse()
@@ -70,7 +70,7 @@ def _errors(bindings: JsonObject, accounts: JsonObject, plan: Plan = PLAN) -> di
 def test_both_fields_are_kept_as_one_and_shown_apart() -> None:
     """Bindings of either field are stored as one object, and each field answers its own steps."""
     stored_check_bound = check_bound(
-        Faults(), PLAN, {"Tell": TEAMS}, {"Ask": {"integration_id": 1}}, CONNECTIONS
+        RequestErrors(), PLAN, {"Tell": TEAMS}, {"Ask": {"integration_id": 1}}, CONNECTIONS
     )
     assert bindings_of(stored_check_bound) == {"Tell": TEAMS}
     assert accounts_of(stored_check_bound) == {"Ask": {"integration_id": 1}}
@@ -119,7 +119,7 @@ def test_five_hundred_accounts_can_be_named() -> None:
 def test_a_step_without_a_usable_account_is_unbound() -> None:
     """Readiness lists such a step with its reason, apart from the closed kinds; `missing` stays empty."""
     for accounts, why in (({}, "no_connection"), ({"Ask": {"integration_id": 3}}, "needs_reconnecting")):
-        bound = check_bound(Faults(), PLAN, {}, accounts, CONNECTIONS)
+        bound = check_bound(RequestErrors(), PLAN, {}, accounts, CONNECTIONS)
         missing = unconfigured(PLAN, bound, None, CONNECTIONS)
         assert readiness_wire(missing, is_ready=False) == {
             "ready": False,

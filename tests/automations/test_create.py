@@ -312,7 +312,7 @@ async def test_a_refused_request_leaves_nothing(world: World) -> None:
 class TestIdempotencyKey:
     """Tests repeated creates with an idempotency key. See docs/design/api/automations.md#requests."""
 
-    async def again(self, world: World, **fields: Any) -> setup.Created:
+    async def again(self, world: World, **fields: Any) -> setup.CreatedAutomation:
         """Repeats the request with its key, with some fields changed."""
         ask = world.ask(idempotency_key="key-1", **fields)
         return await world.write(partial(setup.create, actor=world.owner, command=ask, rules=world.rules))

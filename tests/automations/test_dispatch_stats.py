@@ -10,7 +10,7 @@ from steward.database.engine.base import ms
 from steward.database.operator import status as stats
 from steward.runs import dispatch
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.automations.world import DAILY, World
 
 
@@ -20,7 +20,7 @@ async def test_the_status_row_counts_each_started_run_by_how_late_it_was_made(wo
     assert first.next_run_at is not None
     await world.clock.advance_to(first.next_run_at + timedelta(minutes=9, seconds=30))
     delays: list[timedelta] = []
-    log = Log(world.lines.append, world.clock, Register())
+    log = Log(world.lines.append, world.clock, SecretRegister())
     while await dispatch.dispatch_due(world.engine, world.now, rules=world.rules, log=log, delays=delays):
         pass
     assert delays == [timedelta(minutes=9, seconds=30)]

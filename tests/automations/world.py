@@ -33,7 +33,7 @@ from steward.run_queue import queue as run_queue
 from steward.run_queue.queue import EnqueuedRun, RunRequest
 from steward.runs.dispatch import dispatch_due
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from steward.templates.base import (
     Category,
     ConnectionNeed,
@@ -201,7 +201,7 @@ class World:
 
     async def dispatch(self, rules: AutomationRules | None = None, *, until_done: bool = True) -> int:
         """Runs dispatch until nothing more is due; returns the number of passes."""
-        log = Log(self.lines.append, self.clock, Register())
+        log = Log(self.lines.append, self.clock, SecretRegister())
         ticked = 1
         while await dispatch_due(self.engine, self.now, rules=rules or self.rules, log=log) and until_done:
             ticked += 1

@@ -20,7 +20,7 @@ from steward.outbound.client import Outbound
 from steward.outbound.grant import WriteGrant
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 
 URL = "http://127.0.0.1:8500"
@@ -40,7 +40,7 @@ class Outside:
     clock: FakeClock
     world: FakePlatforms
     transport: httpx.AsyncBaseTransport
-    register: Register = field(default_factory=Register)
+    register: SecretRegister = field(default_factory=SecretRegister)
     lines: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ from steward.outbound.grant import WriteGrant
 from steward.outbound.transport import HttpTransport
 from steward.outbound.web import NO_CONNECTION
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.connectors.outside import ORG, RUN, Connection, Outside
 from tests.fake_clock import FakeClock
 
@@ -160,7 +160,7 @@ async def test_data_sent_without_a_connection_is_shown_nowhere(clock: FakeClock,
     See docs/design/security.md#logs-and-redaction and docs/design/imports-n8n.md#http-steps.
     """
     canary, lines = "canary-0123456789abcdef", list[str]()
-    register = Register()
+    register = SecretRegister()
     log = Log(lines.append, clock, register)
     outbound = Outbound(HttpTransport(clock, register, log, transport=echoing(status)), jitter=lambda: 0.5)
     later = clock.now() + timedelta(seconds=5)

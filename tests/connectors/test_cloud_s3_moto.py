@@ -20,7 +20,7 @@ from steward.outbound.client import Outbound
 from steward.outbound.errors import MissingRight, RemoteNotFound, Stale, Unauthorized
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.processes.ports import free_port
 from tests.processes.running import eventually
 
@@ -64,7 +64,7 @@ class Storage:
             **changed,
         }
         settings = connector.settings(dict(form))
-        clock, register = SystemClock(), Register()
+        clock, register = SystemClock(), SecretRegister()
         wire = HttpTransport(clock, register, Log(lambda line: None, clock, register), private_hosts=[host])
         return connector, ConnectionSecrets(IntegrationId(7), settings.plain, settings.sealed), Outbound(wire)
 

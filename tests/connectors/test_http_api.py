@@ -19,7 +19,7 @@ from steward.outbound.hosts import is_among, is_host_entry
 from steward.outbound.response import PlatformResponse
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.fakes.partner_api import API, AUTH, CLIENT_ID, CLIENT_SECRET, ELSEWHERE, KEY, REFRESH, PartnerApi
 
@@ -61,7 +61,7 @@ class World:
         self.api = PartnerApi()
         self.lines: list[str] = []
         self.clock = clock
-        register = Register()
+        register = SecretRegister()
         log = Log(self.lines.append, clock, register)
         wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(self.api.answer))
         self.outbound = Outbound(wire, jitter=lambda: 0.0)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from steward.connections import connect, sign_in
-from steward.connections.connect import Connected
+from steward.connections.connect import CheckedConnection
 from steward.connections.sign_in import SignedIn, SignInExchange, SignInFailed
 from steward.connections.vault import open_secrets
 from steward.connectors.base.queries import TABS, VALUES, TabsQuery, ValuesQuery
@@ -75,7 +75,7 @@ async def signed_in(shop: Shop) -> Connection:
     """Connects by sign-in and returns the connection."""
     signed = await finished(shop, await begun(shop))
     vault = shop.service.context.vault
-    connected: Connected = await shop.write(
+    connected: CheckedConnection = await shop.write(
         partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=vault)
     )
     return connected.connection

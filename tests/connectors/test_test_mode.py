@@ -30,7 +30,7 @@ from steward.outbound.grant import WriteGrant
 from steward.outbound.transport import HttpTransport
 from steward.outbound.web import NO_CONNECTION
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register, Secret
+from steward.telemetry.redact import Secret, SecretRegister
 from tests.fake_clock import FakeClock
 
 READING = {"GET", "HEAD", "OPTIONS"}
@@ -123,7 +123,9 @@ def reader_of(kind: str, transport: httpx.AsyncBaseTransport) -> Any:
     See docs/design/connectors.md#test-mode.
     """
     clock, connector = HastyClock(), BUILT[kind]
-    wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
+    wire = HttpTransport(
+        clock, SecretRegister(), Log(lambda line: None, clock, SecretRegister()), transport=transport
+    )
     form: Any = connector.facts.settings_schema["properties"]
     sealed = SEALED | dict.fromkeys((name for name, setting in form.items() if setting.get("secret")), SECRET)
     if "bot_token" in form:  # a bot token replaces the webhook address
@@ -200,7 +202,9 @@ async def test_nothing_but_reads_leaves_for_addresses_without_a_connection(
     """
     transport = Recording(answer)
     clock = HastyClock()
-    wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
+    wire = HttpTransport(
+        clock, SecretRegister(), Log(lambda line: None, clock, SecretRegister()), transport=transport
+    )
     url = f"https://api.example/{path}"
     await _tried(Outbound(wire).web_read_client(OrgId(1)).read(method, url, {}))
     assert {request.method for request in transport.sent} <= READING

@@ -16,7 +16,7 @@ from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.errors import CallTimedOut
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 
 
@@ -47,7 +47,7 @@ class Shop:
 
     def pages(self, clock: FakeClock) -> ListPages:
         """Returns the lists of this shop as a run receives them."""
-        register = Register()
+        register = SecretRegister()
         log = Log(lambda line: None, clock, register)
         wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(self))
         link = PlatformEndpoint("woocommerce", "https://shop.example", None, Timeouts(), RateLimit(), "shop")

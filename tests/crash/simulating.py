@@ -61,7 +61,7 @@ class Host:
     """A simulated process: its worker, its clock and the operations that wait for a turn."""
 
     number: int
-    service: app.Wired
+    service: app.WiredService
     clock: SkewedClock
     chance: random.Random
     network: "Network"

@@ -13,7 +13,7 @@ import pytest
 from steward.database.engine.base import Dialect
 from steward.database.engine.migrate import (
     LockLimits,
-    Migrated,
+    MigrationResult,
     SchemaDiffers,
     is_sqlite,
     migrate,
@@ -119,10 +119,10 @@ async def test_an_upgrade_applies_what_is_pending_and_keeps_rows(
     before = await migrate(database_url, clock.now(), only_look=True, folder=upgraded)
     names = (NEXT,) if dialect == "sqlite" else (NEXT, "functions")
     assert (before.before, before.applied, before.pending) == (LAST, (), names)
-    assert await migrate(database_url, clock.now(), folder=upgraded) == Migrated(
+    assert await migrate(database_url, clock.now(), folder=upgraded) == MigrationResult(
         dialect, LAST, LAST + 1, names, ()
     )
-    assert await migrate(database_url, clock.now(), folder=upgraded) == Migrated(
+    assert await migrate(database_url, clock.now(), folder=upgraded) == MigrationResult(
         dialect, LAST + 1, LAST + 1, (), ()
     )
     assert await _rows(database_url, "SELECT text FROM notes") == [(dialect,)]

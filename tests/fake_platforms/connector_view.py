@@ -35,9 +35,9 @@ from steward.outbound.errors import Invalid, PlatformUnavailable
 from steward.outbound.grant import WriteGrant
 from steward.outbound.response import PlatformResponse, parse_json
 from steward.outbound.transport import HttpTransport
-from steward.security.signatures import Signed
+from steward.security.signatures import BodySigner
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.fake_platforms.recorded_shop import Row, Target, target
 
@@ -375,7 +375,7 @@ class _Answers(httpx.AsyncBaseTransport):
 
 async def _written(parts: list[Part], response: Row) -> list[WriteState]:
     """Returns the outcomes that the connector's writer gives over the real client."""
-    clock, register = FakeClock(_NOW), Register()
+    clock, register = FakeClock(_NOW), SecretRegister()
     wire = HttpTransport(
         clock, register, Log(lambda line: None, clock, register), transport=_Answers(response)
     )
@@ -404,7 +404,7 @@ def delivery_differences(delivery: Row, secret: str, hooks: Mapping[str, str]) -
     parts = request.get("body_parts", [request.get("body") or ""])
     body = "".join(p["repeat"] * p["times"] if isinstance(p, dict) else p for p in parts).encode()
     headers = {name.lower(): value for name, value in request["headers"].items()}
-    signed = Signed([secret.encode()])
+    signed = BodySigner([secret.encode()])
     signed.feed(body)
     raw = RawBody(body[:262_144], len(body), hashlib.sha256(body).hexdigest(), signed)
     verdict = WooCommerceWebhooks().verify_event(headers, raw, EventSecrets(None, hooks))
@@ -415,7 +415,7 @@ def delivery_differences(delivery: Row, secret: str, hooks: Mapping[str, str]) -
     if not isinstance(verdict, VerifiedDelivery) or verdict.native != headers["x-wc-webhook-topic"]:
         yield f"{type(verdict).__name__} where VerifiedDelivery is right"
         return
-    broken = Signed([base64.b64encode(secret.encode())])
+    broken = BodySigner([base64.b64encode(secret.encode())])
     broken.feed(body)
     other = RawBody(raw.prefix, raw.size, raw.sha256, broken)
     if isinstance(

@@ -7,7 +7,7 @@ from steward.database.engine.base import Engine, from_ms
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.operator import gauges
 from steward.database.operator import status as stats
-from steward.database.operator.gauges import Waiting
+from steward.database.operator.gauges import WaitingRuns
 from steward.model.ids import OrgId
 from tests.fake_clock import FakeClock
 from tests.growth.counting import CountingEngine
@@ -22,7 +22,7 @@ async def test_counts_end_at_their_cap(engine: Engine, clock: FakeClock, databas
     """At the cap a count is exact, and one past it it is the cap; the oldest is among those counted."""
     oldest = from_ms(1_000)
 
-    async def counted(cap: int) -> list[Waiting]:
+    async def counted(cap: int) -> list[WaitingRuns]:
         act = partial(gauges.queues, cap=cap)
         return sorted(
             await engine.read(clock.now(), act), key=lambda waiting: list(QUEUES).index(waiting.queue)
@@ -36,12 +36,12 @@ async def test_counts_end_at_their_cap(engine: Engine, clock: FakeClock, databas
     for queue in QUEUES:
         if queue != "blocked":
             await write_waiting(database_url, queue, range(3))
-    others = [Waiting(queue, 3, oldest) for queue in QUEUES if queue != "blocked"]
-    assert await counted(3) == [*others, Waiting("blocked", 0, None)]
+    others = [WaitingRuns(queue, 3, oldest) for queue in QUEUES if queue != "blocked"]
+    assert await counted(3) == [*others, WaitingRuns("blocked", 0, None)]
     assert [waiting.many for waiting in await counted(2)] == [2, 2, 2, 2, 0]
     assert [await of_status(cap) for cap in (4, 3, 2)] == [3, 3, 2]
     await write_waiting(database_url, "blocked", range(3))
-    assert await counted(6) == [*others, Waiting("blocked", 3, oldest)]
+    assert await counted(6) == [*others, WaitingRuns("blocked", 3, oldest)]
     assert [await of_status(cap) for cap in (7, 6, 5)] == [6, 6, 5]
 
 

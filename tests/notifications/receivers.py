@@ -15,7 +15,7 @@ from steward.notifications.wiring import route_channels
 from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.people import Caller
 from tests.service import BASE_URL, MASTERS, Service, make_service
@@ -71,7 +71,7 @@ def _answer(status: int, body: bytes, **headers: str) -> httpx.Response:
 @asynccontextmanager
 async def receiving(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Service, Receivers]]:
     """Yields a service with its cast and the receivers that its notices reach."""
-    receivers, register = Receivers(), Register()
+    receivers, register = Receivers(), SecretRegister()
     log = Log(lambda line: None, clock, register)
     connectors = build(OPTIONS)
     wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(receivers))

@@ -28,7 +28,7 @@ from steward.notifications.routes import RouteContent
 from steward.runs import finish
 from steward.runs.finish import FinishRequest, RunEnd
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.notifications.office import Office, open_office
 from tests.notifications.telling import failed, join, rows_of, tell
@@ -164,7 +164,7 @@ async def test_a_route_that_breaks_is_logged_once_with_its_channel(
         shop, lines = office.shop, list[str]()
         await _add_routes(shop)
         shop.fault("status", "POST", "/hooks", status=410)
-        ctx = replace(office.ctx, log=Log(lines.append, clock, Register()))
+        ctx = replace(office.ctx, log=Log(lines.append, clock, SecretRegister()))
         await tell(shop, failed(0))
         await fan_out.fan_out_due(ctx)
         await close.close_due(ctx)

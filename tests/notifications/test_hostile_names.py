@@ -27,7 +27,7 @@ from steward.outbound.mail import MailTransport
 from steward.outbound.mail_message import Mailbox
 from steward.outbound.mail_server import MailServer
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 
 TRIES = int(os.environ.get("HOSTILE", "300"))
@@ -77,7 +77,7 @@ def _message(hostile: str, other: str) -> NoticeMessage:
 
 async def test_no_name_adds_a_header_a_recipient_or_markup() -> None:
     """Keeps headers, recipients, size and elements of a mail fixed for any names."""
-    clock, register, random = FakeClock(), Register(), Random(TRIES)
+    clock, register, random = FakeClock(), SecretRegister(), Random(TRIES)
     transport = MailTransport(clock, register, Log(lambda line: None, clock, register))
     sender = Mailbox("steward@tea.example", "Steward")
     channel = EmailChannel(

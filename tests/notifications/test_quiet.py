@@ -10,7 +10,7 @@ from steward.model.notice import Topic
 from steward.occurrences.audit import audit_slots
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.automations.world import DAILY, HOURLY, World, make_world
 from tests.fake_clock import FakeClock
 
@@ -45,7 +45,7 @@ async def _hours(world: World, automation: Automation, hours: int, *, status: st
             world.engine,
             world.now,
             late_limit=timedelta(minutes=10),
-            log=Log(world.lines.append, world.clock, Register()),
+            log=Log(world.lines.append, world.clock, SecretRegister()),
             metrics=Metrics(),
         )
 

@@ -12,7 +12,7 @@ from steward.model.refusals import Refusal, ValidationFailed
 from steward.occurrences import calendar, edit
 from steward.occurrences.calendar import CalendarPage, CalendarPageQuery
 from steward.occurrences.edit import MoveCommand, MoveScope
-from steward.occurrences.slot import Edited, SlotReference
+from steward.occurrences.slot import EditedOccurrence, SlotReference
 from tests.automations.world import World
 
 SECOND = timedelta(seconds=1)
@@ -66,7 +66,7 @@ class Diary:
         *,
         version: int = 0,
         **changes: Any,
-    ) -> Edited:
+    ) -> EditedOccurrence:
         """Moves the occurrence of a slot that was read with `version`."""
         ask = MoveCommand(self._slot(automation, slot_at, version, changes), run_at, scope)
         actor = changes.get("actor", self.world.owner)
@@ -75,22 +75,22 @@ class Diary:
 
     async def skip(
         self, automation: Automation, slot_at: datetime, *, version: int = 0, **changes: Any
-    ) -> Edited:
+    ) -> EditedOccurrence:
         """Skips the occurrence of a slot."""
         return await self._turn(edit.skip, automation, slot_at, version, changes)
 
     async def unskip(
         self, automation: Automation, slot_at: datetime, *, version: int = 1, **changes: Any
-    ) -> Edited:
+    ) -> EditedOccurrence:
         """Removes a skip."""
         return await self._turn(edit.unskip, automation, slot_at, version, changes)
 
     async def _turn(
         self, verb: Any, automation: Automation, slot_at: datetime, version: int, changes: dict[str, Any]
-    ) -> Edited:
+    ) -> EditedOccurrence:
         actor = changes.get("actor", self.world.owner)
         act = partial(verb, actor=actor, command=self._slot(automation, slot_at, version, changes))
-        done: Edited = await self.world.engine.write(self.world.now, act, org=actor.org)
+        done: EditedOccurrence = await self.world.engine.write(self.world.now, act, org=actor.org)
         return done
 
     def _slot(

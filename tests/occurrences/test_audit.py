@@ -20,7 +20,7 @@ from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.occurrences.audit import audit_slots
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.automations.world import BY_HAND, HOURLY, World
 from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, Diary, short, utc
 from tests.occurrences.test_calendar import theirs_too
@@ -45,7 +45,7 @@ class Auditor:
             self.world.engine,
             self.world.now,
             late_limit=LATE,
-            log=Log(self.world.lines.append, self.world.clock, Register()),
+            log=Log(self.world.lines.append, self.world.clock, SecretRegister()),
             metrics=self.metrics,
             **limits,
         )

@@ -34,7 +34,7 @@ from steward.occurrences.edit import MoveCommand, MoveScope
 from steward.occurrences.slot import SlotReference
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.automations.world import RULES, World, actor
 from tests.fake_clock import FakeClock
 from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, THIS, Diary
@@ -160,7 +160,7 @@ class Calendar(RuleBasedStateMachine):
 
     async def _audit(self) -> None:
         now = self.clock.now()
-        log = Log(self.lines.append, self.clock, Register())
+        log = Log(self.lines.append, self.clock, SecretRegister())
         every = timedelta(0)
         await audit_slots(
             self.engine, now, late_limit=10 * MINUTE, log=log, metrics=self.metrics, every=every

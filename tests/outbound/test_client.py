@@ -28,7 +28,7 @@ from steward.outbound.errors import (
 from steward.outbound.grant import WriteGrant
 from steward.outbound.transport import REQUEST_BYTES, HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register, Secret
+from steward.telemetry.redact import Secret, SecretRegister
 from tests.fake_clock import FakeClock
 
 ORG, SHOP = OrgId(1), IntegrationId(11)
@@ -64,7 +64,7 @@ class Bench:
         self.clock = clock
         self.shop = Shop(*(answers or (httpx.Response(200, json={}),)))
         self.lines: list[str] = []
-        self.register = Register()
+        self.register = SecretRegister()
         log = Log(self.lines.append, clock, self.register)
         transport = httpx.MockTransport(self.shop)
         self.wire = HttpTransport(

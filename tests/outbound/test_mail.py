@@ -29,7 +29,7 @@ from steward.outbound.mail_server import MailFailed, MailOutcome, MailResult, Ma
 from steward.outbound.mail_session import MailDialer, MailRelay
 from steward.outbound.sockets import tls_context
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register, Secret
+from steward.telemetry.redact import Secret, SecretRegister
 from tests.fake_clock import FakeClock
 from tests.outbound.mail_server import PASSWORD, USER, MailScript, mail_server
 from tests.outbound.test_address import REFUSED, Names
@@ -49,7 +49,7 @@ MESSAGE = compose(CONTENT)
 
 def transport(names: Names | None = None, *, private: list[str], tls: Any = None) -> MailTransport:
     """A client with sockets of its own, and what it logs."""
-    clock, register = FakeClock(), Register()
+    clock, register = FakeClock(), SecretRegister()
     lines: list[str] = []
     client = MailTransport(
         clock,
@@ -282,7 +282,7 @@ async def test_a_server_without_encryption_is_refused_unless_it_is_on_the_privat
         connection.setblocking(False)
         await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
         with pytest.raises(MailFailed) as failure:
-            await MailDialer(Register(), ()).greet(
+            await MailDialer(SecretRegister(), ()).greet(
                 MailRelay(connection), MailServer("smtp://mail.example:587")
             )
     assert "no encryption" in str(failure.value)

@@ -28,7 +28,7 @@ from steward.outbound.mail_message import Mailbox
 from steward.outbound.mail_server import MailServer
 from steward.outbound.sockets import tls_context
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register, Secret
+from steward.telemetry.redact import Secret, SecretRegister
 from tests.outbound.debian_mail import NAME, PASSWORD, USER, DebianMail, debian_mail, missing
 from tests.processes.running import CLOCK
 
@@ -47,7 +47,7 @@ def folder() -> Iterator[Path]:
 
 def channel(mail: DebianMail, password: str = PASSWORD) -> EmailChannel:
     """The channel `email` as `STEWARD_SMTP_URL` sets it up."""
-    register = Register()
+    register = SecretRegister()
     transport = MailTransport(
         CLOCK,
         register,

@@ -13,7 +13,7 @@ from steward.outbound.errors import CallRefused, PlatformUnavailable, WrongAddre
 from steward.outbound.notice import NOTICE_ANSWER_BYTES, webhook_endpoint
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.outbound.test_address import SPELLINGS, Names
 from tests.outbound.test_transport import GOOD, Heard, listening
@@ -30,7 +30,7 @@ def over(answer: httpx.Response, seen: list[httpx.Request], lines: list[str] | N
         seen.append(request)
         return answer
 
-    clock, register = FakeClock(), Register()
+    clock, register = FakeClock(), SecretRegister()
     log = Log([].append if lines is None else lines.append, clock, register)
     return Outbound(HttpTransport(clock, register, log, transport=httpx.MockTransport(respond)))
 
@@ -125,7 +125,7 @@ def test_an_address_that_is_not_public_https_is_refused(url: str) -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd12:3456::1"])
 async def test_a_name_that_leads_inside_is_never_connected_to(address: str) -> None:
     """The resolved address is judged, and nothing is sent."""
-    clock, register = FakeClock(), Register()
+    clock, register = FakeClock(), SecretRegister()
     wire = HttpTransport(clock, register, Log([].append, clock, register), resolver=Names(address))
     client = Outbound(wire)
     try:
@@ -139,7 +139,7 @@ async def test_the_operators_private_host_may_be_a_webhook() -> None:
     """What the operator lists by name and port is reached, also over plain http."""
     heard = Heard(GOOD)
     async with listening(heard) as port:
-        clock, register = FakeClock(), Register()
+        clock, register = FakeClock(), SecretRegister()
         private = [f"tools.internal:{port}"]
         log = Log([].append, clock, register)
         wire = HttpTransport(clock, register, log, private_hosts=private, resolver=Names("127.0.0.1"))
@@ -154,7 +154,7 @@ async def test_the_operators_private_host_may_be_a_webhook() -> None:
 
 async def test_a_host_that_does_not_resolve_is_tried_again_later() -> None:
     """No name now is not a refusal permanently."""
-    clock, register = FakeClock(), Register()
+    clock, register = FakeClock(), SecretRegister()
     client = Outbound(HttpTransport(clock, register, Log([].append, clock, register), resolver=Names()))
     try:
         with pytest.raises(PlatformUnavailable):

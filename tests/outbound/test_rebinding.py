@@ -17,7 +17,7 @@ from steward.outbound.errors import CallError, CallRefused
 from steward.outbound.sockets import GuardedBackend, GuardedTransport, tls_context
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.outbound.name_server import A, NameServer, Script, name_server
 from tests.outbound.test_transport import Heard, certificate, listening
@@ -100,7 +100,7 @@ async def shop(
     async with listening(heard, tls) as port, name_server(script, alias=alias) as (resolver, names):
         internet = Internet(port)
         backend = GuardedBackend(resolver, (), internet)
-        clock, register = FakeClock(), Register()
+        clock, register = FakeClock(), SecretRegister()
         transport = GuardedTransport(backend, tls_context(authority))
         client = Outbound(
             HttpTransport(clock, register, Log(lambda line: None, clock, register), transport=transport)

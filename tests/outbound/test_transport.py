@@ -36,7 +36,7 @@ from steward.outbound.grant import WriteGrant
 from steward.outbound.sockets import GuardedBackend, tls_context
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import START, FakeClock
 from tests.outbound.test_address import Names
 
@@ -97,7 +97,7 @@ def outbound(
     port: int, names: Names, *, times: Timeouts = PATIENT, **options: Any
 ) -> tuple[Outbound, PlatformEndpoint]:
     """A client with sockets of its own, to `shop.internal:port`."""
-    clock, register = FakeClock(), Register()
+    clock, register = FakeClock(), SecretRegister()
     log = Log(lambda line: None, clock, register)
     private = options.pop("private", [f"{NAME}:{port}"])
     scheme = options.pop("scheme", "http")

@@ -20,7 +20,7 @@ from steward.model.instants import wire_time
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Run
 from steward.runs import checkpoint, claim
-from steward.runs.checkpoint import Checkpoint, Ended
+from steward.runs.checkpoint import Checkpoint, EndedStep
 from steward.runs.run_context import LeaseLost
 from tests.runs.shop import Shop
 
@@ -29,7 +29,7 @@ LONG = "x" * 121  # a name may have 120 characters
 
 def point(shop: Shop, lease: Lease, *, seq: int = 1, name: str = "look") -> Checkpoint:
     """Builds the checkpoint of an ended step; its message looks like a part of the row's JSON."""
-    ended = Ended(
+    ended = EndedStep(
         step=PlanStep(name, "Look", StepKind.READ, "test.look"),
         title="Look",
         status=StepStatus.SUCCEEDED,
@@ -146,7 +146,7 @@ def _random_point(shop: Shop, lease: Lease, random: Random, seq: int) -> Checkpo
     """Builds a checkpoint of random status, iteration, attempt and size, some with unknown paths."""
     output = {"seen": "x" * random.choice([0, 500, 1100, 5000])}
     unknown = ("seen",) if random.random() < 0.3 else ()
-    ended = Ended(
+    ended = EndedStep(
         step=PlanStep(random.choice(["look", "act", "tell"]), "Look", StepKind.READ, "test.look"),
         title="Look \u201chere\u201d" * random.choice([1, 40]),
         status=random.choice([StepStatus.SUCCEEDED, StepStatus.FAILED, StepStatus.SKIPPED]),

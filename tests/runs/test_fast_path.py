@@ -34,7 +34,7 @@ from steward.model.refusals import Refusal
 from steward.model.run import Counts, Mode, Run, RunStatus
 from steward.occurrences import closings
 from steward.runs import checkpoint, claim, dispatch, finish
-from steward.runs.checkpoint import Checkpoint, Ended
+from steward.runs.checkpoint import Checkpoint, EndedStep
 from steward.runs.claim import ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.run_context import LeaseLost
@@ -106,10 +106,10 @@ class Side:
 
     def _point(
         self, number: int, *, bytes_: int = 0, unknown: Sequence[str] = ()
-    ) -> tuple[Checkpoint, Ended]:
+    ) -> tuple[Checkpoint, EndedStep]:
         """Builds the next checkpoint of a claimed run, with `size` more bytes of output."""
         claimed, now, seq = self.claimed[number], self.shop.clock.now(), self.last_seq[number] + 1
-        ended = Ended(STEP, "Look", StepStatus.SUCCEEDED, now, None, Counts(read=2))
+        ended = EndedStep(STEP, "Look", StepStatus.SUCCEEDED, now, None, Counts(read=2))
         output: JsonObject = {"seen": 1, "text": "x" * bytes_}
         value = StepValue("look", "", seq, ValueState.DONE, output, unknown_paths=tuple(unknown))
         point = Checkpoint(claimed.lease, claimed.run.automation_id, seq, ended, value, packed(output))

@@ -14,7 +14,7 @@ from steward.database.engine.migrate import is_sqlite
 from steward.database.operator import health
 from steward.model.run import Mode
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from steward.worker import Worker, WorkerContext
 from tests.databases import HIDE_SESSIONS
 from tests.runs.shop import Shop
@@ -33,7 +33,7 @@ def gauge_by_label(ctx: WorkerContext, name: str, label: str) -> dict[str, float
 
 def logging_to(lines: list[str], shop: Shop, hired: Worker) -> None:
     """Lets the worker log to `lines`."""
-    hired.ctx = replace(hired.ctx, log=Log(lines.append, shop.clock, Register()))
+    hired.ctx = replace(hired.ctx, log=Log(lines.append, shop.clock, SecretRegister()))
 
 
 def logged(lines: list[str], action: str) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from steward.model.refusals import WrongState
 from steward.model.run import Counts, Mode, Run, RunStatus
 from steward.run_queue import ending
 from steward.runs import checkpoint, claim, finish, tasks
-from steward.runs.checkpoint import Checkpoint, Ended
+from steward.runs.checkpoint import Checkpoint, EndedStep
 from steward.runs.claim import ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.run_context import LeaseLost
@@ -231,7 +231,7 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     await shop.cancel(runs[1])
     leases[2] = replace(leases[2], epoch=leases[2].epoch + 1)
     ended, value = (
-        Ended(LOOK, "Look", StepStatus.SUCCEEDED, shop.clock.now(), None, Counts(read=1)),
+        EndedStep(LOOK, "Look", StepStatus.SUCCEEDED, shop.clock.now(), None, Counts(read=1)),
         {"seen": 1},
     )
     row = StepValue("look", "", 1, ValueState.DONE, value)
@@ -270,7 +270,7 @@ async def test_a_run_is_begun_and_ended_once(shop: Shop) -> None:
     await shop.begun(lease)
     assert await shop.run(run) == begun
     value = {"seen": 1}
-    ended = Ended(LOOK, "Look", StepStatus.SUCCEEDED, shop.clock.now(), None, Counts(read=1))
+    ended = EndedStep(LOOK, "Look", StepStatus.SUCCEEDED, shop.clock.now(), None, Counts(read=1))
     row = StepValue("look", "", 1, ValueState.DONE, value)
     point = checkpoint.step_point(Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)), ended)
     request = FinishRequest(

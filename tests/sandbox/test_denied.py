@@ -14,7 +14,7 @@ from steward.clock import SystemClock
 from steward.config import read
 from steward.sandbox.pool import JAVASCRIPT, LIQUID, SandboxPool
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.sandbox.denied import CALLS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,7 +121,7 @@ async def test_a_service_starts_where_no_child_can(tmp_path: Path, monkeypatch: 
     """Logs a warning without a folder for temporary files, and the service starts."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     written: list[str] = []
-    log = Log(written.append, SystemClock(), Register())
+    log = Log(written.append, SystemClock(), SecretRegister())
     settings = read(_environ(tmp_path))
     children = SandboxPool(1)
     await log_missing_isolation(settings, children, log)

@@ -9,7 +9,7 @@ import pytest
 
 from steward.sandbox.child_process import ChildProcess
 from steward.sandbox.pool import JAVASCRIPT, LIQUID, SandboxPool, _exchange
-from steward.sandbox.protocol import FRAME_BYTES, HEADER, Stopped
+from steward.sandbox.protocol import FRAME_BYTES, HEADER, SandboxStopped
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read, read_liquid
 from steward.steps.workflow.expressions.views import (
@@ -212,7 +212,7 @@ async def test_an_answer_that_is_not_to_the_point_is_refused(lie: str, tmp_path:
     text = LYING + f"    {LIES[lie]}\n"
     process = await ChildProcess.start([sys.executable, "-I", "-S", "-c", text], str(tmp_path))
     try:
-        with pytest.raises(Stopped) as stopped:
+        with pytest.raises(SandboxStopped) as stopped:
             await _exchange(process, b"{}", b"[]", 10.0)
         assert stopped.value.code == "code_crashed"
     finally:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from steward.sandbox.pool import JAVASCRIPT, WALL_TIME_FACTOR, Owner, SandboxPool
-from steward.sandbox.protocol import MESSAGE_BYTES, Stopped
+from steward.sandbox.protocol import MESSAGE_BYTES, SandboxStopped
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.paths import UNDEFINED
 from steward.steps.workflow.expressions.template import read, read_liquid
@@ -165,7 +165,7 @@ async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_
     asyncio.get_running_loop().call_later(0.6, os.kill, _pid(children, owner), signal.SIGCONT)
     assert json.loads(await waiting) == [[]]
     os.kill(_pid(children, owner), signal.SIGSTOP)
-    with pytest.raises(Stopped) as stopped:
+    with pytest.raises(SandboxStopped) as stopped:
         await children.send(owner, JAVASCRIPT, request_body, b"[]", 0.02)
     assert stopped.value.code == "code_timeout"
     wild = asyncio.ensure_future(evaluator.run_code(Script("while (true);", ScriptMode.ALL), ONE_ITEM))

@@ -10,7 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from steward.sandbox.pool import JAVASCRIPT, Owner, SandboxPool, SandboxTime
-from steward.sandbox.protocol import Stopped
+from steward.sandbox.protocol import SandboxStopped
 
 MATCH = b'[["a","","a"]]'
 KEEP = b'[["a","","abc"]]'
@@ -83,11 +83,11 @@ async def test_a_child_that_lies_or_dies_is_a_failed_step_alone() -> None:
     await _ask(children, ("one", "1"))
     (child,) = children._live
     child.process.kill()
-    with pytest.raises(Stopped) as end:
+    with pytest.raises(SandboxStopped) as end:
         await _ask(children, ("one", "1"))
     assert end.value.code == "code_crashed"
     assert await _ask(children, ("one", "1"))
-    with pytest.raises(Stopped):
+    with pytest.raises(SandboxStopped):
         await children.send(("one", "1"), JAVASCRIPT, {"op": "nothing"}, b"{}", 5.0)
     assert await _ask(children, ("one", "1"))
     await children.close()
@@ -119,7 +119,7 @@ async def test_an_engine_that_does_not_start_fails_every_caller(monkeypatch: pyt
     monkeypatch.setattr(sys, "executable", "/bin/false")
     requests = [_ask(children, (f"org{number}", "1")) for number in range(3)]
     ends = await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 20)
-    assert [type(end) for end in ends] == [Stopped] * 3
+    assert [type(end) for end in ends] == [SandboxStopped] * 3
     monkeypatch.undo()
     assert await _ask(children, ("one", "1"))
     await children.close()

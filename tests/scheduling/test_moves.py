@@ -10,7 +10,7 @@ import pytest
 
 from steward.model.refusals import ValidationFailed
 from steward.model.schedule import MANUAL, MONDAY_TO_FRIDAY, Cadence, Schedule
-from steward.scheduling.moves import Moved, check_this, move_this_and_later
+from steward.scheduling.moves import MovedSchedule, check_this, move_this_and_later
 from steward.scheduling.slots import Slot, next_slots, slot_of_key
 from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, place, weekdays, weekly
 
@@ -39,7 +39,7 @@ def _move(
     now: datetime,
     slots_after: datetime | None = None,
     stored: dict[datetime, datetime] | None = None,
-) -> Moved:
+) -> MovedSchedule:
     return move_this_and_later(
         schedule,
         place(zone),
@@ -292,7 +292,7 @@ def test_no_slot_is_lost_or_doubled_wherever_this_and_later_goes() -> None:
 
 
 def _is_followed_step_by_step(
-    moved: Moved, zone: ZoneInfo, later: list[Slot], to: datetime, case: str
+    moved: MovedSchedule, zone: ZoneInfo, later: list[Slot], to: datetime, case: str
 ) -> None:
     """Checks that the moved run is a slot of the new schedule, and each later slot the next one after it."""
     own_slot = slot_of_key(moved.schedule, zone, moved.local_key, spread_minutes=0)

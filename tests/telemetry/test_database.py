@@ -17,7 +17,7 @@ from steward.model.refusals import Unavailable
 from steward.startup import observe_database
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.processes.proxy import Proxy, line_to
 from tests.processes.running import eventually
@@ -90,7 +90,7 @@ async def operate(stack: AsyncExitStack, url: str, clock: FakeClock, *, hosts: i
         clock=clock,
         test=True,
         deadline=DEADLINE,
-        observer=observe_database(metrics, Log(lines.append, clock, Register()), clock),
+        observer=observe_database(metrics, Log(lines.append, clock, SecretRegister()), clock),
     )
     stack.push_async_callback(engine.close)
     return Operated(engine, clock, proxies, metrics, lines)

@@ -13,7 +13,7 @@ import pytest
 
 from steward.clock import SystemClock
 from steward.telemetry.log import LibraryLines, Log
-from steward.telemetry.redact import Register, without_credentials
+from steward.telemetry.redact import SecretRegister, without_credentials
 from tests.processes.running import environ, eventually
 
 LIVE = "live-planted-secret-4711"
@@ -170,7 +170,7 @@ def test_credentials_go_by_their_form(text: str, redacted: str) -> None:
 def test_a_live_secret_goes_whole_whatever_form_a_part_of_it_has(secret: str) -> None:
     """Removes a registered secret whole, even if it contains delimiters or looks like a credential."""
     written: list[str] = []
-    register = Register()
+    register = SecretRegister()
     register.add(secret)
     handler = LibraryLines(Log(written.append, SystemClock(), register))
     error = ValueError(f"token={secret}")

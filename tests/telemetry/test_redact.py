@@ -11,7 +11,7 @@ import pytest
 
 from steward.telemetry.log import LibraryLines, Log, LogLevel
 from steward.telemetry.metrics import Metrics
-from steward.telemetry.redact import Register, Secret
+from steward.telemetry.redact import Secret, SecretRegister
 from tests.fake_clock import FakeClock
 
 VALUE = 'cs_ä/+"canary\\&9'
@@ -41,7 +41,7 @@ def test_secrets_are_equal_by_value_and_never_to_text() -> None:
 @pytest.mark.parametrize("before", ["", "k:", "ab", "user:"])
 def test_every_form_of_a_live_secret_is_taken_out(before: str) -> None:
     """Removes a secret as it is, URL-encoded, in JSON and within base64 at any offset."""
-    register = Register()
+    register = SecretRegister()
     register.add(Secret(VALUE))
     inside = base64.b64encode(f"{before}{VALUE}:more".encode()).decode()
     for form in (VALUE, quote(VALUE), quote(VALUE, safe=""), json.dumps(VALUE), inside):
@@ -56,7 +56,7 @@ def test_every_form_of_a_live_secret_is_taken_out(before: str) -> None:
 
 def test_short_values_are_left_and_several_found() -> None:
     """Leaves values under eight characters, and removes the longest of several that match."""
-    register = Register()
+    register = SecretRegister()
     register.add("seven77", "eight888", "eight888-and-more")
     assert register.clean("seven77 eight888 eight888-and-more") == "seven77 [redacted] [redacted]"
     assert register.clean("") == ""
@@ -66,17 +66,17 @@ def test_short_values_are_left_and_several_found() -> None:
 
 def test_the_oldest_secret_is_forgotten_beyond_the_bound() -> None:
     """Removes no secret that 20,000 later ones have displaced."""
-    register = Register()
+    register = SecretRegister()
     register.add("first-secret-of-all")
     register.add(*(f"another-secret-{number:06}" for number in range(20_000)))
     assert register.clean("first-secret-of-all") == "first-secret-of-all"
     assert register.clean("another-secret-019999") == "[redacted]"
 
 
-def lines_of(clock: FakeClock, **options: object) -> tuple[Log, list[str], Register]:
+def lines_of(clock: FakeClock, **options: object) -> tuple[Log, list[str], SecretRegister]:
     """Returns a log, the list that it writes to, and its register."""
     lines: list[str] = []
-    register = Register()
+    register = SecretRegister()
     return Log(lines.append, clock, register, **options), lines, register  # type: ignore[arg-type]
 
 

@@ -22,7 +22,7 @@ from steward.outbound.grant import WriteGrant
 from steward.outbound.sockets import tls_context
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -111,7 +111,7 @@ async def open_shop(
         settings = connector.settings({"url": url, "consumer_key": key, "consumer_secret": secret})
     except BadSettings as bad:
         raise SystemExit(f"These settings cannot be used: {bad}") from None
-    clock, register = SystemClock(), Register()
+    clock, register = SystemClock(), SecretRegister()
     tls = tls_context(authorities)
     log = Log(lambda line: None, clock, register)
     wire = HttpTransport(clock, register, log, private_hosts=[entry], tls=tls, transport=transport)

@@ -15,7 +15,7 @@ from steward.api.schema.fields import NameText, OpenObject, PlatformText, Reques
 from steward.api.v1.catalogue import ConnectionRecord, ConnectionsQuery, connection_record
 from steward.automations import lifecycle, readiness
 from steward.connections import connect as connecting
-from steward.connections.connect import Check, CheckedSettings, Connected
+from steward.connections.connect import CheckedConnection, CheckedSettings, CheckReport
 from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.connector import ConnectionKind, Health, IssuesKeys
 from steward.connectors.base.settings import ConnectionSecrets
@@ -305,11 +305,11 @@ def vault_of(call: ApiCall) -> Vault:
     return vault
 
 
-def _connected(connected: Connected) -> ConnectedAnswer:
+def _connected(connected: CheckedConnection) -> ConnectedAnswer:
     return ConnectedAnswer(connection_record(connected.connection), _check(connected.check))
 
 
-def _check(check: Check) -> CheckRecord:
+def _check(check: CheckReport) -> CheckRecord:
     lines = [MessageRecord(line.level, line.message) for line in check.messages]
     return CheckRecord(check.ok, wire_time(check.checked_at), lines)
 

@@ -6,8 +6,8 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from steward.accounts import attempts, invitations, members, own_password
-from steward.accounts.invitations import AcceptInvitation, Invited, InvitePerson, PreparedAcceptance
-from steward.accounts.own_password import Renewed
+from steward.accounts.invitations import AcceptInvitation, InvitePerson, IssuedInvitation, PreparedAcceptance
+from steward.accounts.own_password import PasswordRenewal
 from steward.accounts.people import is_email
 from steward.api.app.session import SessionAnswer, answer_opened, seen
 from steward.api.http import paging
@@ -157,7 +157,7 @@ async def invite_again(tx: Tx, call: ApiCall) -> Answer:
     return await _invited(tx, call, await invitations.invite_again(tx, call.actor, _person(call)))
 
 
-async def _invited(tx: Tx, call: ApiCall, invited: Invited) -> InvitedAnswer:
+async def _invited(tx: Tx, call: ApiCall, invited: IssuedInvitation) -> InvitedAnswer:
     rules = call.context.rules
     url = invitations.link(rules.web_origin, invited.token)
     is_mailed = rules.mail and await invitations.may_mail(tx, call.actor.org)
@@ -195,7 +195,7 @@ async def mail_again(tx: Tx, call: ApiCall) -> Answer:
     return await _answer(tx, call, member)
 
 
-async def prepare_password(call: ApiCall) -> Renewed:
+async def prepare_password(call: ApiCall) -> PasswordRenewal:
     """Compares the current password and hashes the new one, in threads."""
     context, body = call.context, call.body
     return await own_password.prepare(
@@ -211,7 +211,7 @@ async def prepare_password(call: ApiCall) -> Renewed:
 
 async def change_password(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """`POST /app/password`: the other sessions end, this one continues under a new cookie."""
-    renewed: Renewed = call.prepared
+    renewed: PasswordRenewal = call.prepared
     return answer_opened(call, await own_password.change(tx, seen(call).session, renewed))
 
 

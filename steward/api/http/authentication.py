@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from steward.accounts import sessions as accounts_sessions
-from steward.accounts.allowances import Window, Windows, spent
+from steward.accounts.allowances import CallCounters, Window, spent
 from steward.accounts.keys import may_refresh, refresh
 from steward.accounts.sessions import Lifetimes, cookie_hash, csrf_token
-from steward.api.http.operation import Access, Operation, Rules, ServiceContext
+from steward.api.http.operation import Access, EndpointRules, Operation, ServiceContext
 from steward.database.accounts import credentials, sessions
 from steward.database.engine.base import Tx
 from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Actor, Role, Session, Via
@@ -119,7 +119,7 @@ async def verify(context: ServiceContext, token: str) -> TokenClaims:
 
 
 async def admit_token(
-    tx: Tx, context: ServiceContext, windows: Windows | None, *, claims: TokenClaims, match: RouteMatch
+    tx: Tx, context: ServiceContext, windows: CallCounters | None, *, claims: TokenClaims, match: RouteMatch
 ) -> AuthenticatedCaller:
     """Authenticates the caller of a token by its credential and membership as they are now.
 
@@ -165,7 +165,7 @@ def _authorize_token(match: RouteMatch) -> None:
 
 
 def _count_token_call(
-    tx: Tx, windows: Windows | None, rules: Rules, claims: TokenClaims, *, over: bool
+    tx: Tx, windows: CallCounters | None, rules: EndpointRules, claims: TokenClaims, *, over: bool
 ) -> None:
     """Counts the call in memory, or, without `windows`, refuses what the database counted over its limit."""
     if windows is not None:
@@ -184,7 +184,7 @@ def _token_actor(org: OrgId, person: PersonId, client_id: str) -> Actor:
 
 
 async def admit_session(
-    tx: Tx, context: ServiceContext, windows: Windows | None, *, cookie_value: str, match: RouteMatch
+    tx: Tx, context: ServiceContext, windows: CallCounters | None, *, cookie_value: str, match: RouteMatch
 ) -> AuthenticatedCaller:
     """Authenticates the caller of a session cookie and counts the call against the web app's rate limit.
 

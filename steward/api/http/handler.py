@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from steward.accounts.allowances import Windows
+from steward.accounts.allowances import CallCounters
 from steward.accounts.sessions import cookie_name, touch
 from steward.api.http import authentication, envelope, validation
 from steward.api.http.authentication import AuthenticatedCaller, RouteMatch
@@ -69,7 +69,7 @@ class RequestHandler:
         self._routes = Routes(operations)
         self._raw_routes = Routes(raw_operations)
         self._pages = pages
-        self._windows = Windows() if context.engine.dialect == "sqlite" else None
+        self._windows = CallCounters() if context.engine.dialect == "sqlite" else None
         self._cookie_name = cookie_name(context.rules.web_origin)
         self._web_origin = context.rules.web_origin.encode("ascii")
         self._is_same_origin = context.rules.web_origin == context.rules.base_url

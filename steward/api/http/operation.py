@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from steward.accounts.keys import KeyRing
-from steward.accounts.passwords import Hashing
+from steward.accounts.passwords import PasswordHasher
 from steward.api.schema.fields import EmptyBody, QueryParameters, RequestBody
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
@@ -20,7 +20,7 @@ from steward.connections.sign_in import SignInApps
 from steward.connections.vault import Vault
 from steward.database.engine.base import Engine, Tx
 from steward.database.engine.disk_space import Space
-from steward.events.receive import Intake
+from steward.events.receive import DeliveryIntake
 from steward.model.account import Actor, Role, Scope, Session
 from steward.model.refusals import Refusal
 from steward.notifications.channel import Channels
@@ -32,7 +32,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class EndpointRules:
     """The settings that endpoints follow, with their defaults; app.py fills them in."""
 
     base_url: str
@@ -64,7 +64,7 @@ class ServiceContext:
     engine: Engine
     clock: Clock
     log: Log
-    rules: Rules
+    rules: EndpointRules
     keys: KeyRing
     traces: Traces = NO_TRACES
 
@@ -74,11 +74,11 @@ class AppContext(ServiceContext):
     """What operations depend on: each passes on to the domain what its function uses."""
 
     automation_rules: AutomationRules
-    hashing: Hashing
+    hashing: PasswordHasher
     vault: Vault
     channels: Channels = field(default_factory=dict)
     sandbox_pool: SandboxPool = field(default_factory=lambda: SandboxPool(2))
-    intake: Intake | None = None
+    intake: DeliveryIntake | None = None
     destinations: DestinationCache = field(default_factory=DestinationCache)
     space: Space | None = None
     wake: Callable[[str], None] = lambda name: None

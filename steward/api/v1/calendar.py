@@ -44,7 +44,7 @@ from steward.model.refusals import StaleVersion, WrongState
 from steward.occurrences import calendar, edit
 from steward.occurrences.calendar import CalendarPage, CalendarPageQuery
 from steward.occurrences.edit import MoveCommand, MoveScope
-from steward.occurrences.slot import Edited, SlotReference
+from steward.occurrences.slot import EditedOccurrence, SlotReference
 
 _MOST_ROWS = 500
 
@@ -202,7 +202,7 @@ def _slot(call: ApiCall) -> SlotReference:
     )
 
 
-def _answer(edited: Edited) -> EditedAnswer:
+def _answer(edited: EditedOccurrence) -> EditedAnswer:
     return EditedAnswer(occurrence_record(edited.occurrence), record(edited.automation))
 
 

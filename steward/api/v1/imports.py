@@ -57,7 +57,7 @@ from steward.database.engine.base import Tx, ms
 from steward.database.imports import records as imports
 from steward.database.imports.records import Import
 from steward.imports import keep as keeping
-from steward.imports.keep import Prepared
+from steward.imports.keep import PreparedImport
 from steward.imports.preview import PreviewQuery, preview
 from steward.imports.run_as import run_as
 from steward.model import kept_plan
@@ -213,7 +213,7 @@ def _evaluator(call: ApiCall) -> Evaluator:
     return Evaluator(context.sandbox_pool, str(call.actor.org), f"import {new_id(context.clock.now())}")
 
 
-async def prepare_keep(call: ApiCall) -> Prepared:
+async def prepare_keep(call: ApiCall) -> PreparedImport:
     """Reads the export before any transaction is open."""
     body: KeepBody = call.body
     return await keeping.prepare(body.source, body.content, body.name, _evaluator(call))
@@ -264,7 +264,7 @@ async def delete(tx: Tx, call: ApiCall) -> Answer:
     return EmptyAnswer()
 
 
-async def prepare_preview(call: ApiCall) -> Prepared:
+async def prepare_preview(call: ApiCall) -> PreparedImport:
     """Reads the export before any transaction is open."""
     body: ImportPreviewBody = call.body
     return await keeping.prepare(body.source, body.content, None, _evaluator(call))
@@ -272,7 +272,7 @@ async def prepare_preview(call: ApiCall) -> Prepared:
 
 async def preview_sent(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports/preview`: nothing is kept."""
-    prepared: Prepared = call.prepared
+    prepared: PreparedImport = call.prepared
     issues = [finding.wire() for finding in prepared.reading.report.findings]
     plan = kept_plan.to_kept(prepared.reading.plan)
     return _preview_answer(await preview(tx, call.actor, plan, issues, _ask(call)))

@@ -10,7 +10,7 @@ from steward.api.http.operation import AppContext, RawOperation, RawRequest, Rep
 from steward.connectors.base.deliveries import RawBody
 from steward.events.receive import LARGEST
 from steward.model.refusals import NotFound, TooLarge
-from steward.security.signatures import Signed
+from steward.security.signatures import BodySigner
 
 _MOST_READ = 64 * 1024 * 1024
 _KEY = re.compile(r"[A-Za-z0-9]{32}")
@@ -32,7 +32,7 @@ async def post(raw_request: RawRequest, context: AppContext) -> Reply:
     return Reply(200, answers.NOTHING)
 
 
-async def _read(raw_request: RawRequest, signed: Signed) -> RawBody:
+async def _read(raw_request: RawRequest, signed: BodySigner) -> RawBody:
     """Reads the body as it streams: signs and hashes all of it and keeps the first 256 KB.
 
     Raises TooLarge past 64 MiB, ClientDisconnected, and TimeoutError when it comes too slowly.

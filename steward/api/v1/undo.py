@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Rules
+from steward.api.http.operation import EndpointRules
 from steward.api.schema.answers import Count, Instant, UlidStr
 from steward.api.schema.fields import FromJson, IdempotencyKey, IdText, RequestBody, Unique
 from steward.database.engine.base import Row, Tx
@@ -37,12 +37,12 @@ class UndoBody(RequestBody):
     mode: Annotated[Mode, FromJson] = Mode.LIVE
 
 
-def rules_of(rules: Rules) -> UndoRules:
+def rules_of(rules: EndpointRules) -> UndoRules:
     """Returns the settings of undo."""
     return UndoRules(rules.undo_for, rules.settle_quiet, rules.max_waiting_hand)
 
 
-async def record_of(tx: Tx, run_row: Row, rules: Rules) -> UndoRecord | None:
+async def record_of(tx: Tx, run_row: Row, rules: EndpointRules) -> UndoRecord | None:
     """Returns what a run's record says of its undo; None for test runs and runs that have not ended.
 
     The row is that of `runs.get_with_steps`.

@@ -11,7 +11,7 @@ from steward.connectors.base.queries import ReadOp
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.model.json import JsonObject
 from steward.outbound.client import ManagementClient
-from steward.security.signatures import Signed
+from steward.security.signatures import BodySigner
 from steward.telemetry.redact import Secret
 
 # Header names in lower case.
@@ -76,7 +76,7 @@ class RawBody:
     prefix: bytes
     size: int
     sha256: str
-    signature: Signed
+    signature: BodySigner
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class DerivedTopics:
     """The canonical topics of one event, in the order of `docs/design/connectors.md#topics`.
 
     `seen` is what to store as the object's last-seen state, null to leave it; `forget` when the object is
@@ -231,7 +231,7 @@ class EventSource(Protocol):
         since: datetime | None,
         seen_at: datetime | None = None,
         awaited_topics: Collection[str] = (),
-    ) -> Derived:
+    ) -> DerivedTopics:
         """Returns the canonical topics of an event; pure.
 
         `seen` is the last-seen state of (object_type, object_id), `since` when listening began, `seen_at` the

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.connectors.base.deliveries import (
-    Derived,
+    DerivedTopics,
     DesiredSubscriptions,
     Event,
     EventSecrets,
@@ -98,7 +98,7 @@ class ShopifyDeliveries:
         since: datetime | None,
         seen_at: datetime | None = None,
         awaited_topics: Collection[str] = (),
-    ) -> Derived:
+    ) -> DerivedTopics:
         """Returns the canonical topics of an event."""
         return topics.derive(event, seen, since=since, seen_at=seen_at, heard=awaited_topics)
 

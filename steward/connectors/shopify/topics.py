@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.connectors.base.deliveries import Derived, Event, StoredEvent, TopicSpec
+from steward.connectors.base.deliveries import DerivedTopics, Event, StoredEvent, TopicSpec
 from steward.connectors.shopify import documents
 from steward.connectors.shopify.answers import Row, instant_of, number_of, text
 from steward.connectors.shopify.objects import payment_of, stock_target
@@ -166,13 +166,13 @@ def derive(
     since: datetime | None,
     seen_at: datetime | None,
     heard: Collection[str],
-) -> Derived:
+) -> DerivedTopics:
     """Returns the canonical topics: the native one, and for caught-up objects also the computed ones."""
     source = TOPIC_SOURCES.get(event.native)
     if source is None:
-        return Derived((), dropped=None if event.native in SUBSCRIBABLE_TOPICS else "unknown_topic")
+        return DerivedTopics((), dropped=None if event.native in SUBSCRIBABLE_TOPICS else "unknown_topic")
     if event.native.endswith("_DELETE"):
-        return Derived((source.canonical,), forget=True)
+        return DerivedTopics((source.canonical,), forget=True)
     topics, snapshot = [source.canonical], remembered(event)
     if event.payload.get(_CAUGHT_UP) is True and event.native == EVENT_OBJECTS[event.object_type].create:
         topics.append(TOPIC_SOURCES[EVENT_OBJECTS[event.object_type].update].canonical)
@@ -182,7 +182,7 @@ def derive(
             event, snapshot, before, is_older=_is_older(event, seen_at), heard=heard
         )
         topics += reached
-    return Derived(tuple(name for name in TOPICS if name in topics), seen=snapshot)
+    return DerivedTopics(tuple(name for name in TOPICS if name in topics), seen=snapshot)
 
 
 def remembered(event: Event) -> JsonObject | None:

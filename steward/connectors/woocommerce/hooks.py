@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.connectors.base.deliveries import (
-    Derived,
+    DerivedTopics,
     DesiredSubscriptions,
     Event,
     EventSecrets,
@@ -106,7 +106,7 @@ class WooCommerceWebhooks:
         since: datetime | None,
         seen_at: datetime | None = None,
         awaited_topics: Collection[str] = (),
-    ) -> Derived:
+    ) -> DerivedTopics:
         """Returns the canonical topics of an event."""
         return topics.derive(event, seen, since=since)
 

@@ -6,7 +6,7 @@ See `docs/design/connectors.md#topics`.
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from steward.connectors.base.deliveries import Derived, Event, StoredEvent, TopicSpec
+from steward.connectors.base.deliveries import DerivedTopics, Event, StoredEvent, TopicSpec
 from steward.connectors.woocommerce.answers import Row, instant_of
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import UnusableResponse
@@ -96,25 +96,25 @@ def _objects(kind: str, object_id: str) -> tuple[tuple[str, str], ...]:
     return ((kind, object_id),)
 
 
-def derive(event: Event, seen: JsonObject | None, *, since: datetime | None) -> Derived:
+def derive(event: Event, seen: JsonObject | None, *, since: datetime | None) -> DerivedTopics:
     """Returns the canonical topics of an event, and the state to remember for the next one."""
     if event.native == "product.deleted":
         # A shop that stores orders as posts sends this also for a trashed order, with the order's id.
         is_product = seen is not None
         return (
-            Derived(("products/delete",), forget=True)
+            DerivedTopics(("products/delete",), forget=True)
             if is_product
-            else Derived((), dropped="unknown_object")
+            else DerivedTopics((), dropped="unknown_object")
         )
     names = [_NATIVE[event.native]] if event.native in _NATIVE else []
     if event.native.endswith(".deleted"):
-        return Derived(tuple(names), forget=True)
+        return DerivedTopics(tuple(names), forget=True)
     if event.object_type not in (ORDER, PRODUCT, VARIATION) or _is_older(event, seen):
-        return Derived(tuple(names))
+        return DerivedTopics(tuple(names))
     return _compared(event, seen or {}, names, is_new=_is_created_since(event, since))
 
 
-def _compared(event: Event, before: JsonObject, native: list[str], *, is_new: bool) -> Derived:
+def _compared(event: Event, before: JsonObject, native: list[str], *, is_new: bool) -> DerivedTopics:
     """Returns the native topics and those of the changed state.
 
     The first sight of an object is no transition, unless it was created while the service listened.
@@ -124,7 +124,7 @@ def _compared(event: Event, before: JsonObject, native: list[str], *, is_new: bo
     comparable = {name: name in before or is_new for name in state}
     names = native + (_order_topics if is_order else _stock_topics)(state, before, comparable)
     after = {**before, **state, **_time(event)}
-    return Derived(tuple(name for name in TOPICS if name in names), seen=after)
+    return DerivedTopics(tuple(name for name in TOPICS if name in names), seen=after)
 
 
 def _is_created_since(event: Event, since: datetime | None) -> bool:

@@ -11,7 +11,7 @@ _KNOWN = f"{_PERSON}, password_hash, unclaimed"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PersonWithPassword:
     """A person and the hash of their password, if they have one.
 
     `unclaimed`: stands for somebody invited who has not accepted yet, and has no account's address.
@@ -33,8 +33,8 @@ def _person(row: Row) -> Person:
     )
 
 
-def _known(row: Row) -> Known:
-    return Known(_person(row), row["password_hash"], bool(row["unclaimed"]))
+def _known(row: Row) -> PersonWithPassword:
+    return PersonWithPassword(_person(row), row["password_hash"], bool(row["unclaimed"]))
 
 
 async def insert(
@@ -97,7 +97,7 @@ async def get(tx: Tx, person: PersonId) -> Person | None:
     return None if row is None else _person(row)
 
 
-async def by_email(tx: Tx, email_norm: str) -> Known | None:
+async def by_email(tx: Tx, email_norm: str) -> PersonWithPassword | None:
     """The person with this e-mail address in its compared form."""
     row = await tx.first(
         f"SELECT {_KNOWN} FROM people WHERE email_norm = :email_norm",
@@ -106,7 +106,7 @@ async def by_email(tx: Tx, email_norm: str) -> Known | None:
     return None if row is None else _known(row)
 
 
-async def known(tx: Tx, person: PersonId) -> Known | None:
+async def known(tx: Tx, person: PersonId) -> PersonWithPassword | None:
     """The person with the hash of their password."""
     row = await tx.first(f"SELECT {_KNOWN} FROM people WHERE person_id = :person", {"person": person})
     return None if row is None else _known(row)

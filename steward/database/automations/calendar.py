@@ -47,7 +47,7 @@ _OF_INTEGRATION = " AND (a.integration_id = :integration OR a.connections LIKE :
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
+class CalendarFilter:
     """What a calendar is narrowed to; both absent: everything of the organization."""
 
     automation: AutomationId | None = None
@@ -77,7 +77,7 @@ class CalendarRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class ScheduledAutomation:
     """An active automation as far as its coming rows need it."""
 
     id: AutomationId
@@ -95,7 +95,7 @@ class Coming:
 async def stored(
     tx: Tx,
     org: OrgId,
-    narrowing: Narrowing,
+    narrowing: CalendarFilter,
     *,
     since: datetime,
     until: datetime,
@@ -132,7 +132,7 @@ async def stored(
     ]
 
 
-def _stored_text(narrowing: Narrowing, states: Collection[OccurrenceState]) -> Sql:
+def _stored_text(narrowing: CalendarFilter, states: Collection[OccurrenceState]) -> Sql:
     of_state = "o.state IN (:states)"
     if OccurrenceState.QUEUED not in states:
         of_state += " AND o.state <> 'queued'"  # as the index of the few others has it
@@ -151,12 +151,12 @@ def _stored_text(narrowing: Narrowing, states: Collection[OccurrenceState]) -> S
 async def coming(
     tx: Tx,
     org: OrgId,
-    narrowing: Narrowing,
+    narrowing: CalendarFilter,
     *,
     due_by: datetime,
     until: datetime,
     limit: int,
-) -> list[Coming]:
+) -> list[ScheduledAutomation]:
     """Active automations due by `due_by`, and of those due later, but before `until`, the first `limit`."""
     conditions = narrowing.conditions("s.automation_id")
     args = {**narrowing.args(), "org": org, "due_by": due_by, "until": until, "limit": limit}
@@ -199,8 +199,8 @@ def _occurrence(row: Row) -> Occurrence:
     )
 
 
-def _coming(row: Row) -> Coming:
-    return Coming(
+def _coming(row: Row) -> ScheduledAutomation:
+    return ScheduledAutomation(
         AutomationId(row["id"]),
         row["name"],
         row["version"],

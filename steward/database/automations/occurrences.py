@@ -98,7 +98,7 @@ class StoredSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedSlot:
     """What became of one due slot, to be written."""
 
     automation_id: AutomationId
@@ -219,7 +219,7 @@ async def update(tx: Tx, org: OrgId, automation: AutomationId, *, row: StoredSlo
     )
 
 
-async def decide(tx: Tx, org: OrgId, rows: Collection[Decided], *, by_auditor: bool = False) -> int:
+async def decide(tx: Tx, org: OrgId, rows: Collection[DecidedSlot], *, by_auditor: bool = False) -> int:
     """Writes what became of due slots: new rows, or pending ones; rows written.
 
     A slot already decided keeps its row.

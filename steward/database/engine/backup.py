@@ -25,7 +25,7 @@ class NotACopy(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class BackupCopy:
     """Facts about a copy: its size, its hash, its newest migration and when it was taken."""
 
     size: int
@@ -34,7 +34,7 @@ class Copy:
     taken_at: datetime
 
 
-def take(source: Path, target: Path, now: datetime) -> Copy:
+def take(source: Path, target: Path, now: datetime) -> BackupCopy:
     """Copies a snapshot of the database, which may be in use, and writes the copy's hash beside it.
 
     Only the owner can read the two files. Raises FileExistsError when one of them exists already.
@@ -70,7 +70,7 @@ def beside(copy: Path) -> Path:
     return copy.with_name(copy.name + ".sha256")
 
 
-def look(copy: Path) -> Copy:
+def look(copy: Path) -> BackupCopy:
     """Checks a copy and returns the facts about it.
 
     Raises NotACopy when it is damaged or does not match its hash file.
@@ -90,7 +90,7 @@ def look(copy: Path) -> Copy:
         raise NotACopy(f"{copy.name} is no copy made by `steward backup`: {error}.") from error
     if sound != "ok":
         raise NotACopy(f"{copy.name} is damaged: {sound}.")
-    return Copy(copy.stat().st_size, digest.hexdigest(), version, from_ms(taken_at))
+    return BackupCopy(copy.stat().st_size, digest.hexdigest(), version, from_ms(taken_at))
 
 
 def lay_out(copy: Path, target: Path) -> None:

@@ -112,7 +112,7 @@ class _Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
+class MigrationResult:
     """The result of one `migrate`: versions, and the names of applied, pending and cleaning migrations.
 
     `to_clean` are those that only a `migrate` with `cleans` applies, and `functions` of earlier releases.
@@ -168,7 +168,7 @@ async def migrate(
     cleans: bool = False,
     folder: Traversable = _FOLDER,
     lock_limits: LockLimits = _LOCK_LIMITS,
-) -> Migrated:
+) -> MigrationResult:
     """Applies pending migrations to the database at `url`; with `only_look`, reports them only.
 
     With `cleans` it also drops what no process of this release uses; those of earlier ones then fail.
@@ -183,7 +183,7 @@ async def migrate(
 
 def _migrate_sqlite(
     path: Path, now: datetime, only_look: bool, cleans: bool, folder: Traversable
-) -> Migrated:
+) -> MigrationResult:
     steps = migrations("sqlite", folder)
     if only_look and not path.exists():
         return _report("sqlite", {}, steps, only_look=True)
@@ -226,7 +226,7 @@ def _apply_sqlite(connection: sqlite3.Connection, step: _Migration, now: datetim
 
 async def _migrate_postgres(
     url: str, now: datetime, only_look: bool, cleans: bool, folder: Traversable, lock_limits: LockLimits
-) -> Migrated:
+) -> MigrationResult:
     steps = migrations("postgresql", folder)
     try:
         connection: Any = await Hosts(url).connect(timeout=_CONNECT_SECONDS)
@@ -389,15 +389,15 @@ def _report(
     cleans: bool = False,
     has_functions: bool = True,
     old: Sequence[str] = (),
-) -> Migrated:
+) -> MigrationResult:
     pending = _pending(applied, steps, cleans=cleans)
     cleaning = [step for step in _pending(applied, steps, cleans=True) if step.is_cleaning]
     to_clean = tuple(step.name for step in cleaning) + tuple(old)
     before = max(applied, default=0)
     names = tuple(step.name for step in pending) + (() if has_functions else (_FUNCTIONS,))
     if only_look:
-        return Migrated(dialect, before, before, (), names, to_clean)
+        return MigrationResult(dialect, before, before, (), names, to_clean)
     after = max((step.version for step in pending), default=before)
     if cleans:
-        return Migrated(dialect, before, after, names + tuple(old), ())
-    return Migrated(dialect, before, after, names, (), to_clean)
+        return MigrationResult(dialect, before, after, names + tuple(old), ())
+    return MigrationResult(dialect, before, after, names, (), to_clean)

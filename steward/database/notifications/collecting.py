@@ -46,7 +46,7 @@ _LAST_CLOSED_OF_ALL = Both(
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectedNotices:
     """Notices for the open message of a receiver, and when it is due at the latest."""
 
     receiver: Receiver
@@ -54,7 +54,7 @@ class Collected:
     due_at: datetime
 
 
-async def collect_many(tx: Tx, org: OrgId, collected: Sequence[Collected]) -> None:
+async def collect_many(tx: Tx, org: OrgId, collected: Sequence[CollectedNotices]) -> None:
     """Adds notices to the receivers' open messages, which become due at `due_at` or as early as they were.
 
     No receiver may occur twice.

@@ -38,7 +38,7 @@ _CLOSED = Both(
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingRuns:
     """The number of runs in one state of the queue, and since when the oldest of them waits."""
 
     queue: str
@@ -46,13 +46,13 @@ class Waiting:
     oldest_at: datetime | None
 
 
-async def queues(tx: Tx, *, cap: int = MOST_COUNTED) -> list[Waiting]:
+async def queues(tx: Tx, *, cap: int = MOST_COUNTED) -> list[WaitingRuns]:
     """Returns each state of the queue except finished, counted up to `cap`.
 
     With more runs than `cap`, the oldest is that of those next in line to be claimed, to wake or to expire.
     """
     rows = await tx.all(_FIGURES, {"cap": cap})
-    return [Waiting(row["queue"], row["many"], from_ms_or_none(row["oldest_at"])) for row in rows]
+    return [WaitingRuns(row["queue"], row["many"], from_ms_or_none(row["oldest_at"])) for row in rows]
 
 
 async def closed(tx: Tx, *, cap: int = MOST_COUNTED) -> tuple[int, int]:

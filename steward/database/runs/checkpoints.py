@@ -17,7 +17,7 @@ _END_MEMBER = f'"finished_at":"{END_PLACEHOLDER}"'
 _LeaseStatus = tuple[bool, str | None]
 
 
-class Point(NamedTuple):
+class StepCheckpoint(NamedTuple):
     """What an ended step leaves behind.
 
     The value is named and numbered as `row`, whose `wire` carries END_PLACEHOLDER.
@@ -29,7 +29,7 @@ class Point(NamedTuple):
     output: bytes
 
 
-async def write_one(tx: Tx, point: Point) -> _LeaseStatus:
+async def write_one(tx: Tx, point: StepCheckpoint) -> _LeaseStatus:
     """Writes one point, a batch of one: whether the run is still owned, and the code of a cancel request."""
     if tx.dialect == "postgresql":
         [status] = await write_batch(tx, [point])
@@ -63,7 +63,7 @@ def columns(getters: Mapping[str, Callable[[Any], object]], records: Sequence[ob
     return {name: [value_of(record) for record in records] for name, value_of in getters.items()}
 
 
-def point_columns(points: Sequence[Point | None], tx: Tx) -> dict[str, object]:
+def point_columns(points: Sequence[StepCheckpoint | None], tx: Tx) -> dict[str, object]:
     """Returns the arrays of the points, with NULL for a run without one."""
     arrays: dict[str, object] = {
         name: [None if point is None else value_of(point) for point in points]
@@ -74,7 +74,7 @@ def point_columns(points: Sequence[Point | None], tx: Tx) -> dict[str, object]:
     return arrays
 
 
-async def write_batch(tx: Tx, points: Sequence[Point]) -> list[_LeaseStatus]:
+async def write_batch(tx: Tx, points: Sequence[StepCheckpoint]) -> list[_LeaseStatus]:
     """Writes the points of several runs at once.
 
     Results are those of `write_one`, in order. Raises NeedsSlowPath on SQLite.
@@ -101,7 +101,7 @@ _ADVANCE_OWNED = (
 )
 
 
-async def _write_batch_sqlite(tx: Tx, points: Sequence[Point]) -> list[_LeaseStatus]:
+async def _write_batch_sqlite(tx: Tx, points: Sequence[StepCheckpoint]) -> list[_LeaseStatus]:
     """Writes all in one statement. Raises NeedsSlowPath when a run is lost or asked to cancel."""
     moved = [
         (point.row.seq, point.lease.org, point.lease.run, point.lease.epoch, point.row.seq - 1)
@@ -113,7 +113,7 @@ async def _write_batch_sqlite(tx: Tx, points: Sequence[Point]) -> list[_LeaseSta
     return [(True, None)] * len(points)
 
 
-async def _write_rows(tx: Tx, points: Sequence[Point]) -> None:
+async def _write_rows(tx: Tx, points: Sequence[StepCheckpoint]) -> None:
     """Writes a row for each (SQLite), with its output inline when that is short, else beside it."""
     finished, finished_member = ms(tx.now), f'"finished_at":"{wire_time(tx.now)}"'
     rows, values = [], []

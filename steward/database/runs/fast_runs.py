@@ -18,7 +18,7 @@ from steward.database.automations import streaks
 from steward.database.engine.base import Tx, from_ms
 from steward.database.runs import records as runs
 from steward.database.runs import steps, transitions
-from steward.database.runs.checkpoints import Point, columns, point_columns
+from steward.database.runs.checkpoints import StepCheckpoint, columns, point_columns
 from steward.database.runs.steps import StepValue
 from steward.database.runs.transitions import Lease, RunState
 from steward.model.account import Maker
@@ -140,7 +140,7 @@ class RunToFinish:
     message: str | None
     summary: str | None
     result: str | None
-    point: Point | None
+    point: StepCheckpoint | None
 
 
 class FinishResult(NamedTuple):

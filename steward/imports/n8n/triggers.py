@@ -54,18 +54,18 @@ def by_hand(names: Container[str]) -> PlanTrigger:
 
 
 @dataclass(slots=True)
-class Proposed:
+class ProposedTrigger:
     """A proposed trigger with its findings."""
 
     trigger: PlanTrigger
     findings: list[Finding] = field(default_factory=list)
 
 
-def proposed(node: Node) -> Proposed:
+def proposed(node: Node) -> ProposedTrigger:
     """Returns the start that a trigger node becomes."""
     if node.type in _BY_HAND:
         trigger = PlanTrigger(node.name, "manual", place=node.position, picks=_picks(node))
-        proposal = Proposed(trigger)
+        proposal = ProposedTrigger(trigger)
         if node.type in _STARTS:
             proposal.findings.append(_foreign(node, _STARTS[node.type]))
         return proposal
@@ -75,7 +75,7 @@ def proposed(node: Node) -> Proposed:
         return _by_event(node)
     fields = form_fields(node.parameters) if node.type == "formTrigger" else ()
     trigger = PlanTrigger(node.name, "manual", replaced=node.type, place=node.position, fields=fields)
-    proposal = Proposed(trigger)
+    proposal = ProposedTrigger(trigger)
     proposal.findings.append(_foreign(node, _started_in_n8n(node.type)))
     return proposal
 
@@ -128,29 +128,29 @@ def _foreign(node: Node, reason: str) -> Finding:
     return Finding(node.name, FindingLevel.WARNING, "foreign_trigger", f"{reason} {todo}")
 
 
-def _by_event(node: Node) -> Proposed:
+def _by_event(node: Node) -> ProposedTrigger:
     if node.type == "wooCommerceTrigger":
         topic = _WOO_EVENTS.get(str(node.parameters.get("event", "")))
     else:
         topic_name = str(node.parameters.get("topic", ""))
         topic = topic_name if _SHOPIFY_TOPIC.match(topic_name) else None
     if topic is None:
-        proposal = Proposed(PlanTrigger(node.name, "manual", replaced=node.type, place=node.position))
+        proposal = ProposedTrigger(PlanTrigger(node.name, "manual", replaced=node.type, place=node.position))
         proposal.findings.append(
             _foreign(node, "It starts by an event that stores do not report to Steward.")
         )
         return proposal
-    return Proposed(PlanTrigger(node.name, "event", topics=(topic,), place=node.position))
+    return ProposedTrigger(PlanTrigger(node.name, "event", topics=(topic,), place=node.position))
 
 
-def _scheduled(node: Node) -> Proposed:
+def _scheduled(node: Node) -> ProposedTrigger:
     reading = schedules.read_schedule(node.type, node.parameters)
     if reading.is_empty:
-        proposal = Proposed(PlanTrigger(node.name, "manual", place=node.position))
+        proposal = ProposedTrigger(PlanTrigger(node.name, "manual", place=node.position))
         proposal.findings.append(_schedule_finding(node, reading))
         return proposal
     schedule = schedules.wire(**(reading.schedule or {"cadence": "manual"}))
-    proposal = Proposed(PlanTrigger(node.name, "schedule", schedule=schedule, place=node.position))
+    proposal = ProposedTrigger(PlanTrigger(node.name, "schedule", schedule=schedule, place=node.position))
     if reading.schedule is None or reading.difference:
         proposal.findings.append(_schedule_finding(node, reading))
     return proposal

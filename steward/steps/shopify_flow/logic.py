@@ -181,7 +181,7 @@ class RunCode(FlowType):
             return FlowResult(value)
         try:
             return FlowResult(selection.fitted(value, selection.read_schema(schema)))
-        except selection.Misfit as misfit:
+        except selection.OutputMismatch as misfit:
             raise WorkflowStepFailed(
                 f"The script's output does not fit its types: {misfit.message}"
             ) from None

@@ -51,7 +51,7 @@ class _Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedType:
     """A type by its name."""
 
     name: str
@@ -66,7 +66,7 @@ class _ListOf:
     required: bool
 
 
-Type: TypeAlias = "Named | _ListOf"
+Type: TypeAlias = "NamedType | _ListOf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def _type(tokens: _Tokens, depth: int) -> Type:
         below = _type(tokens, depth + 1)
         tokens.expect("]")
         return _ListOf(below, tokens.has("!"))
-    return Named(tokens.word(), tokens.has("!"))
+    return NamedType(tokens.word(), tokens.has("!"))
 
 
 def _innermost(type_: Type) -> str:
@@ -222,7 +222,7 @@ def _innermost(type_: Type) -> str:
     return type_.name
 
 
-class Misfit(Exception):
+class OutputMismatch(Exception):
     """The output is not as its types say; the message names the field."""
 
     def __init__(self, message: str) -> None:
@@ -232,19 +232,19 @@ class Misfit(Exception):
 
 def fitted(value: JsonValue, schema: Schema) -> JsonValue:
     """The output as its types have it: fields they do not name are left out. Raises Misfit."""
-    return _fitted(value, Named(schema.root, required=True), schema, "The output", 0)
+    return _fitted(value, NamedType(schema.root, required=True), schema, "The output", 0)
 
 
 def _fitted(value: JsonValue, type_: Type, schema: Schema, where: str, depth: int) -> JsonValue:
     if depth > 100:
-        raise Misfit(f"{where} is nested too deeply.")
+        raise OutputMismatch(f"{where} is nested too deeply.")
     if value is None:
         if type_.required:
-            raise Misfit(f"{where} is missing.")
+            raise OutputMismatch(f"{where} is missing.")
         return None
     if isinstance(type_, _ListOf):
         if not isinstance(value, list):
-            raise Misfit(f"{where} is no list.")
+            raise OutputMismatch(f"{where} is no list.")
         return [
             _fitted(element, type_.of, schema, f"{where}, item {number}", depth + 1)
             for number, element in enumerate(value, start=1)
@@ -253,7 +253,7 @@ def _fitted(value: JsonValue, type_: Type, schema: Schema, where: str, depth: in
     if fields is None:
         return _plain(value, type_.name, where)
     if not isinstance(value, Mapping):
-        raise Misfit(f"{where} is no object.")
+        raise OutputMismatch(f"{where} is no object.")
     return {
         name: _fitted(value.get(name), below, schema, f"The output's “{name}”", depth + 1)
         for name, below in fields.items()
@@ -269,4 +269,4 @@ def _plain(value: JsonValue, name: str, where: str) -> JsonValue:
             return value
         if isinstance(value, int | float) and float(value).is_integer():
             return int(value)
-    raise Misfit(f"{where} is no {name}.")
+    raise OutputMismatch(f"{where} is no {name}.")

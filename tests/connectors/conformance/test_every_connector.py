@@ -19,7 +19,7 @@ from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register, Secret
+from steward.telemetry.redact import Secret, SecretRegister
 from tests.fake_clock import FakeClock
 
 OPTIONS = Options(
@@ -156,7 +156,9 @@ def test_a_connection_without_messages_says_so(connector: Connector) -> None:
 def outbound(clock: FakeClock, status: int) -> Outbound:
     """Returns clients whose every request is answered with `status`."""
     transport = httpx.MockTransport(lambda request: httpx.Response(status, stream=httpx.ByteStream(b"no")))
-    wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
+    wire = HttpTransport(
+        clock, SecretRegister(), Log(lambda line: None, clock, SecretRegister()), transport=transport
+    )
     return Outbound(wire, jitter=lambda: 0.0)
 
 

@@ -17,7 +17,7 @@ from steward.outbound.client import Outbound
 from steward.outbound.grant import WriteGrant
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.network import Beside
 from tests.fakes.shopify.store import ShopifyFake
@@ -40,7 +40,7 @@ class Bench:
     _position: int = 0
 
     def __post_init__(self) -> None:
-        self.register = Register()
+        self.register = SecretRegister()
         log = Log(self.lines.append, self.clock, self.register)
         wire = HttpTransport(self.clock, self.register, log, transport=Beside(self.store.transport()))
         self.outbound = Outbound(wire, jitter=lambda: 0.5)

@@ -16,7 +16,7 @@ from steward.steps.shopify_flow.environment import FlowVariables, follow
 from steward.steps.shopify_flow.selection import (
     MAX_DEPTH,
     MAX_FIELDS,
-    Misfit,
+    OutputMismatch,
     UnreadableSelection,
     cut,
     fitted,
@@ -122,7 +122,7 @@ def test_an_output_is_made_to_fit() -> None:
 )  # fmt: skip
 def test_a_script_output_that_does_not_fit_its_schema_fails(value: JsonValue) -> None:
     """See docs/design/imports-shopify-flow.md#tasks."""
-    with pytest.raises(Misfit):
+    with pytest.raises(OutputMismatch):
         fitted(value, SCHEMA)
 
 

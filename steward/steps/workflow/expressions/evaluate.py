@@ -15,7 +15,15 @@ from typing import Final
 from steward.model.json import JsonObject, JsonValue
 from steward.model.limits import MAX_FILE_BYTES
 from steward.sandbox.pool import FILES, JAVASCRIPT, LIQUID, SandboxPool, SandboxTime
-from steward.sandbox.protocol import CRASHED, MEMORY, MESSAGE_BYTES, STOP_MESSAGES, TIMEOUT, Stopped, stopped
+from steward.sandbox.protocol import (
+    CRASHED,
+    MEMORY,
+    MESSAGE_BYTES,
+    STOP_MESSAGES,
+    TIMEOUT,
+    SandboxStopped,
+    stopped,
+)
 from steward.steps.workflow.expressions import message, problems
 from steward.steps.workflow.expressions.native import evaluate_paths
 from steward.steps.workflow.expressions.template import Lang, ParameterTemplate, names_in
@@ -224,7 +232,7 @@ class Evaluator:
             return await self._sandbox_pool.send(
                 self._owner, kind, header, body, min(seconds, remaining_seconds), self._used
             )
-        except Stopped as end:
+        except SandboxStopped as end:
             raise CodeStopped(end.code, end.message) from end
 
 
