@@ -73,7 +73,7 @@ def five_steps() -> Template:
 class House:
     """The wired service, its one organization's owner, and short ways to work."""
 
-    service: app.WiredService
+    service: app.WiredProcess
     owner: Actor
     client_id: str
     started: int = 0

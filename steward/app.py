@@ -37,7 +37,7 @@ from steward.worker import Hints, WorkerContext
 
 
 @dataclass(frozen=True, slots=True)
-class WiredService:
+class WiredProcess:
     """One process of the service, wired."""
 
     settings: Settings
@@ -79,7 +79,7 @@ async def build(
     write_log: Callable[[str], object] = sys.stderr.write,
     log: Log | None = None,
     sandbox_pool: SandboxPool | None = None,
-) -> WiredService:
+) -> WiredProcess:
     """Wires a process. With `serve`, takes an SQLite file's lock: raises AlreadyServed.
 
     For tests in process, `transport` and `sandbox_pool` replace what works outside of it.
@@ -127,7 +127,7 @@ async def build(
     metrics.add_counter("steward_requests_total", gate.answered, status=0, operation=1)
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
     notifications = _notifications(settings, ctx, context, wake=hints.wake)
-    return WiredService(
+    return WiredProcess(
         settings, clock, engine, log, metrics, outbound, context, ctx, notifications, hints, gate, shared
     )
 

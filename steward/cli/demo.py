@@ -134,7 +134,7 @@ def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
 
 
 async def _world(
-    service: app.WiredService, options: DemoOptions, sandbox: Mapping[str, Any]
+    service: app.WiredProcess, options: DemoOptions, sandbox: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Creates the sample organization at the first start and reads it back at later ones."""
     file = options.folder / _FACTS_FILE
@@ -150,7 +150,7 @@ async def _world(
     }
 
 
-async def _make(service: app.WiredService, file: Path, sandbox: Mapping[str, Any]) -> dict[str, Any]:
+async def _make(service: app.WiredProcess, file: Path, sandbox: Mapping[str, Any]) -> dict[str, Any]:
     organization, cast, owner = await _accounts(service)
     connections = await _connect(service, owner, sandbox)
     automations = await _automations(service, owner, connections)
@@ -173,7 +173,7 @@ async def _make(service: app.WiredService, file: Path, sandbox: Mapping[str, Any
     return to_store
 
 
-async def _accounts(service: app.WiredService) -> tuple[dict[str, Any], list[dict[str, Any]], Actor]:
+async def _accounts(service: app.WiredProcess) -> tuple[dict[str, Any], list[dict[str, Any]], Actor]:
     cast: list[dict[str, Any]] = []
     passwords = [secrets.token_urlsafe(12) for _ in _PEOPLE]
     hashes = [await service.context.hashing.hash(password) for password in passwords]
@@ -204,7 +204,7 @@ async def _accounts(service: app.WiredService) -> tuple[dict[str, Any], list[dic
 
 
 async def _connect(
-    service: app.WiredService, owner: Actor, sandbox: Mapping[str, Any]
+    service: app.WiredProcess, owner: Actor, sandbox: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Connections of every kind there is to the pretend world."""
     shop, sheets = sandbox["woocommerce"], sandbox["spreadsheet"]
@@ -235,7 +235,7 @@ async def _connect(
 
 
 async def _automations(
-    service: app.WiredService, owner: Actor, connections: list[dict[str, Any]]
+    service: app.WiredProcess, owner: Actor, connections: list[dict[str, Any]]
 ) -> list[Automation]:
     """Three automations, one of each template: prices daily, hiding hourly, the alert on weekdays."""
     number = {connection["name"]: IntegrationId(connection["integration_id"]) for connection in connections}
@@ -275,7 +275,7 @@ async def _automations(
 
 
 async def _routes(
-    service: app.WiredService, owner: Actor, connections: list[dict[str, Any]], sandbox: Mapping[str, Any]
+    service: app.WiredProcess, owner: Actor, connections: list[dict[str, Any]], sandbox: Mapping[str, Any]
 ) -> None:
     """Approvals go to the Slack channel, and everything to a signed webhook."""
     number = {connection["name"]: IntegrationId(connection["integration_id"]) for connection in connections}
@@ -299,7 +299,7 @@ async def _routes(
         await service.engine.write(service.clock.now(), create, org=owner.org)
 
 
-async def _first_run(service: app.WiredService, options: DemoOptions, facts: Mapping[str, Any]) -> None:
+async def _first_run(service: app.WiredProcess, options: DemoOptions, facts: Mapping[str, Any]) -> None:
     """Runs one automation at the first start, so that an approval waits."""
     org = OrgId(facts["organization"]["id"])
     owner = facts["people"][0]

@@ -106,7 +106,7 @@ async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> N
 
 
 async def run_service(
-    service: app.WiredService,
+    service: app.WiredProcess,
     listening: socket.socket,
     stop: asyncio.Event,
     *,
@@ -159,14 +159,14 @@ def _raise_first_error(results: Sequence[object]) -> None:
             raise result
 
 
-async def _registered(service: app.WiredService) -> worker.Worker:
+async def _registered(service: app.WiredProcess) -> worker.Worker:
     poll = _SECOND if service.engine.dialect == "sqlite" else _SECOND / 4
     return await worker.register(
         service.worker_context, service.hints, poll=poll, notifications=service.notifications
     )
 
 
-async def _work(service: app.WiredService, own_worker: worker.Worker, stop: asyncio.Event) -> None:
+async def _work(service: app.WiredProcess, own_worker: worker.Worker, stop: asyncio.Event) -> None:
     tick = timedelta(seconds=service.settings.tick_seconds)
     await worker.run(own_worker, periodic_tasks.of_worker(own_worker, dispatch_every=tick), stop)
 
@@ -228,7 +228,7 @@ async def until(server: uvicorn.Server, bound: socket.socket, stop: asyncio.Even
     waiting.cancel()
 
 
-async def _refuse_restored(service: app.WiredService) -> None:
+async def _refuse_restored(service: app.WiredProcess) -> None:
     """Closes the service and raises CannotServe when its database was restored and is not prepared."""
     why = await restored.why_not_served(service.engine, service.clock.now())
     if why is not None:
@@ -294,7 +294,7 @@ def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QU
     return _Server(config)
 
 
-def _metrics_server(service: app.WiredService, queue: int) -> uvicorn.Server:
+def _metrics_server(service: app.WiredProcess, queue: int) -> uvicorn.Server:
     """Returns the server of /metrics; each request checks whether the service is ready."""
 
     async def answer(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -311,7 +311,7 @@ def _metrics_server(service: app.WiredService, queue: int) -> uvicorn.Server:
     return bounded(answer, ConnectionLimits(max_connections=queue), queue=queue)
 
 
-def _metrics_servers(service: app.WiredService, queue: int) -> list[uvicorn.Server]:
+def _metrics_servers(service: app.WiredProcess, queue: int) -> list[uvicorn.Server]:
     """The server of /metrics on its own address, unless that is switched off."""
     address = service.settings.metrics_listen
     if address is None:
@@ -322,7 +322,7 @@ def _metrics_servers(service: app.WiredService, queue: int) -> list[uvicorn.Serv
 
 
 @contextlib.asynccontextmanager
-async def _metrics_beside(service: app.WiredService, log: Log) -> AsyncIterator[None]:
+async def _metrics_beside(service: app.WiredProcess, log: Log) -> AsyncIterator[None]:
     """Serves /metrics beside a worker; an address in use is logged, since its runs matter more."""
     address = service.settings.metrics_listen
     if address is None:

@@ -61,7 +61,7 @@ class Host:
     """A simulated process: its worker, its clock and the operations that wait for a turn."""
 
     number: int
-    service: app.WiredService
+    service: app.WiredProcess
     clock: SkewedClock
     chance: random.Random
     network: "Network"

@@ -49,7 +49,7 @@ BY_HAND = {"cadence": "manual"}
 class Shop:
     """One organization with the fake shop, spreadsheet and channel connected, and test helpers."""
 
-    service: app.WiredService
+    service: app.WiredProcess
     clock: FakeClock
     world: FakePlatforms
     owner: Actor
@@ -402,7 +402,7 @@ async def _insert_organization(tx: Tx, name: str) -> Actor:
 
 async def _build_service(
     environ: Mapping[str, str], clock: FakeClock, world: FakePlatforms, *, serve: bool = False
-) -> app.WiredService:
+) -> app.WiredProcess:
     return await app.build(
         read(dict(environ)),
         clock=clock,
