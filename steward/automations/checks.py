@@ -19,6 +19,7 @@ from steward.scheduling.zones import FIRST, NO_SUCH_ZONE, zone
 from steward.templates.base import ConnectionNeed, ConnectionUse, SetupContext, Template
 from steward.templates.parts.messages import accepted_kinds
 
+PLATFORM_NAMES = {"shopify": "Shopify", "woocommerce": "WooCommerce"}
 MOST_CONNECTIONS = 20
 MOST_TOPICS = 8
 LONGEST_TOPIC = 80
@@ -224,7 +225,8 @@ def check_store(
     if store is None:
         faults.add("integration_id", "This organization has no such store.")
     elif store.kind not in platforms:
-        faults.add("integration_id", f"{store.name} is a {store.kind}; needed is {' or '.join(platforms)}.")
+        needed = " or ".join(PLATFORM_NAMES.get(name, name) for name in platforms)
+        faults.add("integration_id", f"{store.name} is no {needed} store. Choose one that is.")
 
 
 def check_named(

@@ -1,6 +1,6 @@
 """Which stores an imported plan runs on, and which steps of a flow have no counterpart there."""
 
-from steward.automations.checks import RequestErrors
+from steward.automations.checks import PLATFORM_NAMES, RequestErrors
 from steward.model import kept_plan
 from steward.model.connection import Connection
 from steward.model.finding import Finding, FindingLevel
@@ -9,7 +9,6 @@ from steward.steps.shopify_flow.hydrate import UNREAD
 from steward.steps.shopify_flow.types import FLOW_TYPES
 from steward.templates.parts.messages import STORES
 
-_NAMES = {"shopify": "Shopify", "woocommerce": "WooCommerce"}
 _MOST_NAMED = 5  # steps in one refusal
 
 
@@ -38,7 +37,7 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
     """Returns what of a flow has no counterpart on a platform; empty for plans of other sources."""
     if plan.mode is not DataMode.ENVIRONMENT:
         return []
-    name = _NAMES.get(platform, platform)
+    name = PLATFORM_NAMES.get(platform, platform)
     findings = []
     for step in _steps(plan):
         stores = _stores(step.origin.source_type) if step.origin is not None else None
@@ -60,7 +59,7 @@ def check_platform(faults: RequestErrors, plan: Plan, store: Connection) -> None
     names = [f"“{finding.step}”" for finding in findings if finding.step is not None]
     if names:
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        words = f"These steps have no counterpart in {_NAMES.get(store.kind, store.kind)}: "
+        words = f"These steps have no counterpart in {PLATFORM_NAMES.get(store.kind, store.kind)}: "
         faults.add("integration_id", f"{words}{', '.join(names[:_MOST_NAMED])}{more}.")
     for finding in findings:
         if finding.step is None:

@@ -54,7 +54,7 @@ def failure_message(error: CallError) -> str:
 
 
 def _in_a_row(attempts: int) -> str:
-    return "" if attempts == 1 else f" to {attempts} calls in a row"
+    return ", and was not asked again" if attempts == 1 else f" to {attempts} calls in a row"
 
 
 def _in_words(pause: timedelta) -> str:

@@ -52,7 +52,7 @@ _CELLS = """() => [...document.querySelectorAll('main td, main th')]
     .map((one) => one.textContent.trim().slice(0, 80))"""
 # A text that is cut off, or that leaves the box it stands in. What says itself in a title, or can be scrolled
 # within its box, can be read; so can a change of a phone's list, which opens in full (data-at).
-_TEXTS = """() => [...document.querySelectorAll('main *')]
+_TEXTS = """(part) => [...document.querySelectorAll(`${part} *`)]
     .filter((one) => one.clientWidth > 1 && one.checkVisibility() && !one.closest('svg, [title], [data-at]'))
     .filter((one) => {
         const style = getComputedStyle(one);
@@ -194,19 +194,23 @@ async def cut_off(seen: OpenPage) -> list[str]:
     return await _at_widths(seen, DESK_WIDTHS, _CELLS)
 
 
-async def cut_texts(seen: OpenPage) -> list[str]:
-    """Returns the texts that cannot be read whole and pages that scroll sideways, on desks and on a phone.
+async def cut_texts(
+    seen: OpenPage, part: str = "main", widths: tuple[int, ...] = (*DESK_WIDTHS, SIZES["phone"][0])
+) -> list[str]:
+    """Returns the texts of a part of the page that cannot be read whole, and pages that scroll sideways.
 
     See docs/design/web.md#look.
     """
-    return await _at_widths(seen, (*DESK_WIDTHS, SIZES["phone"][0]), _TEXTS)
+    return await _at_widths(seen, widths, _TEXTS, part)
 
 
-async def _at_widths(seen: OpenPage, widths: tuple[int, ...], script: str) -> list[str]:
+async def _at_widths(
+    seen: OpenPage, widths: tuple[int, ...], script: str, part: str | None = None
+) -> list[str]:
     faults: list[str] = []
     for width in widths:
         await seen.page.set_viewport_size({"width": width, "height": 900})
-        faults += [f"{width} px: {words}" for words in await seen.page.evaluate(script)]
+        faults += [f"{width} px: {words}" for words in await seen.page.evaluate(script, part)]
         page_width = await seen.page.evaluate("document.documentElement.scrollWidth")
         faults += [f"{width} px: the page is {page_width} px wide"] if page_width > width else []
     return faults

@@ -132,8 +132,9 @@ async def test_a_phone_shows_eight_changes_and_approves_within_reach(looking: Lo
 
     See docs/design/web.md#approvals.
     """
+    name = "On a phone: hide what is sold out until the next delivery from the roastery arrives"
     hostile = ["Tea\u200b with \u202e signs nobody sees " * 3, "A" * 120, "<img src=x onerror=alert(1)>"]
-    automation = await hiding(web, "On a phone", [*hostile, *(f"Phone {number:02}" for number in range(20))])
+    automation = await hiding(web, name, [*hostile, *(f"Phone {number:02}" for number in range(20))])
     run = await web.run(automation["id"], "on-a-phone")
     seen = await looking("approver", size="phone")
     page = await _opened(seen, run)
@@ -248,7 +249,7 @@ async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     page = seen.page
     await seen.open(f"/approvals?automation={automation['id']}")
     row = page.get_by_role("table", name="Waiting").get_by_role("row").filter(has_text="Queue one")
-    await expect(row).to_contain_text("2 to hide")
+    await expect(row).to_contain_text("Hide")
     await expect(row).to_contain_text("3 days left")
     await expect(row.get_by_role("link", name="Review")).to_be_visible()
     await seen.open("/approvals/review")

@@ -62,8 +62,9 @@ SCREENS = (
 )
 # One table of each name that the app has, so that none goes unseen because a screen was empty.
 TABLES = {
-    "API credentials", "Approvals waiting", "Audit log", "Automations", "Changes", "Connections", "Decided",
-    "Deliveries", "Failed runs", "Imports", "Next runs", "People", "Runs", "Waiting",
+    "API credentials", "Approvals waiting", "Audit log", "Automations", "Changes", "Channels",
+    "Closed periods", "Connections", "Decided", "Deliveries", "Failed runs", "Imports", "Next runs", "People",
+    "Runs", "Waiting",
 }  # fmt: skip
 
 
@@ -156,6 +157,42 @@ async def test_no_screen_cuts_off_a_text(
     await seen.context.close()
     assert not faults, "\n".join(faults)
     assert not TABLES - tables, tables
+    assert seen.reports == []
+
+
+# What asks or takes something over the screens: where it stands and the button that opens it.
+DIALOGS = (
+    ("/automations/{automation}", "Run now"),
+    ("/calendar?view=list&automation={automation}", None),
+    ("/runs/{succeeded}", "Undo…"),
+    ("/approvals/{waiting}", "Reject all"),
+    ("/connections/{store}", "Disconnect"),
+    ("/people?do=invite", None),
+    ("/organization/closed-times", "Close a time"),
+    ("/organization/closed-times", f"End {WORDS}"),
+)
+
+
+async def test_no_dialog_cuts_off_a_text(
+    browser: Browser, long_names: tuple[WebSite, Mapping[str, Any]]
+) -> None:
+    """Every question and form over a screen shows its texts whole, on a desk and on a phone."""
+    web, ids = long_names
+    seen = await look(browser, web, "owner")
+    page = seen.page
+    faults: list[str] = []
+    for path, button in DIALOGS:
+        await seen.open(path.format(**ids))
+        await seen.wait_until_loaded()
+        if button:
+            await page.get_by_role("main").get_by_role("button", name=button).first.click()
+        elif "calendar" in path:
+            await page.locator("[data-run]").last.click()
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await seen.wait_until_loaded()
+        faults += [f"{path}: {fault}" for fault in await cut_texts(seen, "dialog[open]", (390, 1440))]
+    await seen.context.close()
+    assert not faults, "\n".join(faults)
     assert seen.reports == []
 
 

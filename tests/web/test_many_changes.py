@@ -14,7 +14,7 @@ import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from tests.processes.running import eventually
-from tests.web.hands import Finger
+from tests.web.hands import Finger, Keyboard
 from tests.web.hostile import LONG, TEXTS, UNSEEN
 from tests.web.looking import OpenPage, look
 from tests.web.shops import hidden_products, hiding
@@ -88,10 +88,11 @@ async def test_thousands_of_changes_are_searched_left_out_and_sent_as_shown(
     await page.keyboard.press("/")
     await page.keyboard.type(LAST_TEN)
     await expect(page.get_by_text(f"Showing 10 of {MANY:,}")).to_be_visible()
-    await page.get_by_role("button", name="Leave out all 10 shown").click()
-    await page.get_by_role("button", name="Show all").click()
+    keyboard = Keyboard(page)
+    await keyboard.press(page.get_by_role("button", name="Leave out all 10 shown"))
+    await keyboard.press(page.get_by_role("button", name="Show all"))
     await expect(page.get_by_text(f"Showing {MANY:,} of {MANY:,} · 10 left out")).to_be_visible()
-    await page.get_by_label("Which changes").select_option("left")
+    await keyboard.choose(page.get_by_label("Which changes"), "Left out")
     await expect(page.get_by_text(f"Showing 10 of {MANY:,} · 10 left out")).to_be_visible()
     await expect(page).to_have_url(f"{many.origin}/approvals/{run['approval_id']}?only=left")
     await expect(approve).to_have_text(f"Approve {MANY - 10:,} changes")
@@ -156,7 +157,12 @@ async def _sent(page: Page) -> Any:
         await route.abort("connectionrefused")
 
     await page.route("**/approve", catch)
-    await page.locator("[data-approve] button").click()
+    # `a` goes to the button and never approves by itself.
+    await page.get_by_role("heading", level=1).focus()
+    await page.keyboard.press("a")
+    await expect(page.locator("[data-approve] button")).to_be_focused()
+    assert bodies == []
+    await page.keyboard.press("Enter")
     await expect(page.get_by_text("The service cannot be reached.").first).to_be_visible()
     [body] = bodies
     return body

@@ -95,7 +95,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
     needs = kind.required_connection(definition)
     if needs in BOUND_KINDS:
         step_findings.add(
-            FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Bind one to this step."
+            FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Choose one for this step."
         )
     elif needs not in (None, "store"):
         words = account_words(needs, kind.account(definition))

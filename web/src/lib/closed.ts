@@ -1,13 +1,18 @@
 /** Closed periods in words: what they stop, when, and for whom. */
 
 import type { ClosedPeriodRecord, ClosingRecord } from "../api/schema";
-import { full, type Zone } from "./time";
+import { addDays, clockOf, dayOf, full, instantOf, toWall, type Zone } from "./time";
 import { list } from "./words";
 
 const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
 
 type When = Record<string, unknown>;
+
+/** With a capital letter, where it stands alone. */
+export function capital(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
 
 /** What a period stops. */
 export function stopsWords(stops: string): string {
@@ -18,7 +23,7 @@ export function stopsWords(stops: string): string {
 export function whenWords(when: When): string {
   if (when.kind === "freeze") return "until somebody lets changes go on";
   if (when.kind === "yearly") return `every year, ${dayWords(String(when.first))} to ${dayWords(String(when.last))}`;
-  if (when.kind === "once") return `${localWords(String(when.start))} until ${localWords(String(when.end))}`;
+  if (when.kind === "once") return onceWords(String(when.start), String(when.end));
   const days = list((when.days as number[]).map((day) => WEEKDAYS[day - 1]!));
   return when.from ? `every ${days}, ${String(when.from)} until ${String(when.to)}` : `every ${days}, all day`;
 }
@@ -36,14 +41,42 @@ export function regionName(code: string): string {
   return REGIONS.of(code) ?? code;
 }
 
-function localWords(local: string): string {
-  return `${dayWords(local.slice(5, 10))} ${local.slice(0, 4)} ${local.slice(11)}`;
+/** One stretch of local times: whole days by their dates alone. */
+function onceWords(start: string, end: string): string {
+  const date = (local: string) => `${dayWords(local.slice(5, 10))} ${local.slice(0, 4)}`;
+  if (start.endsWith("T00:00") && end.endsWith("T00:00")) {
+    const last = addDays(end.slice(0, 10), -1);
+    return last <= start.slice(0, 10) ? date(start) : `${date(start)} to ${date(last)}`;
+  }
+  return `${date(start)} ${start.slice(11)} until ${date(end)} ${end.slice(11)}`;
 }
 
 /** One closing in words: its name, when, and what it stops. */
 export function closingWords(closing: ClosingRecord, zone: Zone, now: number): string {
-  const until = closing.end === null ? "until somebody lets changes go on" : `until ${full(closing.end, zone, now)}`;
-  return `${closing.name} (${stopsWords(closing.stops)}), ${full(closing.start, zone, now)} ${until}`;
+  return `${closing.name} (${stopsWords(closing.stops)}), ${spanWords(closing, zone, now)}`;
+}
+
+/** "Sun 29 Nov, 02:00 to 03:00"; whole days without times. */
+function spanWords({ start, end }: ClosingRecord, zone: Zone, now: number): string {
+  if (end === null) return `${full(start, zone, now)} until somebody lets changes go on`;
+  const [first, last] = [toWall(start, zone), toWall(end, zone)];
+  if (first.endsWith("T00:00") && last.endsWith("T00:00")) {
+    const until = dayOf(instantOf(end) - 1, zone, now);
+    return dayOf(start, zone, now) === until ? until : `${dayOf(start, zone, now)} to ${until}`;
+  }
+  if (first.slice(0, 10) === last.slice(0, 10)) return `${full(start, zone, now)} to ${clockOf(end, zone)}`;
+  return `${full(start, zone, now)} until ${full(end, zone, now)}`;
+}
+
+/** The next closing of each period, and how many more of it there are. */
+export function nextOfEach(closings: readonly ClosingRecord[]): { closing: ClosingRecord; more: number }[] {
+  const next = new Map<string, { closing: ClosingRecord; more: number }>();
+  for (const closing of closings) {
+    const known = next.get(closing.period_id);
+    if (known) known.more += 1;
+    else next.set(closing.period_id, { closing, more: 0 });
+  }
+  return [...next.values()];
 }
 
 /** A closing on its own clock, from two local times with their offsets; says when the clock changes meanwhile. */

@@ -3,7 +3,8 @@
 import type { AutomationRecord, ScheduleRecord } from "../api/schema";
 import { scheduleWords } from "./schedule";
 import { topicWords } from "./topics";
-import { AUTOMATION, list, plainName, statusOf } from "./words";
+import { plainName } from "./record_words";
+import { AUTOMATION, list, statusOf } from "./words";
 
 const NAMES: Readonly<Record<string, string>> = {
   name: "Name",

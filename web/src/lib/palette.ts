@@ -3,7 +3,8 @@
 import { STOPS } from "../layout/places";
 import { address, type PageName } from "../router.svelte";
 import type { SearchAnswer } from "../api/schema";
-import { APPROVAL, AUTOMATION, CONNECTION, count, KINDS, RUN, type Shown, statusOf } from "./words";
+import { APPROVAL, KINDS } from "./record_words";
+import { AUTOMATION, CONNECTION, count, RUN, type Shown, statusOf } from "./words";
 
 export interface Option {
   key: string;

@@ -3,7 +3,8 @@ import { address } from "../api/client";
 import { hasInvisible, pieces, safeLink } from "./invisible";
 import { isField, nameOf, Sequence, step } from "./keys";
 import { MOST_ROWS, sorted, windowOf } from "./table";
-import { count, list, OUTCOME, plainName, RUN, statusOf } from "./words";
+import { OUTCOME, plainName } from "./record_words";
+import { count, list, RUN, statusOf } from "./words";
 
 describe("what cannot be seen", () => {
   it("is found and named, wherever it stands", () => {

@@ -1,7 +1,8 @@
 /** The steps of a workflow as a graph: layers from what comes after what, ports and states in words. */
 
 import type { FindingRecord, PlanEdgeRecord, PlanStepRecord } from "../api/schema";
-import { count, plainName, STEP_KIND, type Shape, type Tone } from "./words";
+import { plainName, STEP_KIND } from "./record_words";
+import { count, type Shape, type Tone } from "./words";
 
 /** A plan as the API shows it: of an import, or of an automation. */
 export interface GraphPlan {

@@ -87,13 +87,15 @@ function* listFaults(value: unknown[], schema: Schema): Generator<string> {
   if (schema.uniqueItems && new Set(value.map((one) => JSON.stringify(one))).size < value.length) yield "One is there twice.";
 }
 
+const plain = (number: number) => number.toLocaleString("en-GB", { maximumFractionDigits: 10 });
+
 /** The bounds of a field in words, for its hint. */
 export function boundsInWords(schema: Schema): string {
   const minimum = schema.minimum ?? schema.exclusiveMinimum;
   const maximum = schema.maximum ?? schema.exclusiveMaximum;
-  if (minimum !== undefined && maximum !== undefined) return `${minimum} to ${maximum}`;
-  if (minimum !== undefined) return `${schema.minimum === undefined ? "more than" : "at least"} ${minimum}`;
-  return maximum === undefined ? "" : `${schema.maximum === undefined ? "less than" : "at most"} ${maximum}`;
+  if (minimum !== undefined && maximum !== undefined) return `${plain(minimum)} to ${plain(maximum)}`;
+  if (minimum !== undefined) return `${schema.minimum === undefined ? "More than" : "At least"} ${plain(minimum)}`;
+  return maximum === undefined ? "" : `${schema.maximum === undefined ? "Less than" : "At most"} ${plain(maximum)}`;
 }
 
 /** The messages that no field of the form can show, such as those about several of its fields. */

@@ -4,7 +4,8 @@ import type { OccurrenceRecord, RunRecord } from "../../api/schema";
 import { formOf, type TickForm } from "../../lib/charts";
 import { grouped } from "../../lib/grouped";
 import { addDays, fromWall, instantOf, toWall, type Fit, type Zone } from "../../lib/time";
-import { COMING, count, figures, RUN, type Shown, statusOf, type Tone } from "../../lib/words";
+import { COMING } from "../../lib/record_words";
+import { count, figures, RUN, type Shown, statusOf, type Tone } from "../../lib/words";
 import { keyOf } from "./key";
 import type { View } from "./range";
 

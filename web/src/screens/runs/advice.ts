@@ -12,6 +12,10 @@ const OF_STEPS: Readonly<Record<string, string>> = {
   wrong_address: "Check the address of the account, reconnect it, then run again.",
   unavailable: "It may answer again by now: check the connection, then run again.",
   throttled: "Wait a few minutes, then run again.",
+  not_found: "Check that it is still there, then run again.",
+  invalid: "Correct what it names, in the automation or at the account, then run again.",
+  refused: "Correct what it names, in the automation or at the account, then run again.",
+  stale: "Run again to read the present values.",
   broken: "Check the connection. If it keeps failing, tell the person who manages the account.",
 };
 const OF_RUNS: Readonly<Record<string, string>> = {

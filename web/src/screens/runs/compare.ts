@@ -1,7 +1,7 @@
 /** What differs between two runs of an automation. */
 
 import type { ChangeRecord, RunRecord } from "../../api/schema";
-import { COUNTS } from "../../lib/words";
+import { COUNTS } from "../../lib/record_words";
 
 export interface CountRow {
   words: string;
@@ -12,7 +12,7 @@ export interface CountRow {
 /** The counts of which either run has any. */
 export function countRows(before: RunRecord, now: RunRecord): CountRow[] {
   const of = (run: RunRecord, name: string) => (run.summary?.counts as Record<string, number> | undefined)?.[name] ?? 0;
-  return COUNTS.map(([name, words]) => ({ words, before: of(before, name), now: of(now, name) })).filter((row) => row.before || row.now);
+  return COUNTS.map(([name, words]) => ({ words: words[0]!.toUpperCase() + words.slice(1), before: of(before, name), now: of(now, name) })).filter((row) => row.before || row.now);
 }
 
 /** Objects by what is asked of them: those that only one of the runs would change, and how many both would. */

@@ -1,6 +1,6 @@
 /** A run's result as tables and numbers, named and ordered by the template's schema where there is one. */
 
-import { plainName } from "../../lib/words";
+import { plainName } from "../../lib/record_words";
 
 export type Shape =
   | { kind: "text"; name: string; value: string }

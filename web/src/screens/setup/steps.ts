@@ -2,7 +2,7 @@
 
 import type { ConnectionRecord, CreateBody, NeedRecord, StoreRecord, TemplateRecord } from "../../api/schema";
 import { type Field, sent } from "../../lib/schema";
-import { KINDS } from "../../lib/words";
+import { KINDS } from "../../lib/record_words";
 import type { Draft } from "./drafts";
 
 export const STEPS = [

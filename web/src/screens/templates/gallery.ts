@@ -1,7 +1,8 @@
 /** The templates as the gallery shows them: found, by category, and what each still lacks. */
 
 import type { StoreRecord, TemplateRecord } from "../../api/schema";
-import { CATEGORY, KINDS, list } from "../../lib/words";
+import { CATEGORY, KINDS } from "../../lib/record_words";
+import { list } from "../../lib/words";
 
 export interface TemplateFilter {
   q: string;
