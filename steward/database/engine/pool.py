@@ -44,7 +44,7 @@ class ConnectionPool:
         self._is_closed = False
 
     def connection(self) -> "_Loan":
-        """Returns a context that that lends a connection; entering it raises one of UNREACHABLE."""
+        """Returns a context that lends a connection; entering it raises one of UNREACHABLE."""
         return _Loan(self)
 
     async def acquire(self) -> ServerConnection:

@@ -136,3 +136,5 @@ async def test_a_page_that_takes_too_long_fails_its_item(page: str) -> None:
     values = {"values": [{"key": "k", "cssSelector": "body"}]}
     parameters = {"operation": "extractHtmlContent", "extractionValues": values}
     assert "too many elements" in await outputs_of("html", 1.2, parameters, [{"data": page}])
+    to_markdown = {"mode": "htmlToMarkdown", "html": page, "destinationKey": "text"}
+    assert "too many elements" in await outputs_of("markdown", 1, to_markdown, [{}])

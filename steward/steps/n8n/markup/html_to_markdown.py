@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from steward.steps.n8n.markup.html_to_text import is_readable
+
 _DEEPEST = 100
 OPTIONS = frozenset(("bulletMarker", "codeFence", "emDelimiter", "strongDelimiter", "keepDataImages"))
 OPTIONS |= {"maxConsecutiveNewlines", "useLinkReferenceDefinitions", "codeBlockStyle"}
@@ -73,8 +75,10 @@ class _Around:
     within: str = ""
 
 
-def to_marks(page: str, style: Style | None = None) -> str:
-    """Returns the Markdown of a page. Raises TooDeep."""
+def to_markdown(page: str, style: Style | None = None) -> str:
+    """Returns the Markdown of a page. Raises TooDeep, also for a page that has too many elements."""
+    if not is_readable(page):
+        raise TooDeep
     body = LexborHTMLParser(page).body
     writer = _Writer(style or Style(), _with_content(body) if body is not None else set())
     if body is not None:

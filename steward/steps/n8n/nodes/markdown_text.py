@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from steward.model.json import JsonValue
-from steward.steps.n8n.markup import html_to_markdown as html_marks
+from steward.steps.n8n.markup import html_to_markdown
 from steward.steps.workflow.expressions.views import CodeFailed
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
@@ -43,7 +43,7 @@ class MarkdownNode(StepType):
         to_html = node.literal("mode", "htmlToMarkdown") == "markdownToHtml"
         options = node.get("options", {})
         for name in options if isinstance(options, Mapping) else ():
-            if name not in (_TO_HTML if to_html else html_marks.OPTIONS):
+            if name not in (_TO_HTML if to_html else html_to_markdown.OPTIONS):
                 words = f"Its option “{str(name)[:60]}” is not supported. Remove it, or do without this step."
                 yield StepProblem("error", "parameter", words)
 
@@ -78,14 +78,14 @@ def _marked(call: StepCall, index: int) -> str:
     if len(text) > _LARGEST:
         raise ItemFailed("The text is larger than 1 MiB.")
     try:
-        return html_marks.to_marks(text, _style(params))
-    except html_marks.TooDeep:
-        raise ItemFailed("The elements of the page lie too deep in one another.") from None
+        return html_to_markdown.to_markdown(text, _style(params))
+    except html_to_markdown.TooDeep:
+        raise ItemFailed("The page has too many elements, or elements too deep in one another.") from None
 
 
-def _style(params: Params) -> html_marks.Style:
+def _style(params: Params) -> html_to_markdown.Style:
     max_newlines = js.number(params.get("options.maxConsecutiveNewlines", 3))
-    return html_marks.Style(
+    return html_to_markdown.Style(
         bullet=params.text("options.bulletMarker", "*"),
         fence=params.text("options.codeFence", "```"),
         em=params.text("options.emDelimiter", "_"),
