@@ -20,7 +20,7 @@ from steward.clock import Clock, SystemClock
 from steward.config import read
 from steward.database.engine.base import Engine, Tx
 from steward.database.engine.migrate import migrate
-from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.model.automation import Automation
 from steward.model.plan import StepKind
 from steward.model.run import Mode, Run
@@ -175,7 +175,7 @@ async def open_house(url: str, folder: Path, *, clock: Clock | None = None, **gi
         await people.add_to_organization(tx, person, org, Role.OWNER)
         issued = await credentials.issue(tx, house.service.context.keys, org, "bench")
         scopes = ROLE_SCOPES[Role.OWNER]
-        actor = Actor(org, person.id, scopes, Via.UI, None, Role.OWNER, "0" * 64)
+        actor = Actor(org, person.id, scopes, CreatedVia.UI, None, Role.OWNER, "0" * 64)
         return actor, issued.credential.client_id
 
     house.owner, house.client_id = await house.engine.write(clock.now(), found)

@@ -17,7 +17,7 @@ from steward.config import Environment, Settings
 from steward.connections.opening import RunAccess, keep_refresh_tokens
 from steward.connections.vault import Vault
 from steward.database.engine.base import Engine
-from steward.database.engine.disk_space import Space, SpaceGuard
+from steward.database.engine.disk_space import DiskSpace, SpaceGuard
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.receive import DeliveryIntake
@@ -194,11 +194,11 @@ def _transport(settings: Settings, clock: Clock, log: Log, metrics: Metrics, tra
     )
 
 
-def _space(settings: Settings) -> Space | None:
+def _space(settings: Settings) -> DiskSpace | None:
     """Returns the disk of an SQLite file, with its reserve."""
     if not is_sqlite(settings.database_url):
         return None
-    space = Space(sqlite_path(settings.database_url))
+    space = DiskSpace(sqlite_path(settings.database_url))
     space.make_reserve()
     space.measure()
     return space
@@ -218,7 +218,7 @@ async def _engine(
     return await open_engine(settings, clock, serve=serve, observer=observer, traces=http.traces)
 
 
-def _files(settings: Settings, space: Space | None) -> FileFolder | None:
+def _files(settings: Settings, space: DiskSpace | None) -> FileFolder | None:
     """Returns where the files of runs are kept: None where their rows hold them."""
     if not is_sqlite(settings.database_url):
         return None

@@ -8,7 +8,7 @@ from functools import partial
 
 from steward.config import default_of
 from steward.database.engine.base import Tx
-from steward.database.engine.disk_space import Space
+from steward.database.engine.disk_space import DiskSpace
 from steward.database.runs import workers
 from steward.events.context import EventContext, EventRules
 from steward.model.ids import OrgId, RunId, WorkerId
@@ -78,7 +78,7 @@ class WorkerContext(RunContext):
     worker_rules: WorkerRules = field(default_factory=WorkerRules)
     event_rules: EventRules = field(default_factory=EventRules)
     retention: RetentionRules = field(default_factory=RetentionRules)
-    space: Space | None = None
+    space: DiskSpace | None = None
 
     @property
     def accepts_work(self) -> bool:

@@ -166,9 +166,9 @@ class Statements:
             ]
         if isinstance(node, ast.List):  # what " AND ".join(where) has at least
             return [" ".join(self._texts(part, names, depth=depth + 1)[0] for part in node.elts)]
-        if isinstance(node, ast.Call):  # Both(sqlite, postgresql), or a join
+        if isinstance(node, ast.Call):  # PerEngine(sqlite, postgresql), or a join
             parts = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if self._postgresql and isinstance(node.func, ast.Name) and node.func.id == "Both":
+            if self._postgresql and isinstance(node.func, ast.Name) and node.func.id == "PerEngine":
                 parts = parts[1:]
             return [text for part in parts for text in self._texts(part, names, depth=depth + 1)]
         if isinstance(node, ast.JoinedStr):

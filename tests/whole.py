@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from steward.fake_platforms.world import FakePlatforms
-from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
@@ -49,7 +49,7 @@ async def open_whole(
     service = Service(context, clock, lines=lines, told=[])
     await service.write(lambda tx: settle(tx, service))
     owner = service.members["owner"]
-    actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)
+    actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, role=Role.OWNER)
     shop = Shop(opened.service, clock, opened.world, actor, opened.environ)
     await connect_all(shop)
     return Whole(service, shop)

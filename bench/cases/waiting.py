@@ -17,7 +17,7 @@ from steward import periodic_tasks, worker
 from steward.accounts import organizations, people
 from steward.accounts.organizations import CreateOrganization
 from steward.database.engine.base import Tx
-from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.runs import claim
 
 WAITING = 100_000
@@ -115,7 +115,7 @@ async def _another_house(house: House) -> House:
         org = (await organizations.create(tx, CreateOrganization("Other"))).id
         person = await people.resolve(tx, "owner@bench.example")
         await people.add_to_organization(tx, person, org, Role.OWNER)
-        return Actor(org, person.id, ROLE_SCOPES[Role.OWNER], Via.UI, None, Role.OWNER, "0" * 64)
+        return Actor(org, person.id, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, None, Role.OWNER, "0" * 64)
 
     owner = await house.engine.write(house.service.clock.now(), found)
     return House(house.service, owner, "", started=1_000_000)

@@ -121,7 +121,7 @@ class Export:
 async def record_export(tx: Tx, org: OrgId, actor: Actor | None) -> int:
     """Records that a person or the operator exports the log; returns the number of that entry."""
     if actor is None:
-        entry = audit.Entry("operator", "audit_exported", object_kind="organization", object_id=str(org))
+        entry = audit.AuditEntry("operator", "audit_exported", object_kind="organization", object_id=str(org))
         await audit.record(tx, org, entry)
     else:
         await audit.by_person(tx, actor, "audit_exported", object_kind="organization", object_id=str(org))

@@ -83,5 +83,5 @@ async def _get(tx: Tx, org: OrgId, client_id: str) -> Credential:
 
 
 async def _record(tx: Tx, org: OrgId, client_id: str, action: str) -> None:
-    entry = audit.Entry("operator", action, object_kind="credential", object_id=client_id)
+    entry = audit.AuditEntry("operator", action, object_kind="credential", object_id=client_id)
     await audit.record(tx, org, entry)

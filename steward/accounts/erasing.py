@@ -61,7 +61,7 @@ async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
         await _check_owner_left(tx, org, person.id)
     await _anonymise(tx, person, orgs)
     for org in orgs:
-        entry = audit.Entry("operator", "person_erased", object_kind="person", object_id=str(person.id))
+        entry = audit.AuditEntry("operator", "person_erased", object_kind="person", object_id=str(person.id))
         await audit.record(tx, org, entry)
     return orgs
 
@@ -119,7 +119,7 @@ async def _finish(tx: Tx, org: OrgId, erased: ErasureReport) -> None:
     await erasing.forget_calls(tx, org)
     await erasing.anonymise_organization(tx, org, erased.name, folded_name(erased.name))
     counts = {table: erased.removed[table] for table in ("automations", "runs", "approvals", "events")}
-    entry = audit.Entry(
+    entry = audit.AuditEntry(
         "operator",
         "organization_erased",
         object_kind="organization",

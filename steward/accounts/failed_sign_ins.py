@@ -48,7 +48,7 @@ async def _record(tx: Tx, kind: AttemptedKind, key_hash: str) -> None:
     orgs = await _organizations(tx, failed)
     await tx.set_tenant(orgs)
     for org in orgs:
-        entry = audit.Entry(
+        entry = audit.AuditEntry(
             "service", _ACTIONS[kind], object_kind=kind, object_id=failed.object_id, detail=detail
         )
         await audit.record(tx, org, entry)

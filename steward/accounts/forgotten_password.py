@@ -133,7 +133,7 @@ async def reset(tx: Tx, prepared: PreparedReset) -> ResetDone:
     who = str(prepared.person)
     for membership in joined:
         await links.withdraw(tx, membership.org, prepared.person)
-        entry = audit.Entry("person", "password_reset", actor=who, object_kind="person", object_id=who)
+        entry = audit.AuditEntry("person", "password_reset", actor=who, object_kind="person", object_id=who)
         await audit.record(tx, membership.org, entry)
     return ResetDone(account.person, joined)
 

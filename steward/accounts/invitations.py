@@ -85,7 +85,7 @@ async def invite(tx: Tx, actor: Actor, command: InvitePerson) -> IssuedInvitatio
 
     Raises ValidationFailed (`email`) when the person has joined already.
     """
-    entry = audit.Entry("person", "person_invited", actor=str(actor.person))
+    entry = audit.AuditEntry("person", "person_invited", actor=str(actor.person))
     return await offer_membership(
         tx, actor.org, command, expires_at=tx.now + _LIFE, created_by=actor.person, entry=entry
     )
@@ -98,7 +98,7 @@ async def offer_membership(
     *,
     expires_at: datetime,
     created_by: PersonId | None,
-    entry: audit.Entry,
+    entry: audit.AuditEntry,
 ) -> IssuedInvitation:
     """Creates an invitation with its audit entry and withdraws an earlier open one of the same address.
 
@@ -263,7 +263,7 @@ async def _join(tx: Tx, invitation: Invitation, account: PersonId) -> None:
     await members.join(
         tx, org, person, email_norm=folded(person.email), username_norm=folded(person.username)
     )
-    entry = audit.Entry(
+    entry = audit.AuditEntry(
         "person",
         "invitation_accepted",
         actor=str(person.id),

@@ -40,7 +40,7 @@ class KeyRing:
     masters: Sequence[MasterKey]
     issuer: str
     audience: str
-    held: "Held" = field(default_factory=lambda: Held())
+    held: "CurrentKeys" = field(default_factory=lambda: CurrentKeys())
 
     @property
     def is_usable(self) -> bool:
@@ -88,7 +88,7 @@ class KeyRing:
 
 
 @dataclass(slots=True)
-class Held:
+class CurrentKeys:
     """The mutable part of a key ring: its current keys."""
 
     unwrapped: "_Unwrapped | None" = None

@@ -77,7 +77,7 @@ async def _keep_an_owner(tx: Tx, actor: Actor, member: Member) -> None:
 
 
 async def _record(tx: Tx, actor: Actor, person: PersonId, action: str, detail: JsonObject) -> None:
-    entry = audit.Entry(
+    entry = audit.AuditEntry(
         "person",
         action,
         actor=str(actor.person),

@@ -93,7 +93,7 @@ async def change(tx: Tx, actor: Actor, command: ChangeOrganization) -> Organizat
         await organizations.save_settings(
             tx, actor.org, zone=after.zone, send_without_approval=after.send_without_approval
         )
-        entry = audit.Entry(
+        entry = audit.AuditEntry(
             "person",
             "organization_changed",
             actor=str(actor.person),
@@ -142,5 +142,5 @@ async def every(tx: Tx) -> list[Organization]:
     return [organization for organization in rows if organization is not None]
 
 
-def _entry(action: str, org: OrgId) -> audit.Entry:
-    return audit.Entry("operator", action, object_kind="organization", object_id=str(org))
+def _entry(action: str, org: OrgId) -> audit.AuditEntry:
+    return audit.AuditEntry("operator", action, object_kind="organization", object_id=str(org))

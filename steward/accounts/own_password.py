@@ -73,7 +73,7 @@ async def change(tx: Tx, session: Session, renewed: PasswordRenewal) -> OpenedSe
     await sessions.end_of_person(tx, person, but=session.session_hash)
     memberships_of_person = await memberships(tx, person)
     for membership in memberships_of_person:
-        entry = audit.Entry(
+        entry = audit.AuditEntry(
             "person", "password_changed", actor=str(person), object_kind="person", object_id=str(person)
         )
         await audit.record(tx, membership.org, entry)

@@ -84,7 +84,7 @@ async def add_to_organization(tx: Tx, person: Person, org: OrgId, role: Role) ->
     await audit.record(
         tx,
         org,
-        audit.Entry(
+        audit.AuditEntry(
             "operator", action, object_kind="person", object_id=str(person.id), detail={"role": role}
         ),
     )
@@ -147,5 +147,5 @@ async def _record(tx: Tx, person: PersonId, action: str) -> None:
     orgs = await people.organizations_of(tx, person)
     await tx.set_tenant(orgs)
     for org in orgs:
-        entry = audit.Entry("operator", action, object_kind="person", object_id=str(person))
+        entry = audit.AuditEntry("operator", action, object_kind="person", object_id=str(person))
         await audit.record(tx, org, entry)

@@ -135,7 +135,7 @@ async def open_for(
     await sessions.insert(tx, session_hash, person, org=org, address=address, agent=agent[:200])
     await sessions.keep_newest(tx, person, session_hash, max_sessions=_MOST_SESSIONS)
     for membership in memberships_of_person:
-        entry = audit.Entry("person", "signed_in", actor=str(person))
+        entry = audit.AuditEntry("person", "signed_in", actor=str(person))
         await audit.record(tx, membership.org, entry)
     return OpenedSession(cookie, await _written(tx, session_hash), memberships_of_person)
 

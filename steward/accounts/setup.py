@@ -82,6 +82,6 @@ async def _offer(tx: Tx, organization: Organization, owner: FirstOwner) -> SetUp
         InvitePerson(owner.email, Role.OWNER, owner.first_name, owner.last_name),
         expires_at=tx.now + _LINK_LIFE,
         created_by=None,
-        entry=audit.Entry("operator", "person_invited"),
+        entry=audit.AuditEntry("operator", "person_invited"),
     )
     return SetUpOffer(organization, owner.email, invited.token, invited.expires_at)

@@ -11,7 +11,7 @@ from steward.accounts.keys import open_ring
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, desk, option
 from steward.config import Settings
 from steward.database.engine import backup as copies
-from steward.database.engine.backup import BackupCopy, NotACopy
+from steward.database.engine.backup import BackupCopy, InvalidBackup
 from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, migrations, sqlite_path
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import SqliteEngine, take_lock
@@ -36,7 +36,7 @@ async def backup(args: CliArgs) -> Facts:
         copy = await asyncio.to_thread(copies.take, source, target, args.now())
     except FileExistsError as error:
         raise CommandFailed("exists", f"{target} is there already. Name another file.") from error
-    except NotACopy as error:
+    except InvalidBackup as error:
         raise CommandFailed("damaged", f"The database is damaged: {error}") from error
     return {
         "file": str(target),
@@ -62,7 +62,7 @@ async def restore(args: CliArgs) -> Facts:
                 copy = await asyncio.to_thread(copies.look, source)
                 await asyncio.to_thread(copies.lay_out, source, fresh)
                 to_check = await _prepare(args, settings, fresh, copy)
-            except NotACopy as error:
+            except InvalidBackup as error:
                 raise CommandFailed("damaged", str(error)) from error
             except (SchemaDiffers, CannotOpen) as error:
                 raise _not_ours(error) from error

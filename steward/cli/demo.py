@@ -30,7 +30,7 @@ from steward.database.engine.base import Tx
 from steward.database.engine.migrate import migrate
 from steward.database.engine.private_files import make_folder
 from steward.database.runs import records as runs
-from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.model.automation import Automation
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject
@@ -195,7 +195,7 @@ async def _accounts(service: app.WiredProcess) -> tuple[dict[str, Any], list[dic
                 }
             )
             if role is Role.OWNER:
-                actor = Actor(organization.id, person.id, ROLE_SCOPES[role], Via.UI, None, role)
+                actor = Actor(organization.id, person.id, ROLE_SCOPES[role], CreatedVia.UI, None, role)
         assert actor is not None
         return actor
 
@@ -303,7 +303,7 @@ async def _first_run(service: app.WiredProcess, options: DemoOptions, facts: Map
     """Runs one automation at the first start, so that an approval waits."""
     org = OrgId(facts["organization"]["id"])
     owner = facts["people"][0]
-    actor = Actor(org, owner["id"], ROLE_SCOPES[Role.OWNER], Via.UI, None, Role.OWNER)
+    actor = Actor(org, owner["id"], ROLE_SCOPES[Role.OWNER], CreatedVia.UI, None, Role.OWNER)
     command = RunNow(facts["automations"][0]["id"], "demo-first-run", Mode.LIVE)
     templates = service.worker_context.automation_rules.templates
     run_now = partial(start.run_now, actor=actor, command=command, templates=templates, max_waiting=1000)

@@ -21,7 +21,7 @@ from steward.connectors.base.connector import IssuesKeys
 from steward.connectors.base.settings import BadSettings
 from steward.database.accounts import connections, members, sign_ins
 from steward.database.engine.base import Engine, Tx
-from steward.model.account import ROLE_SCOPES, Actor, MemberState, Role, Via
+from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, MemberState, Role
 from steward.model.connection import ConnectionState
 from steward.model.ids import IntegrationId, OrgId, PersonId
 from steward.model.json import JsonObject
@@ -145,7 +145,7 @@ class KeyDelivery:
         person = await members.get(tx, begun.org, begun.person)
         if person is None or person.state is not MemberState.ACTIVE or person.role is not Role.OWNER:
             raise NotFound
-        actor = Actor(begun.org, begun.person, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)
+        actor = Actor(begun.org, begun.person, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, role=Role.OWNER)
         if begun.integration is None:
             await connecting.connect(tx, actor, begun.name, tried=tried, vault=self.vault)
         else:

@@ -40,7 +40,7 @@ async def rewrap(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
         await connections.put_data_key(tx, org, DataKey(key.key_no, rewrapped_key, masters[0].id))
         wrapped += 1
     if wrapped:
-        await audit.record(tx, org, audit.Entry("operator", _DONE, detail={"wrapped": wrapped}))
+        await audit.record(tx, org, audit.AuditEntry("operator", _DONE, detail={"wrapped": wrapped}))
     return wrapped
 
 
@@ -64,7 +64,7 @@ async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | Non
     wrapped = wrap(new_data_key(), masters, org_id=org, key_no=number)
     await connections.put_data_key(tx, org, DataKey(number, wrapped, masters[0].id))
     await connections.retire_data_keys(tx, org, but=number)
-    await audit.record(tx, org, audit.Entry("operator", _DONE, detail={"data_key": number}))
+    await audit.record(tx, org, audit.AuditEntry("operator", _DONE, detail={"data_key": number}))
     return number
 
 

@@ -11,7 +11,7 @@ _NAMED = 3  # names in one sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class TriggerReach:
     """How many of the steps a run would do, and the trigger of the file that they follow."""
 
     runs: int
@@ -23,11 +23,11 @@ class Reach:
         return {"runs": self.runs, "steps": self.steps, "start": self.start}
 
 
-def reach_of(plan: Plan) -> Reach:
+def reach_of(plan: Plan) -> TriggerReach:
     """Counts the steps behind the start that are switched on and can run."""
     runs = sum(step.origin is not None and step.origin.supported for step in plan.running())
     entry = plan.entry()
-    return Reach(runs, len(plan.steps), None if entry is None else entry.name)
+    return TriggerReach(runs, len(plan.steps), None if entry is None else entry.name)
 
 
 def reach_findings(plan: Plan) -> list[Finding]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from steward.imports.n8n import graph
-from steward.imports.reach import Reach, reach_of
+from steward.imports.reach import TriggerReach, reach_of
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
 
@@ -19,7 +19,7 @@ class ImportReport:
     findings: tuple[Finding, ...]
     steps: int
     unsupported: int
-    reach: Reach
+    reach: TriggerReach
 
     @property
     def supported(self) -> bool:

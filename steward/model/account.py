@@ -23,7 +23,7 @@ class Role(StrEnum):
     OWNER = "owner"
 
 
-class Via(StrEnum):
+class CreatedVia(StrEnum):
     """How something was made."""
 
     UI = "ui"
@@ -117,27 +117,27 @@ class Actor:
     org: OrgId
     person: PersonId
     scopes: frozenset[Scope]
-    via: Via
+    via: CreatedVia
     client_id: str | None = None
     role: Role | None = None
     session_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class Creator:
     """Who made a record and how; all three null when made by the service itself."""
 
     created_by: PersonId | None
-    created_via: Via | None
+    created_via: CreatedVia | None
     api_client_id: str | None
 
 
-BY_SERVICE = Maker(None, None, None)
+BY_SERVICE = Creator(None, None, None)
 
 
-def maker(actor: Actor) -> Maker:
+def maker(actor: Actor) -> Creator:
     """The record of `actor` as the maker of something."""
-    return Maker(actor.person, actor.via, actor.client_id)
+    return Creator(actor.person, actor.via, actor.client_id)
 
 
 @dataclass(frozen=True, slots=True)

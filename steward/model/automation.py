@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from steward.model.account import Maker
+from steward.model.account import Creator
 from steward.model.connection import AutomationConnection
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
@@ -68,4 +68,4 @@ class Automation:
     consecutive_failures: int
     created_at: datetime
     updated_at: datetime
-    maker: Maker
+    maker: Creator

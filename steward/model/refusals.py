@@ -141,7 +141,7 @@ class NotConnected(Refusal):
     words = "A store or account this needs is not connected. Reconnect it in the web app."
 
 
-class Closed(Refusal):
+class InClosedPeriod(Refusal):
     """A closed period keeps runs from beginning."""
 
     code = "closed_period"

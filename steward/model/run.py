@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import product
 from operator import add, attrgetter
 
-from steward.model.account import Maker
+from steward.model.account import Creator
 from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId
 from steward.model.json import JsonObject
 
@@ -127,7 +127,7 @@ class Run:
     result: JsonObject | None
     held_name: str | None
     held_until: datetime | None
-    maker: Maker
+    maker: Creator
     undo_of: RunId | None = None
 
 

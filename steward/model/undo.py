@@ -104,7 +104,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SeekResult:
     """The result of a look-up: the parts that undo a part; `note` says what remains of it."""
 
     parts: tuple[Part, ...]
@@ -112,7 +112,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RememberedValue:
     """A value that a change made its automation remember, and what was there before; None: nothing."""
 
     space: str
@@ -127,7 +127,7 @@ class Original:
 
     change: Change
     numbers: tuple[int, ...]
-    memory: tuple[Remembered, ...] = ()
+    memory: tuple[RememberedValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class UndoSource(Protocol):
 
 
 # What a look-up gave, or why there is nothing to put back.
-Sought: TypeAlias = Found | str
+Sought: TypeAlias = SeekResult | str
 Same: TypeAlias = Callable[[Part, JsonValue, JsonValue], bool]
 _Place: TypeAlias = tuple[int, int]
 _Value: TypeAlias = tuple[IntegrationId, str]
@@ -342,7 +342,7 @@ def _put_back(parts: Sequence[WrittenPart], sought: Mapping[_Place, Sought]) -> 
             inverse_parts.append(part.inverse.part)
             continue
         looked_up = sought[part.place]
-        assert isinstance(looked_up, Found)
+        assert isinstance(looked_up, SeekResult)
         inverse_parts += looked_up.parts
         notes += [looked_up.note] if looked_up.note else []
     return ChangeVerdict("put_back", tuple(inverse_parts), " ".join(notes) or None)

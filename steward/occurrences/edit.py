@@ -9,7 +9,7 @@ from steward.automations.rules import AutomationRules
 from steward.database.automations import occurrences
 from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
-from steward.model.account import Actor, Via
+from steward.model.account import Actor, CreatedVia
 from steward.model.automation import AutomationState
 from steward.model.closed_period import Closing
 from steward.model.occurrence import OccurrenceState, SkipReason
@@ -143,7 +143,7 @@ def _need_person(slot: LockedSlot, actor: Actor, closing: Closing) -> None:
     """Raises WrongState unless a person of the web app moves a run that is near enough to be let through."""
     if slot.is_projected:
         raise WrongState("This run is too far ahead to be let through. Do it once it has come closer.")
-    if actor.via is not Via.UI:
+    if actor.via is not CreatedVia.UI:
         raise WrongState(
             f"This run is left out by the closed period {closing.period.name}. Let it run in the web app."
         )

@@ -8,7 +8,7 @@ from steward.database.engine.base import Tx
 from steward.database.notifications import facts
 from steward.database.runs import active_run, fairness, transitions
 from steward.database.runs import records as runs
-from steward.model.account import BY_SERVICE, Maker
+from steward.model.account import BY_SERVICE, Creator
 from steward.model.automation import Automation
 from steward.model.ids import AutomationId, OrgId, RisingIds, RunId, new_id
 from steward.model.run import EventRef, Mode, Queue, RunStatus, StartedBy
@@ -29,7 +29,7 @@ class RunRequest:
     automation: Automation
     mode: Mode
     started_by: StartedBy
-    maker: Maker
+    maker: Creator
     slot_at: datetime | None = None
     event: EventRef | None = None
     idempotency_key: str | None = None

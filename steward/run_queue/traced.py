@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
-from steward.database.engine.base import Act, Autocommit, Batchable, Engine, Tx, Weighed
+from steward.database.engine.base import Act, Autocommit, Batchable, Engine, Tx, WeightedAct
 from steward.database.engine.wrapper import EngineWrapper
 from steward.model.ids import OrgId, RunId
 from steward.run_queue import spans
@@ -64,7 +64,7 @@ class TracedEngine(EngineWrapper):
             finally:
                 _ended.reset(token)
 
-        weighed = Weighed(noting, getattr(act, "weight", 0))
+        weighed = WeightedAct(noting, getattr(act, "weight", 0))
         answer = await self._engine.write(now, weighed, org=org, urgent=urgent)
         if ended:
             task = asyncio.create_task(self._send(now, ended))

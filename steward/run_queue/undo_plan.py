@@ -7,7 +7,7 @@ from steward.model.json import JsonObject
 from steward.model.run import Mode
 from steward.model.schedule import Cadence, Schedule
 from steward.steps import put_back
-from steward.steps.put_back import PUT_BACK, READ, FoundValues
+from steward.steps.put_back import PUT_BACK, READ, ReadValues
 from steward.templates import base
 from steward.templates.base import Category, EndedRun, RunSummary, Template
 
@@ -26,7 +26,7 @@ _LEFT = (
 def _finish(ended: EndedRun) -> RunSummary:
     """Tells how much was or would be put back, and why the rest was not."""
     outcomes = ended.outcomes.get(PUT_BACK, ())
-    cannot = ended.output(READ, FoundValues).cannot
+    cannot = ended.output(READ, ReadValues).cannot
     tally = Counter(outcomes)
     result: JsonObject = {
         "put_back": tally[Outcome.APPLIED],

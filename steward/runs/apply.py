@@ -22,12 +22,12 @@ from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
 from steward.runs.ledger import (
     CHANGED_MEANWHILE,
     SEND_WITHIN,
-    Applying,
+    ApplyingStep,
     AttemptsSpent,
     PeriodsUnreadable,
     WritesClosed,
 )
-from steward.runs.rounds import Piece, Round
+from steward.runs.rounds import PartToApply, Round
 from steward.runs.run_context import WriteContext
 
 _REREAD_AFTER = timedelta(seconds=60)
@@ -63,7 +63,7 @@ class MustWait(Exception):
         self.held = held
 
 
-async def apply(applying: Applying) -> None:
+async def apply(applying: ApplyingStep) -> None:
     """Applies every change, each part at most once and the parts of a change in order.
 
     Raises LeaseLost, MustWait, and CancelRequested between two requests.
@@ -77,7 +77,7 @@ async def apply(applying: Applying) -> None:
     applying.report_progress()
 
 
-async def _send_round(applying: Applying, planned: Round) -> None:
+async def _send_round(applying: ApplyingStep, planned: Round) -> None:
     """Rereads the round's objects and sends its requests in order until one has to wait."""
     pieces = [piece for request in planned.requests for piece in request]
     if not pieces:
@@ -98,21 +98,21 @@ async def _send_round(applying: Applying, planned: Round) -> None:
             applying.report_progress()
 
 
-def _size(applying: Applying, pieces: Sequence[Piece]) -> int:
+def _size(applying: ApplyingStep, pieces: Sequence[PartToApply]) -> int:
     part = pieces[0].part
     if not applying.is_order_free(part):
         return len(pieces)
     return applying.ctx.batch_sizes.next(part, limit=len(pieces))
 
 
-async def _wait(applying: Applying, seconds: float) -> None:
+async def _wait(applying: ApplyingStep, seconds: float) -> None:
     """Waits before the next round. Raises MustWait when the wait is long."""
     if seconds > _SHORT_WAIT_SECONDS:
         raise MustWait(seconds)
     await applying.ctx.clock.sleep(seconds)
 
 
-async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
+async def _reread(applying: ApplyingStep, pieces: list[PartToApply]) -> list[PartToApply]:
     """Returns the parts whose object is unchanged since the proposal; settles the others without a call."""
     operation = applying.operation(pieces[0].part)
     is_blind = operation.recovery_of(pieces[0].part) is Recovery.AT_MOST_ONCE
@@ -154,7 +154,7 @@ def _verdict(
     return Outcome.CONFLICT, CHANGED_MEANWHILE
 
 
-async def _handle_read_error(applying: Applying, pieces: list[Piece], error: CallError) -> None:
+async def _handle_read_error(applying: ApplyingStep, pieces: list[PartToApply], error: CallError) -> None:
     """Halves the number of parts read next, so that one unreadable object fails alone. Raises MustWait.
 
     Errors of the key or its rights fail the whole page. After several objects in a row failed because the
@@ -177,7 +177,7 @@ async def _handle_read_error(applying: Applying, pieces: list[Piece], error: Cal
 
 
 async def _schedule_check(
-    applying: Applying, pieces: Sequence[Piece], kinds: Sequence[ErrorKind | None]
+    applying: ApplyingStep, pieces: Sequence[PartToApply], kinds: Sequence[ErrorKind | None]
 ) -> None:
     integrations = [piece.part.integration_id for piece in pieces]
     ctx = applying.ctx
@@ -187,7 +187,7 @@ async def _schedule_check(
 
 
 async def _send(
-    applying: Applying, pieces: Sequence[Piece], *, reread_at: float, is_first: bool
+    applying: ApplyingStep, pieces: Sequence[PartToApply], *, reread_at: float, is_first: bool
 ) -> float | None:
     """Stores the intents, makes the call and stores its outcomes.
 
@@ -228,7 +228,7 @@ async def _send(
     return await _wait_after(applying, pieces, outcomes)
 
 
-async def _send_batch(applying: Applying, batch: Batch, *, window_start: float) -> list[WriteOutcome]:
+async def _send_batch(applying: ApplyingStep, batch: Batch, *, window_start: float) -> list[WriteOutcome]:
     """Makes the request of a batch whose intents are stored, and adapts the size of the next batch.
 
     `window_start` is the monotonic instant from which the request may be sent for 5 s.
@@ -251,7 +251,7 @@ async def _send_batch(applying: Applying, batch: Batch, *, window_start: float) 
 
 
 async def _wait_after(
-    applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
+    applying: ApplyingStep, pieces: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
 ) -> float | None:
     """Records the outcomes and returns the longest wait the account asks for, or None."""
     waits, unsent = [], []
@@ -269,14 +269,14 @@ async def _wait_after(
     return max(waits)
 
 
-def _count_attempt(applying: Applying, pieces: Sequence[Piece]) -> list[Piece]:
+def _count_attempt(applying: ApplyingStep, pieces: Sequence[PartToApply]) -> list[PartToApply]:
     """Counts an attempt for each of `pieces` and returns those that have used their last."""
     for piece in pieces:
         applying.attempts[piece.key] = applying.attempts.get(piece.key, 0) + 1
     return [piece for piece in pieces if applying.attempts[piece.key] >= _ATTEMPTS]
 
 
-async def _fail_unreachable(applying: Applying, pieces: Sequence[Piece]) -> None:
+async def _fail_unreachable(applying: ApplyingStep, pieces: Sequence[PartToApply]) -> None:
     await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, _UNREACHABLE) for piece in pieces])
 
 

@@ -35,7 +35,7 @@ from steward.model.ids import ChangeId, IntegrationId
 from steward.model.undo import Never
 from steward.runs import change_outcomes
 from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
-from steward.runs.rounds import KnownResults, Piece, UnsentOutcome
+from steward.runs.rounds import KnownResults, PartToApply, UnsentOutcome
 from steward.runs.run_context import CancelRequested, ConnectionAccess, LeaseLost, WriteContext
 
 SEND_WITHIN = acting.SEND_WITHIN
@@ -72,7 +72,7 @@ class AttemptsSpent(Exception):
 
 
 @dataclass(slots=True)
-class Applying:
+class ApplyingStep:
     """The changes of one step being applied, and the results of their parts so far."""
 
     ctx: WriteContext
@@ -88,15 +88,15 @@ class Applying:
     max_parts: int | None = None  # of a round, once one could not be read
     unavailable: int = 0  # consecutive single-object reads that failed: account unavailable
     answer_room: int = 0  # bytes of answers that may still be kept; 0 where no later step can read them
-    _pieces: dict[ChangeId, list[Piece]] = field(default_factory=dict)
-    _unsettled: list[list[Piece]] | None = None
+    _pieces: dict[ChangeId, list[PartToApply]] = field(default_factory=dict)
+    _unsettled: list[list[PartToApply]] | None = None
 
-    def pieces(self, change: Change) -> list[Piece]:
+    def pieces(self, change: Change) -> list[PartToApply]:
         """Returns the change's parts in order, with their permanent keys."""
         pieces = self._pieces.get(change.id)
         if pieces is None:
             pieces = self._pieces[change.id] = [
-                Piece(change, number, part, self._key(change, number))
+                PartToApply(change, number, part, self._key(change, number))
                 for number, part in enumerate(change.proposal.parts, start=1)
             ]
         return pieces
@@ -111,7 +111,7 @@ class Applying:
             version=self.version,
         )
 
-    def unsettled(self) -> list[list[Piece]]:
+    def unsettled(self) -> list[list[PartToApply]]:
         """Returns the parts of every change that has an unsettled part, in order."""
         if self._unsettled is None:
             self._unsettled = [self.pieces(change) for change in self.changes]
@@ -120,7 +120,7 @@ class Applying:
         ]
         return self._unsettled
 
-    def next_of(self, integration: IntegrationId) -> list[Piece]:
+    def next_of(self, integration: IntegrationId) -> list[PartToApply]:
         """Returns the next part of each unsettled change whose next part uses the connection."""
         following = [
             next(piece for piece in pieces if piece.key not in self.results) for pieces in self.unsettled()
@@ -167,14 +167,14 @@ class Applying:
         return not isinstance(operation.inverse(part), Never)
 
 
-def remember(applying: Applying, settled: Sequence[Effect]) -> None:
+def remember(applying: ApplyingStep, settled: Sequence[Effect]) -> None:
     """Takes over the ledger's results of settled effects."""
     for effect in settled:
         if effect.state in OUTCOME_OF_EFFECT:
             applying.results[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)
 
 
-async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: str) -> None:
+async def intend(tx: Tx, *, applying: ApplyingStep, pieces: Sequence[PartToApply], key: str) -> None:
     """Stores the intents of one call.
 
     Raises LeaseLost, CancelRequested, AttemptsSpent, WritesClosed, PeriodsUnreadable.
@@ -249,7 +249,7 @@ async def _check_not_sent(tx: Tx, lease: Lease, intents: Mapping[str, Intent]) -
             raise RuntimeError(f"effect {effect.key} would be sent again in state {effect.state}")
 
 
-def _intent(applying: Applying, piece: Piece, batch: str) -> Intent:
+def _intent(applying: ApplyingStep, piece: PartToApply, batch: str) -> Intent:
     rules = applying.ctx.rules
     recovery = applying.operation(piece.part).recovery_of(piece.part)
     deadline = int((SEND_WITHIN + rules.write_timeout).total_seconds() * 1000)
@@ -268,7 +268,7 @@ def _intent(applying: Applying, piece: Piece, batch: str) -> Intent:
 
 
 async def settle(
-    tx: Tx, *, applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
+    tx: Tx, *, applying: ApplyingStep, pieces: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
 ) -> None:
     """Stores the outcomes of one call and of the changes it completes. Raises LeaseLost."""
     lease = applying.lease
@@ -292,7 +292,7 @@ async def settle(
 
 
 async def _keep_answers(
-    tx: Tx, applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
+    tx: Tx, applying: ApplyingStep, pieces: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
 ) -> None:
     """Stores the answers encrypted, each bound to its effect."""
     org = applying.lease.org
@@ -329,7 +329,7 @@ def _answer_field(key: str) -> str:
 
 
 def _touched(
-    applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
+    applying: ApplyingStep, pieces: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
 ) -> list[ChangedObject]:
     """Returns the store objects that were changed: their events are echoes of this automation."""
     return [
@@ -361,7 +361,7 @@ def effect_of(outcome: WriteOutcome) -> tuple[EffectState, str | None]:
     return EffectState.UNKNOWN, changes.STILL_OPEN
 
 
-async def settle_unsent(applying: Applying, verdicts: Sequence[UnsentOutcome]) -> None:
+async def settle_unsent(applying: ApplyingStep, verdicts: Sequence[UnsentOutcome]) -> None:
     """Stores outcomes of parts for which nothing was sent. Raises LeaseLost, CancelRequested."""
     if not verdicts:
         return
@@ -382,7 +382,7 @@ async def settle_unsent(applying: Applying, verdicts: Sequence[UnsentOutcome]) -
         raise CancelRequested(cancel)
 
 
-async def settle_known(applying: Applying) -> None:
+async def settle_known(applying: ApplyingStep) -> None:
     """Stores the outcome of changes whose parts are all settled, as after a crash. Raises LeaseLost."""
 
     async def store(tx: Tx) -> None:
@@ -396,7 +396,7 @@ async def settle_known(applying: Applying) -> None:
 
 
 async def _settle_changes(
-    tx: Tx, applying: Applying, touched: Sequence[Change], part_results: KnownResults
+    tx: Tx, applying: ApplyingStep, touched: Sequence[Change], part_results: KnownResults
 ) -> None:
     """Stores the outcome of each change whose every part is known."""
     settled = []

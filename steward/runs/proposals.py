@@ -23,7 +23,7 @@ from steward.run_queue.summaries import NO_APPROVAL_ROUND, change_counts
 from steward.runs import apply, change_outcomes, checkpoint, ledger, reconcile
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Checkpoint, EndedStep
-from steward.runs.ledger import Applying
+from steward.runs.ledger import ApplyingStep
 from steward.runs.run_context import CancelRequested, LeaseLost
 from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
 from steward.steps.base import MemoryWrite, StepResult, TooManyChanges
@@ -310,7 +310,7 @@ async def _apply_step(
 ) -> None:
     items = await walk.read(partial(_of_step, walk=walk, step=step, iteration=iteration))
     change_hash = await _verified(walk, items)
-    applying = Applying(
+    applying = ApplyingStep(
         ctx=walk.ctx,
         lease=walk.lease,
         changes=[item for item in items if item.outcome in _TO_APPLY],

@@ -15,7 +15,7 @@ from steward.database.accounts import audit, connections, organizations, session
 from steward.database.engine.base import Engine, Tx
 from steward.database.notifications import messages
 from steward.database.operator import restored
-from steward.database.operator.restored import Preparation
+from steward.database.operator.restored import RestoreProgress
 from steward.database.runs import changes, workers, write_ledger
 from steward.database.runs import records as runs
 from steward.database.runs.write_ledger import Intent
@@ -85,20 +85,20 @@ async def accept(engine: Engine, now: datetime) -> None:
     await engine.write(now, restored.keep_history)
 
 
-def _unfinished(preparation: Preparation) -> str:
+def _unfinished(preparation: RestoreProgress) -> str:
     at = wire_time(preparation.taken_at)
     return f"`steward restored --at {at}` has not ended. Run it again: it goes on where it stopped."
 
 
-async def _begin(tx: Tx, *, taken_at: datetime) -> Preparation:
+async def _begin(tx: Tx, *, taken_at: datetime) -> RestoreProgress:
     await restored.end_workers(tx)
     await sessions.end_all(tx)
     return await restored.begin(tx, taken_at)
 
 
 async def _check_next(
-    tx: Tx, *, org: OrgId, operations: Operations, before: Preparation, batch: int
-) -> Preparation:
+    tx: Tx, *, org: OrgId, operations: Operations, before: RestoreProgress, batch: int
+) -> RestoreProgress:
     """Marks what the organization's next unfinished runs may have written since the backup.
 
     At first it ends messages that may have been sent, at last it writes the restore into the audit log.
@@ -119,9 +119,11 @@ async def _check_next(
     return preparation
 
 
-def _entry(org: OrgId, taken_at: datetime) -> audit.Entry:
+def _entry(org: OrgId, taken_at: datetime) -> audit.AuditEntry:
     detail = {"taken_at": wire_time(taken_at)}
-    return audit.Entry("operator", "restored", object_kind="organization", object_id=str(org), detail=detail)
+    return audit.AuditEntry(
+        "operator", "restored", object_kind="organization", object_id=str(org), detail=detail
+    )
 
 
 async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: Operations) -> None:

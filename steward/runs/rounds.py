@@ -12,7 +12,7 @@ from steward.model.ids import IntegrationId
 KnownResults = Mapping[
     str, tuple[Outcome, str | None]
 ]  # outcome and message of each settled part, by effect key
-UnsentOutcome = tuple["Piece", Outcome, str | None]
+UnsentOutcome = tuple["PartToApply", Outcome, str | None]
 
 # A call with several items is sized to take at most this long; the first call is small, because the speed of
 # the shop is not known yet.
@@ -29,7 +29,7 @@ _REMEMBERED = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PartToApply:
     """One part of one change, with the key of its effect."""
 
     change: Change
@@ -43,7 +43,7 @@ class Round:
     """The next step of applying: requests of one operation and connection, and parts now blocked."""
 
     blocked: tuple[UnsentOutcome, ...] = ()
-    requests: tuple[tuple[Piece, ...], ...] = ()
+    requests: tuple[tuple[PartToApply, ...], ...] = ()
 
 
 class Operations(Protocol):
@@ -59,7 +59,7 @@ class Operations(Protocol):
 
 
 def next_round(
-    unsettled: Sequence[Sequence[Piece]],
+    unsettled: Sequence[Sequence[PartToApply]],
     results: KnownResults,
     operations: Operations,
     *,
@@ -88,7 +88,7 @@ def next_round(
     return Round(tuple(blocked), scan.requests(max_parts))
 
 
-def _failed_result(pieces: Sequence[Piece], results: KnownResults) -> tuple[Outcome, str | None] | None:
+def _failed_result(pieces: Sequence[PartToApply], results: KnownResults) -> tuple[Outcome, str | None] | None:
     """Returns the result of the first part that did not succeed."""
     for piece in pieces:
         result = results.get(piece.key)
@@ -106,15 +106,17 @@ class _Scan:
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
-        self._candidates: list[Piece] = []
-        self._waits_for: dict[tuple[IntegrationId, str], Piece | None] = {}  # None: for parts that differ
+        self._candidates: list[PartToApply] = []
+        self._waits_for: dict[
+            tuple[IntegrationId, str], PartToApply | None
+        ] = {}  # None: for parts that differ
 
     @property
     def is_empty(self) -> bool:
         """Whether no unsettled part has been seen."""
         return not self._waits_for
 
-    def take(self, open_: Sequence[Piece]) -> bool:
+    def take(self, open_: Sequence[PartToApply]) -> bool:
         """Takes the open parts of one change; returns False when no later part may be taken."""
         for piece in open_:
             if not self._operations.is_order_free(piece.part):
@@ -124,7 +126,7 @@ class _Scan:
                 self._candidates.append(piece)
         return len(self._candidates) < MAX_CANDIDATES
 
-    def _is_free(self, piece: Piece) -> bool:
+    def _is_free(self, piece: PartToApply) -> bool:
         """Whether no earlier part uses the piece's object, except one equal to it."""
         object_key = (piece.part.integration_id, piece.part.target)
         ahead = self._waits_for.setdefault(object_key, piece)
@@ -135,9 +137,9 @@ class _Scan:
         self._waits_for[object_key] = None
         return False
 
-    def requests(self, max_parts: int | None) -> tuple[tuple[Piece, ...], ...]:
+    def requests(self, max_parts: int | None) -> tuple[tuple[PartToApply, ...], ...]:
         """Returns the candidates grouped as the operation allows: at most `max_parts`, or enough groups."""
-        requests: list[tuple[Piece, ...]] = []
+        requests: list[tuple[PartToApply, ...]] = []
         count = 0
         for group in _grouped(self._candidates, self._operations):
             if count >= (_ENOUGH_PARTS if max_parts is None else max_parts):
@@ -148,8 +150,8 @@ class _Scan:
 
 
 def _in_turn(
-    first: Piece, rest: Sequence[Sequence[Piece]], results: KnownResults, operations: Operations
-) -> tuple[tuple[Piece, ...], ...]:
+    first: PartToApply, rest: Sequence[Sequence[PartToApply]], results: KnownResults, operations: Operations
+) -> tuple[tuple[PartToApply, ...], ...]:
     """Returns the first request of ordered parts: changes of one part each may share it, others go alone."""
     together = [first]
     if len(rest[0]) == 1:
@@ -160,7 +162,7 @@ def _in_turn(
     return tuple(_grouped(together, operations)[:1])
 
 
-def _grouped(pieces: Sequence[Piece], operations: Operations) -> list[tuple[Piece, ...]]:
+def _grouped(pieces: Sequence[PartToApply], operations: Operations) -> list[tuple[PartToApply, ...]]:
     if not pieces:
         return []
     by_part = {id(piece.part): piece for piece in pieces}
@@ -168,9 +170,9 @@ def _grouped(pieces: Sequence[Piece], operations: Operations) -> list[tuple[Piec
     return [tuple(by_part[id(part)] for part in group) for group in groups]
 
 
-def one_of_each_object(pieces: Sequence[Piece]) -> list[Piece]:
+def one_of_each_object(pieces: Sequence[PartToApply]) -> list[PartToApply]:
     """Returns the first of `pieces` on each object: one read holds for one write."""
-    first: dict[str, Piece] = {}
+    first: dict[str, PartToApply] = {}
     for piece in pieces:
         first.setdefault(piece.part.target, piece)
     return list(first.values())

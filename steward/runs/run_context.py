@@ -15,7 +15,7 @@ from steward.connections.vault import Vault
 from steward.connectors.base.connector import AnyWriteOperation, Reader
 from steward.connectors.base.writing import WriteOutcome
 from steward.database.engine.base import Engine
-from steward.database.engine.disk_space import Space
+from steward.database.engine.disk_space import DiskSpace
 from steward.database.runs import file_folder, transitions
 from steward.database.runs.transitions import Lease
 from steward.model.change import Batch
@@ -126,10 +126,10 @@ class FileFolder:
     """Where SQLite keeps the files of runs: the folder, and the disk that it fills."""
 
     path: Path
-    space: Space | None = None
+    space: DiskSpace | None = None
 
     @classmethod
-    def beside(cls, database: Path, space: Space | None) -> "FileFolder":
+    def beside(cls, database: Path, space: DiskSpace | None) -> "FileFolder":
         """Returns the folder of an SQLite file."""
         return cls(file_folder.folder_of(database), space)
 

@@ -20,7 +20,7 @@ from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId, RisingIds, RunId, new_id
 from steward.model.json import JsonObject, digest
-from steward.model.refusals import Closed, KeyReused, TooManyWaiting, Unavailable, WrongState
+from steward.model.refusals import InClosedPeriod, KeyReused, TooManyWaiting, Unavailable, WrongState
 from steward.model.run import Mode, Run, StartedBy
 from steward.run_queue import queue as run_queue
 from steward.runs.storage import payload as payloads
@@ -94,7 +94,7 @@ async def _check_open(tx: Tx, automation: Automation) -> None:
         until = "it ends"
         if closing.end is not None and (local_zone := zone(automation.timezone)) is not None:
             until = f"{local_time(closing.end, local_zone)[:16].replace('T', ' ')} ({automation.timezone})"
-        raise Closed(
+        raise InClosedPeriod(
             f"This is in the closed period {closing.period.name}, until {until}. Run it then, or as a test.",
             errors={},
         )

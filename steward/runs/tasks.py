@@ -13,7 +13,7 @@ from steward.database.accounts import audit_heads
 from steward.database.automations import schedules
 from steward.database.closed_periods import records as closed_periods
 from steward.database.engine.base import Autocommit, Tx
-from steward.database.engine.disk_space import Space
+from steward.database.engine.disk_space import DiskSpace
 from steward.database.operator import gauges, health
 from steward.database.org_span import EVERY_ORG, ORGANIZATIONS, next_orgs
 from steward.database.runs import approvals, fairness, transitions, write_ledger
@@ -207,7 +207,7 @@ async def rotate_partitions(ctx: TaskContext) -> bool:
     return False
 
 
-async def watch_space(ctx: TaskContext, space: Space) -> bool:
+async def watch_space(ctx: TaskContext, space: DiskSpace) -> bool:
     """Measures the disk, and while it is full tests whether there is room again."""
     space.measure()
     ctx.metrics.set("steward_database_bytes", space.database_bytes)

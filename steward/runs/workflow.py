@@ -107,7 +107,7 @@ async def advance(walk_: Walk) -> EndedStep | None:
         sleep=walk_.ctx.clock.sleep,
         clock=walk_.ctx.clock.now,
     )
-    rows = Rows(walk_, repeating_steps(plan))
+    rows = WorkflowJournal(walk_, repeating_steps(plan))
     start_item = await context.start_item(walk_.ctx, run, entry)
     try:
         if plan.mode is DataMode.ENVIRONMENT:
@@ -132,7 +132,7 @@ async def advance(walk_: Walk) -> EndedStep | None:
     return None
 
 
-async def _failed_execution(rows: "Rows", walked: WalkResult, failed: Execution) -> EndedStep:
+async def _failed_execution(rows: "WorkflowJournal", walked: WalkResult, failed: Execution) -> EndedStep:
     """Returns the row of the execution that ended the walk."""
     if walked.limit_exceeded:
         words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
@@ -143,7 +143,7 @@ async def _failed_execution(rows: "Rows", walked: WalkResult, failed: Execution)
     return rows.failed_row(failed, code, words)
 
 
-async def _skip_unreached(rows: "Rows", walked: WalkResult) -> None:
+async def _skip_unreached(rows: "WorkflowJournal", walked: WalkResult) -> None:
     """Writes rows of the steps that this run will not reach any more."""
     for code, words in _LEFT_OUT.items():
         for step in _not_reached(rows.walk.plan, rows.walk.step_messages, code):
@@ -195,7 +195,7 @@ def _started_at(run: Run) -> datetime:
 
 
 @dataclass(slots=True)
-class Rows:
+class WorkflowJournal:
     """The run's journal: an execution with a row is not run again; one that runs gets a row."""
 
     walk: Walk

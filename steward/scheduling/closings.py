@@ -80,7 +80,7 @@ def closing_at(periods: Collection[ClosedPeriod], instant: datetime) -> Closing 
     return min(holding, key=_precedence, default=None)
 
 
-class Stretch(NamedTuple):
+class ClosedStretch(NamedTuple):
     """Closings that overlap or adjoin, as one: [`start`, `end`); `end` is None when no open time follows.
 
     A search passes it in so many `jumps` from one closing's end into the next, of all its `closings`.
@@ -105,12 +105,12 @@ class ClosedTimes:
         self._since = since
         self._closings = all_closings(periods, since=since, until=LAST)
         self._ahead = next(self._closings, None)  # the first closing that is in no stretch yet
-        self._stretches: list[Stretch] = []
+        self._stretches: list[ClosedStretch] = []
         self._starts: list[datetime] = []
         self._distant = lru_cache(maxsize=_MAX_REMEMBERED)(partial(_stretch_of, periods, self.max_jumps))
         self._first_open: dict[tuple[Hashable, datetime], datetime | None] = {}
 
-    def stretch_at(self, instant: datetime) -> Stretch | None:
+    def stretch_at(self, instant: datetime) -> ClosedStretch | None:
         """Returns the stretch that holds an instant, which is not before the first one; None when open."""
         read = 0
         while self._ahead is not None and self._ahead.start <= instant:
@@ -145,7 +145,7 @@ class ClosedTimes:
         return stretch.closings
 
 
-def _stretch_of(periods: Collection[ClosedPeriod], max_jumps: int, instant: datetime) -> Stretch | None:
+def _stretch_of(periods: Collection[ClosedPeriod], max_jumps: int, instant: datetime) -> ClosedStretch | None:
     """Returns the stretch that holds an instant, from the closings that hold it on; None when it is open."""
     stream = all_closings(periods, since=instant, until=LAST)
     first = next(stream, None)
@@ -156,7 +156,7 @@ def _stretch_of(periods: Collection[ClosedPeriod], max_jumps: int, instant: date
 
 def _join(
     first: Closing, others: Iterator[Closing], since: datetime, max_jumps: int
-) -> tuple[Stretch, Closing | None]:
+) -> tuple[ClosedStretch, Closing | None]:
     """Joins a closing with those that overlap or adjoin; returns the stretch and the first closing after it.
 
     A search jumps to the latest end of the closings that hold its instant, so the others cost no jump.
@@ -171,10 +171,10 @@ def _join(
         if end == jumped_to and (ahead.end is None or ahead.end > end):
             jumps += 1
         if ahead.end is None or jumps >= max_jumps or count >= _MAX_CLOSINGS:
-            return Stretch(first.start, None, jumps, count), None
+            return ClosedStretch(first.start, None, jumps, count), None
         end = max(end, ahead.end)
         ahead = next(others, None)
-    return Stretch(first.start, end, jumps, count), ahead
+    return ClosedStretch(first.start, end, jumps, count), ahead
 
 
 def first_open(

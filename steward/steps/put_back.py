@@ -14,9 +14,9 @@ from steward.model.undo import (
     CHANGED_SINCE,
     Chain,
     ChangeVerdict,
-    Found,
     Original,
     Seek,
+    SeekResult,
     Sought,
     UndoSource,
     ValuesNow,
@@ -40,7 +40,7 @@ _DELETIONS = frozenset({"sheet.delete_rows", "metafield.delete", "redirect.delet
 _OUTCOMES: Mapping[str, Outcome] = {"unchanged": Outcome.UNCHANGED, "left": Outcome.CONFLICT}
 
 
-class FoundValues(StepOutput, frozen=True):
+class ReadValues(StepOutput, frozen=True):
     """What the first step hands on: the parts that were written, and what was read of them.
 
     `parts` holds the numbers of the written parts of each change, `values` what was read of the newest part
@@ -90,7 +90,7 @@ async def read(ctx: StepContext) -> StepResult:
     by_account: dict[IntegrationId, _ToRead] = defaultdict(_ToRead)
     for chain in chains(undo.written):
         by_account[chain.parts[0].part.integration_id].add(chain)
-    values = FoundValues(
+    values = ReadValues(
         parts=[(original.change.id, list(original.numbers)) for original in originals],
         cannot=run.cannot,
     )
@@ -102,7 +102,7 @@ async def read(ctx: StepContext) -> StepResult:
 
 
 async def _read_account(
-    account: AccountAccess, to_read: _ToRead, undo: _Undo, values_now: FoundValues
+    account: AccountAccess, to_read: _ToRead, undo: _Undo, values_now: ReadValues
 ) -> None:
     looked_up = await _look_up(account, list(to_read.newest.values()), undo, values_now)
     overwritten = [part for place, part in to_read.overwritten.items() if place not in to_read.newest]
@@ -122,7 +122,7 @@ async def _look_up(
     account: AccountAccess,
     parts: Sequence[WrittenPart],
     undo: _Undo,
-    values: FoundValues,
+    values: ReadValues,
     *,
     is_overwritten: bool = False,
 ) -> list[tuple[int, int]]:
@@ -133,7 +133,9 @@ async def _look_up(
     answers = await account.reader.seek([part.part for part in seekers], is_overwritten=is_overwritten)
     for part, answer in zip(seekers, answers, strict=True):
         values.sought.append((undo.id_of(part), part.number, *_stored(answer)))
-    return [part.place for part, answer in zip(seekers, answers, strict=True) if isinstance(answer, Found)]
+    return [
+        part.place for part, answer in zip(seekers, answers, strict=True) if isinstance(answer, SeekResult)
+    ]
 
 
 def _stored(answer: Sought) -> tuple[str | None, list[dict[str, JsonValue]], str | None]:
@@ -144,7 +146,7 @@ def _stored(answer: Sought) -> tuple[str | None, list[dict[str, JsonValue]], str
 
 async def put_back(ctx: StepContext) -> StepResult:
     """Proposes what puts the changes back, newest first; what is back already or left is listed with them."""
-    run, read_values = await _source(ctx).original_run(), ctx.output(READ, FoundValues)
+    run, read_values = await _source(ctx).original_run(), ctx.output(READ, ReadValues)
     by_id = {original.change.id: original for original in run.originals}
     originals = [
         replace(by_id[ChangeId(change)], numbers=tuple(numbers)) for change, numbers in read_values.parts
@@ -177,7 +179,7 @@ async def put_back(ctx: StepContext) -> StepResult:
 
 def _values_now(
     ctx: StepContext,
-    read_values: FoundValues,
+    read_values: ReadValues,
     index: Mapping[ChangeId, int],
     parts: Mapping[tuple[int, int], Part],
 ) -> dict[tuple[int, int], ValuesNow]:
@@ -189,7 +191,7 @@ def _values_now(
     return now
 
 
-def _looked_up(read_values: FoundValues, index: Mapping[ChangeId, int]) -> dict[tuple[int, int], Sought]:
+def _looked_up(read_values: ReadValues, index: Mapping[ChangeId, int]) -> dict[tuple[int, int], Sought]:
     """Returns what was looked up of the parts, by the number of the change and of the part."""
     return {
         (index[ChangeId(change)], number): _sought(words, wires, note)
@@ -225,7 +227,7 @@ def _values(ctx: StepContext, part: Part, value: JsonValue) -> Mapping[str, Json
 
 
 def _sought(words: str | None, wires: Iterable[Mapping[str, JsonValue]], note: str | None) -> Sought:
-    return words if words is not None else Found(tuple(Part.from_wire(wire) for wire in wires), note)
+    return words if words is not None else SeekResult(tuple(Part.from_wire(wire) for wire in wires), note)
 
 
 def _proposal(began: str, change: Change, verdict: ChangeVerdict) -> Proposal:

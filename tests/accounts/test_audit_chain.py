@@ -18,7 +18,7 @@ from steward.accounts.audit import Export
 from steward.accounts.audit_check import Anchor
 from steward.accounts.organizations import CreateOrganization
 from steward.database.accounts import audit, audit_heads
-from steward.database.accounts.audit import Entry
+from steward.database.accounts.audit import AuditEntry
 from steward.database.engine.base import Engine, Tx
 from steward.database.engine.migrate import sqlite_path
 from steward.database.engine.sqlite import SqliteEngine
@@ -43,7 +43,9 @@ async def written(engine: Engine, clock: FakeClock, count: int) -> OrgId:
         for number in numbers:
             detail = {"role": "member", "left_out": number, "taken_at": "ä'\"\n"}
             await audit.record(
-                tx, org.id, Entry("person", names[number % len(names)], "1", "person", str(number), detail)
+                tx,
+                org.id,
+                AuditEntry("person", names[number % len(names)], "1", "person", str(number), detail),
             )
 
     for start in range(1, count, 10):
@@ -180,7 +182,7 @@ async def test_fifty_writers_at_once_leave_no_gap(engine: Engine, clock: FakeClo
     org = await written(engine, clock, 1)
 
     async def act(tx: Tx, *, number: int) -> None:
-        await audit.record(tx, org, Entry("person", "signed_in", str(number)))
+        await audit.record(tx, org, AuditEntry("person", "signed_in", str(number)))
         if number % 10 == 9:
             raise LookupError("rolled back")
 
@@ -197,7 +199,7 @@ async def test_fifty_writers_at_once_leave_no_gap(engine: Engine, clock: FakeClo
 async def test_an_action_outside_the_table_is_refused(engine: Engine, clock: FakeClock) -> None:
     """Raises LookupError for an action outside the table."""
     org = await written(engine, clock, 1)
-    entry = Entry("service", "made_up")
+    entry = AuditEntry("service", "made_up")
     with pytest.raises(LookupError, match="made_up"):
         await engine.write(clock.now(), partial(audit.record, org=org, entry=entry), org=org)
 

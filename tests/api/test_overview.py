@@ -10,7 +10,7 @@ from time import process_time
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from steward.database.engine.base import Both, Tx, from_ms, ms
+from steward.database.engine.base import PerEngine, Tx, from_ms, ms
 from steward.database.runs import totals
 from steward.model.ids import OrgId, new_id
 from steward.run_queue import totals as keeping
@@ -38,7 +38,7 @@ _MANY_VALUES = (
     " 'live', 'succeeded', 'done', 0, 0, 1, 0, 0, CAST(:first AS bigint) + n * :step,"
     " CAST(:first AS bigint) + n * :step, 'Hide', 1, 'hide-out-of-stock-products', 1, 'schedule', :summary"
 )
-_MANY = Both(
+_MANY = PerEngine(
     "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :number - 1) "
     f"{_INTO} SELECT :org, printf('01JD3Z0QH8N2Y5V7W9X1%06d', n), :automation,{_MANY_VALUES} FROM numbers",
     f"{_INTO} SELECT :org, '01JD3Z0QH8N2Y5V7W9X1' || lpad(n::text, 6, '0'), :automation,{_MANY_VALUES}"

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from steward.database.engine import postgres as engine_postgres
-from steward.database.engine.base import Args, Both, Sql
+from steward.database.engine.base import Args, PerEngine, Sql
 from steward.database.engine.postgres import PostgresTx
 
 _FIRST_WALL = re.compile(r"\b(?:\w+\.)?org_id = :org\b")
@@ -13,7 +13,7 @@ _FIRST_WALL = re.compile(r"\b(?:\w+\.)?org_id = :org\b")
 
 def open_wall(sql: Sql) -> str:
     """Returns the statement without its condition on the organization."""
-    text = sql.postgresql if isinstance(sql, Both) else sql
+    text = sql.postgresql if isinstance(sql, PerEngine) else sql
     return _FIRST_WALL.sub("TRUE", text)
 
 

@@ -15,7 +15,7 @@ from steward.automations import setup
 from steward.automations.checks import LARGEST_INPUTS, MOST_CONNECTIONS, RequestedTrigger
 from steward.database.automations import history
 from steward.database.automations.history import HistoryAction
-from steward.model.account import Maker
+from steward.model.account import Creator
 from steward.model.automation import AutomationState
 from steward.model.connection import ConnectionState
 from steward.model.ids import IntegrationId
@@ -66,7 +66,7 @@ async def test_the_record_says_who_made_it_and_how(world: World) -> None:
     Interface statements: 2.3 created_by, created_via, api_client_id.
     """
     automation = await world.create()
-    assert automation.maker == Maker(world.owner.person, world.owner.via, "st_TEST")
+    assert automation.maker == Creator(world.owner.person, world.owner.via, "st_TEST")
     find = partial(history.find, org=automation.org, automation=automation.id, limit=10)
     [line] = await world.write(find)
     assert (line.action, line.version, line.person) == (HistoryAction.CREATED, 1, world.owner.person)

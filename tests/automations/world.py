@@ -19,7 +19,7 @@ from steward.database.engine.base import Engine, Tx
 from steward.database.runs import approvals, run_lists, transitions, workers
 from steward.database.runs import records as runs
 from steward.database.runs.transitions import Lease
-from steward.model.account import TOKEN_SCOPES, Actor, Organization, Role, Via, maker
+from steward.model.account import TOKEN_SCOPES, Actor, CreatedVia, Organization, Role, maker
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.automation import Automation
 from steward.model.connection import Auth, AutomationConnection, Connection, ConnectionState
@@ -373,7 +373,7 @@ async def actor(engine: Engine, now: datetime, name: str, zone: str = "Europe/Vi
             tx, email=email, email_norm=email, username=name, first_name="Ada", last_name="Boss"
         )
         assert person is not None
-        return Actor(org, person, TOKEN_SCOPES, Via.API_TOKEN, "st_TEST", Role.OWNER)
+        return Actor(org, person, TOKEN_SCOPES, CreatedVia.API_TOKEN, "st_TEST", Role.OWNER)
 
     return await engine.write(now, act)
 

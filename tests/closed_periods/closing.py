@@ -7,7 +7,7 @@ from steward.closed_periods import change
 from steward.closed_periods.change import FrozenChanges, MakePeriod, SentWhen
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Engine, Tx
-from steward.model.account import Actor, Role, Via
+from steward.model.account import Actor, CreatedVia, Role
 from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
 from steward.model.json import JsonObject
 from tests.fake_clock import FakeClock
@@ -20,7 +20,7 @@ class Closer:
 
     def __init__(self, engine: Engine, clock: FakeClock, owner: Actor) -> None:
         self.engine, self.clock = engine, clock
-        self.actor = replace(owner, role=Role.OWNER, via=Via.UI)
+        self.actor = replace(owner, role=Role.OWNER, via=CreatedVia.UI)
 
     async def close(
         self,

@@ -13,7 +13,7 @@ from steward.closed_periods import bounds
 from steward.closed_periods.effect import PeriodEffect, effect_of
 from steward.database.closed_periods import records
 from steward.database.engine.base import Tx
-from steward.model.account import Via
+from steward.model.account import CreatedVia
 from steward.model.automation import Automation
 from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
 from steward.model.ids import AutomationId, IntegrationId, OrgId
@@ -225,7 +225,7 @@ async def test_a_token_lets_nothing_through(world: World, diary: Diary, closer: 
     """Refuses to let a slot through with an API token."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-03T00:00")
-    token = replace(closer.actor, via=Via.API_TOKEN)
+    token = replace(closer.actor, via=CreatedVia.API_TOKEN)
     with pytest.raises(WrongState, match="closed period Christmas"):
         await diary.unskip(automation, FIRST, version=0, actor=token)
 

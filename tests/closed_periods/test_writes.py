@@ -11,7 +11,7 @@ from steward.model.account import Role
 from steward.model.change import Outcome
 from steward.model.closed_period import ClosedScope, ClosedScopeKind, Stops
 from steward.model.notice import Topic
-from steward.model.refusals import Closed, ValidationFailed
+from steward.model.refusals import InClosedPeriod, ValidationFailed
 from steward.model.run import Mode, RunStatus
 from steward.runs import tasks
 from tests.closed_periods.closing import Closer
@@ -149,7 +149,7 @@ async def test_a_live_run_by_hand_is_refused_and_a_test_begins(shop: Shop, shopk
     """Names the period in the refusal and leaves the key free; a test run starts."""
     hiding = await shop.hiding()
     period = await shopkeeper.close("05-01T00:00", "05-02T00:00")
-    with pytest.raises(Closed, match="Christmas, until 2026-05-02"):
+    with pytest.raises(InClosedPeriod, match="Christmas, until 2026-05-02"):
         await shop.started(hiding, key="once")
     tested = await shop.run_and_drain(hiding, Mode.TEST)
     assert tested.status is RunStatus.SUCCEEDED

@@ -11,7 +11,7 @@ import pytest
 from steward.api.operations import OPERATIONS
 from steward.connections.health import ConnectionChecks, check_due
 from steward.connections.vault import open_secrets
-from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.model.automation import Automation
 from steward.model.run import Run, RunStatus
 from steward.telemetry.redact import forms
@@ -37,7 +37,7 @@ async def furnished(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
     service = Service(opened.service.context, clock, lines=[], told=[])
     await service.write(lambda tx: settle(tx, service))
     owner = service.members["owner"]
-    actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)
+    actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, role=Role.OWNER)
     shop = Shop(opened.service, clock, opened.world, actor, opened.environ)
     await connect_all(shop)
     await shop.connect("shopify", store.settings())

@@ -17,7 +17,7 @@ from steward import periodic_tasks, worker
 from steward.database.engine.base import Tx
 from steward.database.engine.disk_space import RESERVE_BYTES, DiskFull
 from steward.database.engine.migrate import sqlite_path
-from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.model.run import RunStatus
 from steward.runs import context
 from tests.fake_clock import FakeClock
@@ -95,7 +95,7 @@ async def filled(sqlite_url: str, disk: Path, clock: FakeClock) -> AsyncIterator
     api = Service(opened.service.context, clock, lines=[], told=[])
     await api.write(lambda tx: settle(tx, api))
     owner = api.members["owner"]
-    actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)
+    actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, role=Role.OWNER)
     shop = Shop(opened.service, clock, opened.world, actor, opened.environ)
     await connect_all(shop)
     yield SmallDisk(shop, api, disk)

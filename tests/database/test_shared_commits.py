@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.database.engine.base import Batchable, Engine, Tx, Weighed
+from steward.database.engine.base import Batchable, Engine, Tx, WeightedAct
 from steward.database.engine.group_commit import GROUP_ITEMS, MIN_FOR_SECOND_CALL
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.observer import EngineObserver
@@ -235,7 +235,7 @@ async def test_the_writers_queue_is_bounded_in_bytes(sqlite_url: str, clock: Fak
         return len(load)
 
     def write(load: bytes, *, urgent: bool = False) -> Awaitable[int]:
-        act = Weighed(partial(weighs, load=load), len(load))
+        act = WeightedAct(partial(weighs, load=load), len(load))
         return engine.write(clock.now(), act, urgent=urgent)
 
     acts = [write(half), write(half), write(b"1"), write(half, urgent=True)]

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from steward.model.removed_secrets import marker
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.kept_markers import Piece, RemovedKey, Unfixed, pieces_of
+from steward.steps.workflow.expressions.kept_markers import Piece, RemovedKey, VariablePart, pieces_of
 from steward.steps.workflow.expressions.template import read
 from steward.steps.workflow.expressions.views import ExpressionContext
 
 MARK, OTHER = marker(1), "Another-Key-4711"
-KEY, DATA, ENCODED = RemovedKey("1"), Unfixed.DATA, Unfixed.ENCODED
+KEY, DATA, ENCODED = RemovedKey("1"), VariablePart.DATA, VariablePart.ENCODED
 FIELD = RemovedKey("key")
 
 
@@ -149,7 +149,7 @@ def _is_accepted(code: str) -> bool:
     pieces = pieces_of(f"={{{{ {code} }}}}", reads)
     return (
         pieces is not None
-        and Unfixed.ENCODED not in pieces
+        and VariablePart.ENCODED not in pieces
         and any(isinstance(p, RemovedKey) for p in pieces)
     )
 

@@ -23,7 +23,7 @@ from steward.database.runs import records as runs
 from steward.database.runs.transitions import Lease
 from steward.database.runs.write_ledger import Effect
 from steward.fake_platforms.world import FakePlatforms, create
-from steward.model.account import ROLE_SCOPES, Actor, Organization, Role, Via
+from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Organization, Role
 from steward.model.approval import Approval, ApprovalStatus
 from steward.model.automation import Automation
 from steward.model.change import Change
@@ -397,7 +397,7 @@ async def _insert_organization(tx: Tx, name: str) -> Actor:
     )
     assert person is not None
     scopes = ROLE_SCOPES[Role.OWNER]
-    return Actor(org, PersonId(person), scopes, Via.UI, None, Role.OWNER, "0" * 64)
+    return Actor(org, PersonId(person), scopes, CreatedVia.UI, None, Role.OWNER, "0" * 64)
 
 
 async def _build_service(

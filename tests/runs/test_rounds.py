@@ -16,7 +16,7 @@ from steward.connectors.woocommerce import operations_orders as orders
 from steward.model.change import Action, Change, ObjectRef, Outcome, Part, Proposal, effect_key
 from steward.model.ids import ChangeId, IntegrationId, RunId
 from steward.runs import rounds
-from steward.runs.rounds import MAX_CANDIDATES, BatchSizes, Piece, batch_size
+from steward.runs.rounds import MAX_CANDIDATES, BatchSizes, PartToApply, batch_size
 
 RUN = RunId("01JD3Z0QH8N2Y5V7W9X1C4B6A8")
 STORE, OTHER = IntegrationId(1), IntegrationId(2)
@@ -57,7 +57,7 @@ def part(operation: str, target: str, value: int = 1, store: IntegrationId = STO
     return Part(operation, store, target, {"value": value}, {"value": 0}, {"value": value})
 
 
-def changes(*parts: Sequence[Part]) -> list[list[Piece]]:
+def changes(*parts: Sequence[Part]) -> list[list[PartToApply]]:
     """Builds one change from each list of parts and returns its pieces."""
     pieces = []
     for position, own_parts in enumerate(parts):
@@ -82,7 +82,7 @@ def changes(*parts: Sequence[Part]) -> list[list[Piece]]:
         ]
         pieces.append(
             [
-                Piece(change, number, part, key)
+                PartToApply(change, number, part, key)
                 for number, (part, key) in enumerate(zip(own_parts, keys, strict=True), 1)
             ]
         )
@@ -117,7 +117,7 @@ def test_every_part_is_sent_once_and_in_the_order_of_its_change(
     every = changes(*part_lists)
     order = {piece.key: index for index, piece in enumerate(piece for pieces in every for piece in pieces)}
     known_by_name: dict[str, tuple[Outcome, str | None]] = {}
-    sent: list[Piece] = []
+    sent: list[PartToApply] = []
     while unsettled := [
         own_pieces for own_pieces in every if any(piece.key not in known_by_name for piece in own_pieces)
     ]:
@@ -142,7 +142,7 @@ def test_every_part_is_sent_once_and_in_the_order_of_its_change(
 
 
 def _may_be_sent(
-    piece: Piece, every: list[list[Piece]], known_by_name: dict[str, Any], order: dict[str, int]
+    piece: PartToApply, every: list[list[PartToApply]], known_by_name: dict[str, Any], order: dict[str, int]
 ) -> None:
     """Asserts that everything the piece depends on is settled."""
     assert piece.key not in known_by_name
@@ -160,7 +160,7 @@ def _may_be_sent(
 
 
 def _sizes(
-    every: list[list[Piece]], *, shop: Operations | None = None, limit: int | None = None
+    every: list[list[PartToApply]], *, shop: Operations | None = None, limit: int | None = None
 ) -> list[int]:
     planned = rounds.next_round(every, {}, shop or Operations(), max_parts=limit)
     return [len(request) for request in planned.requests]

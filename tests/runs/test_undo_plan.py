@@ -21,11 +21,11 @@ from steward.model.undo import (
     NEWER_LEFT,
     TWICE,
     ChangeVerdict,
-    Found,
     Never,
     Nothing,
     PutBack,
     Seek,
+    SeekResult,
     ValuesNow,
     WrittenPart,
     chains,
@@ -68,7 +68,7 @@ def verdicts_for(parts: Sequence[WrittenPart], store: Mapping[str, int]) -> dict
         )
         for part in (chain.parts[0] for chain in chains(parts))
     }
-    sought = {each_part.place: Found((mirrored(each_part.part, {}),)) for each_part in parts}
+    sought = {each_part.place: SeekResult((mirrored(each_part.part, {}),)) for each_part in parts}
     return verdicts(parts, now, sought, equal)
 
 
@@ -222,10 +222,10 @@ def test_a_look_up_gives_parts_or_a_reason_to_skip() -> None:
     ]
     back = Part("delete", STORE, "a", {"id": "5"}, 3, 2)
     now = {(1, 1): ValuesNow({"a": 3})}
-    found_verdicts = verdicts(parts, now, {(1, 1): Found((back,), "1 row stays."), (0, 1): TWICE}, equal)
+    found_verdicts = verdicts(parts, now, {(1, 1): SeekResult((back,), "1 row stays."), (0, 1): TWICE}, equal)
     assert found_verdicts[1] == ChangeVerdict("put_back", (back,), "1 row stays.")
     assert found_verdicts[0] == ChangeVerdict("left", words=TWICE)
-    held = verdicts(parts, now, {(1, 1): "It is held by others.", (0, 1): Found((back,))}, equal)
+    held = verdicts(parts, now, {(1, 1): "It is held by others.", (0, 1): SeekResult((back,))}, equal)
     assert (held[1].words, held[0].words) == ("It is held by others.", NEWER_LEFT)
 
 

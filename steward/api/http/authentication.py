@@ -12,7 +12,7 @@ from steward.accounts.sessions import Lifetimes, cookie_hash, csrf_token
 from steward.api.http.operation import Access, EndpointRules, Operation, ServiceContext
 from steward.database.accounts import credentials, sessions
 from steward.database.engine.base import Tx
-from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Actor, Role, Session, Via
+from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Actor, CreatedVia, Role, Session
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import (
     CsrfFailed,
@@ -180,7 +180,7 @@ def _count_token_call(
 
 @lru_cache(maxsize=1024)
 def _token_actor(org: OrgId, person: PersonId, client_id: str) -> Actor:
-    return Actor(org, person, TOKEN_SCOPES, Via.API_TOKEN, client_id)
+    return Actor(org, person, TOKEN_SCOPES, CreatedVia.API_TOKEN, client_id)
 
 
 async def admit_session(
@@ -278,7 +278,7 @@ def _web_actor(session: Session) -> Actor | None:
         session.org,
         session.person.id,
         ROLE_SCOPES[role],
-        Via.UI,
+        CreatedVia.UI,
         role=role,
         session_hash=session.session_hash,
     )

@@ -26,7 +26,7 @@ from steward.api.http.operation import (
 from steward.api.http.request import ApiRequest, Message, Receive
 from steward.api.http.router import PathMatch, Routes, named
 from steward.database.accounts import presence
-from steward.database.engine.base import Tx, Weighed
+from steward.database.engine.base import Tx, WeightedAct
 from steward.model.account import Session
 from steward.model.refusals import (
     Forbidden,
@@ -421,7 +421,7 @@ class RequestHandler:
         if operation.committing is not None:
             reply = envelope.accept(await operation.committing(call), operation.status)
         else:
-            reply = await context.engine.write(now, Weighed(act, call.size), org=org)
+            reply = await context.engine.write(now, WeightedAct(act, call.size), org=org)
         for name in operation.wakes:
             context.wake(name)
         return reply

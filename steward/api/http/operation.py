@@ -19,7 +19,7 @@ from steward.connections.destinations import DestinationCache
 from steward.connections.sign_in import SignInApps
 from steward.connections.vault import Vault
 from steward.database.engine.base import Engine, Tx
-from steward.database.engine.disk_space import Space
+from steward.database.engine.disk_space import DiskSpace
 from steward.events.receive import DeliveryIntake
 from steward.model.account import Actor, Role, Scope, Session
 from steward.model.refusals import Refusal
@@ -80,7 +80,7 @@ class AppContext(ServiceContext):
     sandbox_pool: SandboxPool = field(default_factory=lambda: SandboxPool(2))
     intake: DeliveryIntake | None = None
     destinations: DestinationCache = field(default_factory=DestinationCache)
-    space: Space | None = None
+    space: DiskSpace | None = None
     wake: Callable[[str], None] = lambda name: None
 
 

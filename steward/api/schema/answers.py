@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 from steward.api.schema.fields import ID_PATTERN, MOST_INTEGER, PLATFORM_PATTERN, TEMPLATE_ID_PATTERN
-from steward.model.account import Via
+from steward.model.account import CreatedVia
 from steward.model.approval import ApprovalKind, ApprovalStatus
 from steward.model.automation import AutomationKind, AutomationState, PausedBy
 from steward.model.change import Action, FieldKind, Outcome
@@ -44,7 +44,7 @@ WeekOfMonth: TypeAlias = Annotated[int, Meta(extra_json_schema={"enum": [1, 2, 3
 AutomationStateStr: TypeAlias = Annotated[str, _one_of(AutomationState)]
 AutomationKindStr: TypeAlias = Annotated[str, _one_of(AutomationKind)]
 PausedByStr: TypeAlias = Annotated[str, _one_of(PausedBy)]
-ViaStr: TypeAlias = Annotated[str, _one_of(Via)]
+ViaStr: TypeAlias = Annotated[str, _one_of(CreatedVia)]
 CadenceStr: TypeAlias = Annotated[str, _one_of(Cadence)]
 SlotNoteStr: TypeAlias = Annotated[str, _one_of(SlotNote)]
 TriggerKindStr: TypeAlias = Annotated[str, _one_of(TriggerKind)]

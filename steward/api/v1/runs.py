@@ -37,7 +37,7 @@ from steward.api.schema.fields import (
 )
 from steward.api.schema.json_passthrough import Change, CurrentStep, RunSummary, Step
 from steward.api.v1.undo import UndoBody, UndoRecord, record_of, rules_of
-from steward.database.engine.base import Row, Tx, Weighed
+from steward.database.engine.base import Row, Tx, WeightedAct
 from steward.database.runs import changes, run_lists, undos
 from steward.database.runs import records as runs
 from steward.database.runs.run_lists import RunFilter
@@ -371,7 +371,7 @@ async def undo(call: ApiCall) -> Answer:
         return await undoing.undo(tx, call.actor, command, rules=rules_of(context.rules))
 
     try:
-        started = await context.engine.write(context.clock.now(), Weighed(act, call.size), org=org)
+        started = await context.engine.write(context.clock.now(), WeightedAct(act, call.size), org=org)
     except Refusal as refusal:
         context.log.info("undo_refused", org=org, undo_of=run, code=refusal.code)
         raise

@@ -11,7 +11,7 @@ from steward.api.http.operation import ApiCall, Operation, RawOperation, RawRequ
 from steward.api.schema.answers import Count, Instant, PositiveInt, SchedulerStateStr
 from steward.database.closed_periods import records as closed_periods
 from steward.database.engine.base import Tx, ms
-from steward.database.engine.disk_space import Space
+from steward.database.engine.disk_space import DiskSpace
 from steward.database.engine.migrate import migrations
 from steward.database.imports import records as imports
 from steward.database.operator import status as stats
@@ -138,7 +138,7 @@ def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
     return float(DELAY_STEPS[min(step, len(DELAY_STEPS) - 1)])
 
 
-def _is_low(space: Space | None) -> bool:
+def _is_low(space: DiskSpace | None) -> bool:
     """Whether the disk is nearly full."""
     return space is not None and space.is_low
 

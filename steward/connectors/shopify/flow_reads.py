@@ -12,17 +12,17 @@ from steward.connectors.shopify.answers import Row, gid, list_of, row_of, sub, t
 from steward.connectors.shopify.hydration import (
     MAX_LIST_LENGTH,
     OBJECTS,
-    Branch,
-    Reads,
+    FieldBranch,
+    FieldTree,
     Recipe,
-    Tree,
+    RecipeReads,
     compiled,
     recipe_of,
     sort_of,
     variables_of,
 )
 from steward.connectors.shopify.paging import StoreQueries
-from steward.connectors.shopify.schema_table import Shape, schema_table
+from steward.connectors.shopify.schema_table import FieldShape, schema_table
 from steward.model.json import JsonValue
 from steward.outbound.errors import Invalid, RemoteNotFound, ResponseTooLarge, UnusableResponse
 from steward.outbound.response import Decoded
@@ -47,7 +47,7 @@ class FlowReads:
         Raises CallError: RemoteNotFound when it is gone, ResponseTooLarge for more than its calls may fetch.
         """
         recipe = recipe_of(query.root, query.paths, query.patched)
-        if recipe.reads is Reads.SHOP:
+        if recipe.reads is RecipeReads.SHOP:
             data = await self._execute(recipe, {})
             return await self._object(row_of(data.get("shop")), _TreePosition.of(recipe))
         data = await self._execute(recipe, {"id": gid(OBJECTS[query.root], query.id)})
@@ -85,11 +85,11 @@ class FlowReads:
             value = row.get(name)
             if branch.tree is None or value is None:
                 values[name] = _plain_value(value)
-            elif branch.shape is Shape.CONNECTION:
+            elif branch.shape is FieldShape.CONNECTION:
                 values[name] = await self._connection(row, name, position)
-            elif branch.shape is Shape.FIRST:
+            elif branch.shape is FieldShape.FIRST:
                 values[name] = await self._unpaged_list(row, name, position)
-            elif branch.shape is Shape.OBJECTS:
+            elif branch.shape is FieldShape.OBJECTS:
                 rows = [row_of(child) for child in list_of(row, name)]
                 values[name] = [await self._object(child, position.within(name)) for child in rows]
             else:
@@ -138,13 +138,13 @@ class _TreePosition:
     """The position of an object in a recipe's tree, `depth` lists below its root."""
 
     recipe: Recipe
-    tree: Tree
+    tree: FieldTree
     depth: int = 0
 
     @classmethod
     def of(cls, recipe: Recipe) -> "_TreePosition":
         """Returns the root of a recipe."""
-        return cls(recipe, compiled(recipe).tree, 1 if recipe.reads is Reads.FETCH else 0)
+        return cls(recipe, compiled(recipe).tree, 1 if recipe.reads is RecipeReads.FETCH else 0)
 
     @property
     def page_length(self) -> int:
@@ -156,7 +156,7 @@ class _TreePosition:
         """Returns the position of the objects of the field `name`."""
         branch = self.tree.fields[name]
         assert branch.tree is not None
-        deeper = branch.shape in (Shape.CONNECTION, Shape.FIRST)
+        deeper = branch.shape in (FieldShape.CONNECTION, FieldShape.FIRST)
         return _TreePosition(self.recipe, branch.tree, self.depth + deeper)
 
     def more(self, name: str) -> "_TreePosition":
@@ -164,10 +164,12 @@ class _TreePosition:
         if not schema_table().is_node(self.tree.type):
             raise ResponseTooLarge(f"the list {name} of this flow is too long to be read")
         paths = _paths(self.tree.fields[name], f"{self.tree.type}.{name}")
-        return _TreePosition.of(Recipe(Reads.MORE, self.tree.type, tuple(sorted(paths)), self.recipe.patched))
+        return _TreePosition.of(
+            Recipe(RecipeReads.MORE, self.tree.type, tuple(sorted(paths)), self.recipe.patched)
+        )
 
 
-def _paths(branch: Branch, path: str) -> Sequence[str]:
+def _paths(branch: FieldBranch, path: str) -> Sequence[str]:
     if branch.tree is None or not branch.tree.fields:
         return [path]
     return [

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from steward.connectors.shopify.schema_table import LISTS, Field, SchemaTable, Shape, schema_table
+from steward.connectors.shopify.schema_table import LISTS, Field, FieldShape, SchemaTable, schema_table
 from steward.model.plan import Patched
 from steward.outbound.documents import Document
 
@@ -49,7 +49,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _ALWAYS = ("namespace", "key", "type", "value")
 
 
-class Reads(StrEnum):
+class RecipeReads(StrEnum):
     """What a recipe reads."""
 
     OBJECT = "object"
@@ -62,26 +62,26 @@ class Reads(StrEnum):
 class Recipe:
     """Names alone: `root` is an object's or a list's name in Flow, for MORE the type of the owner."""
 
-    reads: Reads
+    reads: RecipeReads
     root: str
     paths: tuple[str, ...]
     patched: tuple[Patched, ...] = ()
 
 
 @dataclass(slots=True)
-class Tree:
+class FieldTree:
     """What is read of objects of one type: fields by their names in the workflow."""
 
     type: str
-    fields: "dict[str, Branch]" = field(default_factory=dict)
+    fields: "dict[str, FieldBranch]" = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Branch:
+class FieldBranch:
     """One field of a tree; `metafield` is the index of the patched metafield it reads."""
 
-    shape: Shape
-    tree: Tree | None
+    shape: FieldShape
+    tree: FieldTree | None
     metafield: int | None = None
 
 
@@ -99,7 +99,7 @@ class _Compiled:
     problems: tuple[tuple[str, str], ...]
     lists: tuple[str, ...]
     types: Mapping[str, str]
-    tree: Tree
+    tree: FieldTree
     lengths: tuple[int, ...]
 
 
@@ -107,9 +107,11 @@ def recipe_of(root: str, paths: Iterable[str], patched: Iterable[Patched] = ()) 
     """Returns the recipe of a root: an object, the shop, or a fetched list. Raises KeyError."""
     sorted_paths = tuple(sorted(set(paths)))
     if root in FETCHED:
-        return Recipe(Reads.FETCH, root, sorted_paths, tuple(patched))
+        return Recipe(RecipeReads.FETCH, root, sorted_paths, tuple(patched))
     OBJECTS[root]
-    return Recipe(Reads.SHOP if root == "shop" else Reads.OBJECT, root, sorted_paths, tuple(patched))
+    return Recipe(
+        RecipeReads.SHOP if root == "shop" else RecipeReads.OBJECT, root, sorted_paths, tuple(patched)
+    )
 
 
 def compile_read(root: str, paths: Iterable[str], patched: Iterable[Patched] = ()) -> _Compiled:
@@ -120,7 +122,7 @@ def compile_read(root: str, paths: Iterable[str], patched: Iterable[Patched] = (
     sorted_paths = sorted(set(paths))
     if root not in OBJECTS and root not in FETCHED:
         words = f"“{root[:60]}” is nothing that can be read of a Shopify store."
-        return _Compiled("", 0, tuple((path, words) for path in sorted_paths), (), {}, Tree(""), ())
+        return _Compiled("", 0, tuple((path, words) for path in sorted_paths), (), {}, FieldTree(""), ())
     return compiled(recipe_of(root, sorted_paths, patched))
 
 
@@ -186,7 +188,7 @@ class _TreeBuilder:
 
     def __init__(self, recipe: Recipe) -> None:
         kind = OBJECTS.get(recipe.root) or FETCHED.get(recipe.root) or recipe.root
-        self.recipe, self.tree = recipe, Tree(kind)
+        self.recipe, self.tree = recipe, FieldTree(kind)
         self.problems: list[tuple[str, str]] = []
         self.lists: list[str] = []
         self.types: dict[str, str] = {}
@@ -212,7 +214,7 @@ class _TreeBuilder:
         self, table: SchemaTable, path: str, names: Sequence[str], metafields: Mapping[tuple[str, str], int]
     ) -> None:
         subtree, walked = self.tree, [self.recipe.root]
-        in_list, leaf_type = self.recipe.reads is Reads.FETCH, None
+        in_list, leaf_type = self.recipe.reads is RecipeReads.FETCH, None
         for index, name in enumerate(names):
             if in_list and name in ("first", "last"):
                 in_list = False
@@ -237,18 +239,24 @@ class _TreeBuilder:
         if leaf_type is not None:
             self.types[path] = leaf_type
 
-    def _note_list(self, shape: Shape, path: str) -> None:
-        if shape in LISTS and shape is not Shape.LEAVES and path not in self.lists:
+    def _note_list(self, shape: FieldShape, path: str) -> None:
+        if shape in LISTS and shape is not FieldShape.LEAVES and path not in self.lists:
             self.lists.append(path)
 
-    def _branch(self, subtree: Tree, name: str, schema_field: Field, metafield: int | None) -> Branch:
+    def _branch(
+        self, subtree: FieldTree, name: str, schema_field: Field, metafield: int | None
+    ) -> FieldBranch:
         branch = subtree.fields.get(name)
         if branch is None:
-            plain = schema_field.shape in (Shape.LEAF, Shape.LEAVES)
-            branch = Branch(schema_field.shape, None if plain else Tree(schema_field.type), metafield)
+            plain = schema_field.shape in (FieldShape.LEAF, FieldShape.LEAVES)
+            branch = FieldBranch(
+                schema_field.shape, None if plain else FieldTree(schema_field.type), metafield
+            )
             subtree.fields[name] = branch
-            if schema_field.shape is Shape.METAFIELD and branch.tree is not None:
-                branch.tree.fields |= {field_name: Branch(Shape.LEAF, None) for field_name in _ALWAYS}
+            if schema_field.shape is FieldShape.METAFIELD and branch.tree is not None:
+                branch.tree.fields |= {
+                    field_name: FieldBranch(FieldShape.LEAF, None) for field_name in _ALWAYS
+                }
         return branch
 
 
@@ -270,24 +278,24 @@ def _field(
         schema_field = table.field(kind, "metafield")
         return schema_field if schema_field is not None and _NAME.fullmatch(name) else None
     schema_field = table.field(kind, name)
-    return None if schema_field is None or schema_field.shape is Shape.METAFIELD else schema_field
+    return None if schema_field is None or schema_field.shape is FieldShape.METAFIELD else schema_field
 
 
-def _cost(recipe: Recipe, tree: Tree, lengths: tuple[int, ...]) -> int:
+def _cost(recipe: Recipe, tree: FieldTree, lengths: tuple[int, ...]) -> int:
     """Returns the highest query cost: an object costs 1, a connection 2 and its length times its nodes."""
-    if recipe.reads is Reads.FETCH:
+    if recipe.reads is RecipeReads.FETCH:
         return 2 + _list_length(lengths, 0) * (1 + _selection_cost(tree, lengths, 1))
     return 1 + _selection_cost(tree, lengths, 0)
 
 
-def _selection_cost(tree: Tree, lengths: tuple[int, ...], depth: int) -> int:
+def _selection_cost(tree: FieldTree, lengths: tuple[int, ...], depth: int) -> int:
     total = 0
     for branch in tree.fields.values():
         if branch.tree is None:
             continue
-        if branch.shape is Shape.CONNECTION:
+        if branch.shape is FieldShape.CONNECTION:
             total += 2 + _list_length(lengths, depth) * (1 + _selection_cost(branch.tree, lengths, depth + 1))
-        elif branch.shape is Shape.FIRST:
+        elif branch.shape is FieldShape.FIRST:
             total += _list_length(lengths, depth) * (1 + _selection_cost(branch.tree, lengths, depth + 1))
         else:
             total += 1 + _selection_cost(branch.tree, lengths, depth)
@@ -299,14 +307,14 @@ def _list_length(lengths: tuple[int, ...], depth: int) -> int:
 
 
 def _query_text(recipe: Recipe, builder: _TreeBuilder, lengths: tuple[int, ...]) -> str:
-    is_list = recipe.reads is Reads.FETCH
-    selection = _selection(builder.tree, lengths, 1 if is_list else 0, recipe.reads is Reads.MORE)
+    is_list = recipe.reads is RecipeReads.FETCH
+    selection = _selection(builder.tree, lengths, 1 if is_list else 0, recipe.reads is RecipeReads.MORE)
     declarations = [
         f"${kind}{index}: String{mark}"
         for index in _metafield_indexes(builder.tree)
         for kind, mark in _METAFIELD_VARIABLES
     ]
-    if recipe.reads is Reads.SHOP:
+    if recipe.reads is RecipeReads.SHOP:
         head = f"({', '.join(declarations)})" if declarations else ""
         return f"query FlowShop{head} {{ shop {{ {selection} }} }}"
     if is_list:
@@ -318,7 +326,7 @@ def _query_text(recipe: Recipe, builder: _TreeBuilder, lengths: tuple[int, ...])
             f"query FlowFetch({head}) {{ {recipe.root}({arguments}) {{ {page} nodes {{ {selection} }} }} }}"
         )
     name, after = "FlowObject", []
-    if recipe.reads is Reads.MORE:
+    if recipe.reads is RecipeReads.MORE:
         name, after = "FlowMore", ["$after: String"] if "after: $after" in selection else []
     head = ", ".join(("$id: ID!", *after, *declarations))
     return f"query {name}({head}) {{ node(id: $id) {{ id ... on {builder.tree.type} {{ {selection} }} }} }}"
@@ -327,7 +335,7 @@ def _query_text(recipe: Recipe, builder: _TreeBuilder, lengths: tuple[int, ...])
 _METAFIELD_VARIABLES = (("space", ""), ("key", "!"))
 
 
-def _metafield_indexes(tree: Tree) -> list[int]:
+def _metafield_indexes(tree: FieldTree) -> list[int]:
     indexes: set[int] = set()
     for branch in tree.fields.values():
         indexes |= {branch.metafield} if branch.metafield is not None else set()
@@ -335,21 +343,21 @@ def _metafield_indexes(tree: Tree) -> list[int]:
     return sorted(indexes)
 
 
-def _selection(tree: Tree, lengths: tuple[int, ...], depth: int, goes_on: bool = False) -> str:
+def _selection(tree: FieldTree, lengths: tuple[int, ...], depth: int, goes_on: bool = False) -> str:
     """Returns the fields of one object, its id first: further reads of its lists need it."""
     parts = ["id"] if _has_id(tree) else []
     for name, branch in sorted(tree.fields.items()):
         if branch.tree is None:
             parts += [name] if name != "id" else []
-        elif branch.shape is Shape.METAFIELD:
+        elif branch.shape is FieldShape.METAFIELD:
             named = f"namespace: $space{branch.metafield}, key: $key{branch.metafield}"
             parts.append(f"{name}: metafield({named}) {{ {_selection(branch.tree, lengths, depth)} }}")
-        elif branch.shape in (Shape.CONNECTION, Shape.FIRST):
+        elif branch.shape in (FieldShape.CONNECTION, FieldShape.FIRST):
             inner, first = (
                 _selection(branch.tree, lengths, depth + 1),
                 f"first: {_list_length(lengths, depth)}",
             )
-            if branch.shape is Shape.FIRST:
+            if branch.shape is FieldShape.FIRST:
                 parts.append(f"{name}({first}) {{ {inner} }}")
             else:
                 first += ", after: $after" if goes_on else ""
@@ -360,6 +368,6 @@ def _selection(tree: Tree, lengths: tuple[int, ...], depth: int, goes_on: bool =
     return " ".join(parts) or "__typename"
 
 
-def _has_id(tree: Tree) -> bool:
+def _has_id(tree: FieldTree) -> bool:
     id_field = schema_table().field(tree.type, "id")
-    return id_field is not None and id_field.shape is Shape.LEAF
+    return id_field is not None and id_field.shape is FieldShape.LEAF

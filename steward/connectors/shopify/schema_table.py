@@ -13,7 +13,7 @@ from pathlib import Path
 _TABLE = Path(__file__).with_name("built") / "schema.json"
 
 
-class Shape(StrEnum):
+class FieldShape(StrEnum):
     """What a field returns; the values are the table's codes."""
 
     LEAF = "s"
@@ -25,14 +25,14 @@ class Shape(StrEnum):
     METAFIELD = "m"  # needs a key: read only where a flow names the metafield
 
 
-LISTS = frozenset((Shape.LEAVES, Shape.OBJECTS, Shape.FIRST, Shape.CONNECTION))
+LISTS = frozenset((FieldShape.LEAVES, FieldShape.OBJECTS, FieldShape.FIRST, FieldShape.CONNECTION))
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field: its shape, and the type of the value or of each object."""
 
-    shape: Shape
+    shape: FieldShape
     type: str
 
 
@@ -48,7 +48,7 @@ class SchemaTable:
     def field(self, kind: str, name: str) -> Field | None:
         """Returns the field of a type; None when there is none that can be read."""
         sign = self._types.get(kind, {}).get(name)
-        return Field(Shape(sign[0]), sign[1:]) if sign is not None else None
+        return Field(FieldShape(sign[0]), sign[1:]) if sign is not None else None
 
     def names(self, kind: str) -> list[str]:
         """Returns the fields of a type."""

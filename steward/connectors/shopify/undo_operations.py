@@ -12,7 +12,7 @@ from steward.connectors.shopify.requests import HOLD_HANDLE
 from steward.model.change import Action, Part
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import CHANGED_SINCE, GONE, TWICE, Found, Inverse, PutBack, Sought
+from steward.model.undo import CHANGED_SINCE, GONE, TWICE, Inverse, PutBack, SeekResult, Sought
 from steward.outbound.errors import RemoteNotFound
 
 _NO_HOLD = "It is not held by this service any more."
@@ -80,10 +80,12 @@ async def seek_overwritten(queries: StoreQueries, part: Part) -> Sought:
     """Looks up the parts that put one part back after a newer one of its run. Raises CallError."""
     match part.operation:
         case "metafield.set":
-            return Found((_metafield_part(part, {"type": part.arguments["type"]}, part.arguments["value"]),))
+            return SeekResult(
+                (_metafield_part(part, {"type": part.arguments["type"]}, part.arguments["value"]),)
+            )
         case "redirect.create":
             stored = await current.redirect(queries, part.target)
-            return GONE if stored is None else Found((_redirect_part(part, stored.id),))
+            return GONE if stored is None else SeekResult((_redirect_part(part, stored.id),))
         case _:
             return TWICE
 
@@ -112,7 +114,7 @@ async def _metafield_before(queries: StoreQueries, part: Part) -> Sought:
     if part.after != {"value": stored.value}:
         return CHANGED_SINCE
     read: JsonObject = {"type": stored.type, "digest": stored.digest}
-    return Found((_metafield_part(part, read, stored.value),))
+    return SeekResult((_metafield_part(part, read, stored.value),))
 
 
 async def _redirect_removed(queries: StoreQueries, part: Part) -> Sought:
@@ -121,7 +123,7 @@ async def _redirect_removed(queries: StoreQueries, part: Part) -> Sought:
         return GONE
     if part.after != {"target": stored.target}:
         return CHANGED_SINCE
-    return Found((_redirect_part(part, stored.id),))
+    return SeekResult((_redirect_part(part, stored.id),))
 
 
 async def _hold_ended(queries: StoreQueries, part: Part) -> Sought:
@@ -135,7 +137,7 @@ async def _hold_ended(queries: StoreQueries, part: Part) -> Sought:
                 return _OTHER_HOLDS
             named: JsonObject = {"holds": [number_of(ours[0].get("id"))]}
             operation, integration = "fulfillment.release", part.integration_id
-            return Found((Part(operation, integration, part.target, named, named, {"holds": []}),))
+            return SeekResult((Part(operation, integration, part.target, named, named, {"holds": []}),))
     return GONE
 
 

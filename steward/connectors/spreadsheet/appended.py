@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from steward.connectors.spreadsheet.cells import area_range, same_rows
 from steward.model.change import Part
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import CHANGED_SINCE, GONE, Found, Sought
+from steward.model.undo import CHANGED_SINCE, GONE, SeekResult, Sought
 
 _DELETE = "sheet.delete_rows"
 
@@ -33,7 +33,7 @@ class AppendedRows:
         remaining = len(written) - len(positions)
         rows = "row was" if remaining == 1 else "rows were"
         note = f"{remaining} {rows} changed or taken out since, and left as it is." if remaining else None
-        return Found(tuple(self._deletions(part, positions)), note)
+        return SeekResult(tuple(self._deletions(part, positions)), note)
 
     def _taken(self, written: JsonValue) -> int | None:
         """Takes the last row that holds exactly what was written, and returns its position."""

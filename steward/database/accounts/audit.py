@@ -18,7 +18,7 @@ _COLUMNS = "seq, id, at, actor_kind, actor, action, object_kind, object_id, deta
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     """One line of the record; `detail` never holds a secret, a name or a text of a person."""
 
     actor_kind: ActorKind
@@ -41,7 +41,7 @@ class AuditFilter:
     object_id: str | None = None
 
 
-async def record(tx: Tx, org: OrgId, entry: Entry) -> None:
+async def record(tx: Tx, org: OrgId, entry: AuditEntry) -> None:
     """Appends an entry to the organization's chain and moves its head.
 
     The head stays locked until the commit. Raises LookupError for an action that is not in ACTIONS.
@@ -95,7 +95,7 @@ async def by_person(
     tx: Tx, actor: Actor, action: str, *, object_kind: str, object_id: str, detail: JsonObject | None = None
 ) -> None:
     """Writes what a person did, inside the organization they act in."""
-    entry = Entry("person", action, str(actor.person), object_kind, object_id, detail or {})
+    entry = AuditEntry("person", action, str(actor.person), object_kind, object_id, detail or {})
     await record(tx, actor.org, entry)
 
 

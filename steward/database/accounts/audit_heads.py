@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Row, Tx, from_ms, from_ms_or_none
+from steward.database.engine.base import PerEngine, Row, Tx, from_ms, from_ms_or_none
 from steward.model.audit import START, ChainCheck, Fault
 from steward.model.ids import OrgId
 
-_DUE = Both(
+_DUE = PerEngine(
     sqlite="SELECT org_id FROM audit_heads WHERE check_at <= {now} ORDER BY check_at, org_id LIMIT :limit",
     postgresql="SELECT org_id FROM queue_audit_logs_to_check(:limit, :test_now)",
 )

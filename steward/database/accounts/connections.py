@@ -5,11 +5,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 
-_CHECKS = Both(
+_CHECKS = PerEngine(
     "SELECT org_id, integration_id FROM connections WHERE state = 'connected' AND check_at <= {now}"
     " ORDER BY check_at LIMIT :most",
     "SELECT org_id, integration_id FROM queue_connection_checks(:most)",

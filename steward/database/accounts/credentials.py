@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from steward.database.engine.base import Both, Row, Tx, from_ms, from_ms_or_none
+from steward.database.engine.base import PerEngine, Row, Tx, from_ms, from_ms_or_none
 from steward.model.account import Credential
 from steward.model.ids import OrgId, PersonId
 
@@ -48,7 +48,7 @@ def _credential(row: Row) -> Credential:
     )
 
 
-_STATE_OF_KEY = Both(
+_STATE_OF_KEY = PerEngine(
     sqlite=(
         "SELECT c.enabled AND c.epoch = :epoch AND m.active AND m.account_active"
         " AND :now < :until * 1000 AND :since * 1000 <= :now AS good,"

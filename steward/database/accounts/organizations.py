@@ -1,11 +1,11 @@
 """Organizations: their directory rows and their own; leaves who may change them to accounts/."""
 
-from steward.database.engine.base import Both, Row, Tx, from_ms
+from steward.database.engine.base import PerEngine, Row, Tx, from_ms
 from steward.model.account import Organization
 from steward.model.ids import OrgId
 
 # Two organizations that take one name at once: the second sees the first's. SQLite has one writer anyway.
-_HOLD_NAMES = Both(sqlite="SELECT 1", postgresql="LOCK TABLE dir_orgs IN SHARE ROW EXCLUSIVE MODE")
+_HOLD_NAMES = PerEngine(sqlite="SELECT 1", postgresql="LOCK TABLE dir_orgs IN SHARE ROW EXCLUSIVE MODE")
 
 
 def _organization(row: Row) -> Organization:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from steward.database.engine.base import Both, Row, Tx
+from steward.database.engine.base import PerEngine, Row, Tx
 from steward.model.account import Membership, Person, Role
 from steward.model.ids import OrgId, PersonId
 
@@ -83,7 +83,7 @@ async def insert_invited(tx: Tx, *, email: str, reference: str) -> PersonId:
 async def lock_email(tx: Tx, email_norm: str) -> None:
     """Waits for others who make an account of this address to end, and holds off later ones."""
     await tx.first(
-        Both(
+        PerEngine(
             sqlite="SELECT :email_norm AS locked",
             postgresql="SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtextextended(:email_norm, 0))",
         ),
@@ -179,7 +179,7 @@ async def copy_active(tx: Tx, org: OrgId, person: PersonId, active: bool) -> Non
 async def organizations_of(tx: Tx, person: PersonId) -> list[OrgId]:
     """Returns the ids of the organizations a person belongs or belonged to, in order."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             sqlite="SELECT org_id FROM members WHERE person_id = :person ORDER BY org_id",
             postgresql="SELECT org_id FROM queue_person_orgs(:person)",
         ),

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steward.database.engine.base import Both, Row, Tx, from_ms
+from steward.database.engine.base import PerEngine, Row, Tx, from_ms
 from steward.model.account import Membership, Person, Role, Session
 from steward.model.ids import OrgId, PersonId
 
@@ -27,7 +27,7 @@ _GATE = (
     " organization_name, zone, automations_on, role, over, present"
     " FROM steward_authenticate_session(:hash, :needed, :idle, :life, :most, :test_now)"
 )
-_STANDING = Both(sqlite=_LIVE, postgresql=_GATE)
+_STANDING = PerEngine(sqlite=_LIVE, postgresql=_GATE)
 
 
 @dataclass(frozen=True, slots=True)

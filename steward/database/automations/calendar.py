@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from steward.database.engine.base import Args, Both, Row, Sql, Tx, from_ms, from_ms_or_none, ms
+from steward.database.engine.base import Args, PerEngine, Row, Sql, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.occurrence import Occurrence, OccurrenceState, SkipReason
 from steward.model.run import RunStatus
@@ -145,7 +145,7 @@ def _stored_text(narrowing: CalendarFilter, states: Collection[OccurrenceState])
     if narrowing.automation is None:
         return whole
     merged = f"{part(_UNMOVED, 'o.slot_at')} UNION ALL {part(_MOVED)}"
-    return Both(f"{merged} ORDER BY run_at, slot_at, automation_id LIMIT :limit", whole)
+    return PerEngine(f"{merged} ORDER BY run_at, slot_at, automation_id LIMIT :limit", whole)
 
 
 async def coming(

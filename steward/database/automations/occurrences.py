@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, ms
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, OrgId, RunId
 from steward.model.json import JsonValue
 from steward.model.occurrence import OccurrenceState, SkipReason
@@ -13,7 +13,7 @@ _COLUMNS = """
     o.org_id, o.automation_id, o.slot_at, o.run_at, o.local_key, o.state, o.reason, o.run_id, o.moved_from,
     o.version, o.by_auditor, o.from_edit, o.exempt, o.closed_name
 """
-_OPEN = Both(
+_OPEN = PerEngine(
     # CROSS JOIN keeps SQLite from walking the table once for every automation asked about.
     sqlite=f"SELECT {_COLUMNS} FROM json_each(:wanted) AS k CROSS JOIN occurrences AS o"
     " ON o.org_id = :org AND o.automation_id = k.value ->> 0 AND o.slot_at >= k.value ->> 1"
@@ -31,7 +31,7 @@ _DECIDED = (
     " updated_at = excluded.updated_at"
     " WHERE occurrences.state = 'pending'"
 )
-_DECIDE = Both(
+_DECIDE = PerEngine(
     sqlite="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
     " run_id, version, by_auditor, from_edit, updated_at, closed_name)"
     " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"
@@ -43,7 +43,7 @@ _DECIDE = Both(
     " r.value ->> 4, r.value ->> 5, r.value ->> 6, 0, :by_auditor, false, :now, r.value ->> 7"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r" + _DECIDED,
 )
-_INSERT = Both(
+_INSERT = PerEngine(
     sqlite="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
     " run_id, moved_from, version, by_auditor, from_edit, updated_at, exempt)"
     " SELECT :org, :automation, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"

@@ -9,7 +9,7 @@ from functools import lru_cache
 import msgspec
 
 from steward.database.engine.base import Json, Row, Tx, from_ms, from_ms_or_none, ms
-from steward.model.account import Maker, Via
+from steward.model.account import CreatedVia, Creator
 from steward.model.automation import Automation, AutomationKind, AutomationState, PausedBy
 from steward.model.connection import AutomationConnection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId
@@ -361,9 +361,9 @@ def record(row: Row) -> Automation:
         consecutive_failures=row["consecutive_failures"],
         created_at=from_ms(row["created_at"]),
         updated_at=from_ms(row["updated_at"]),
-        maker=Maker(
+        maker=Creator(
             None if row["created_by"] is None else PersonId(row["created_by"]),
-            Via(row["created_via"]) if row["created_via"] else None,
+            CreatedVia(row["created_via"]) if row["created_via"] else None,
             row["api_client_id"],
         ),
     )

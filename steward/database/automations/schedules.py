@@ -5,24 +5,24 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.due_rows import NOT_DEFERRED
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, ms
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, OrgId
 
 _NOT_PUT_OFF = NOT_DEFERRED.format(tick="dispatch", key="s.automation_id")
-_DUE = Both(
+_DUE = PerEngine(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
     f" WHERE s.due_at <= {{now}}{_NOT_PUT_OFF}"
     " ORDER BY s.due_at, s.automation_id LIMIT :most",
     postgresql="SELECT org_id, automation_id FROM queue_due_slots(:most, :test_now)",
 )
-_NEXT_DUE = Both(
+_NEXT_DUE = PerEngine(
     sqlite="SELECT min(due_at) AS due_at FROM schedules WHERE due_at IS NOT NULL",
     postgresql="SELECT queue_next_due() AS due_at",
 )
 _COLUMNS = (
     "s.org_id, s.automation_id, s.next_run_at, s.next_slot_at, s.slots_after, s.audited_until, s.due_at"
 )
-_SET_MANY = Both(
+_SET_MANY = PerEngine(
     # Not UPDATE … FROM: SQLite's planner then walks the table once for every row given (20 times slower
     # at 500). The rows exist, so this never inserts.
     sqlite="INSERT INTO schedules (org_id, automation_id, next_run_at, next_slot_at, slots_after, due_at,"

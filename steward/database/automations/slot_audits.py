@@ -4,24 +4,24 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from steward.database.automations.schedules import Timing
-from steward.database.engine.base import Both, Json, Tx, from_ms, from_ms_or_none, ms
+from steward.database.engine.base import Json, PerEngine, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, OrgId
 from steward.model.json import JsonValue
 
-_DUE = Both(
+_DUE = PerEngine(
     sqlite="SELECT s.org_id, s.automation_id, s.audited_until FROM schedules AS s"
     " WHERE s.audited_until < :before AND (s.due_at IS NULL OR s.due_at > :until)"
     " ORDER BY s.audited_until, s.automation_id LIMIT :most",
     postgresql="SELECT org_id, automation_id, audited_until"
     " FROM queue_slots_to_audit(:before, :until, :most)",
 )
-_ALL = Both(
+_ALL = PerEngine(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
     " WHERE (s.org_id, s.automation_id) > (:after_org, :after_id)"
     " ORDER BY s.org_id, s.automation_id LIMIT :most",
     postgresql="SELECT org_id, automation_id FROM queue_schedules(:after_org, :after_id, :most)",
 )
-_SET_AUDITED = Both(
+_SET_AUDITED = PerEngine(
     sqlite="UPDATE schedules SET audited_until = r.value ->> 1 FROM json_each(:rows) AS r"
     " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
     postgresql="UPDATE schedules SET audited_until = (r.value ->> 1)::bigint"

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from steward.database import due_rows
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none
 from steward.model.closed_period import ClosedPeriod, ClosedScope, ClosedScopeKind, ClosedWhen, Stops
 from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId
 from steward.model.json import JsonObject
@@ -18,12 +18,12 @@ _COLUMNS = (
     "p.org_id, p.id, p.version, p.valid_from, p.valid_until, p.name, p.scope_kind, p.integration_id,"
     " p.automation_id, p.stops, p.when_json, p.timezone, p.origin, p.made_by, p.made_at, p.changed_by"
 )
-_DUE_BOUNDS = Both(
+_DUE_BOUNDS = PerEngine(
     sqlite="SELECT org_id FROM organizations WHERE closed_from <= :before AND org_id > :after"
     " ORDER BY org_id LIMIT :most",
     postgresql="SELECT org_id FROM queue_closed_bounds(:before, :after, :most)",
 )
-_WORK = Both(
+_WORK = PerEngine(
     sqlite="SELECT org_id FROM closing_work ORDER BY requested_at LIMIT :most",
     postgresql="SELECT org_id FROM queue_closing_work(:most)",
 )

@@ -20,7 +20,7 @@ _BACKUP_TABLE = (
 _BLOCK = 1 << 20
 
 
-class NotACopy(Exception):
+class InvalidBackup(Exception):
     """The file cannot be restored: it is damaged, or it was not made by `take`."""
 
 
@@ -80,16 +80,18 @@ def look(copy: Path) -> BackupCopy:
         while block := file.read(_BLOCK):
             digest.update(block)
     if beside(copy).exists() and beside(copy).read_text().split()[0] != digest.hexdigest():
-        raise NotACopy(f"{copy.name} is not what was written: its SHA-256 differs from {beside(copy).name}.")
+        raise InvalidBackup(
+            f"{copy.name} is not what was written: its SHA-256 differs from {beside(copy).name}."
+        )
     try:
         with _opened(copy) as copy_file:
             [sound] = copy_file.execute("PRAGMA integrity_check(1)").fetchone()
             [version] = copy_file.execute("SELECT max(version) FROM schema_version").fetchone()
             [taken_at] = copy_file.execute("SELECT taken_at FROM backup").fetchone()
     except (sqlite3.DatabaseError, TypeError) as error:
-        raise NotACopy(f"{copy.name} is no copy made by `steward backup`: {error}.") from error
+        raise InvalidBackup(f"{copy.name} is no copy made by `steward backup`: {error}.") from error
     if sound != "ok":
-        raise NotACopy(f"{copy.name} is damaged: {sound}.")
+        raise InvalidBackup(f"{copy.name} is damaged: {sound}.")
     return BackupCopy(copy.stat().st_size, digest.hexdigest(), version, from_ms(taken_at))
 
 

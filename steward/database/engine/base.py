@@ -33,14 +33,14 @@ class Row(Protocol):
         ...
 
 
-class Both(NamedTuple):
+class PerEngine(NamedTuple):
     """A statement whose text differs between the engines."""
 
     sqlite: str
     postgresql: str
 
 
-Sql = str | Both
+Sql = str | PerEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Autocommit(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed(Generic[T]):
+class WeightedAct(Generic[T]):
     """An act with the number of bytes it holds while it waits."""
 
     act: Act[T]

@@ -32,7 +32,7 @@ class DiskFull(Unavailable):
         super().__init__(_WORDS, retry_after=RETRY_SECONDS)
 
 
-class Space:
+class DiskSpace:
     """The disk that holds a database file, as this process last saw it."""
 
     def __init__(self, file: Path) -> None:
@@ -101,7 +101,7 @@ class SpaceGuard(EngineWrapper):
     Both still read.
     """
 
-    def __init__(self, engine: Engine, space: Space, *, finishes: bool) -> None:
+    def __init__(self, engine: Engine, space: DiskSpace, *, finishes: bool) -> None:
         super().__init__(engine)
         self._space = space
         self._finishes = finishes

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from steward.database.engine.base import Both, Row, Tx, from_ms
+from steward.database.engine.base import PerEngine, Row, Tx, from_ms
 from steward.model.ids import IntegrationId, OrgId
 
-_DUE = Both(
+_DUE = PerEngine(
     "SELECT org_id, integration_id, object_type FROM catch_ups WHERE next_at <= {now}"
     " ORDER BY next_at LIMIT :most",
     "SELECT org_id, integration_id, object_type FROM queue_catch_ups(:most)",

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Tx, from_ms_or_none, ms
+from steward.database.engine.base import Json, PerEngine, Tx, from_ms_or_none, ms
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject
 
@@ -22,14 +22,14 @@ _PUT_TAIL = _CONFLICT + ", delivered = excluded.delivered"
 _FILL_TAIL = (
     _CONFLICT + " WHERE last_seen.modified_at IS NULL OR excluded.modified_at > last_seen.modified_at"
 )
-_PUT_ROWS = Both(
+_PUT_ROWS = PerEngine(
     _PUT_HEAD + " SELECT :org, :integration, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3,"
     " r.value ->> 4, :now FROM json_each(:rows) AS r WHERE true",
     _PUT_HEAD + " SELECT :org, :integration, r.value ->> 0, r.value ->> 1, r.value ->> 2,"
     " (r.value ->> 3)::bigint, r.value ->> 4, :now FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r",
 )
-_PUT = Both(_PUT_ROWS.sqlite + _PUT_TAIL, _PUT_ROWS.postgresql + _PUT_TAIL)
-_FILL = Both(_PUT_ROWS.sqlite + _FILL_TAIL, _PUT_ROWS.postgresql + _FILL_TAIL)
+_PUT = PerEngine(_PUT_ROWS.sqlite + _PUT_TAIL, _PUT_ROWS.postgresql + _PUT_TAIL)
+_FILL = PerEngine(_PUT_ROWS.sqlite + _FILL_TAIL, _PUT_ROWS.postgresql + _FILL_TAIL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steward.database.engine.base import Both, Json, Tx, from_ms, from_ms_or_none, ms
+from steward.database.engine.base import Json, PerEngine, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 
 RETENTION = timedelta(minutes=10)
@@ -18,7 +18,7 @@ _NOTE_TAIL = (
     " SET applied_at = excluded.applied_at, modified_at = excluded.modified_at,"
     " set_modified_at = excluded.set_modified_at"
 )
-_NOTE = Both(
+_NOTE = PerEngine(
     _NOTE_HEAD + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, o.automation_id, :run, :at,"
     " r.value ->> 3, r.value ->> 4, o.started_by = 'event'"
     " FROM json_each(:rows) AS r JOIN runs AS o ON o.org_id = :org AND o.id = :run WHERE true" + _NOTE_TAIL,

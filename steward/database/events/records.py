@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steward.database.due_rows import MAX_DEFERRED_MINUTES
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, ms
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 
 _FAILURES_TO_POISON = 5
 _LEVEL = 1  # bodies are small and come fast
 
-_KEEP = Both(
+_KEEP = PerEngine(
     "INSERT INTO events (org_id, id, integration_id, dedupe_key, topic, polled, received_at, occurred_at,"
     " bytes, oversize, state, not_before)"
     " SELECT r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5, :now,"
@@ -27,18 +27,18 @@ _KEEP = Both(
     " (r.value ->> 8)::boolean, 'new', :now FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
     " ON CONFLICT (org_id, integration_id, dedupe_key) DO NOTHING RETURNING org_id, id",
 )
-_KEEP_BODIES = Both(
+_KEEP_BODIES = PerEngine(
     "INSERT INTO event_bodies (org_id, event_id, body) VALUES (:org, :id, :body)",
     "INSERT INTO event_bodies (org_id, event_id, body)"
     " SELECT * FROM unnest(:orgs::bigint[], :ids::text[], :bodies::bytea[])",
 )
-_DUE = Both(
+_DUE = PerEngine(
     "SELECT org_id, id FROM events WHERE state = 'new' AND not_before <= {now}"
     " ORDER BY not_before, id LIMIT :most",
     "SELECT org_id, id FROM queue_events(:most, :test_now)",
 )
 # One call of a function on PostgreSQL; SQLite would walk the whole table for such a statement.
-_MATCHED = Both(
+_MATCHED = PerEngine(
     "UPDATE events SET state = 'matched', pointer = :pointer WHERE org_id = :org AND id = :event",
     "UPDATE events SET state = 'matched', pointer = r.value ->> 1"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from steward.database.engine.base import Both, Tx
+from steward.database.engine.base import PerEngine, Tx
 from steward.database.org_span import OrgSpan
 from steward.model.ids import OrgId, first_id
 
@@ -11,7 +11,7 @@ from steward.model.ids import OrgId, first_id
 async def past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
     """Returns the oldest events of organizations that arrived before an instant."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT o.org_id, e.id FROM dir_orgs AS o CROSS JOIN events AS e"
             " WHERE o.org_id BETWEEN :first_org AND :last_org AND e.org_id = +o.org_id AND e.id < :border"
             " ORDER BY o.org_id, e.id LIMIT :most",
@@ -25,7 +25,7 @@ async def past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[t
 async def bodies_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
     """Returns events as `past` does that still have their bodies; none on PostgreSQL: months hold them."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT o.org_id, b.event_id AS id FROM dir_orgs AS o CROSS JOIN event_bodies AS b"
             " WHERE o.org_id BETWEEN :first_org AND :last_org AND b.org_id = +o.org_id"
             " AND b.event_id < :border LIMIT :most",
@@ -55,7 +55,7 @@ async def remove_bodies(tx: Tx, org: OrgId, events: Collection[str]) -> int:
 async def with_own_changes(tx: Tx, before: datetime) -> list[OrgId]:
     """Organizations that have own changes made before an instant."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT DISTINCT c.org_id FROM own_changes AS c WHERE c.applied_at < :before",
             "SELECT org_id FROM queue_retain_own_changes(:before)",
         ),
@@ -75,7 +75,7 @@ async def remove_own_changes(tx: Tx, org: OrgId, before: datetime) -> int:
 async def with_poison(tx: Tx) -> int:
     """How many events, of every organization, could not be matched permanently."""
     row = await tx.first(
-        Both(
+        PerEngine(
             "SELECT count(*) AS n FROM dir_orgs AS o CROSS JOIN events AS e"
             " WHERE e.org_id = o.org_id AND e.state = 'poison'",
             "SELECT queue_poisoned_events() AS n",

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from steward.database.engine.base import Both, Tx, from_ms_or_none
+from steward.database.engine.base import PerEngine, Tx, from_ms_or_none
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 
-_DUE = Both(
+_DUE = PerEngine(
     "SELECT org_id, integration_id FROM listeners WHERE next_at <= {now} ORDER BY next_at LIMIT :most",
     "SELECT org_id, integration_id FROM queue_listeners(:most)",
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.engine.base import Row, Tx, from_ms
-from steward.model.account import Maker, Via
+from steward.model.account import CreatedVia, Creator
 from steward.model.ids import OrgId, PersonId
 from steward.model.json import JsonObject
 from steward.model.refusals import NotFound
@@ -29,7 +29,7 @@ class Import:
     supported: bool
     report: JsonObject
     created_at: datetime
-    maker: Maker
+    maker: Creator
     plan: JsonObject | None = None
 
 
@@ -165,9 +165,9 @@ def _of(org: OrgId, row: Row, *, with_plan: bool = False) -> Import:
         supported=bool(row["supported"]),
         report=json.loads(row["report"]),
         created_at=from_ms(row["created_at"]),
-        maker=Maker(
+        maker=Creator(
             None if row["created_by"] is None else PersonId(row["created_by"]),
-            None if row["created_via"] is None else Via(row["created_via"]),
+            None if row["created_via"] is None else CreatedVia(row["created_via"]),
             row["api_client_id"],
         ),
         plan=json.loads(_unpacked(row["plan"])) if with_plan else None,

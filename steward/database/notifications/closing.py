@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Tx, from_ms
+from steward.database.engine.base import Json, PerEngine, Tx, from_ms
 from steward.model.ids import AutomationId, MessageId, NoticeId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.notice import GROUPS, LISTED, WAITING_TOPICS, NoticeGroup, Topic
@@ -60,7 +60,7 @@ def _listed(expires_at: str) -> str:
     )
 
 
-_LISTED = Both(
+_LISTED = PerEngine(
     sqlite=_listed("n.facts ->> 'expires_at'"),
     postgresql=_listed("CAST(n.facts AS json) ->> 'expires_at'"),
 )
@@ -69,7 +69,7 @@ _CLOSE = (
     " envelope = r.value ->> 2 FROM {rows} AS r WHERE messages.org_id = :org"
     " AND messages.id = r.value ->> 0 AND messages.state = 'collecting'"
 )
-_CLOSE_ALL = Both(
+_CLOSE_ALL = PerEngine(
     # Without the list of ids SQLite would walk all messages of the organization.
     sqlite=_CLOSE.replace("{rows}", "json_each(:rows)").replace("{count}", "r.value ->> 1")
     + " AND messages.id IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",

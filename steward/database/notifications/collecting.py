@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Tx, from_ms, ms
+from steward.database.engine.base import Json, PerEngine, Tx, from_ms, ms
 from steward.database.notifications.messages import Receiver
 from steward.model.ids import NoticeId, OrgId, PersonId, new_id
 from steward.model.notice import ChannelName
@@ -20,14 +20,14 @@ _TAIL = (
     f" DO UPDATE SET due_at = {_LEAST}, next_try_at = {_LEAST}"
     " RETURNING id, person_id, route_id, channel, kind"
 )
-_COLLECT = Both(
+_COLLECT = PerEngine(
     sqlite=_HEAD + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"
     " 'collecting', :now, r.value ->> 5, r.value ->> 5 FROM json_each(:rows) AS r WHERE true" + _TAIL,
     postgresql=_HEAD + " SELECT :org, r.value ->> 0, (r.value ->> 1)::bigint, r.value ->> 2, r.value ->> 3,"
     " r.value ->> 4, 'collecting', :now, (r.value ->> 5)::bigint, (r.value ->> 5)::bigint"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r" + _TAIL,
 )
-_ATTACH = Both(
+_ATTACH = PerEngine(
     sqlite="INSERT INTO message_notices (org_id, message_id, notice_id)"
     " SELECT :org, r.value ->> 0, r.value ->> 1 FROM json_each(:rows) AS r WHERE true ON CONFLICT DO NOTHING",
     postgresql="INSERT INTO message_notices (org_id, message_id, notice_id)"
@@ -39,7 +39,7 @@ _LAST_CLOSED = (
     " AND m.person_id = k.value AND m.route_id = '' AND m.channel = :channel"
     " AND m.kind IN ('notices', 'digest') AND m.state <> 'obsolete') AS closed_at"
 )
-_LAST_CLOSED_OF_ALL = Both(
+_LAST_CLOSED_OF_ALL = PerEngine(
     sqlite=f"{_LAST_CLOSED} FROM json_each(:people) AS k",
     postgresql=f"{_LAST_CLOSED} FROM unnest(CAST(:people AS bigint[])) AS k(value)",
 )

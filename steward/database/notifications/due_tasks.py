@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from steward.database.due_rows import NOT_DEFERRED
-from steward.database.engine.base import Both, Tx
+from steward.database.engine.base import PerEngine, Tx
 from steward.model.notice import ChannelName
 
-_DUE_TASKS = Both(
+_DUE_TASKS = PerEngine(
     sqlite="SELECT 'notice' AS hint WHERE EXISTS"
     " (SELECT 1 FROM notices WHERE state = 'new' AND not_before <= {now})"
     " UNION ALL SELECT 'message' WHERE EXISTS"

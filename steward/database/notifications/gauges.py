@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Tx, from_ms_or_none
+from steward.database.engine.base import PerEngine, Tx, from_ms_or_none
 from steward.model.notice import ChannelName
 
 MOST_COUNTED = 100_000  # as database/operator/gauges.py has it
-_NOTICES = Both(
+_NOTICES = PerEngine(
     "SELECT (SELECT min(created_at) FROM (SELECT created_at FROM notices WHERE state = 'new'"
     " ORDER BY not_before, id LIMIT :cap)) AS oldest_new_at,"
     " (SELECT count(*) FROM (SELECT 1 FROM notices WHERE state = 'poison' LIMIT :cap)) AS poison,"
@@ -15,14 +15,14 @@ _NOTICES = Both(
     " AS broken_routes",
     "SELECT oldest_new_at, poison, broken_routes FROM queue_notice_gauges(:cap)",
 )
-_WAITING = Both(
+_WAITING = PerEngine(
     "SELECT c.value AS channel, (SELECT count(*) FROM (SELECT 1 FROM messages AS m"
     " WHERE m.channel = c.value AND m.state IN ('due', 'sending')"
     " ORDER BY m.next_try_at, m.id LIMIT :cap)) AS waiting"
     ' FROM json_each(\'["email","push","teams","slack","webhook"]\') AS c',
     "SELECT channel, waiting FROM queue_messages_waiting(:cap)",
 )
-_MAIL = Both(
+_MAIL = PerEngine(
     "SELECT (SELECT min(due_at) FROM (SELECT due_at FROM messages WHERE channel = 'email'"
     " AND state IN ('due', 'sending') ORDER BY next_try_at, id LIMIT :cap)) AS oldest_due_at,"
     " (SELECT sent_at FROM messages WHERE channel = 'email' AND sent_at IS NOT NULL"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Tx, ms
+from steward.database.engine.base import Json, PerEngine, Tx, ms
 from steward.model.ids import OrgId, PersonId, new_id
 from steward.model.json import JsonValue
 from steward.model.notice import StoredNotice
@@ -21,7 +21,7 @@ _MERGE = (
     " automations = CASE WHEN i.automations < excluded.automations THEN excluded.automations"
     " ELSE i.automations END"
 )
-_ADD = Both(
+_ADD = PerEngine(
     sqlite=_HEAD + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"
     " r.value ->> 5, r.value ->> 6, r.value ->> 7, r.value ->> 8, r.value ->> 9, r.value ->> 10,"
     " r.value ->> 11, r.value ->> 12, r.value ->> 13, :read_at FROM json_each(:rows) AS r WHERE true",
@@ -31,7 +31,7 @@ _ADD = Both(
     " (r.value ->> 13)::bigint, CAST(:read_at AS bigint)"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r",
 )
-_ADD_OR_MERGE = Both(_ADD.sqlite + _MERGE, _ADD.postgresql + _MERGE)
+_ADD_OR_MERGE = PerEngine(_ADD.sqlite + _MERGE, _ADD.postgresql + _MERGE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steward.database.due_rows import NOT_DEFERRED
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none
 from steward.model.ids import MessageId, NoticeId, OrgId, PersonId, RouteId, new_id
 from steward.model.json import JsonObject
 from steward.model.notice import ChannelName, MessageKind, MessageState
@@ -23,7 +23,7 @@ _SENT = (
     " FROM {rows} AS r WHERE messages.org_id = :org AND messages.id = r.value ->> 0"
     " AND messages.state = 'sending' AND messages.attempt = {attempt}"
 )
-_END_SENT = Both(
+_END_SENT = PerEngine(
     # Without the list of ids SQLite would walk all messages of the organization.
     sqlite=_SENT.format(rows="json_each(:rows)", status="r.value ->> 2", attempt="r.value ->> 1")
     + " AND messages.id IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k) RETURNING id",
@@ -77,7 +77,7 @@ class StoredMessage:
 async def to_close(tx: Tx, limit: int = DUE_BATCH) -> list[tuple[OrgId, MessageId]]:
     """Returns collected messages that are due, of every organization, without deferred ones."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT org_id, id FROM messages WHERE state = 'collecting' AND next_try_at <= {now}"
             f"{NOT_DEFERRED.format(tick='close_messages', key='messages.id')}"
             " ORDER BY next_try_at, id LIMIT :most",
@@ -91,7 +91,7 @@ async def to_close(tx: Tx, limit: int = DUE_BATCH) -> list[tuple[OrgId, MessageI
 async def to_deliver(tx: Tx, channel: ChannelName, limit: int) -> list[tuple[OrgId, MessageId]]:
     """Returns the channel's messages to deliver, of every organization, without deferred ones."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT org_id, id FROM messages WHERE channel = :channel AND state IN ('due', 'sending')"
             f" AND next_try_at <= {{now}}{NOT_DEFERRED.format(tick='send', key='messages.id')}"
             " ORDER BY next_try_at, id LIMIT :most",

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms
 from steward.model.ids import (
     ApprovalId,
     AutomationId,
@@ -57,7 +57,7 @@ async def add(tx: Tx, org: OrgId, notice: Notice) -> bool:
 async def waiting(tx: Tx, limit: int) -> list[tuple[OrgId, NoticeId]]:
     """Returns new notices of every organization, oldest first, without deferred ones."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT org_id, id FROM notices WHERE state = 'new' AND not_before <= {now}"
             " ORDER BY not_before, id LIMIT :most",
             "SELECT org_id, id FROM queue_notices(:most, :test_now)",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from steward.database.engine.base import Both, Tx
+from steward.database.engine.base import PerEngine, Tx
 from steward.database.org_span import OrgSpan
 from steward.model.ids import OrgId, PersonId, first_id
 
@@ -11,7 +11,7 @@ from steward.model.ids import OrgId, PersonId, first_id
 async def notices_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
     """Returns the oldest notices of organizations made before an instant."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT o.org_id, n.id FROM dir_orgs AS o CROSS JOIN notices AS n"
             " WHERE o.org_id BETWEEN :first_org AND :last_org AND n.org_id = +o.org_id AND n.id < :border"
             " ORDER BY o.org_id, n.id LIMIT :most",
@@ -32,7 +32,7 @@ async def remove_notices(tx: Tx, org: OrgId, keys: Sequence[str]) -> int:
 async def messages_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
     """Returns the oldest messages of organizations made before an instant that have ended."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT o.org_id, m.id FROM dir_orgs AS o CROSS JOIN messages AS m"
             " WHERE o.org_id BETWEEN :first_org AND :last_org AND m.org_id = +o.org_id AND m.id < :border"
             " AND m.next_try_at IS NULL"
@@ -55,7 +55,7 @@ async def remove_messages(tx: Tx, org: OrgId, keys: Sequence[str]) -> int:
 async def inbox_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, PersonId, str]]:
     """Returns entries of inboxes that nothing was added to since an instant, of every organization."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT i.org_id, i.person_id, i.id FROM inbox AS i WHERE i.last_at < :before"
             " ORDER BY i.last_at LIMIT :most",
             "SELECT org_id, person_id, id FROM queue_retain_inbox(:before, :most)",

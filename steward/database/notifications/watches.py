@@ -8,14 +8,14 @@ from steward.model.ids import AutomationId, OrgId
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class SuccessWatch:
     """The number chosen for the automation, if any, and since when it has been without a success."""
 
     quiet_after: int | None
     quiet_since: datetime | None
 
 
-async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Watch:
+async def get(tx: Tx, org: OrgId, automation: AutomationId) -> SuccessWatch:
     """Returns the watch of an automation; the default without a row."""
     row = await tx.first(
         "SELECT quiet_after, quiet_since FROM automation_watch"
@@ -23,7 +23,9 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Watch:
         {"org": org, "automation": automation},
     )
     return (
-        Watch(None, None) if row is None else Watch(row["quiet_after"], from_ms_or_none(row["quiet_since"]))
+        SuccessWatch(None, None)
+        if row is None
+        else SuccessWatch(row["quiet_after"], from_ms_or_none(row["quiet_since"]))
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Tx, from_ms_or_none
+from steward.database.engine.base import PerEngine, Tx, from_ms_or_none
 
 # Counting stops here, so that a scrape stays cheap: this number means "at least this many".
 MOST_COUNTED = 100_000
@@ -15,7 +15,7 @@ _ORDERS = {
     "parked": "queue = 'parked' ORDER BY expires_at",
     "blocked": "status = 'queued' ORDER BY org_id, automation_id, queued_at, id",
 }
-_FIGURES = Both(
+_FIGURES = PerEngine(
     " UNION ALL ".join(
         f"SELECT '{queue}' AS queue, count(*) AS many, min(queued_at) AS oldest_at"
         f" FROM (SELECT queue, queued_at FROM runs WHERE {rows} LIMIT :cap) WHERE queue = '{queue}'"
@@ -23,12 +23,12 @@ _FIGURES = Both(
     ),
     "SELECT queue, many, oldest_at FROM queue_gauges(:cap)",
 )
-_OPEN_WRITES = Both(
+_OPEN_WRITES = PerEngine(
     "SELECT state, count(*) AS many FROM (SELECT state FROM write_ledger WHERE state IN ('intent', 'unknown')"
     " ORDER BY reconcile_after LIMIT :cap) GROUP BY state",
     "SELECT state, many FROM queue_open_writes(:cap)",
 )
-_CLOSED = Both(
+_CLOSED = PerEngine(
     "SELECT (SELECT count(held_name) FROM (SELECT held_name FROM runs WHERE queue = 'sleeping'"
     " ORDER BY wake_at LIMIT :cap)) AS held,"
     " (SELECT count(DISTINCT org_id) FROM (SELECT org_id FROM closed_periods"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steward.database.accounts import audit_heads
-from steward.database.engine.base import Both, Tx, from_ms
+from steward.database.engine.base import PerEngine, Tx, from_ms
 from steward.model.audit import Fault
 from steward.model.ids import OrgId
 from steward.model.run import RunStatus, kinds
@@ -136,7 +136,7 @@ async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
 async def database_now(tx: Tx) -> datetime:
     """Returns the time that decides what is due: the server's on PostgreSQL, this process's on SQLite."""
     row = await tx.first(
-        Both(
+        PerEngine(
             "SELECT :now AS instant",
             "SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint AS instant",
         )

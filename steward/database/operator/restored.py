@@ -4,14 +4,14 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Tx, from_ms, ms
+from steward.database.engine.base import Json, PerEngine, Tx, from_ms, ms
 from steward.model.ids import OrgId, RunId
 
 # A worker may have claimed a run again since the copy was made; its epochs stay below this.
 _EPOCHS_SINCE = 1_000_000
 # The server's identifier and timeline. Going back to a moment begins a new timeline, and so does a fail-over;
 # a dump that is loaded elsewhere is on another server. SQLite has neither: `steward restore` prepares it.
-_PRESENT_HISTORY = Both(
+_PRESENT_HISTORY = PerEngine(
     sqlite="CAST(NULL AS text)",
     postgresql="(SELECT c.system_identifier FROM pg_control_system() AS c) || '/'"
     " || ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint",
@@ -22,9 +22,9 @@ _BEGIN_ROW = (
 )
 
 
-def with_history(text: str) -> Both:
+def with_history(text: str) -> PerEngine:
     """Replaces `{history}` by the expression of the server's present history."""
-    return Both(*(text.replace("{history}", expression) for expression in _PRESENT_HISTORY))
+    return PerEngine(*(text.replace("{history}", expression) for expression in _PRESENT_HISTORY))
 
 
 _READ_STANDING = with_history(
@@ -37,7 +37,7 @@ _KEEP_HISTORY = with_history(
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
+class RestoreProgress:
     """The progress of preparing a restored database: the present organization and its last checked run.
 
     `run` is None once the organization is done. `runs` counts those that check their open writes first.
@@ -59,7 +59,7 @@ class ServerStanding:
 
     kept: str | None
     present: str | None
-    preparation: Preparation | None
+    preparation: RestoreProgress | None
 
 
 async def standing(tx: Tx) -> ServerStanding:
@@ -69,7 +69,7 @@ async def standing(tx: Tx) -> ServerStanding:
     return ServerStanding(row["server_history"], row["present"], _preparation(row["restoring"]))
 
 
-async def begin(tx: Tx, taken_at: datetime) -> Preparation:
+async def begin(tx: Tx, taken_at: datetime) -> RestoreProgress:
     """Begins to prepare a database restored to `taken_at`, or returns how far that came before."""
     await tx.execute(_BEGIN_ROW)
     row = await tx.first("SELECT restoring FROM service_stats WHERE singleton = 1 {for_update}")
@@ -77,14 +77,14 @@ async def begin(tx: Tx, taken_at: datetime) -> Preparation:
     begun = _preparation(row["restoring"])
     if begun is not None and begun.taken_at == taken_at:
         return begun
-    fresh = Preparation(taken_at, OrgId(0), None, 0)
+    fresh = RestoreProgress(taken_at, OrgId(0), None, 0)
     await tx.execute(
         "UPDATE service_stats SET restoring = :fresh WHERE singleton = 1", {"fresh": _stored(fresh)}
     )
     return fresh
 
 
-async def move_on(tx: Tx, before: Preparation, after: Preparation) -> bool:
+async def move_on(tx: Tx, before: RestoreProgress, after: RestoreProgress) -> bool:
     """Stores the progress of the preparation; returns False if another process moved it on."""
     moved = await tx.execute(
         "UPDATE service_stats SET restoring = :after WHERE singleton = 1 AND restoring = :before",
@@ -99,17 +99,17 @@ async def keep_history(tx: Tx) -> None:
     await tx.execute(_KEEP_HISTORY)
 
 
-def _stored(preparation: Preparation) -> Json:
+def _stored(preparation: RestoreProgress) -> Json:
     at = ms(preparation.taken_at)
     return Json({"taken_at": at, "org": preparation.org, "run": preparation.run, "runs": preparation.runs})
 
 
-def _preparation(stored: str | None) -> Preparation | None:
+def _preparation(stored: str | None) -> RestoreProgress | None:
     if stored is None:
         return None
     fields = json.loads(stored)
     run = None if fields["run"] is None else RunId(fields["run"])
-    return Preparation(from_ms(fields["taken_at"]), OrgId(fields["org"]), run, fields["runs"])
+    return RestoreProgress(from_ms(fields["taken_at"]), OrgId(fields["org"]), run, fields["runs"])
 
 
 async def end_workers(tx: Tx) -> None:

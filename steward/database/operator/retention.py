@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from steward.database.engine.base import Both, Tx
+from steward.database.engine.base import PerEngine, Tx
 from steward.database.org_span import OrgSpan
 from steward.model.ids import AutomationId, OrgId, RunId, first_id
 
@@ -64,7 +64,7 @@ _IN_SPAN = "o.org_id BETWEEN :first_org AND :last_org"
 async def runs_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, RunId]]:
     """Returns the oldest runs of organizations that finished before an instant."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT o.org_id, r.id FROM dir_orgs AS o CROSS JOIN runs AS r"
             f" WHERE {_IN_SPAN} AND r.org_id = +o.org_id AND r.id < :border AND r.finished_at < :before"
             " ORDER BY o.org_id, r.id LIMIT :most",
@@ -81,12 +81,12 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: in
     A run whose rows are more than that goes with a later pass. Its approvals stay, without their detail.
     """
     args: dict[str, object] = {"org": org, "runs": list(runs), "most": max_rows}
-    await tx.execute(Both(_STEPS, _STEPS_REST), args)
-    await tx.execute(Both(_VALUES, _VALUES_REST), args)
-    await tx.execute(Both(_CHANGES, _CHANGES_REST), args)
+    await tx.execute(PerEngine(_STEPS, _STEPS_REST), args)
+    await tx.execute(PerEngine(_VALUES, _VALUES_REST), args)
+    await tx.execute(PerEngine(_CHANGES, _CHANGES_REST), args)
     await tx.execute(_TERMS, args)
     await tx.execute(_EFFECTS, args)
-    rows = await tx.all(Both(_BARE_OF_ROWS, _BARE), args)
+    rows = await tx.all(PerEngine(_BARE_OF_ROWS, _BARE), args)
     bare: dict[str, object] = {"org": org, "runs": [row["id"] for row in rows]}
     for table in ("undos", "memory_log"):
         await tx.execute(f"DELETE FROM {table} WHERE org_id = :org AND run_id IN (:runs)", bare)
@@ -111,7 +111,7 @@ async def values_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) ->
     There months hold the values.
     """
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT DISTINCT o.org_id, v.run_id FROM dir_orgs AS o CROSS JOIN step_values AS v"
             " CROSS JOIN runs AS r"
             f" WHERE {_IN_SPAN} AND v.org_id = +o.org_id AND v.run_id < :border AND r.org_id = v.org_id"
@@ -137,7 +137,7 @@ async def slots_past(
 ) -> list[tuple[OrgId, AutomationId, int]]:
     """Returns decided slots before an instant, each with its automation, in milliseconds."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT o.org_id, s.automation_id, s.slot_at FROM dir_orgs AS o CROSS JOIN occurrences AS s"
             f" WHERE {_IN_SPAN} AND s.org_id = +o.org_id AND s.run_at < :before AND s.slot_at < :before"
             " AND s.state <> 'pending' LIMIT :most",

@@ -7,7 +7,7 @@ blocked, which the unique index `runs_active` enforces.
 from collections.abc import Collection
 from typing import NamedTuple
 
-from steward.database.engine.base import Both, Tx
+from steward.database.engine.base import PerEngine, Tx
 from steward.model.ids import AutomationId, OrgId, RunId
 from steward.model.run import RunStatus
 
@@ -15,7 +15,7 @@ from steward.model.run import RunStatus
 LIVE = "{run}.mode = 'live' AND {run}.queue IN ('ready', 'leased', 'sleeping', 'parked')"
 
 
-_ACTIVE = Both(
+_ACTIVE = PerEngine(
     sqlite="SELECT r.automation_id, r.id, r.status FROM runs AS r"
     f" WHERE r.org_id = :org AND r.automation_id IN (:automations) AND {LIVE.format(run='r')}",
     postgresql="SELECT r.automation_id, r.id, r.status FROM schedules AS s CROSS JOIN LATERAL ("
@@ -24,7 +24,7 @@ _ACTIVE = Both(
     f" AND {LIVE.format(run='q')} OFFSET 0) AS r"
     " WHERE s.org_id = :org AND s.automation_id IN (:automations)",
 )
-_WAITING = Both(
+_WAITING = PerEngine(
     sqlite="SELECT (SELECT count(*) FROM (SELECT 1 FROM runs"
     " WHERE org_id = :org AND automation_id = :automation AND status = 'queued'"
     " ORDER BY queued_at, id LIMIT :most) AS counted)"

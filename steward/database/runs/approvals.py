@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.due_rows import NOT_DEFERRED
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus, FollowingSteps
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, PersonId, RunId
 from steward.model.refusals import NotFound
@@ -140,7 +140,7 @@ def _merged(
     *,
     is_first: bool,
     latest_first: bool = False,
-) -> Both:
+) -> PerEngine:
     """Returns a list's statement: each status is read from an index in its order, and they are merged."""
     direction, sign = (" DESC", "<") if latest_first else ("", ">")
     conditions = _LISTED
@@ -153,11 +153,11 @@ def _merged(
     ]
     last = f"ORDER BY expires_at{direction}, id{direction} LIMIT :limit"
     apart = " UNION ALL ".join(f"({part} {last})" for part in parts)
-    page = Both(f"{' UNION ALL '.join(parts)} {last}", f"SELECT * FROM ({apart}) AS listed {last}")
+    page = PerEngine(f"{' UNION ALL '.join(parts)} {last}", f"SELECT * FROM ({apart}) AS listed {last}")
     of_page = (
         f"WHERE a.org_id = :org AND a.id = page.id ORDER BY page.expires_at{direction}, page.id{direction}"
     )
-    return Both(
+    return PerEngine(
         *(f"{columns} FROM ({keys}) AS page CROSS JOIN approvals AS a {_JOINED} {of_page}" for keys in page)
     )
 
@@ -236,7 +236,7 @@ async def expired(tx: Tx, limit: int = EXPIRED_BATCH) -> list[tuple[OrgId, Appro
     A run waits for approval exactly as long as its approval is pending, and both expire together.
     """
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT org_id, approval_id AS id FROM runs WHERE queue = 'parked' AND expires_at <= {now}"
             f"{NOT_DEFERRED.format(tick='expire_approvals', key='runs.approval_id')}"
             " ORDER BY expires_at, approval_id LIMIT :most",
@@ -250,7 +250,7 @@ async def expired(tx: Tx, limit: int = EXPIRED_BATCH) -> list[tuple[OrgId, Appro
 async def to_warn(tx: Tx) -> list[tuple[OrgId, ApprovalId]]:
     """Returns the approvals of all organizations that people are to be reminded of, without deferred ones."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT org_id, id FROM approvals WHERE warn_at <= {now}"
             f"{NOT_DEFERRED.format(tick='warn', key='approvals.id')} ORDER BY warn_at, id LIMIT :most",
             "SELECT org_id, id FROM queue_warn(:most)",

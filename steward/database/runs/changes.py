@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, to_column
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none, to_column
 from steward.model.change import (
     Action,
     Change,
@@ -314,7 +314,7 @@ _SETTLE = (
     " FROM {rows} AS r"
     " WHERE changes.org_id = :org AND changes.run_id = :run AND changes.id = r.value ->> 0"
 )
-_SETTLE_ALL = Both(
+_SETTLE_ALL = PerEngine(
     # Without the list of ids SQLite would walk all changes of the run.
     sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
     + " AND changes.id IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",

@@ -21,7 +21,7 @@ from steward.database.runs import steps, transitions
 from steward.database.runs.checkpoints import StepCheckpoint, columns, point_columns
 from steward.database.runs.steps import StepValue
 from steward.database.runs.transitions import Lease, RunState
-from steward.model.account import Maker
+from steward.model.account import Creator
 from steward.model.automation import Automation
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.run import Mode, Run, RunStatus, StartedBy
@@ -102,7 +102,7 @@ class RunToStart:
     mode: Mode
     key: str
     request_sha256: str
-    maker: Maker
+    maker: Creator
 
 
 @dataclass(frozen=True, slots=True)

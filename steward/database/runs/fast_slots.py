@@ -9,11 +9,11 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from steward.database import due_rows
-from steward.database.engine.base import Both, Json, Row, Tx, ms
+from steward.database.engine.base import Json, PerEngine, Row, Tx, ms
 from steward.database.runs.active_run import LIVE
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 
-_LOCKED = Both(
+_LOCKED = PerEngine(
     # SQLite has one writer, so reading in its transaction is the lock. CROSS JOIN keeps the order of the
     # keys. They are the members of one object, because json_each would parse each pair of an array once more.
     sqlite="SELECT s.org_id, s.automation_id AS id, s.next_slot_at, s.slots_after, a.version, a.kind,"
@@ -33,7 +33,7 @@ _LOCKED = Both(
     postgresql="SELECT l.* FROM steward_lock_slots(:orgs, :ids) AS l"
     f" WHERE true{due_rows.NOT_DEFERRED.format(tick='dispatch', key='l.id')}",
 )
-_CONNECTED = Both(
+_CONNECTED = PerEngine(
     sqlite="SELECT c.org_id, c.integration_id FROM json_each(:pairs) AS k CROSS JOIN connections AS c"
     " ON c.org_id = k.value ->> 0 AND c.integration_id = k.value ->> 1 WHERE c.state = 'connected'",
     postgresql="SELECT c.org_id, c.integration_id FROM unnest(CAST(:orgs AS bigint[]),"

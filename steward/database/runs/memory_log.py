@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from steward.database.engine.base import Json, Tx
 from steward.model.ids import AutomationId, OrgId, RunId
 from steward.model.json import JsonValue
-from steward.model.undo import Remembered
+from steward.model.undo import RememberedValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ async def insert(
     )
 
 
-async def of_run(tx: Tx, org: OrgId, run: RunId) -> dict[tuple[str, str, int], tuple[Remembered, ...]]:
+async def of_run(tx: Tx, org: OrgId, run: RunId) -> dict[tuple[str, str, int], tuple[RememberedValue, ...]]:
     """Returns what the changes of a run made its automation remember, by execution and position."""
     rows = await tx.all(
         "SELECT name, iteration, position, space, key, before_value, after_value FROM memory_log"
         " WHERE org_id = :org AND run_id = :run ORDER BY seq, position, space, key",
         {"org": org, "run": run},
     )
-    by_change: dict[tuple[str, str, int], tuple[Remembered, ...]] = {}
+    by_change: dict[tuple[str, str, int], tuple[RememberedValue, ...]] = {}
     for row in rows:
         change_key = (row["name"], row["iteration"], row["position"])
-        remembered = Remembered(
+        remembered = RememberedValue(
             row["space"], row["key"], _value(row["before_value"]), _value(row["after_value"])
         )
         by_change[change_key] = (*by_change.get(change_key, ()), remembered)

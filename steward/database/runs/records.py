@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, ms
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.database.runs import steps
-from steward.model.account import Maker, Via
+from steward.model.account import CreatedVia, Creator
 from steward.model.automation import Automation
 from steward.model.ids import ApprovalId, AutomationId, OrgId, PersonId, RunId
 from steward.model.json import JsonObject
@@ -30,7 +30,7 @@ COLUMNS = """
 _STATUSES = {status.value: status for status in RunStatus}
 _MODES = {mode.value: mode for mode in Mode}
 _STARTERS = {starter.value: starter for starter in StartedBy}
-_VIAS = {via.value: via for via in Via}
+_VIAS = {via.value: via for via in CreatedVia}
 _decoded = msgspec.json.Decoder().decode
 _GET = f"SELECT {COLUMNS} FROM runs WHERE runs.org_id = :org AND runs.id = :run"
 
@@ -38,7 +38,7 @@ _GET = f"SELECT {COLUMNS} FROM runs WHERE runs.org_id = :org AND runs.id = :run"
 # With it a run without changes, as most are, needs no further statement for its undo.
 _HAS_CHANGES = "EXISTS (SELECT 1 FROM changes AS c WHERE c.org_id = :org AND c.run_id = :run) AS has_changes"
 # One round trip on PostgreSQL; SQLite, which has none, reads the steps only if there are any.
-_GET_WITH_STEPS = Both(
+_GET_WITH_STEPS = PerEngine(
     sqlite=f"SELECT {COLUMNS}, {_HAS_CHANGES} FROM runs WHERE runs.org_id = :org AND runs.id = :run",
     postgresql=f"SELECT {COLUMNS}, {_HAS_CHANGES},"
     " (SELECT json_agg(s.*) FROM (SELECT name, iteration, changes_total, wire"
@@ -54,7 +54,7 @@ _MANY_INTO = (
     " integration_id)"
     " SELECT :org, r.value ->> 0, r.value ->> 1, 'live', r.value ->> 2, r.value ->> 3,"
 )
-_MANY = Both(
+_MANY = PerEngine(
     _MANY_INTO + " r.value ->> 4, 0, 1, 0, r.value ->> 5, r.value ->> 6, 0, :now, r.value ->> 7,"
     " r.value ->> 8, r.value ->> 9, r.value ->> 10, r.value ->> 11, r.value ->> 12, r.value ->> 13,"
     " r.value ->> 14, r.value ->> 15, r.value ->> 16, r.value ->> 17, r.value ->> 18"
@@ -81,7 +81,7 @@ class NewRun:
     slot_at: datetime | None
     event: EventRef | None
     idempotency_key: str | None
-    maker: Maker
+    maker: Creator
     refused: tuple[str, str] | None
     undo_of: RunId | None = None
 
@@ -267,7 +267,7 @@ def record(row: Row) -> Run:
         result=_decoded(row["result"]) if row["result"] else None,
         held_name=row["held_name"],
         held_until=from_ms_or_none(row["held_until"]),
-        maker=Maker(
+        maker=Creator(
             PersonId(row["created_by"]) if row["created_by"] is not None else None,
             _VIAS[row["created_via"]] if row["created_via"] else None,
             row["api_client_id"],

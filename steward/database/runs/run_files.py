@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Tx
+from steward.database.engine.base import PerEngine, Tx
 from steward.model.ids import OrgId, RunId
 
 _PART_BYTES = 256 * 1024
@@ -68,7 +68,7 @@ async def expired(
 ) -> list[tuple[OrgId, RunId]]:
     """Returns runs that finished before an instant and still have files; another one for test runs."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT DISTINCT f.org_id, f.run_id AS id FROM run_files AS f"
             " CROSS JOIN runs AS r ON r.org_id = f.org_id AND r.id = f.run_id"  # the oldest files first
             " WHERE (f.is_test = TRUE AND f.created_at < :test_before AND r.finished_at < :test_before)"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Row, Sql, Tx
+from steward.database.engine.base import PerEngine, Row, Sql, Tx
 from steward.database.runs.records import COLUMNS
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.run import Mode, RunStatus, StartedBy, kinds
@@ -49,14 +49,14 @@ async def among(tx: Tx, org: OrgId, run_filter: RunFilter, runs: Sequence[RunId]
     """Returns rows of `COLUMNS` of those of `runs` that the filter lets through, newest id first."""
     conditions = f" AND {_UNDO_OF}" if run_filter.undo_of is not None else ""
     conditions += _conditions(run_filter) + " AND runs.kind IN (:kinds)"
-    chosen = Both(
+    chosen = PerEngine(
         "FROM json_each(:runs) AS r CROSS JOIN runs WHERE runs.org_id = :org AND runs.id = r.value"
         f"{conditions}",
         "FROM unnest(CAST(:runs AS text[])) AS r(id) CROSS JOIN LATERAL (SELECT * FROM runs"
         f" WHERE runs.org_id = :org AND runs.id = r.id{conditions} OFFSET 0) AS runs",
     )
     end = "ORDER BY runs.id DESC LIMIT :limit"
-    statement = Both(*(f"SELECT {COLUMNS} {text} {end}" for text in chosen))
+    statement = PerEngine(*(f"SELECT {COLUMNS} {text} {end}" for text in chosen))
     return await tx.all(statement, _args(org, run_filter) | {"runs": list(runs), "limit": limit})
 
 
@@ -92,7 +92,7 @@ def _statement(run_filter: RunFilter, *, is_first: bool) -> Sql:
     # kinds and reads of each what the page takes; PostgreSQL, where planning costs, has one plan for all.
     requested = kinds(run_filter.statuses, run_filter.mode, run_filter.started_by)
     parts = " UNION ALL ".join(f"{_KEYS} AND runs.kind = {kind}{conditions}" for kind in requested)
-    return Both(
+    return PerEngine(
         f"SELECT {COLUMNS} FROM ({parts} ORDER BY queued_at DESC, id DESC LIMIT :limit) AS page"
         " CROSS JOIN runs WHERE runs.org_id = :org AND runs.id = page.id"
         " ORDER BY page.queued_at DESC, page.id DESC",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steward.database.engine.base import Both, Row, Tx
+from steward.database.engine.base import PerEngine, Row, Tx
 from steward.model.ids import AutomationId, OrgId, RunId
 
 # Names that one search compares, in the order of the names.
@@ -16,7 +16,7 @@ _NAMED = (
     " JOIN automations AS a ON a.org_id = :org AND a.id = page.id WHERE {conditions}"
     " ORDER BY page.name_folded, page.id LIMIT :limit"
 )
-_OF_IDS = Both(
+_OF_IDS = PerEngine(
     f"SELECT {_RUN} FROM json_each(:runs) AS r CROSS JOIN runs"
     " WHERE runs.org_id = :org AND runs.id = r.value",
     f"SELECT {_RUN} FROM unnest(CAST(:runs AS text[])) AS r(id) CROSS JOIN LATERAL"

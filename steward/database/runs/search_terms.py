@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import NamedTuple
 
-from steward.database.engine.base import Both, Json, Tx
+from steward.database.engine.base import Json, PerEngine, Tx
 from steward.model.change import Change
 from steward.model.ids import OrgId, RunId
 
@@ -39,7 +39,7 @@ _NEWEST = (
     "FROM search_terms AS s WHERE s.org_id = :org AND s.term = {term} AND s.run_id < :before"
     " ORDER BY s.run_id DESC LIMIT :most"
 )
-_RUNS = Both(
+_RUNS = PerEngine(
     "SELECT t.value AS term, s.run_id, s.seq, s.position FROM json_each(:terms) AS t"
     " CROSS JOIN search_terms AS s WHERE s.org_id = :org AND s.term = t.value"
     f" AND s.run_id IN (SELECT s.run_id {_NEWEST.format(term='t.value')})",
@@ -50,7 +50,7 @@ _COUNT = (
     "SELECT count(*) AS n FROM (SELECT 1 FROM search_terms AS s WHERE s.org_id = :org AND s.term >= :first"
     " AND s.term < :end LIMIT :most) AS counted"
 )
-_WITH_WORD = Both(
+_WITH_WORD = PerEngine(
     "SELECT r.value AS run_id, s.seq, s.position FROM json_each(:runs) AS r CROSS JOIN search_terms AS s"
     " WHERE s.org_id = :org AND s.run_id = r.value AND s.term = (SELECT min(m.term) FROM search_terms AS m"
     " WHERE m.org_id = :org AND m.run_id = r.value AND m.term >= :first AND m.term < :end)",
@@ -58,7 +58,7 @@ _WITH_WORD = Both(
     " (SELECT t.seq, t.position FROM search_terms AS t WHERE t.org_id = :org AND t.run_id = r.id"
     " AND t.term >= :first AND t.term < :end ORDER BY t.term LIMIT 1) AS s",
 )
-_CHANGES = Both(
+_CHANGES = PerEngine(
     "SELECT c.run_id, c.seq, c.position, c.wire FROM json_each(:rows) AS r CROSS JOIN changes AS c"
     " WHERE c.org_id = :org AND c.run_id = r.value ->> 0 AND c.seq = r.value ->> 1"
     " AND c.position = r.value ->> 2",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from steward.database.engine.base import Both, Json, Row, Tx
+from steward.database.engine.base import Json, PerEngine, Row, Tx
 from steward.model.ids import OrgId, RunId
 from steward.model.json import JsonValue
 
@@ -134,7 +134,7 @@ APPEND_WITH_OUTPUT = (
 _VALUES = "SELECT name, iteration, seq, output, unknown_paths, state FROM step_values" + (
     " WHERE org_id = :org AND run_id = :run"
 )
-_JOURNAL = Both(
+_JOURNAL = PerEngine(
     f"SELECT 0 AS in_row, v.* FROM ({_VALUES}) AS v UNION ALL"
     " SELECT 1, name, iteration, seq, output, NULL, state FROM steps"
     " WHERE org_id = :org AND run_id = :run AND output IS NOT NULL ORDER BY seq, name, iteration, in_row",

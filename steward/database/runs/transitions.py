@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steward.database.due_rows import NOT_DEFERRED
-from steward.database.engine.base import Both, Row, Tx, from_ms, from_ms_or_none
+from steward.database.engine.base import PerEngine, Row, Tx, from_ms, from_ms_or_none
 from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId, WorkerId
 from steward.model.json import JsonObject
 from steward.model.run import Mode, Queue, RunStatus, kinds
@@ -73,7 +73,7 @@ async def claim(
     Returns None when there is none. On PostgreSQL the claim also advances the fairness clock.
     """
     rows = await tx.all(
-        Both(
+        PerEngine(
             "UPDATE runs SET queue = 'leased', worker_id = :worker, epoch = runs.epoch + 1"
             " FROM (SELECT org_id, id FROM runs"
             "  WHERE queue = 'ready' AND vt >= :first_vt AND org_id NOT IN (:full)"
@@ -101,7 +101,7 @@ async def claim(
 async def full(tx: Tx, cap: int) -> list[OrgId]:
     """Returns the organizations with `cap` or more leased runs, where the workers can hold that many."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT org_id FROM runs WHERE queue = 'leased' GROUP BY org_id HAVING count(*) >= :cap",
             "SELECT org_id FROM queue_full_orgs(:cap)",
         ),
@@ -316,7 +316,7 @@ async def forget_losses(tx: Tx, lease: Lease) -> None:
 async def to_wake(tx: Tx, limit: int = 500) -> list[tuple[OrgId, RunId]]:
     """Returns sleeping runs whose time has come, of every organization, without deferred ones."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT org_id, id FROM runs WHERE queue = 'sleeping' AND wake_at <= {now}"
             f"{NOT_DEFERRED.format(tick='wake', key='runs.id')} ORDER BY wake_at LIMIT :most",
             "SELECT org_id, id FROM queue_to_wake(:most, :test_now)",
@@ -338,7 +338,7 @@ async def wake(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
 async def unstarted(tx: Tx, limit: timedelta, row_limit: int = 200) -> list[tuple[OrgId, RunId]]:
     """Returns runs no worker has started within `limit` by the database's clock, without deferred ones."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT org_id, id FROM runs WHERE status = 'queued' AND started_at IS NULL"
             " AND queued_at <= :before AND queue IN ('blocked', 'ready')"
             " AND NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.org_id = runs.org_id"

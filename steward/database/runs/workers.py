@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from steward.database.engine.base import Both, Tx
+from steward.database.engine.base import PerEngine, Tx
 from steward.model.ids import OrgId, RunId, WorkerId
 
 
@@ -126,7 +126,7 @@ class HeldRun:
 async def runs_of(tx: Tx, worker: WorkerId, limit: int = 1000) -> list[HeldRun]:
     """Returns the runs a worker has leased, of every organization."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT org_id, id, epoch FROM runs WHERE queue = 'leased' AND worker_id = :worker"
             " ORDER BY org_id, id LIMIT :most",
             "SELECT org_id, id, epoch FROM queue_leased_by(:worker, :most)",

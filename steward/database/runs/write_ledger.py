@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from steward.database.due_rows import NOT_DEFERRED
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms
+from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms
 from steward.model.change import Recovery
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 
@@ -86,7 +86,7 @@ _INTENT_TAIL = (
     " AND write_ledger.request_sha256 = excluded.request_sha256"
     " RETURNING write_key"
 )
-_INTEND = Both(
+_INTEND = PerEngine(
     sqlite=_INTENT_HEAD + " SELECT :org, r.value ->> 0, :run, r.value ->> 1, r.value ->> 2, r.value ->> 3,"
     " r.value ->> 4, r.value ->> 5, 'intent', :epoch, 1, r.value ->> 6, {now}, {now} + (r.value ->> 7),"
     " {now} + (r.value ->> 7) + (r.value ->> 8) FROM json_each(:rows) AS r WHERE true" + _INTENT_TAIL,
@@ -102,7 +102,7 @@ _SETTLE = (
     " FROM {rows} AS r"
     " WHERE org_id = :org AND write_key = r.value ->> 0 AND state IN ('intent', 'unknown')"
 )
-_SETTLE_ALL = Both(
+_SETTLE_ALL = PerEngine(
     # Without the list of keys SQLite would walk all effects of the organization.
     sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
     + " AND write_key IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
@@ -222,7 +222,7 @@ async def in_flight(tx: Tx, org: OrgId, *, integration: IntegrationId | None) ->
 async def to_settle(tx: Tx, limit: int = 100) -> list[tuple[OrgId, RunId]]:
     """Returns finished runs with open effects that are due to be looked up, without deferred ones."""
     rows = await tx.all(
-        Both(
+        PerEngine(
             "SELECT DISTINCT org_id, run_id FROM write_ledger AS e"
             " WHERE state IN ('intent', 'unknown') AND reconcile_after <= {now} AND EXISTS"
             " (SELECT 1 FROM runs AS r WHERE r.org_id = e.org_id AND r.id = e.run_id AND r.queue = 'done')"

@@ -19,7 +19,7 @@ from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.kept_markers import is_fixed, pieces_of
 from steward.steps.workflow.expressions.message import current_item_fields
-from steward.steps.workflow.expressions.paths import Path, Root, read_path
+from steward.steps.workflow.expressions.paths import Path, PathRoot, read_path
 from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
 from steward.steps.workflow.step_types import FieldUse, NodeDefinition
 
@@ -27,8 +27,8 @@ Missing: TypeAlias = frozenset[tuple[str, ...]]  # paths of fields; the empty pa
 WHOLE: Missing = frozenset(((),))
 SCRIPTS = frozenset(("code", "function", "functionItem"))
 
-_CURRENT_ITEM = (Root.JSON, Root.FIRST, Root.LAST)
-_OTHER_STEP = (Root.STEP_ITEM, Root.STEP_FIRST, Root.STEP_LAST, Root.NODE)
+_CURRENT_ITEM = (PathRoot.JSON, PathRoot.FIRST, PathRoot.LAST)
+_OTHER_STEP = (PathRoot.STEP_ITEM, PathRoot.STEP_FIRST, PathRoot.STEP_LAST, PathRoot.NODE)
 _INPUT_IN_SCRIPT = re.compile(r"\$input\b|\$json\b|\bitems?\b|\$items\b")
 _FIELD_SETTING = re.compile(r"^(?!destination|output)(?:field|.*Field)(?:Name|s|ToSplitOut|ToAggregate|\d)?$")
 # What of another step is no item: where its loop stands, its settings, whether it ran.

@@ -15,7 +15,7 @@ from steward.imports.shopify_flow.file import Flow, Task
 from steward.imports.shopify_flow.schedules import read_recurrence
 from steward.imports.shopify_flow.secrets import without_secrets
 from steward.imports.shopify_flow.settings import with_resolved_names
-from steward.imports.shopify_flow.steps import Names, port_of, step_of
+from steward.imports.shopify_flow.steps import StepNames, port_of, step_of
 from steward.imports.shopify_flow.tasks import SCHEDULED, FlowTrigger, label_of, started_by
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
@@ -42,7 +42,7 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None) -
     file.root_of(value)
     cleaned, secrets = without_secrets(value)
     flow = file.flow_of(cleaned)
-    reading = _FlowReader(flow, names=Names(_words(flow)))
+    reading = _FlowReader(flow, names=StepNames(_words(flow)))
     reading.about_file()
     trigger = reading.start()
     steps = reading.steps()
@@ -77,7 +77,7 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None) -
 class _FlowReader:
     flow: Flow
     findings: list[Finding] = field(default_factory=list)
-    names: Names = field(default_factory=Names)
+    names: StepNames = field(default_factory=StepNames)
     steps_by_id: dict[str, PlanStep] = field(default_factory=dict)  # by the id of the file
     roots: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ _OWN_IDS: Final = frozenset(("id", "legacyResourceId"))
 
 
 @dataclass(slots=True)
-class Names:
+class StepNames:
     """Names and variables given so far: a label's second step is “Add order tags 2”, its variable `…1`."""
 
     used: frozenset[str] = frozenset()  # every word of the file's settings
@@ -72,7 +72,7 @@ def _name_of(task: Task) -> str:
     return task.name or label
 
 
-def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, list[Finding]]:
+def step_of(task: Task, names: StepNames, ports: Iterable[str]) -> tuple[PlanStep, list[Finding]]:
     """The step of a task and what was found; `ports` are those its links leave from."""
     name = names.name(_name_of(task))
     kind = FLOW_TYPES.get(task.task)
@@ -99,7 +99,7 @@ def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, l
 _KIND_WORDS = {"teams": "Teams", "smtp": "a mail server (SMTP)", "gmail": "Gmail"}
 
 
-def _supported(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanStep, list[Finding]]:
+def _supported(task: Task, name: str, kind: FlowType, names: StepNames) -> tuple[PlanStep, list[Finding]]:
     settings = read_settings(task, kind.fields)
     definition = TaskDefinition(name, task.task, settings.config)
     problems = list(settings.problems)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from steward.clock import Clock
 from steward.connections import vault
 from steward.connections.vault import Vault
-from steward.database.engine.base import Engine, Tx, Weighed
+from steward.database.engine.base import Engine, Tx, WeightedAct
 from steward.database.engine.disk_space import DiskFull
 from steward.database.runs import file_folder, run_files
 from steward.database.runs.run_files import StoredFile
@@ -63,7 +63,7 @@ class StoredRunFiles:
             sealed = b""
         file = StoredFile(sha256, len(content), key_no)
         insert = partial(run_files.insert, org=self.org, run=self.run, file=file, sealed=sealed)
-        await self.engine.write(now, Weighed(insert, len(sealed)), org=self.org)
+        await self.engine.write(now, WeightedAct(insert, len(sealed)), org=self.org)
         failpoint("after_file_row")
         return sha256
 

@@ -17,12 +17,12 @@ LOOP = "loop_body"
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
+class ExecutionPath:
     """The way to an execution, its last step first: what that handed on, or the element its body is for."""
 
     step: str
     item: Item
-    before: "Trail | None"
+    before: "ExecutionPath | None"
     of_loop: bool = False
 
     @property
@@ -35,14 +35,14 @@ class Trail:
 class FlowExecution(Execution):
     """One run of a step: the way to it, and the numbers of the elements its loops are at, from 1."""
 
-    trail: Trail | None = None
+    trail: ExecutionPath | None = None
     path: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
     step: PlanStep
-    trail: Trail | None
+    trail: ExecutionPath | None
     path: tuple[int, ...]
 
 
@@ -60,7 +60,7 @@ class FlowOrder:
         self._runs: dict[str, int] = {}
         self._arrivals: dict[tuple[str, tuple[int, ...]], int] = {}
         self._stack: list[_Arrival] = []
-        trail = Trail(entry, Item({"value": trigger_values or {}}), None)
+        trail = ExecutionPath(entry, Item({"value": trigger_values or {}}), None)
         self._push([self._targets(entry, None, trail, ())])
 
     def next(self) -> FlowExecution | None:
@@ -91,10 +91,10 @@ class FlowOrder:
         for port, items in zip(_ports(execution.step), outputs, strict=False):
             if port == LOOP:
                 for number, item in enumerate(items, start=1):
-                    trail = Trail(name, item, execution.trail, of_loop=True)
+                    trail = ExecutionPath(name, item, execution.trail, of_loop=True)
                     groups.append(self._targets(name, port, trail, (*path, number)))
             elif items:
-                groups.append(self._targets(name, port, Trail(name, items[0], execution.trail), path))
+                groups.append(self._targets(name, port, ExecutionPath(name, items[0], execution.trail), path))
         self._push(groups)
 
     def start_waiting(self) -> bool:
@@ -106,7 +106,7 @@ class FlowOrder:
         return []
 
     def _targets(
-        self, name: str, port: str | None, trail: Trail | None, path: tuple[int, ...]
+        self, name: str, port: str | None, trail: ExecutionPath | None, path: tuple[int, ...]
     ) -> list[_Arrival]:
         """What a port leads to, the topmost, then leftmost, first; without a port every edge counts."""
         edges = (edge for edge in self._after.get(name, ()) if port is None or edge.port == port)

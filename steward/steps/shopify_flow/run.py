@@ -10,7 +10,7 @@ from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Mode
 from steward.steps.shopify_flow.environment import FlowVariables
 from steward.steps.shopify_flow.hydrate import READ_TASK
-from steward.steps.shopify_flow.order import LOOP, FlowExecution, Trail
+from steward.steps.shopify_flow.order import LOOP, ExecutionPath, FlowExecution
 from steward.steps.shopify_flow.task_types import FlowCall, FlowResult, FlowType, is_liquid
 from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions import template
@@ -112,7 +112,7 @@ def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
 
 
 def _environment_at(
-    trail: Trail | None, steps: Mapping[str, PlanStep], types: Mapping[str, FlowType]
+    trail: ExecutionPath | None, steps: Mapping[str, PlanStep], types: Mapping[str, FlowType]
 ) -> FlowVariables:
     """What a step at the end of `trail` sees: the steps before it on its own way, and its loops' elements.
 
@@ -141,15 +141,15 @@ def _environment_at(
     return FlowVariables(values, frozenset(unknown))
 
 
-def _oldest_first(trail: Trail | None) -> list[Trail]:
-    trails: list[Trail] = []
+def _oldest_first(trail: ExecutionPath | None) -> list[ExecutionPath]:
+    trails: list[ExecutionPath] = []
     while trail is not None:
         trails.append(trail)
         trail = trail.before
     return trails[::-1]
 
 
-def _unknown_paths(trail: Trail, alias: str) -> set[str]:
+def _unknown_paths(trail: ExecutionPath, alias: str) -> set[str]:
     unknown = trail.item.json.get("unknown", ())
     return {f"{alias}.{path}".rstrip(".") for path in unknown} if isinstance(unknown, list | tuple) else set()
 

@@ -14,7 +14,7 @@ from steward.steps.workflow.expressions.kept_markers import (
     KeyReads,
     Piece,
     RemovedKey,
-    Unfixed,
+    VariablePart,
     pieces_of,
     reads_nothing,
 )
@@ -120,7 +120,7 @@ def _places(node: NodeDefinition, reads: KeyReads) -> Iterable[KeyPlace]:
 
 def _of_body(pieces: Iterable[Piece]) -> Iterable[KeyPlace]:
     for piece in pieces:
-        if piece is Unfixed.ENCODED:
+        if piece is VariablePart.ENCODED:
             raise _NoPlace
         if isinstance(piece, RemovedKey):
             yield KeyPlace("body", piece.name)
@@ -217,6 +217,6 @@ def _pieces(text: str, reads: KeyReads, *, in_address: bool = False) -> tuple[Pi
 
 
 def _written(pieces: Iterable[Piece]) -> str:
-    signs = {Unfixed.DATA: _DATA, Unfixed.ENCODED: _ENCODED}
+    signs = {VariablePart.DATA: _DATA, VariablePart.ENCODED: _ENCODED}
     texts = (_KEY if isinstance(piece, RemovedKey) else piece for piece in pieces)
     return "".join(text if isinstance(text, str) else signs[text] for text in texts)

@@ -12,7 +12,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import PlanStep
 from steward.steps.workflow.expressions import message
 from steward.steps.workflow.expressions.native import PathRootMissing, root_value
-from steward.steps.workflow.expressions.paths import Root
+from steward.steps.workflow.expressions.paths import PathRoot
 from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
 from steward.steps.workflow.expressions.views import ExpressionContext
 from steward.steps.workflow.items import Item, Items, Outputs, Source
@@ -122,7 +122,7 @@ def _refuse_path(
         return
     name = path.keys[0] if path.keys else None
     if name is None or name not in value:
-        of_input = path.root in (Root.JSON, Root.FIRST, Root.LAST)
+        of_input = path.root in (PathRoot.JSON, PathRoot.FIRST, PathRoot.LAST)
         raise UnknownInTest(_words(source.step if of_input and source else path.step, name))
 
 

@@ -13,8 +13,8 @@ from steward.connectors.shopify.hydration import (
     FETCHED,
     MAX_QUERY_COST,
     OBJECTS,
-    Reads,
     Recipe,
+    RecipeReads,
     compile_document,
     compile_read,
     compiled,
@@ -22,7 +22,7 @@ from steward.connectors.shopify.hydration import (
     sort_of,
     variables_of,
 )
-from steward.connectors.shopify.schema_table import LISTS, Shape, schema_table
+from steward.connectors.shopify.schema_table import LISTS, FieldShape, schema_table
 from steward.model.plan import Patched
 from steward.outbound.errors import CallRefused, Invalid, RemoteNotFound, ResponseTooLarge
 from tests.connectors.shopify.bench import NUMBER, ORG, Bench
@@ -41,10 +41,10 @@ def walked(chance: random.Random, root: str) -> str:
         name = chance.choice(table.names(kind))
         field = table.field(kind, name)
         assert field is not None
-        if field.shape is Shape.METAFIELD:
+        if field.shape is FieldShape.METAFIELD:
             continue
         names.append(name)
-        if field.shape in (Shape.LEAF, Shape.LEAVES):
+        if field.shape in (FieldShape.LEAF, FieldShape.LEAVES):
             break
         kind = field.type
     return ".".join(names)
@@ -183,7 +183,9 @@ async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench)
     ]
 
 
-@pytest.mark.parametrize("recipe", [Recipe(Reads.OBJECT, "order", ("order.x",)), "query A { shop { name } }"])
+@pytest.mark.parametrize(
+    "recipe", [Recipe(RecipeReads.OBJECT, "order", ("order.x",)), "query A { shop { name } }"]
+)
 async def test_only_what_the_compiler_makes_is_sent(bench: Bench, recipe: Any) -> None:
     """Refuses to send anything but a query that the compiler makes.
 
@@ -193,5 +195,5 @@ async def test_only_what_the_compiler_makes_is_sent(bench: Bench, recipe: Any) -
     with pytest.raises((CallRefused, AttributeError)):
         await http.execute_compiled(recipe, {})
     assert bench.store.documents == []
-    assert all(field in LISTS or field for field in Shape)
-    assert compiled(Recipe(Reads.SHOP, "shop", ("shop.email",))).cost <= 2
+    assert all(field in LISTS or field for field in FieldShape)
+    assert compiled(Recipe(RecipeReads.SHOP, "shop", ("shop.email",))).cost <= 2

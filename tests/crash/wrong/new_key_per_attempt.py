@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from steward.model.change import Change
-from steward.runs.ledger import Applying
+from steward.runs.ledger import ApplyingStep
 
-_right = Applying._key
+_right = ApplyingStep._key
 
 
-def _key(self: Applying, change: Change, number: int) -> str:
+def _key(self: ApplyingStep, change: Change, number: int) -> str:
     return _right(replace(self, version=self.version + self.lease.epoch), change, number)
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Installs the fault."""
-    patch.setattr(Applying, "_key", _key)
+    patch.setattr(ApplyingStep, "_key", _key)

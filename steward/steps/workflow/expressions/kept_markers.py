@@ -25,14 +25,14 @@ class RemovedKey:
     name: str
 
 
-class Unfixed(Enum):
+class VariablePart(Enum):
     """A part of a text that is neither fixed text nor a key."""
 
     DATA = "data of the run"
     ENCODED = "keys and fixed text in base64"
 
 
-Piece: TypeAlias = str | RemovedKey | Unfixed
+Piece: TypeAlias = str | RemovedKey | VariablePart
 KeyReads: TypeAlias = Callable[[str], str | None]  # the name of the removed key that code reads from items
 
 _TOKEN: Final = re.compile(
@@ -92,7 +92,7 @@ def pieces_of(
 
 def is_fixed(pieces: Sequence[Piece] | None) -> bool:
     """Whether keys and fixed texts alone are joined, so that the same text comes out in every run."""
-    return pieces is not None and not any(isinstance(piece, Unfixed) for piece in pieces)
+    return pieces is not None and not any(isinstance(piece, VariablePart) for piece in pieces)
 
 
 def _of_text(text: str) -> Iterable[Piece]:
@@ -119,7 +119,7 @@ class _Code:
         """Returns what the code gives. Raises _KeyChanged."""
         if MARKER.search(self.code) is None and self.reads(self.code) is None:
             literal = _LITERAL.fullmatch(self.code)
-            return [Unfixed.DATA if literal is None else _unquoted(literal[1])]
+            return [VariablePart.DATA if literal is None else _unquoted(literal[1])]
         tokens = _tokens(self.code)
         if self.depth > _MAX_DEPTH or len(tokens) > _MAX_TOKENS:
             raise _KeyChanged
@@ -137,7 +137,7 @@ class _Code:
             raise _KeyChanged
         if not self._has_key(tokens):
             fixed = _fixed_text(tokens)
-            return [Unfixed.DATA] if fixed is None else [fixed]
+            return [VariablePart.DATA] if fixed is None else [fixed]
         inside = _within(tokens)
         if inside is not None and tokens[0].text == "(":
             return self._value(inside)
@@ -215,9 +215,9 @@ class _Code:
 
     def _encoded(self, tokens: Sequence[_Token]) -> list[Piece]:
         pieces = self._value(tokens)
-        if any(isinstance(piece, Unfixed) for piece in pieces):
+        if any(isinstance(piece, VariablePart) for piece in pieces):
             raise _KeyChanged
-        return [Unfixed.ENCODED]
+        return [VariablePart.ENCODED]
 
     def _template(self, token: _Token) -> list[Piece]:
         pieces: list[Piece] = []
@@ -249,7 +249,7 @@ class _Code:
     def _member(self, tokens: Sequence[_Token]) -> list[Piece]:
         """Returns a value as JSON writes it."""
         pieces = self._value(tokens)
-        if pieces == [Unfixed.DATA] or (_within(tokens) is not None and tokens[0].text != "("):
+        if pieces == [VariablePart.DATA] or (_within(tokens) is not None and tokens[0].text != "("):
             return pieces
         inner = [json.dumps(piece)[1:-1] if isinstance(piece, str) else piece for piece in pieces]
         return ['"', *inner, '"']

@@ -8,7 +8,7 @@ from steward.steps.workflow.expressions.paths import (
     UNDEFINED,
     InheritedMember,
     Path,
-    Root,
+    PathRoot,
     Value,
     as_text,
     follow_path,
@@ -54,7 +54,7 @@ def _typed(template: ParameterTemplate, context: ExpressionContext, indexes: Seq
     path = None if isinstance(part, str) else part.path
     if path is None:
         raise InheritedMember(template.text)
-    if path.root is Root.JSON:
+    if path.root is PathRoot.JSON:
         items, keys = context.items, path.keys
         return [follow_path(items[index], keys) if index < len(items) else UNDEFINED for index in indexes]
     return [_outcome(path, context, index) for index in indexes]
@@ -106,20 +106,20 @@ def root_value(path: Path, context: ExpressionContext, index: int) -> Value:
     """Returns the value at the root of the path. Raises PathRootMissing."""
     items = context.items
     match path.root:
-        case Root.JSON:
+        case PathRoot.JSON:
             return items[index] if index < len(items) else UNDEFINED
-        case Root.ITEM_INDEX:
+        case PathRoot.ITEM_INDEX:
             return index
-        case Root.RUN_INDEX:
+        case PathRoot.RUN_INDEX:
             return context.variables.run_index
-        case Root.FIRST:
+        case PathRoot.FIRST:
             return items[0] if items else UNDEFINED
-        case Root.LAST:
+        case PathRoot.LAST:
             return items[-1] if items else UNDEFINED
     return _of_step(path.root, path.step or "", context, index)
 
 
-def _of_step(root: Root, name: str, context: ExpressionContext, index: int) -> Value:
+def _of_step(root: PathRoot, name: str, context: ExpressionContext, index: int) -> Value:
     if name not in context.names and name not in context.steps:
         raise PathRootMissing(f"There is no step “{name}”. Check the name.")
     step = context.steps.get(name)
@@ -127,16 +127,16 @@ def _of_step(root: Root, name: str, context: ExpressionContext, index: int) -> V
         raise PathRootMissing(
             f"The step “{name}” has not run, so it has no items yet. Ask with isExecuted first."
         )
-    if root is Root.STEP_ITEM:
+    if root is PathRoot.STEP_ITEM:
         return _paired(step, name, context, index)
     items = _items_of_last_run(step)
-    if root is Root.NODE:
+    if root is PathRoot.NODE:
         if index >= len(items):
             raise PathRootMissing(f"The step “{name}” has no item {index}. Use .first(), .last() or .all().")
         return items[index]
     if not items:
         return UNDEFINED
-    return items[0 if root is Root.STEP_FIRST else -1]
+    return items[0 if root is PathRoot.STEP_FIRST else -1]
 
 
 def _items_of_last_run(step: StepView) -> Sequence[JsonObject]:

@@ -46,7 +46,7 @@ class JsDate:
             return math.nan
 
 
-class Root(StrEnum):
+class PathRoot(StrEnum):
     """The root of a path."""
 
     JSON = "json"  # $json, $input.item.json
@@ -64,7 +64,7 @@ class Root(StrEnum):
 class Path:
     """A root, the step that it names if it names one, and the keys that follow."""
 
-    root: Root
+    root: PathRoot
     step: str | None
     keys: tuple[str, ...]
 
@@ -116,18 +116,18 @@ def _is_name(name: str) -> bool:
     return name.replace("$", "_").isidentifier()
 
 
-def _root_of(match: re.Match[str]) -> tuple[Root, str | None]:
+def _root_of(match: re.Match[str]) -> tuple[PathRoot, str | None]:
     named = next((part for part in (*match.groups()[2:4], *match.groups()[5:7]) if part is not None), None)
     if match["json"]:
-        return Root.JSON, None
+        return PathRoot.JSON, None
     if match["end"]:
-        return (Root.FIRST if match["end"] == "first" else Root.LAST), None
+        return (PathRoot.FIRST if match["end"] == "first" else PathRoot.LAST), None
     if match["index"]:
-        return (Root.ITEM_INDEX if match["index"] == "$itemIndex" else Root.RUN_INDEX), None
+        return (PathRoot.ITEM_INDEX if match["index"] == "$itemIndex" else PathRoot.RUN_INDEX), None
     if match["of"]:
-        kinds = {"item": Root.STEP_ITEM, "first()": Root.STEP_FIRST, "last()": Root.STEP_LAST}
+        kinds = {"item": PathRoot.STEP_ITEM, "first()": PathRoot.STEP_FIRST, "last()": PathRoot.STEP_LAST}
         return kinds[match["of"]], named
-    return Root.NODE, named or match["dotted"]
+    return PathRoot.NODE, named or match["dotted"]
 
 
 # Members that JavaScript inherits from prototypes; only the sandbox can evaluate them.
