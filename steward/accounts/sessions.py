@@ -15,7 +15,7 @@ from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import InvalidCredentials, NotFound, Unauthenticated
 from steward.security.secrets import hash_value, new_value
 
-_MOST_SESSIONS = 10
+_MAX_SESSIONS = 10
 TOUCH_AFTER = timedelta(minutes=1)
 _CSRF = b"steward csrf 1\x00"
 
@@ -133,7 +133,7 @@ async def open_for(
     cookie = new_value()
     session_hash = cookie_hash(cookie)
     await sessions.insert(tx, session_hash, person, org=org, address=address, agent=agent[:200])
-    await sessions.keep_newest(tx, person, session_hash, max_sessions=_MOST_SESSIONS)
+    await sessions.keep_newest(tx, person, session_hash, max_sessions=_MAX_SESSIONS)
     for membership in memberships_of_person:
         entry = audit.AuditEntry("person", "signed_in", actor=str(person))
         await audit.record(tx, membership.org, entry)

@@ -15,7 +15,7 @@ from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import BOUND_KINDS, STEP_NEEDS, Plan, PlanStep
 
-MOST_BINDINGS = 500
+MAX_BINDINGS = 500
 
 
 def _check_each(
@@ -26,8 +26,8 @@ def _check_each(
     stored: Callable[[Any], JsonObject],
 ) -> JsonObject:
     """Returns the connections of a field as they are stored; faults are named by step."""
-    if len(requested) > MOST_BINDINGS:
-        faults.add(field, f"Bind at most {MOST_BINDINGS} steps.")
+    if len(requested) > MAX_BINDINGS:
+        faults.add(field, f"Bind at most {MAX_BINDINGS} steps.")
         return {}
     accepted: dict[str, JsonValue] = {}
     for name, connection in requested.items():

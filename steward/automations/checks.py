@@ -20,8 +20,8 @@ from steward.templates.base import ConnectionNeed, ConnectionUse, SetupContext, 
 from steward.templates.parts.messages import accepted_kinds
 
 PLATFORM_NAMES = {"shopify": "Shopify", "woocommerce": "WooCommerce"}
-MOST_CONNECTIONS = 20
-MOST_TOPICS = 8
+MAX_CONNECTIONS = 20
+MAX_TOPICS = 8
 LONGEST_TOPIC = 80
 LARGEST_INPUTS = 256 * 1024
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -117,8 +117,8 @@ def check_trigger(faults: RequestErrors, template: Template, requested: Requeste
         if requested.topics:
             faults.add("trigger.topics", "Topics belong to a trigger of kind event.")
         return ScheduleTrigger()
-    if not 1 <= len(requested.topics) <= MOST_TOPICS:
-        faults.add("trigger.topics", f"Name 1 to {MOST_TOPICS} topics.")
+    if not 1 <= len(requested.topics) <= MAX_TOPICS:
+        faults.add("trigger.topics", f"Name 1 to {MAX_TOPICS} topics.")
     if len(set(requested.topics)) != len(requested.topics):
         faults.add("trigger.topics", "Name each topic once.")
     for index, topic in enumerate(requested.topics):
@@ -164,8 +164,8 @@ def check_connection_list(
         if bound:
             faults.add("connections", "This template runs on a store and takes no connections.")
         return
-    if len(bound) > MOST_CONNECTIONS:
-        faults.add("connections", f"Name at most {MOST_CONNECTIONS} connections.")
+    if len(bound) > MAX_CONNECTIONS:
+        faults.add("connections", f"Name at most {MAX_CONNECTIONS} connections.")
     if len({reference.integration_id for reference in bound}) != len(bound):
         faults.add("connections", "Name each connection once.")
 

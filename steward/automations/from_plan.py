@@ -120,8 +120,8 @@ def trigger_of(faults: RequestErrors, requested: RequestedTrigger) -> Trigger:
         if requested.topics:
             faults.add("trigger.topics", "Topics belong to a trigger of kind event.")
         return ScheduleTrigger()
-    if not 1 <= len(requested.topics) <= checks.MOST_TOPICS:
-        faults.add("trigger.topics", f"Name 1 to {checks.MOST_TOPICS} topics.")
+    if not 1 <= len(requested.topics) <= checks.MAX_TOPICS:
+        faults.add("trigger.topics", f"Name 1 to {checks.MAX_TOPICS} topics.")
     if len(set(requested.topics)) != len(requested.topics):
         faults.add("trigger.topics", "Name each topic once.")
     for index, topic in enumerate(requested.topics):

@@ -9,7 +9,7 @@ from steward.steps.shopify_flow.hydrate import UNREAD
 from steward.steps.shopify_flow.types import FLOW_TYPES
 from steward.templates.parts.messages import STORES
 
-_MOST_NAMED = 5  # steps in one refusal
+_MAX_NAMED = 5  # steps in one refusal
 
 
 def platforms_of(plan: Plan) -> tuple[str, ...]:
@@ -46,8 +46,8 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
             findings.append(Finding(step.name, FindingLevel.ERROR, "node_type", words))
     paths = _unread(plan, platform)
     if paths:
-        named = ", ".join(f"“{path[:80]}”" for path in paths[:_MOST_NAMED])
-        more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+        named = ", ".join(f"“{path[:80]}”" for path in paths[:_MAX_NAMED])
+        more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
         words = f"It uses {named}{more}, which cannot be read of {name}. Run it on another store."
         findings.append(Finding(None, FindingLevel.ERROR, "parameter", words))
     return findings
@@ -58,9 +58,9 @@ def check_platform(faults: RequestErrors, plan: Plan, store: Connection) -> None
     findings = lacking(plan, store.kind)
     names = [f"“{finding.step}”" for finding in findings if finding.step is not None]
     if names:
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         words = f"These steps have no counterpart in {PLATFORM_NAMES.get(store.kind, store.kind)}: "
-        faults.add("integration_id", f"{words}{', '.join(names[:_MOST_NAMED])}{more}.")
+        faults.add("integration_id", f"{words}{', '.join(names[:_MAX_NAMED])}{more}.")
     for finding in findings:
         if finding.step is None:
             faults.add("integration_id", finding.message)

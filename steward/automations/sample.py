@@ -39,10 +39,10 @@ from steward.steps.base import (
 )
 from steward.templates.base import Template
 
-_MOST_OBJECTS = 500
+_MAX_OBJECTS = 500
 _SECONDS = 10.0
 _NO_PAGE_AFTER_SECONDS = 7.0
-_MOST_SHOWN = 5
+_MAX_SHOWN = 5
 _NOUNS = {
     PRODUCTS.name: "product",
     VARIANTS.name: "variant",
@@ -116,11 +116,11 @@ class _FirstObjects(ForwardingReader):
         key = self.integration, op.name
         count = self.counter.read.setdefault(key, 0)
         async for page in self.reader.read(op, _in_pages(params)):
-            items = page.items[: _MOST_OBJECTS - count]
+            items = page.items[: _MAX_OBJECTS - count]
             count += len(items)
             self.counter.read[key] = count
             yield replace(page, items=items)
-            is_enough = count == _MOST_OBJECTS or asyncio.get_running_loop().time() > self.counter.stop_at
+            is_enough = count == _MAX_OBJECTS or asyncio.get_running_loop().time() > self.counter.stop_at
             if is_enough and (len(items) < len(page.items) or page.next is not None):
                 self.counter.cut.add(key)
                 return
@@ -237,8 +237,7 @@ async def _walk(template: Template, context: StepContext, counter: _Counter) -> 
         message = "There is too much to read to say it from the first objects. A test run reads everything."
         return Sample(counter.noun, None, None, None, False, (), (), message)
     labels = tuple(
-        SampledObject(proposal.object.label, proposal.message)
-        for proposal in progress.proposals[:_MOST_SHOWN]
+        SampledObject(proposal.object.label, proposal.message) for proposal in progress.proposals[:_MAX_SHOWN]
     )
     matched = progress.matched if template.facts.changes_store else None
     return Sample(

@@ -16,7 +16,7 @@ from steward.model.plan import STEP_NEEDS, Plan, PlanStep
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
 _WORKFLOW = "workflow"  # what a step lacks that calls one, while none is chosen
-_MOST_ID = 2**53 - 1  # contract 1.2, Integer
+_MAX_ID = 2**53 - 1  # contract 1.2, Integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def integrations_in(*bound: JsonObject) -> set[IntegrationId]:
         for binding in bindings.values()
         if isinstance(binding, Mapping)
         and isinstance(number := binding.get("integration_id"), int)
-        and 1 <= number <= _MOST_ID
+        and 1 <= number <= _MAX_ID
     }
 
 

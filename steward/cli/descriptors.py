@@ -6,7 +6,7 @@ from typing import Final
 
 # For the database, the log, outgoing calls and the pipes of confined children.
 RESERVED: Final = 40
-MOST_CONNECTIONS: Final = 1_000
+MAX_CONNECTIONS: Final = 1_000
 LONGEST_QUEUE: Final = 1_024
 _FEWEST: Final = 4
 _BURSTS: Final = 3  # of the queue's length: accepted, answered and about to be closed, and those just coming
@@ -22,14 +22,14 @@ class Descriptors:
     @property
     def few(self) -> bool:
         """Whether the limit of the process is the reason for the number of connections."""
-        return self.connections < MOST_CONNECTIONS
+        return self.connections < MAX_CONNECTIONS
 
 
 def share(limit: int) -> Descriptors:
     """Divides `limit` descriptors so that a flood of connections leaves the service what it needs itself."""
     rest = limit - RESERVED
     queue = max(_FEWEST, min(LONGEST_QUEUE, rest // 8))
-    return Descriptors(max(_FEWEST, min(MOST_CONNECTIONS, rest - _BURSTS * queue)), queue)
+    return Descriptors(max(_FEWEST, min(MAX_CONNECTIONS, rest - _BURSTS * queue)), queue)
 
 
 def raise_limit() -> int:

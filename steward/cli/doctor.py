@@ -48,9 +48,9 @@ from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
 from steward.startup import COMMAND_DEADLINE, KEY_FILE, master_keys, open_engine, own_files
 
-_LEAST_FREE = 0.10
-_MOST_SKEW = timedelta(seconds=30)
-_MOST_STANDBY_SKEW = timedelta(seconds=2)
+_MIN_FREE = 0.10
+_MAX_SKEW = timedelta(seconds=30)
+_MAX_STANDBY_SKEW = timedelta(seconds=2)
 _REPLIES_EVERY = timedelta(seconds=10)  # PostgreSQL's wal_receiver_status_interval
 _SYNCHRONOUS = ("sync", "quorum")
 _LOST_WITHIN = timedelta(days=7)
@@ -151,12 +151,12 @@ async def _keys(patient: _Installation) -> str:
 async def _clock(patient: _Installation) -> str:
     then = await patient.read(health.database_now)
     skew = abs(then - patient.now)
-    if skew > _MOST_SKEW:
+    if skew > _MAX_SKEW:
         raise CheckFailed(
             f"This host's clock is {skew.total_seconds():.0f} s from the database's. Keep both by NTP."
         )
     scheduler = await patient.read(stats.scheduler)
-    if scheduler is not None and scheduler.written_at - patient.now > _MOST_SKEW:
+    if scheduler is not None and scheduler.written_at - patient.now > _MAX_SKEW:
         raise CheckFailed(
             f"The clock went back: the scheduler wrote at {scheduler.written_at:%Y-%m-%d %H:%M:%S} UTC."
         )
@@ -188,7 +188,7 @@ def _space_of(folder: Path) -> str:
     usage = shutil.disk_usage(folder)
     share = usage.free / usage.total
     words = f"{share:.0%} of the disk is free ({usage.free // 2**20:,} MiB)."
-    if share < _LEAST_FREE:
+    if share < _MIN_FREE:
         raise CheckFailed(f"{words} Make room: below 10 % runs are at risk.")
     return words
 
@@ -269,7 +269,7 @@ def _faults_of(follower: Follower) -> Iterator[str]:
             f"The {what} of a standby that is gone keeps {follower.kept_bytes >> 20:,} MiB of the log: bring"
             " the standby back or drop the slot"
         )
-    if ahead is not None and not -_MOST_STANDBY_SKEW - _REPLIES_EVERY <= ahead <= _MOST_STANDBY_SKEW:
+    if ahead is not None and not -_MAX_STANDBY_SKEW - _REPLIES_EVERY <= ahead <= _MAX_STANDBY_SKEW:
         direction = "ahead" if ahead > timedelta() else "behind"
         yield (
             f"The clock of the {what} is {abs(ahead.total_seconds()):.0f} s {direction}, or it is silent:"

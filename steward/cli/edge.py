@@ -23,7 +23,7 @@ from steward.model.refusals import Malformed, Refusal, Unavailable
 from steward.telemetry.metrics import Metrics
 
 # What a request's line and headers may take, far beyond what is answered with 414 or 431.
-MOST_HEAD = 128 * 1024
+MAX_HEAD_BYTES = 128 * 1024
 
 # RFC 9112, section 3.2, and RFC 3986, section 3.2.2: a name, an address, or nothing; and a port.
 _HOST = re.compile(rb"(?:\[[0-9A-Za-z:.%_~!$&'()*+,;=-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?")
@@ -143,7 +143,7 @@ class _Guarded(HttpToolsProtocol):
         if self._head is None:
             self._expect_head()  # the next request on a kept connection, whatever it begins with
         self._head_bytes += len(data)
-        if self._head_bytes > MOST_HEAD:
+        if self._head_bytes > MAX_HEAD_BYTES:
             self._end_slow()
 
     def _parse(self, data: bytes) -> None:

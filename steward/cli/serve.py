@@ -19,7 +19,7 @@ from steward import app, periodic_tasks, startup, worker
 from steward.api.v1 import status
 from steward.api_process import announced
 from steward.cli.confining import log_missing_isolation
-from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, Descriptors, raise_limit, share
+from steward.cli.descriptors import LONGEST_QUEUE, MAX_CONNECTIONS, Descriptors, raise_limit, share
 from steward.cli.edge import ConnectionLimits, protocol
 from steward.cli.supervision import SOCKET, supervised
 from steward.clock import SystemClock
@@ -32,7 +32,7 @@ from steward.telemetry.log import Log, Process, take_over
 _GRACE_SECONDS = 10
 _KEEP_ALIVE_SECONDS = 15
 _SECOND = timedelta(seconds=1)
-_PLENTY = Descriptors(MOST_CONNECTIONS, LONGEST_QUEUE)
+_PLENTY = Descriptors(MAX_CONNECTIONS, LONGEST_QUEUE)
 Ready = Callable[[Mapping[str, object]], None]
 
 

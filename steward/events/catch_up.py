@@ -40,7 +40,7 @@ _SETTLED = timedelta(seconds=5)
 _ORDERS_SINCE = timedelta(days=90)
 _COMPARE_EVERY = timedelta(days=1)
 _LONGEST_WAIT = timedelta(minutes=60)
-_MOST_AT_ONCE = 200
+_MAX_CONCURRENT = 200
 _IDS = RisingIds()  # what was created comes before its change
 _DELETED = {"product": "products/delete"}
 
@@ -179,8 +179,8 @@ async def _read_on(ctx: EventContext, reading: _StoreReading, reader: Reader) ->
     after = max(row.read_until - _OVERLAP, row.since)
     entered = 0
     async for page in reader.read(CHANGED, ChangedQuery(row.object_type, after)):
-        for start in range(0, len(page.items), _MOST_AT_ONCE):
-            part = page.items[start : start + _MOST_AT_ONCE]
+        for start in range(0, len(page.items), _MAX_CONCURRENT):
+            part = page.items[start : start + _MAX_CONCURRENT]
             entered += await _enter(ctx, reading, part, now=began)
     ids_at = row.ids_compared_at
     if began - ids_at >= _COMPARE_EVERY:

@@ -7,9 +7,9 @@ from math import ceil
 from steward.model.refusals import Unavailable
 
 _SECONDS = 10.0
-_MOST_EVENTS = 60 * int(_SECONDS)
-_MOST_BYTES = 2 * 1024 * 1024 * int(_SECONDS)
-_MOST_ADDRESSES = 10_000
+_MAX_EVENTS = 60 * int(_SECONDS)
+_MAX_BYTES = 2 * 1024 * 1024 * int(_SECONDS)
+_MAX_ADDRESSES = 10_000
 
 
 @dataclass(slots=True)
@@ -40,10 +40,10 @@ class Floods:
         """Takes one delivery up. Raises Unavailable with the seconds until there is room again."""
         window = self.windows.setdefault(address, _Window())
         self.windows.move_to_end(address)
-        if len(self.windows) > _MOST_ADDRESSES:
+        if len(self.windows) > _MAX_ADDRESSES:
             self.windows.popitem(last=False)
         window.leave(now)
-        if window.events >= _MOST_EVENTS or window.size >= _MOST_BYTES:
+        if window.events >= _MAX_EVENTS or window.size >= _MAX_BYTES:
             wait = window.deliveries[0][0] + _SECONDS - now
             words = "Too many events at the same time. Nothing was stored; send them again later."
             raise Unavailable(words, retry_after=max(1, ceil(wait)))

@@ -27,7 +27,7 @@ from steward.telemetry.redact import Secret
 
 _CHECK_EVERY = timedelta(hours=6)
 UNWANTED_FOR = timedelta(minutes=10)
-_MOST_MENDED = 3
+_MAX_MENDED = 3
 _MENDED_WITHIN = timedelta(hours=24)
 _TRIES_TO_FAIL = 5
 _LONGEST_WAIT = timedelta(minutes=60)
@@ -344,7 +344,7 @@ def _after(
         repairs, since = repairs + 1, since or now
     state = StoredState.ACTIVE if row.outcome is SubscriptionOutcome.ACTIVE else StoredState.FAILED
     reason = row.reason
-    if repairs > _MOST_MENDED:
+    if repairs > _MAX_MENDED:
         state, reason = StoredState.FAILED, _SWITCHED_OFF.format(address=address.rpartition("/")[0])
     return replace(
         before,

@@ -33,7 +33,7 @@ from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Secret
 
 LARGEST = 256 * 1024
-_MOST_OPENED = 1_000
+_MAX_OPENED = 1_000
 _OPENED_SECONDS = 600.0  # one that is replaced ends within this of its time
 
 
@@ -112,7 +112,7 @@ class DeliveryIntake:
         names = (*names, *(f"{name}{BEFORE}" for name in names))
         secrets = tuple(sealed[name] for name in names if name in sealed)
         self.opened[key] = now, secrets
-        while len(self.opened) > _MOST_OPENED:
+        while len(self.opened) > _MAX_OPENED:
             self.opened.popitem(last=False)
         return secrets
 

@@ -8,8 +8,8 @@ from typing import Final
 from steward.model.ids import AutomationId, IntegrationId, MessageId, OrgId, PersonId, RouteId
 from steward.model.notice import ChannelName, MessageState, Topic
 
-MOST_ROUTES: Final = 20
-MOST_FILTERED: Final = 200
+MAX_ROUTES: Final = 20
+MAX_FILTERED: Final = 200
 
 
 class RouteState(StrEnum):

@@ -11,7 +11,7 @@ from steward.model.ids import AutomationId
 from steward.model.notice import AutomationChoice, Preferences
 from steward.model.refusals import ValidationFailed
 
-MOST_MUTED = 500
+MAX_MUTED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ async def change(tx: Tx, actor: Actor, after: Preferences) -> OwnPreferences:
 
 
 async def mute(tx: Tx, actor: Actor, automation: AutomationId, *, muted: bool) -> None:
-    """Mutes or unmutes one automation for the caller. Raises ValidationFailed beyond MOST_MUTED."""
+    """Mutes or unmutes one automation for the caller. Raises ValidationFailed beyond MAX_MUTED."""
     before = await own_preferences.get(tx, actor.org, actor.person)
     after = before.muted | {automation} if muted else before.muted - {automation}
-    if len(after) > MOST_MUTED:
-        raise ValidationFailed(errors={"muted": [f"At most {MOST_MUTED} automations can be muted."]})
+    if len(after) > MAX_MUTED:
+        raise ValidationFailed(errors={"muted": [f"At most {MAX_MUTED} automations can be muted."]})
     await change(tx, actor, replace(before, muted=after))
 
 

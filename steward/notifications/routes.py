@@ -17,7 +17,7 @@ from steward.model.connection import ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, MessageId, OrgId, RouteId, new_id
 from steward.model.notice import ChannelName, MessageState
 from steward.model.notification_route import (
-    MOST_ROUTES,
+    MAX_ROUTES,
     NotificationRoute,
     RouteFilter,
     RouteState,
@@ -64,8 +64,8 @@ class OpenedWebhook:
 async def create(tx: Tx, vault: Vault, actor: Actor, content: RouteContent) -> SavedRoute:
     """Creates a route. Raises ValidationFailed by field, and for the 21st route."""
     await organizations.lock(tx, actor.org)
-    if len(await rows.every(tx, actor.org)) >= MOST_ROUTES:
-        words = f"There are {MOST_ROUTES} routes already. Delete one that you no longer need."
+    if len(await rows.every(tx, actor.org)) >= MAX_ROUTES:
+        words = f"There are {MAX_ROUTES} routes already. Delete one that you no longer need."
         raise ValidationFailed(words, errors={"name": [words]})
     await _check(tx, vault, actor.org, content)
     route_id = RouteId(new_id(tx.now))

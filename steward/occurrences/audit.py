@@ -27,7 +27,7 @@ from steward.telemetry.metrics import Metrics
 _EVERY = timedelta(hours=1)
 PASS_EVERY = timedelta(seconds=10)
 # All workers together: 1,000,000 automations an hour, so that each further million takes an hour more.
-_MOST_A_PASS = 1_000_000 * PASS_EVERY // timedelta(hours=1)
+_MAX_PER_PASS = 1_000_000 * PASS_EVERY // timedelta(hours=1)
 BATCH = 100
 QUIET_PERIODS = 3
 # Dispatch has this long beyond the late limit before a slot without a record is missing.
@@ -57,7 +57,7 @@ async def audit_slots(
     quiet_periods: int = QUIET_PERIODS,
     started: datetime | None = None,
     every: timedelta = _EVERY,
-    max_rows: int = _MOST_A_PASS,
+    max_rows: int = _MAX_PER_PASS,
 ) -> bool:
     """Audits the automations whose last audit is longest ago, in batches.
 

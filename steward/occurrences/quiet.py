@@ -15,7 +15,7 @@ from steward.model.ids import OrgId
 from steward.model.schedule import Cadence
 
 # The periods span at least this long, so that a bad hour of an hourly automation raises no notice.
-_LEAST_AGE = timedelta(hours=24)
+_MIN_AGE = timedelta(hours=24)
 # How long until an automation that still has no success gets another notice.
 _AGAIN_AFTER = timedelta(days=7)
 
@@ -35,7 +35,7 @@ async def look(tx: Tx, org: OrgId, audited: Collection[LockedAutomation], *, per
     for automation in with_slots:
         watch = watches.get(automation, watching.NO_WATCH)
         needed = watch.quiet_after or periods
-        since = await watching.oldest_period(tx, org, automation, needed, until=tx.now - _LEAST_AGE)
+        since = await watching.oldest_period(tx, org, automation, needed, until=tx.now - _MIN_AGE)
         if since is None:
             continue
         if await watching.had_success(tx, org, automation, since):

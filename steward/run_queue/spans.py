@@ -15,7 +15,7 @@ from steward.model.refusals import Refusal
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.telemetry.traces import Span, Traces, run_span, span_within
 
-_MOST_APPROVALS = 100
+_MAX_APPROVALS = 100
 STEPS_AT_ONCE = 100
 _FAILED = frozenset({RunStatus.FAILED, RunStatus.EXPIRED})
 
@@ -73,7 +73,7 @@ def add_sleep(traces: Traces, run: RunId, *, epoch: int, began_at: datetime, wak
 async def _rows(tx: Tx, org: OrgId, run: RunId) -> tuple[Run, list[PastApproval], list[_Step]]:
     return (
         await runs.get(tx, org, run),
-        await approvals.decided_of_run(tx, org, run, limit=_MOST_APPROVALS),
+        await approvals.decided_of_run(tx, org, run, limit=_MAX_APPROVALS),
         await _steps_after(tx, org, run, seq=0),
     )
 

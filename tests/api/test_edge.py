@@ -10,7 +10,7 @@ from ipaddress import ip_network
 import uvicorn
 
 from steward.cli import serve
-from steward.cli.edge import MOST_HEAD, ConnectionLimits
+from steward.cli.edge import MAX_HEAD_BYTES, ConnectionLimits
 from tests.people import Caller
 from tests.processes.running import eventually
 from tests.service import Service
@@ -108,7 +108,7 @@ async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -
         assert edge.metrics.value("steward_connections_slow_total") == 3
     async with listening(service, ConnectionLimits()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * (MOST_HEAD + 1))
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * (MAX_HEAD_BYTES + 1))
         assert await reader.read() == b""
         writer.close()
 

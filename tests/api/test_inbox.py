@@ -138,7 +138,7 @@ async def _read_of_10000(tx: Tx, org: OrgId, person: PersonId) -> list[str]:
         lines = await inbox_pages.find(recorded, org, person, unread=unread, after=None, limit=51)
         after = (ms(lines[-1].last_at), lines[-1].id)
         await inbox_pages.find(recorded, org, person, unread=unread, after=after, limit=51)
-    assert await inbox_pages.count_unread(recorded, org, person) == inbox_pages.MOST_UNREAD
+    assert await inbox_pages.count_unread(recorded, org, person) == inbox_pages.MAX_UNREAD
     how = "EXPLAIN QUERY PLAN" if tx.dialect == "sqlite" else "EXPLAIN (ANALYZE, FORMAT JSON)"
     plans = []
     for sql, args in recorded.statements:
@@ -166,7 +166,7 @@ async def test_a_page_of_an_inbox_of_10000_lines_reads_a_page(service: Service) 
             assert "inbox_" in plan
             assert "TEMP B-TREE" not in plan
         else:
-            assert _most_rows(json.loads(plan)[0]["Plan"]) <= inbox_pages.MOST_UNREAD
+            assert _most_rows(json.loads(plan)[0]["Plan"]) <= inbox_pages.MAX_UNREAD
 
 
 async def test_every_topic_can_stand_in_an_inbox(service: Service) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steward.automations.bindings import MOST_BINDINGS, accounts_of, bindings_of, check_bound
+from steward.automations.bindings import MAX_BINDINGS, accounts_of, bindings_of, check_bound
 from steward.automations.checks import RequestErrors
 from steward.automations.workflows import readiness_wire, unconfigured
 from steward.model import kept_plan
@@ -109,10 +109,10 @@ def test_a_binding_does_not_name_a_step_of_another_kind() -> None:
 
 def test_five_hundred_accounts_can_be_named() -> None:
     """500 accounts are accepted; one more is refused as a whole."""
-    plan = in_line(tuple(_step(f"Ask {number}", "http_api") for number in range(MOST_BINDINGS + 1)))
-    accounts = {f"Ask {number}": {"integration_id": 1} for number in range(MOST_BINDINGS)}
+    plan = in_line(tuple(_step(f"Ask {number}", "http_api") for number in range(MAX_BINDINGS + 1)))
+    accounts = {f"Ask {number}": {"integration_id": 1} for number in range(MAX_BINDINGS)}
     assert _errors({}, accounts, plan) == {}
-    more = accounts | {f"Ask {MOST_BINDINGS}": {"integration_id": 1}}
+    more = accounts | {f"Ask {MAX_BINDINGS}": {"integration_id": 1}}
     assert list(_errors({}, more, plan)) == ["accounts"]
 
 

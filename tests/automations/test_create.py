@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from steward.automations import setup
-from steward.automations.checks import LARGEST_INPUTS, MOST_CONNECTIONS, RequestedTrigger
+from steward.automations.checks import LARGEST_INPUTS, MAX_CONNECTIONS, RequestedTrigger
 from steward.database.automations import history
 from steward.database.automations.history import HistoryAction
 from steward.model.account import Creator
@@ -267,7 +267,7 @@ async def test_connections_fit_what_the_template_reads(world: World, case: str) 
     assert list(record) == ["connections"]
 
 
-@pytest.mark.parametrize(("count", "is_right"), [(MOST_CONNECTIONS, True), (MOST_CONNECTIONS + 1, False)])
+@pytest.mark.parametrize(("count", "is_right"), [(MAX_CONNECTIONS, True), (MAX_CONNECTIONS + 1, False)])
 async def test_at_most_twenty_connections(world: World, count: int, is_right: bool) -> None:
     """Twenty connections are accepted, 21 refused. See docs/design/api/automations.md#requests."""
     sheets = [(await world.connect("spreadsheet", f"S{n}"), "spreadsheet") for n in range(count)]

@@ -11,7 +11,7 @@ from steward.connectors.base.options import Options, SignInClient
 from steward.connectors.base.queries import HTTP, HttpQuery
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.connectors.http_api.connector import CONNECTOR, HttpApiConnector
-from steward.connectors.http_api.settings import MOST_HOSTS
+from steward.connectors.http_api.settings import MAX_HOSTS
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
 from steward.outbound.errors import CallError, CallRefused, Unauthorized, UnusableResponse, WrongResponder
@@ -355,7 +355,7 @@ async def test_a_server_that_misbehaves_ends_in_an_error(world: World, respond: 
         ({"token": "a", "hosts": "localhost"}, {"hosts"}),
         ({"token": "a", "hosts": "*.com"}, {"hosts"}),
         ({"token": "a", "hosts": "127.0.0.1:80"}, {"hosts"}),
-        ({"token": "a", "hosts": " ".join(f"h{n}.example" for n in range(MOST_HOSTS + 1))}, {"hosts"}),
+        ({"token": "a", "hosts": " ".join(f"h{n}.example" for n in range(MAX_HOSTS + 1))}, {"hosts"}),
         ({"client_id": "a", "client_secret": "b", "token_url": "x"}, {"token_url"}),
         ({**SIGN_INS["client_credentials"], "client_in": "query"}, {"client_in"}),
         ({"path_prefix": "bot?", "path_key": "x"}, {"path_prefix"}),
@@ -380,7 +380,7 @@ def test_hosts_are_read_from_names_and_addresses() -> None:
         {"hosts": f"https://{API}/v1/, *.partner.example;API.PARTNER.EXAMPLE", "token": "a"}
     )
     assert settings.plain["hosts"] == f"{API} *.partner.example"
-    limit = " ".join(f"h{number}.example" for number in range(MOST_HOSTS))
+    limit = " ".join(f"h{number}.example" for number in range(MAX_HOSTS))
     assert connector().settings({"hosts": limit, "token": "a"}).domain == "h0.example"
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.connectors.base.notices import NoticeCard, NoticePoster
-from steward.connectors.slack.notice import MOST_BLOCKS
+from steward.connectors.slack.notice import MAX_BLOCKS
 from steward.connectors.slack.notice import notice_message as slack_message
 from steward.connectors.teams.card import CARD_BYTES
 from steward.connectors.teams.notice import notice_message as teams_message
@@ -73,12 +73,12 @@ def test_hostile_names_are_text() -> None:
         assert "\u202e" not in block["text"]
 
 
-@pytest.mark.parametrize(("lines", "is_cut"), [(MOST_BLOCKS - 3, False), (MOST_BLOCKS - 2, True)])
+@pytest.mark.parametrize(("lines", "is_cut"), [(MAX_BLOCKS - 3, False), (MAX_BLOCKS - 2, True)])
 def test_slack_gets_at_most_40_blocks(lines: int, is_cut: bool) -> None:
     """Shows every line at 40 blocks, and counts the lines that do not fit one past it."""
     card = replace(CARD, lines=tuple(f"line {number}" for number in range(lines)))
     texts = texts_of(slack_message(card, None)["blocks"])  # type: ignore[arg-type]
-    assert len(texts) == MOST_BLOCKS
+    assert len(texts) == MAX_BLOCKS
     assert texts[-2] == ("and 1 more lines that do not fit. and 7 more" if is_cut else "and 7 more")
 
 
@@ -112,7 +112,7 @@ def test_any_text_makes_a_message_within_the_limits(title: str, lines: list[str]
     card = replace(CARD, title=title, lines=tuple(lines))
     assert size_of(teams_message(card)) <= CARD_BYTES
     texts = texts_of(slack_message(card, None)["blocks"])  # type: ignore[arg-type]
-    assert len(texts) <= MOST_BLOCKS
+    assert len(texts) <= MAX_BLOCKS
     assert max(len(text) for text in texts) <= 3000
 
 

@@ -31,7 +31,7 @@ from tests.runs.shop import Shop
 
 T = TypeVar("T")
 WORKERS = 3
-MOST_SKEW_S = 300
+MAX_SKEW_S = 300
 JUMPS_S = (3_600, -600, 86_400, -86_400)
 CALL_LASTS = timedelta(seconds=60)  # what a call may take in all; later it is never delivered
 FAULTS = 0.01
@@ -175,7 +175,7 @@ class Simulation:
         shop.connected_at = 0
         for host in self.hosts:
             host.chance = random.Random(f"{seed} {host.number}")
-            host.clock.ahead = timedelta(seconds=self.chance.uniform(-MOST_SKEW_S, MOST_SKEW_S))
+            host.clock.ahead = timedelta(seconds=self.chance.uniform(-MAX_SKEW_S, MAX_SKEW_S))
             host.paused, host.dead = False, True
         runs = await self._start_runs()
         try:

@@ -18,7 +18,7 @@ COUNT = int(os.environ.get("SIMULATE_SEEDS", "2"))
 SEEDS = {"sqlite": COUNT, "postgresql": max(1, COUNT // 4)}
 STEPS = 600
 # A wrong engine has to be caught within so many; about one in five shows it.
-MOST_SEEDS = 40
+MAX_SEEDS = 40
 
 
 async def _opened(shop: Shop) -> AsyncIterator[Simulation]:
@@ -66,7 +66,7 @@ async def test_an_engine_without_intents_is_caught(
     See docs/guides/contributors.md#tests.
     """
     no_intent.install(monkeypatch)
-    for seed in range(1, MOST_SEEDS + 1):
+    for seed in range(1, MAX_SEEDS + 1):
         if wrong := await sqlite_simulation.play(seed, STEPS):
             break
     assert wrong

@@ -10,7 +10,7 @@ from tests.crash import stalling
 from tests.crash.killing import KINDS, judge
 from tests.runs.shop import Shop
 
-MOST_WRITES = 60
+MAX_WRITES = 60
 
 
 async def stalled_once(shop: Shop, kind: str, index: int, *, approved: bool) -> list[str] | None:
@@ -50,7 +50,7 @@ async def test_a_worker_that_lost_its_run_writes_and_sends_nothing(
     """
     faults = {}
     every = 1 if shop.engine.dialect == "sqlite" and (kind, approved) != ("hide", True) else 4
-    for index in range(1, MOST_WRITES, every):
+    for index in range(1, MAX_WRITES, every):
         wrong = await stalled_once(shop, kind, index, approved=approved)
         if wrong is None:
             break

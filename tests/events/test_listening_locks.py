@@ -26,7 +26,7 @@ from tests.whole import open_whole
 
 # 1 stops at every statement; the suite stops at every eighth.
 EVERY = int(os.environ.get("INTERLEAVE_EVERY", "8"))
-MOST_STATEMENTS = 100
+MAX_STATEMENTS = 100
 Act = Callable[[WorkerContext], Awaitable[object]]
 VERBS = {"resume": lifecycle.resume, "pause": lifecycle.pause}
 
@@ -113,7 +113,7 @@ async def test_one_resumed_while_its_topic_is_forgotten_or_closed_listens(
         await beside.look(ctx)
 
     acts: list[Act] = [person, beside.look] if held == "person" else [beside.look, resume_and_look]
-    for statement in range(0, MOST_STATEMENTS, EVERY):
+    for statement in range(0, MAX_STATEMENTS, EVERY):
         assert (await ears.act(resumed, "pause")).status == 200
         if unwanted_for:  # the topic was forgotten meanwhile; its subscription is to be closed
             await ears.shop.drain()
@@ -139,7 +139,7 @@ async def test_a_disconnected_store_is_listened_to_again_once_it_is_reconnected(
     owner = await ears.whole.service.web("owner")
     woo = ears.shop.world.described()["woocommerce"]
     settings = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
-    for statement in range(0, MOST_STATEMENTS, EVERY):
+    for statement in range(0, MAX_STATEMENTS, EVERY):
         if held == "resume":
             assert (await ears.act(automation, "pause")).status == 200
         await ears.shop.drain()

@@ -16,7 +16,7 @@ from tests.processes.running import CLOCK, Running, Site, eventually, open_site,
 
 # `make soak` sets more, and another seed for each round.
 KILLS = int(os.environ.get("KILLS", "2"))
-MOST_LOST = 2  # a third lost attempt would end the run
+MAX_LOST = 2  # a third lost attempt would end the run
 # The large form approves 4900 changes and kills three times; with the shop's own that is under 5000.
 CHANGES = int(os.environ.get("KILLED_CHANGES", "200"))
 APPROVAL_KILLS = 1 if CHANGES < 1_000 else 3
@@ -124,7 +124,7 @@ async def test_random_kills_under_load_lose_and_double_nothing(site: Site, site_
             await site.world.post("/sandbox/reset", json={})
             await slow_writes(site)
             run, approved, before = await hiding(site)
-            for _ in range(min(MOST_LOST, KILLS - kills)):
+            for _ in range(min(MAX_LOST, KILLS - kills)):
                 await CLOCK.sleep(chance.uniform(0.0, 1.5))
                 if is_shared:
                     took = await _kill_who_has(site, site_url, spare, run)

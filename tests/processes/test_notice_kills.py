@@ -36,10 +36,10 @@ KILLS = int(os.environ.get("NOTICE_KILLS", "2"))
 SECONDS = float(os.environ.get("NOTICE_SECONDS", "inf"))
 KILL_SEED = os.environ.get("KILL_SEED", "1")
 FAILPOINTS = ("after_fan_out", "after_message_lease", "after_message_sent")
-MOST_PASSES = 8
+MAX_PASSES = 8
 LONGEST_LIFE_S = 1.0
 # At most this many processes in a row are killed before one may send what they left.
-MOST_IN_A_ROW = 25
+MAX_CONSECUTIVE = 25
 
 ENGINES = ["sqlite", "postgresql"] if "NOTICE_KILLS" in os.environ else ["sqlite"]
 
@@ -143,7 +143,7 @@ async def test_kills_lose_no_fact_and_no_mail(mailed: Mailed) -> None:
     """Tells each person each fact once; a mail is repeated only after a kill, with the same bytes."""
     chance, until = Random(KILL_SEED), CLOCK.monotonic() + SECONDS
     while mailed.kills.total() < KILLS and (CLOCK.monotonic() < until or not mailed.kills):
-        for _ in range(min(chance.randint(1, MOST_IN_A_ROW), KILLS - mailed.kills.total())):
+        for _ in range(min(chance.randint(1, MAX_CONSECUTIVE), KILLS - mailed.kills.total())):
             await mailed.service.kill()
             await _live_and_die(mailed, chance)
         mailed.service = await fork_service(mailed.env)
@@ -157,7 +157,7 @@ async def _live_and_die(mailed: Mailed, chance: Random) -> None:
     """Serves and makes facts until the process is killed at a random moment or at a failpoint."""
     number = mailed.kills.total()
     failpoint = FAILPOINTS[number // 2 % len(FAILPOINTS)] if number % 2 else None
-    death = DeathAt(failpoint, chance.randrange(MOST_PASSES)) if failpoint else None
+    death = DeathAt(failpoint, chance.randrange(MAX_PASSES)) if failpoint else None
     mailed.service = await fork_service(mailed.env, death)
     making = asyncio.create_task(_make_facts(mailed))
     if death is None:

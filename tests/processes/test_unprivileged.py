@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, RESERVED, share
+from steward.cli.descriptors import LONGEST_QUEUE, MAX_CONNECTIONS, RESERVED, share
 from tests.imports.exports import chain, code
 from tests.processes.ports import free_port
 from tests.processes.running import PASSWORD, Running, eventually, start, steward
@@ -116,10 +116,10 @@ def test_connections_leave_the_service_the_descriptors_it_needs() -> None:
     for limit in (20, RESERVED, RESERVED + 1, 64, 100, 256, 1024, 1500, 4096, 1 << 20):
         descriptors = share(limit)
         assert 1 <= descriptors.queue <= LONGEST_QUEUE
-        assert 1 <= descriptors.connections <= MOST_CONNECTIONS
+        assert 1 <= descriptors.connections <= MAX_CONNECTIONS
         if limit >= RESERVED + 32:
             assert descriptors.connections + 3 * descriptors.queue <= limit - RESERVED
-    assert share(4096).connections == MOST_CONNECTIONS
+    assert share(4096).connections == MAX_CONNECTIONS
     assert not share(4096).few
     assert share(256).few
 

@@ -29,7 +29,7 @@ I = TypeVar("I")  # noqa: E741
 _ORG, _SHOP = OrgId(1), IntegrationId(1)
 _RUN = RunId("01KAH1B0M4N7P9Q2R5S8T1V3W6")
 # A whole read of a large shop proves no more than its first pages.
-MOST_PAGES = 20
+MAX_PAGES = 20
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Shop:
         async for page in pages:
             items += page.items
             count += 1
-            if count == MOST_PAGES:
+            if count == MAX_PAGES:
                 break
         return items
 

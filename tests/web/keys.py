@@ -4,13 +4,13 @@ import asyncio
 
 from playwright.async_api import Locator, Page, expect
 
-MOST_TABS = 120
+MAX_TABS = 120
 
 
 async def tab_to(page: Page, target: Locator) -> None:
     """Presses Tab until the element has the focus; fails if it is never reached."""
     await target.wait_for()
-    for _ in range(MOST_TABS):
+    for _ in range(MAX_TABS):
         if await target.evaluate("(one) => one === document.activeElement"):
             return
         await page.keyboard.press("Tab")

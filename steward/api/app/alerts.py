@@ -15,13 +15,13 @@ from steward.model.ids import AutomationId
 from steward.model.instants import wire_time_or_none
 from steward.notifications import preferences
 
-_MOST_PERIODS = 50
+_MAX_PERIODS = 50
 
 
 class AlertsBody(RequestBody):
     """What to change; a field that is not given stays as it is. Null restores the service's own number."""
 
-    quiet_after: Annotated[Positive, Field(le=_MOST_PERIODS)] | None = None
+    quiet_after: Annotated[Positive, Field(le=_MAX_PERIODS)] | None = None
     muted: Flag = False
 
 

@@ -33,7 +33,7 @@ from steward.model.refusals import NotConnected, NotFound, WrongState
 from steward.outbound.errors import CallError
 from steward.security.envelope import CannotOpen
 
-_MOST_AUTOMATIONS = 10_000
+_MAX_AUTOMATIONS = 10_000
 _UNSUBSCRIBE_SECONDS = 5.0
 
 
@@ -278,7 +278,7 @@ async def _used(tx: Tx, call: ApiCall) -> Counter[IntegrationId]:
     """How many automations that are not archived need each connection."""
     not_archived = AutomationFilter(states=[state for state in AutomationState if state != "archived"])
     automations_of_org = await automations.find(
-        tx, call.actor.org, not_archived, sort=Sort.OLDEST, limit=_MOST_AUTOMATIONS
+        tx, call.actor.org, not_archived, sort=Sort.OLDEST, limit=_MAX_AUTOMATIONS
     )
     templates = call.context.automation_rules.templates
     return Counter(

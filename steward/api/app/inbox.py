@@ -18,7 +18,7 @@ from steward.model.refusals import ValidationFailed
 from steward.notifications import own_mail, words
 from steward.notifications.words import NoticeIds
 
-_MOST_IDS = 200
+_MAX_IDS = 200
 
 
 class InboxQuery(PageQuery):
@@ -30,7 +30,7 @@ class InboxQuery(PageQuery):
 class ReadBody(RequestBody):
     """Which notices were read: those named, or all up to a time."""
 
-    ids: Annotated[list[IdText], Field(max_length=_MOST_IDS), Unique] | None = None
+    ids: Annotated[list[IdText], Field(max_length=_MAX_IDS), Unique] | None = None
     until: Timestamp | None = None
 
 

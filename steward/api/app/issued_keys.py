@@ -28,7 +28,7 @@ from steward.model.account import Role
 from steward.model.ids import IntegrationId
 from steward.model.refusals import Malformed, WrongState
 
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 
 
 class ShopSignInBody(RequestBody):
@@ -66,7 +66,7 @@ async def deliver(raw_request: RawRequest, context: AppContext) -> Reply:
     Raises NotFound for a state that is not open, Malformed, TooLarge, and ValidationFailed or NotConnected
     when the keys do not open the shop.
     """
-    content = await read_bytes(raw_request.receive, _MOST_BYTES)
+    content = await read_bytes(raw_request.receive, _MAX_BYTES)
     try:
         delivery = msgspec.json.decode(content, type=dict[str, Any])
     except msgspec.DecodeError as error:

@@ -25,7 +25,7 @@ from steward.model.notice import (
 )
 from steward.model.refusals import NotConfigured, ValidationFailed
 from steward.notifications import own_mail, preferences
-from steward.notifications.preferences import MOST_MUTED, OwnPreferences
+from steward.notifications.preferences import MAX_MUTED, OwnPreferences
 
 _TIME_OF_DAY = "([01][0-9]|2[0-3]):[0-5][0-9]"
 
@@ -81,7 +81,7 @@ class PreferencesBody(RequestBody):
 
     email: EmailBody = _NO_EMAIL
     automations: Annotated[AutomationChoice, FromJson] | None = None
-    muted: Annotated[list[IdText], Field(max_length=MOST_MUTED), Unique] = Field(default_factory=list)
+    muted: Annotated[list[IdText], Field(max_length=MAX_MUTED), Unique] = Field(default_factory=list)
     quiet_hours: QuietHoursBody | None = None
     wake_for_expiry: Flag = True
     digest: DigestBody = _WORKDAY_MORNING

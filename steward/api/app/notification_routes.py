@@ -25,7 +25,7 @@ from steward.model.ids import AutomationId, IntegrationId, MessageId, RouteId
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.notice import ChannelName, Topic
 from steward.model.notification_route import (
-    MOST_FILTERED,
+    MAX_FILTERED,
     NotificationRoute,
     RouteDelivery,
     RouteFilter,
@@ -40,8 +40,8 @@ _RouteName = Annotated[NameText, Field(max_length=80)]
 _RouteUrl = Annotated[Text, Field(min_length=1, max_length=2000)]
 _RouteTarget = Annotated[Text, Field(min_length=1, max_length=80)]
 _TopicList = Annotated[list[Annotated[Topic, FromJson]], Field(min_length=1, max_length=len(Topic)), Unique]
-_AutomationIds = Annotated[list[IdText], Field(min_length=1, max_length=MOST_FILTERED), Unique]
-_IntegrationIds = Annotated[list[Positive], Field(min_length=1, max_length=MOST_FILTERED), Unique]
+_AutomationIds = Annotated[list[IdText], Field(min_length=1, max_length=MAX_FILTERED), Unique]
+_IntegrationIds = Annotated[list[Positive], Field(min_length=1, max_length=MAX_FILTERED), Unique]
 
 
 class RouteBody(RequestBody):

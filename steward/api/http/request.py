@@ -18,7 +18,7 @@ _WriteWhole = Callable[[int, bytes, bytes], bool]
 WRITE_WHOLE = "steward.write_whole"  # the key among a server's extensions, if it has one
 
 _LONGEST_TARGET = 8 * 1024
-_MOST_HEADERS = 32 * 1024
+_MAX_HEADERS = 32 * 1024
 _SMALL_BODY = 64 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
@@ -85,7 +85,7 @@ class ApiRequest:
         self.is_overlong: int | None = None
         if len(raw) + len(self.query_string) > _LONGEST_TARGET:
             self.is_overlong = TARGET_TOO_LONG
-        elif _length(received) > _MOST_HEADERS:
+        elif _length(received) > _MAX_HEADERS:
             self.is_overlong = HEADERS_TOO_LARGE
 
     def size(self, maximum: int) -> int:

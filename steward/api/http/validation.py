@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 M = TypeVar("M", bound=BaseModel)
 Errors = dict[str, list[str]]
 _SHORT = 200  # bytes of a query that is remembered
-_MOST_NAMED = 1000  # unknown fields of one object, told in one refusal
+_MAX_NAMED = 1000  # unknown fields of one object, told in one refusal
 
 _REQUIRED = "This field is required."
 _UNKNOWN = "This field is not known here."
@@ -91,15 +91,15 @@ def _thinned(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
 
     Naming each of 50,000 would take a second of every such request.
     """
-    too_long = [name for name, member in value.items() if type(member) is dict and len(member) > _MOST_NAMED]
-    if len(value) <= _MOST_NAMED and not too_long:
+    too_long = [name for name, member in value.items() if type(member) is dict and len(member) > _MAX_NAMED]
+    if len(value) <= _MAX_NAMED and not too_long:
         return value
     known_fields = _fields_of(model)
     thinned = {name: member for name, member in value.items() if name in known_fields}
-    thinned |= dict(islice(value.items(), _MOST_NAMED))
+    thinned |= dict(islice(value.items(), _MAX_NAMED))
     for name in thinned.keys() & too_long:
         if not known_fields.get(name, False):
-            thinned[name] = dict(islice(thinned[name].items(), _MOST_NAMED))
+            thinned[name] = dict(islice(thinned[name].items(), _MAX_NAMED))
     return thinned
 
 

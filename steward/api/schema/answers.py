@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta
 
-from steward.api.schema.fields import ID_PATTERN, MOST_INTEGER, PLATFORM_PATTERN, TEMPLATE_ID_PATTERN
+from steward.api.schema.fields import ID_PATTERN, MAX_INTEGER, PLATFORM_PATTERN, TEMPLATE_ID_PATTERN
 from steward.model.account import CreatedVia
 from steward.model.approval import ApprovalKind, ApprovalStatus
 from steward.model.automation import AutomationKind, AutomationState, PausedBy
@@ -27,8 +27,8 @@ def _one_of(words: Iterable[str]) -> Meta:
 UlidStr: TypeAlias = Annotated[str, Meta(pattern=ID_PATTERN)]
 Instant: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-PositiveInt: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_INTEGER)]
-Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_INTEGER)]
+PositiveInt: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INTEGER)]
 Name: TypeAlias = Annotated[str, Meta(max_length=120)]
 TemplateName: TypeAlias = Annotated[str, Meta(pattern=TEMPLATE_ID_PATTERN)]
 Platform: TypeAlias = Annotated[str, Meta(pattern=PLATFORM_PATTERN)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from steward.api.schema.fields import MOST_INTEGER
+from steward.api.schema.fields import MAX_INTEGER
 from steward.model.plan import BOUND_KINDS
 from steward.model.schedule import FIELDS, Cadence
 
@@ -88,7 +88,7 @@ _STEP_BINDING_SCHEMA: Json = {
     "type": "object",
     "required": ["integration_id", "kind", "target"],
     "properties": {
-        "integration_id": {"type": "integer", "minimum": 1, "maximum": MOST_INTEGER},
+        "integration_id": {"type": "integer", "minimum": 1, "maximum": MAX_INTEGER},
         "kind": {"type": "string", "enum": list(BOUND_KINDS)},
         "target": _or_null(component("StepTargetBody")),
     },
@@ -99,7 +99,7 @@ _STEP_ACCOUNT_SCHEMA: Json = {
     "description": "The connection a step is bound to by `accounts`.",
     "type": "object",
     "required": ["integration_id"],
-    "properties": {"integration_id": {"type": "integer", "minimum": 1, "maximum": MOST_INTEGER}},
+    "properties": {"integration_id": {"type": "integer", "minimum": 1, "maximum": MAX_INTEGER}},
     "additionalProperties": False,
 }
 # The workflow chosen for a step that calls one.

@@ -12,9 +12,9 @@ from steward.model.ids import is_id
 from steward.model.instants import read_time
 from steward.scheduling.zones import NO_SUCH_ZONE, zone
 
-MOST_INTEGER = 2**53 - 1
+MAX_INTEGER = 2**53 - 1
 _LONGEST_TEXT = 65_536
-_MOST_LIMIT = 200
+_MAX_LIMIT = 200
 ID_PATTERN = r"^[0-9A-HJKMNP-TV-Z]{26}$"
 TEMPLATE_ID_PATTERN = "^[a-z0-9][a-z0-9-]{1,80}$"
 PLATFORM_PATTERN = "^[a-z][a-z0-9_]{1,63}$"
@@ -54,14 +54,14 @@ def _int64(value: Any) -> Any:
         value = int(value)
     if type(value) is not int:
         raise wrong("Give a whole number.")
-    if not -MOST_INTEGER <= value <= MOST_INTEGER:
+    if not -MAX_INTEGER <= value <= MAX_INTEGER:
         raise wrong("The number is out of range.")
     return value
 
 
 def _number(value: Any) -> Any:
     if type(value) is int:
-        value = float(value) if abs(value) > MOST_INTEGER else value
+        value = float(value) if abs(value) > MAX_INTEGER else value
     elif type(value) is not float:
         raise wrong("Give a number.")
     if value in (float("inf"), float("-inf")):
@@ -182,7 +182,7 @@ def check_open_json(value: Any) -> Any:
 def _limit(value: int) -> int:
     if value < 1:
         raise wrong("Give at least 1.")
-    return min(value, _MOST_LIMIT)
+    return min(value, _MAX_LIMIT)
 
 
 # Of bodies -------------------------------------------------------------------------------------------------
@@ -190,10 +190,10 @@ def _limit(value: int) -> int:
 Int64 = Annotated[
     int,
     BeforeValidator(_int64),
-    WithJsonSchema({"type": "integer", "minimum": -MOST_INTEGER, "maximum": MOST_INTEGER}),
+    WithJsonSchema({"type": "integer", "minimum": -MAX_INTEGER, "maximum": MAX_INTEGER}),
 ]
-Positive = Annotated[Int64, Field(ge=1, le=MOST_INTEGER)]
-NotNegative = Annotated[Int64, Field(ge=0, le=MOST_INTEGER)]
+Positive = Annotated[Int64, Field(ge=1, le=MAX_INTEGER)]
+NotNegative = Annotated[Int64, Field(ge=0, le=MAX_INTEGER)]
 Number = Annotated[float, BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_boolean)]
 Text = Annotated[str, BeforeValidator(_text), Field(max_length=_LONGEST_TEXT)]
@@ -231,7 +231,7 @@ FromJson = Field(strict=False)
 QueryInt = Annotated[
     int,
     BeforeValidator(_query_integer),
-    WithJsonSchema({"type": "integer", "minimum": -MOST_INTEGER, "maximum": MOST_INTEGER}),
+    WithJsonSchema({"type": "integer", "minimum": -MAX_INTEGER, "maximum": MAX_INTEGER}),
 ]
 QueryFlag = Annotated[bool, BeforeValidator(_query_boolean), WithJsonSchema({"type": "boolean"})]
 CommaList = BeforeValidator(_query_list)  # Annotated[list[AutomationState], CommaList]

@@ -63,7 +63,7 @@ from steward.api.schema.json_passthrough import (
 from steward.automations import change, lifecycle, setup, workflows
 from steward.automations.bindings import accounts_of, bindings_of
 from steward.automations.change import UpdateCommand
-from steward.automations.checks import BY_SCHEDULE, MOST_CONNECTIONS, MOST_TOPICS, RequestedTrigger
+from steward.automations.checks import BY_SCHEDULE, MAX_CONNECTIONS, MAX_TOPICS, RequestedTrigger
 from steward.automations.lifecycle import StateCommand
 from steward.automations.setup import CreateCommand
 from steward.automations.topics import shown_trigger
@@ -260,9 +260,7 @@ class EventTriggerBody(RequestBody):
     """Starts when its store sends one of `topics`; the other fields are the service's."""
 
     kind: Literal["event"]
-    topics: list[Text] = Field(
-        json_schema_extra={"minItems": 1, "maxItems": MOST_TOPICS, "uniqueItems": True}
-    )
+    topics: list[Text] = Field(json_schema_extra={"minItems": 1, "maxItems": MAX_TOPICS, "uniqueItems": True})
 
 
 TriggerBody = Annotated[ScheduleTriggerBody | EventTriggerBody, Field(discriminator="kind")]
@@ -278,7 +276,7 @@ class CreateBody(RequestBody):
     inputs: OpenObject
     schedule: ScheduleJson
     integration_id: Positive | None = None
-    connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MOST_CONNECTIONS})
+    connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MAX_CONNECTIONS})
     timezone: ZoneText = Field(default="")
     trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     idempotency_key: IdempotencyKey = Field(default="")
@@ -292,7 +290,7 @@ class UpdateBody(RequestBody):
     inputs: OpenObject = Field(default={})
     schedule: ScheduleJson = Field(default=cast("SentSchedule", None))
     integration_id: Positive | None = None
-    connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MOST_CONNECTIONS})
+    connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MAX_CONNECTIONS})
     timezone: ZoneText = Field(default="")
     trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     template_version: Positive = Field(default=1)

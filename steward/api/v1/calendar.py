@@ -46,7 +46,7 @@ from steward.occurrences.calendar import CalendarPage, CalendarPageQuery
 from steward.occurrences.edit import MoveCommand, MoveScope
 from steward.occurrences.slot import EditedOccurrence, SlotReference
 
-_MOST_ROWS = 500
+_MAX_ROWS = 500
 
 
 class ClosedByRecord(msgspec.Struct):
@@ -92,7 +92,7 @@ class EditedAnswer(msgspec.Struct):
 def _limit(value: int) -> int:
     if value < 1:
         raise wrong("Give at least 1.")
-    return min(value, _MOST_ROWS)
+    return min(value, _MAX_ROWS)
 
 
 class CalendarQuery(QueryParameters):

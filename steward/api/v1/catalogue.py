@@ -33,7 +33,7 @@ from steward.model.json import JsonValue
 from steward.model.refusals import NotFound
 from steward.templates.base import Category, Template
 
-_MOST_CONNECTIONS = 10_000
+_MAX_CONNECTIONS = 10_000
 
 
 class ReadinessRecord(msgspec.Struct):
@@ -245,7 +245,7 @@ def _is_asked_for(template: Template, query: TemplatesQuery) -> bool:
 
 
 async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
-    connected = await connections.find(tx, org, states=[ConnectionState.CONNECTED], limit=_MOST_CONNECTIONS)
+    connected = await connections.find(tx, org, states=[ConnectionState.CONNECTED], limit=_MAX_CONNECTIONS)
     return Counter(connection.kind for connection in connected)
 
 

@@ -12,7 +12,7 @@ from steward.events.receive import LARGEST
 from steward.model.refusals import NotFound, TooLarge
 from steward.security.signatures import BodySigner
 
-_MOST_READ = 64 * 1024 * 1024
+_MAX_READ_BYTES = 64 * 1024 * 1024
 _KEY = re.compile(r"[A-Za-z0-9]{32}")
 
 
@@ -50,7 +50,7 @@ async def _read(raw_request: RawRequest, signed: BodySigner) -> RawBody:
             if size < LARGEST:
                 chunks.append(part[: LARGEST - size])
             size += len(part)
-            if size > _MOST_READ:
+            if size > _MAX_READ_BYTES:
                 raise TooLarge
             signed.feed(part)
             hashed.update(part)

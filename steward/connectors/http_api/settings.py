@@ -22,7 +22,7 @@ from steward.outbound.errors import CallRefused
 from steward.outbound.hosts import is_among, is_host_entry
 from steward.telemetry.redact import Secret
 
-MOST_HOSTS = 20
+MAX_HOSTS = 20
 _TEXT, _LONG = 500, 8_000
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _PATH_PREFIX = re.compile(r"/[A-Za-z0-9._~/-]*")
@@ -140,8 +140,8 @@ def _hosts(text: str, private_hosts: Collection[str], errors: dict[str, list[str
     hosts = list(dict.fromkeys(entries))
     if not hosts:
         errors.setdefault("hosts", ["Name the host of the API, such as api.example.com."])
-    if len(hosts) > MOST_HOSTS:
-        errors["hosts"] = [f"Name at most {MOST_HOSTS} hosts."]
+    if len(hosts) > MAX_HOSTS:
+        errors["hosts"] = [f"Name at most {MAX_HOSTS} hosts."]
     for entry in hosts:
         if entry not in private_hosts and not is_host_entry(entry):
             errors["hosts"] = [f"“{entry[:80]}” is not the name of a host, such as api.example.com."]

@@ -48,7 +48,7 @@ from steward.outbound.response import Decoded, PlatformResponse
 
 _WEBHOOK = "webhook_url"
 _BOT = "bot_token"
-_MOST_CHANNELS = 2000
+_MAX_CHANNELS = 2000
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{1,30}")
 _KEYS = frozenset(("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"))
 _MISSING = frozenset(("missing_scope", "no_permission", "not_allowed_token_type", "ekm_access_denied"))
@@ -193,7 +193,7 @@ class SlackConnector(ServiceConnector):
             return [Destination(host, "channel", host)]
         destinations: list[Destination] = []
         query = {"types": "public_channel,private_channel", "exclude_archived": "true", "limit": "1000"}
-        while len(destinations) < _MOST_CHANNELS:
+        while len(destinations) < _MAX_CHANNELS:
             response = await http.fetch("GET", self.url(secrets, "/conversations.list", query), {})
             failure = self.failure(response)
             if failure is not None:

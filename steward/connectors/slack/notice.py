@@ -4,7 +4,7 @@ from steward.connectors.base.notices import NoticeCard
 from steward.connectors.slack.text import escaped
 from steward.model.json import JsonObject, JsonValue
 
-MOST_BLOCKS = 40
+MAX_BLOCKS = 40
 # Slack takes 3,000 characters a section; escaping makes at most five of one.
 _LINE_CHARACTERS = 500
 _TITLE_CHARACTERS = 200
@@ -13,7 +13,7 @@ _TITLE_CHARACTERS = 200
 def notice_message(card: NoticeCard, channel: str | None) -> JsonObject:
     """Returns the body; `channel` is named for a bot token alone. Lines over the blocks are counted."""
     # Title, link and what is left out have a block each.
-    room = MOST_BLOCKS - 3
+    room = MAX_BLOCKS - 3
     more = card.more
     if len(card.lines) > room:
         more = f"and {len(card.lines) - room} more lines that do not fit. {card.more}".strip()

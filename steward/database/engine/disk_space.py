@@ -20,7 +20,7 @@ from steward.model.refusals import Unavailable
 T = TypeVar("T")
 
 RESERVE_BYTES = 32 * 1024 * 1024
-_LEAST_FREE = 0.10
+_MIN_FREE = 0.10
 RETRY_SECONDS = 5
 _WORDS = "The disk is full or failing. Nothing was done. Try again when its operator has made room."
 
@@ -45,7 +45,7 @@ class DiskSpace:
     @property
     def is_low(self) -> bool:
         """Whether the operator has to make room: the disk is full, or less than a tenth of it is free."""
-        return self.is_full or self.free_share < _LEAST_FREE
+        return self.is_full or self.free_share < _MIN_FREE
 
     def measure(self) -> None:
         """Measures the free share of the disk, without the reserve, and the size of the database."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from steward.database.engine.base import PerEngine, Tx, from_ms_or_none
 from steward.model.notice import ChannelName
 
-MOST_COUNTED = 100_000  # as database/operator/gauges.py has it
+MAX_COUNTED = 100_000  # as database/operator/gauges.py has it
 _NOTICES = PerEngine(
     "SELECT (SELECT min(created_at) FROM (SELECT created_at FROM notices WHERE state = 'new'"
     " ORDER BY not_before, id LIMIT :cap)) AS oldest_new_at,"
@@ -48,7 +48,7 @@ class MailTimes:
     last_sent_at: datetime | None
 
 
-async def notices(tx: Tx, *, cap: int = MOST_COUNTED) -> NoticeGauges:
+async def notices(tx: Tx, *, cap: int = MAX_COUNTED) -> NoticeGauges:
     """Returns the numbers of notices and routes, each counted to `cap`."""
     row = await tx.first(_NOTICES, {"cap": cap})
     if row is None:
@@ -56,13 +56,13 @@ async def notices(tx: Tx, *, cap: int = MOST_COUNTED) -> NoticeGauges:
     return NoticeGauges(from_ms_or_none(row["oldest_new_at"]), row["poison"], row["broken_routes"])
 
 
-async def waiting(tx: Tx, *, cap: int = MOST_COUNTED) -> dict[ChannelName, int]:
+async def waiting(tx: Tx, *, cap: int = MAX_COUNTED) -> dict[ChannelName, int]:
     """Returns how many messages of each channel are due and not delivered, each counted to `cap`."""
     rows = await tx.all(_WAITING, {"cap": cap})
     return {ChannelName(row["channel"]): row["waiting"] for row in rows}
 
 
-async def mail(tx: Tx, *, cap: int = MOST_COUNTED) -> MailTimes:
+async def mail(tx: Tx, *, cap: int = MAX_COUNTED) -> MailTimes:
     """Returns since when mail waits, of the `cap` mails tried next, and when one was accepted last."""
     row = await tx.first(_MAIL, {"cap": cap})
     if row is None:

@@ -10,7 +10,7 @@ from steward.model.ids import OrgId, PersonId
 from steward.model.json import JsonObject
 
 # What the bell can tell apart; counting further would cost more with every unread row.
-MOST_UNREAD = 1000
+MAX_UNREAD = 1000
 
 _COLUMNS = (
     "id, topic, automation_id, run_id, approval_id, integration_id, route_id, count, automations, facts,"
@@ -55,11 +55,11 @@ async def find(
 
 
 async def count_unread(tx: Tx, org: OrgId, person: PersonId) -> int:
-    """How many lines are unread, counted to MOST_UNREAD."""
+    """How many lines are unread, counted to MAX_UNREAD."""
     row = await tx.first(
         "SELECT count(*) AS unread FROM (SELECT 1 FROM inbox WHERE org_id = :org AND person_id = :person"
         " AND read_at IS NULL LIMIT :most) AS counted",
-        {"org": org, "person": person, "most": MOST_UNREAD},
+        {"org": org, "person": person, "most": MAX_UNREAD},
     )
     return int(row["unread"]) if row else 0
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from steward.database.engine.base import PerEngine, Tx, from_ms_or_none
 
 # Counting stops here, so that a scrape stays cheap: this number means "at least this many".
-MOST_COUNTED = 100_000
+MAX_COUNTED = 100_000
 
 _ORDERS = {
     "ready": "queue = 'ready' ORDER BY vt, id",
@@ -46,7 +46,7 @@ class WaitingRuns:
     oldest_at: datetime | None
 
 
-async def queues(tx: Tx, *, cap: int = MOST_COUNTED) -> list[WaitingRuns]:
+async def queues(tx: Tx, *, cap: int = MAX_COUNTED) -> list[WaitingRuns]:
     """Returns each state of the queue except finished, counted up to `cap`.
 
     With more runs than `cap`, the oldest is that of those next in line to be claimed, to wake or to expire.
@@ -55,13 +55,13 @@ async def queues(tx: Tx, *, cap: int = MOST_COUNTED) -> list[WaitingRuns]:
     return [WaitingRuns(row["queue"], row["many"], from_ms_or_none(row["oldest_at"])) for row in rows]
 
 
-async def closed(tx: Tx, *, cap: int = MOST_COUNTED) -> tuple[int, int]:
+async def closed(tx: Tx, *, cap: int = MAX_COUNTED) -> tuple[int, int]:
     """Returns how many runs a closed period holds, and in how many organizations changes are stopped."""
     row = await tx.first(_CLOSED, {"cap": cap})
     return (0, 0) if row is None else (row["held"], row["frozen"])
 
 
-async def open_effects(tx: Tx, *, cap: int = MOST_COUNTED) -> dict[str, int]:
+async def open_effects(tx: Tx, *, cap: int = MAX_COUNTED) -> dict[str, int]:
     """Returns how many writes are in progress, and of how many the outcome is unknown."""
     rows = await tx.all(_OPEN_WRITES, {"cap": cap})
     return {"intent": 0, "unknown": 0} | {row["state"]: row["many"] for row in rows}

@@ -18,7 +18,7 @@ QUEUE_TABLES = ("runs", "schedules", "events", "listeners")
 # A transaction that is open for longer is told to the operator.
 LONG_READER = timedelta(minutes=1)
 # Counting stops here: this number means "at least this many".
-_MOST_REST_ROWS = 1_000
+_MAX_REST_ROWS = 1_000
 # From entering the queue: a run is ended 90 days after its start, and waits less than the rest.
 _LONGEST_RUN = timedelta(days=120)
 
@@ -196,7 +196,7 @@ async def dead_rows(tx: Tx) -> dict[str, int]:
     return {row["name"]: row["many"] for row in rows}
 
 
-async def rest_rows(tx: Tx, *, cap: int = _MOST_REST_ROWS) -> dict[str, int]:
+async def rest_rows(tx: Tx, *, cap: int = _MAX_REST_ROWS) -> dict[str, int]:
     """Returns how many rows of each partitioned table, up to `cap`, have no partition of their month."""
     if tx.dialect == "sqlite":
         return {}

@@ -14,7 +14,7 @@ from steward.model.run import RunStatus, kinds
 DELAY_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
 Minute = tuple[int, list[int]]
 # A count of this many means at least as many.
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 _COUNTED = {
     "active": "automations WHERE org_id = :org AND state = 'active'",
     "paused": "automations WHERE org_id = :org AND state = 'paused'",
@@ -29,7 +29,7 @@ _COUNTS = "SELECT " + ", ".join(
 
 @dataclass(frozen=True, slots=True)
 class StatusCounts:
-    """Counts of an organization's records, each to MOST_COUNTED."""
+    """Counts of an organization's records, each to MAX_COUNTED."""
 
     active: int
     paused: int
@@ -46,7 +46,7 @@ class SchedulerStats:
     written_at: datetime
 
 
-async def counts(tx: Tx, org: OrgId, *, cap: int = MOST_COUNTED) -> StatusCounts:
+async def counts(tx: Tx, org: OrgId, *, cap: int = MAX_COUNTED) -> StatusCounts:
     """Returns the organization's counts, each to `cap`, in one statement."""
     row = await tx.first(_COUNTS, {"org": org, "cap": cap, "kinds": kinds([RunStatus.QUEUED])})
     if row is None:

@@ -11,8 +11,8 @@ from typing import Final
 
 Path = tuple[str, ...]
 
-_MOST_PATHS: Final = 32  # that one name of a text may stand for
-_MOST_STEPS: Final = 10_000  # of following names back, in one text
+_MAX_PATHS: Final = 32  # that one name of a text may stand for
+_MAX_STEPS: Final = 10_000  # of following names back, in one text
 _DEEPEST: Final = 20
 _MARK = re.compile(
     r"\{\{-?(?P<out>.*?)(?:-?\}\}|\Z)|\{%-?\s*(?P<tag>#|\w*)(?P<rest>.*?)(?:-?%\}|\Z)", re.DOTALL
@@ -124,7 +124,7 @@ class _LiquidReader:
 
     def _assign(self, name: str, text: str) -> None:
         meanings = self.names.get(name, set()) | self._value(text)
-        if len(meanings) > _MOST_PATHS:
+        if len(meanings) > _MAX_PATHS:
             raise TooManyMeanings
         self.names[name] = meanings
 
@@ -156,7 +156,7 @@ class _LiquidReader:
                 meanings = meanings | others
             elif filter_name not in _KEEPING:
                 meanings = set()
-        if len(meanings) > _MOST_PATHS:
+        if len(meanings) > _MAX_PATHS:
             raise TooManyMeanings
         return meanings
 
@@ -204,7 +204,7 @@ class _LiquidReader:
                 yield path
             meanings = meanings or set()
         self._steps += 1 + len(meanings)
-        if self._steps > _MOST_STEPS:
+        if self._steps > _MAX_STEPS:
             raise TooManyMeanings
         for meaning in sorted(meanings):
             if len(meaning) + len(rest) <= _DEEPEST:

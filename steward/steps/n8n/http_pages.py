@@ -26,7 +26,7 @@ from steward.steps.workflow.step_types import (
 )
 from steward.steps.workflow.web_access import WebAccess
 
-_MOST_PAGES = 100
+_MAX_PAGES = 100
 _SAME_AT_MOST = 5
 _PAGINATION = "options.pagination.pagination"
 _MODES = ("off", "updateAParameterInEachRequest", "responseContainsNextURL")
@@ -79,7 +79,7 @@ def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem
         if str(row.get("type", "qs")) not in ("qs", "headers"):
             words = "It changes the body from page to page, which a read does not send. Change the query."
             yield StepProblem("error", "parameter", words)
-    words = f"It asks for at most {_MOST_PAGES} pages; the step fails where there are more. Check how many."
+    words = f"It asks for at most {_MAX_PAGES} pages; the step fails where there are more. Check how many."
     yield StepProblem("warning", "parameter", words)
 
 
@@ -206,8 +206,8 @@ async def all_pages(
             pages.add_items(answer, body)
         if ended or pages.count >= max_pages:
             break
-        if pages.count >= _MOST_PAGES:
-            raise ItemFailed(f"There are more than {_MOST_PAGES} pages. Narrow down what this step asks for.")
+        if pages.count >= _MAX_PAGES:
+            raise ItemFailed(f"There are more than {_MAX_PAGES} pages. Narrow down what this step asks for.")
         if pause:
             await call.sleep(pause / 1000)
     return pages.items
@@ -216,7 +216,7 @@ async def all_pages(
 def _max_pages(params: Params) -> float:
     if not params.flag(f"{_PAGINATION}.limitPagesFetched"):
         return float("inf")
-    max_requests = js.number(params.get(f"{_PAGINATION}.maxRequests", _MOST_PAGES))
+    max_requests = js.number(params.get(f"{_PAGINATION}.maxRequests", _MAX_PAGES))
     return max_requests if max_requests >= 1 else 1
 
 

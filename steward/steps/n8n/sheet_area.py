@@ -10,7 +10,7 @@ from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, Params, StepProblem, is_expression
 
 READS = frozenset(("read", "lookup"))
-_MOST_ROWS = 1_000_000
+_MAX_ROWS = 1_000_000
 _RANGE = re.compile(
     r"(?P<column>[A-Z]{1,3})(?P<row>[1-9][0-9]{0,6})(:(?:[A-Z]{1,3}(?:[1-9][0-9]{0,6})?|[1-9][0-9]{0,6}))?"
     r"|(?P<whole>[A-Z]{1,3}):[A-Z]{1,3}([1-9][0-9]{0,6})?|(?P<first>[1-9][0-9]{0,6}):[1-9][0-9]{0,6}"
@@ -24,7 +24,7 @@ _NO_RANGE = "The range it works on cannot be read. Write it as in A1:F20."
 def whole_number(params: Params, name: str, default: int, smallest: int = 1) -> int:
     """Returns a row number or a count. Raises ItemFailed."""
     number = js.number(params.get(name, default))
-    if not (number == number and float(number).is_integer() and smallest <= number <= _MOST_ROWS):
+    if not (number == number and float(number).is_integer() and smallest <= number <= _MAX_ROWS):
         label = name.rpartition(".")[2]
         raise ItemFailed(f"“{label}” of this step is not a whole number from {smallest} on.")
     return int(number)

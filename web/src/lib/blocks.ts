@@ -1,6 +1,6 @@
 /** Which of many blocks of different heights are in view. */
 
-import { MOST_ROWS } from "./table";
+import { MAX_ROWS } from "./table";
 
 const AROUND = 8;
 
@@ -15,7 +15,7 @@ export function offsetsOf(heights: Iterable<number>): number[] {
 export function blocksIn(offsets: readonly number[], top: number, bottom: number): { from: number; to: number } {
   const count = offsets.length - 1;
   const from = Math.max(0, Math.min(blockAt(offsets, top), count - 1) - AROUND);
-  const to = Math.min(count, blockAt(offsets, bottom) + 1 + AROUND, from + MOST_ROWS);
+  const to = Math.min(count, blockAt(offsets, bottom) + 1 + AROUND, from + MAX_ROWS);
   return { from, to };
 }
 

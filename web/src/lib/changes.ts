@@ -49,11 +49,11 @@ export function listMoves(field: FieldRecord): { gone: string[]; joined: string[
   };
 }
 
-const MOST_SHOWN = 160;
+const MAX_SHOWN = 160;
 const LEAD = 24;
 
 /** A long text cut to what a line or heading can show, with a sign that it goes on. */
-export function short(text: string, most = MOST_SHOWN): string {
+export function short(text: string, most = MAX_SHOWN): string {
   if (text.length <= most) return text;
   return `${text.slice(0, /[\udc00-\udfff]/.test(text[most]!) ? most - 1 : most)}…`;
 }
@@ -61,7 +61,7 @@ export function short(text: string, most = MOST_SHOWN): string {
 /** Both values cut to what one line can show: long ones from shortly before the place where they part. */
 export function shortPair(before: string | null, after: string | null): [string | null, string | null] {
   let from = 0;
-  if (before && after && Math.max(before.length, after.length) > MOST_SHOWN / 2) {
+  if (before && after && Math.max(before.length, after.length) > MAX_SHOWN / 2) {
     while (from < before.length && before[from] === after[from]) from += 1;
     from = from > 2 * LEAD ? from - LEAD : 0;
     // Never in the middle of a character of two units.

@@ -5,7 +5,7 @@ import { type Role, session } from "../api/session.svelte";
 import { list, REFUSALS } from "./words";
 
 const RANKS: Record<Role, number> = { member: 0, approver: 1, owner: 2 };
-const MOST_NAMES = 3;
+const MAX_NAMES = 3;
 
 /** Call it while a component is made; gives why a role is missing, or null when the person has it. */
 export function roleReasons() {
@@ -17,7 +17,7 @@ export function roleReasons() {
     const able = (people.current?.data?.people ?? []).filter(
       ({ role, state }) => state === "active" && RANKS[role as Role] >= RANKS[needed],
     );
-    const names = able.slice(0, MOST_NAMES).map(({ first_name, last_name }) => `${first_name} ${last_name}`);
+    const names = able.slice(0, MAX_NAMES).map(({ first_name, last_name }) => `${first_name} ${last_name}`);
     return names.length ? `${words} Ask ${names.length > 1 ? "one of: " : ""}${list(names)}.` : words;
   };
 }

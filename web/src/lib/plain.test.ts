@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { address } from "../api/client";
 import { hasInvisible, pieces, safeLink } from "./invisible";
 import { isField, nameOf, Sequence, step } from "./keys";
-import { MOST_ROWS, sorted, windowOf } from "./table";
+import { MAX_ROWS, sorted, windowOf } from "./table";
 import { OUTCOME, plainName } from "./record_words";
 import { count, list, RUN, statusOf } from "./words";
 
@@ -64,7 +64,7 @@ describe("tables", () => {
   it("draw at most 80 of many rows", () => {
     for (const top of [0, 1_000, 199_990]) {
       const { from, to } = windowOf(top, 800, 40, 5000);
-      expect(to - from).toBeLessThanOrEqual(MOST_ROWS);
+      expect(to - from).toBeLessThanOrEqual(MAX_ROWS);
       expect(from * 40).toBeLessThanOrEqual(top);
     }
     expect(windowOf(999_999, 800, 40, 5000)).toEqual({ from: 4999, to: 5000 });

@@ -26,7 +26,7 @@ export const STEP_STATES: Readonly<Record<StepState, { words: string; shape: Sha
 };
 
 /** Above so many steps the graph is drawn only when asked (docs/design/web.md#plan-graph). */
-export const MOST_DRAWN = 300;
+export const MAX_DRAWN = 300;
 
 /** What a step does, in one word; a kind this app does not know is shown by its name. */
 export function kindWords(kind: string): string {

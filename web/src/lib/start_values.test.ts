@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { StartFieldRecord } from "../api/schema";
-import { faultsOf, isTooLarge, MOST_BYTES, payloadOf, readJson, typedOf } from "./start_values";
+import { faultsOf, isTooLarge, MAX_BYTES, payloadOf, readJson, typedOf } from "./start_values";
 
 function field(name: string, type: StartFieldRecord["type"] = "text", required = false): StartFieldRecord {
   return { name, path: name.split("."), label: name, type, required, options: [] };
@@ -29,7 +29,7 @@ describe("the payload of a run by hand", () => {
   });
 
   test("has at most 256 KiB, counted in UTF-8", () => {
-    const longest = "ö".repeat((MOST_BYTES - 8) / 2);
+    const longest = "ö".repeat((MAX_BYTES - 8) / 2);
     expect(isTooLarge({ a: longest })).toBe(false);
     expect(isTooLarge({ a: `${longest}x` })).toBe(true);
   });

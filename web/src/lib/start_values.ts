@@ -7,7 +7,7 @@ export type Payload = Readonly<Record<string, unknown>>;
 export type Typed = Record<string, string | string[]>;
 export type Faults = Record<string, string[]>;
 
-export const MOST_BYTES = 256 * 1024;
+export const MAX_BYTES = 256 * 1024;
 export const TOO_LARGE = "A payload has at most 256 KiB. Send less.";
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -93,5 +93,5 @@ export function readJson(text: string): { payload: Payload } | { fault: string }
 
 /** Whether the payload is larger than the service takes. */
 export function isTooLarge(payload: Payload): boolean {
-  return new TextEncoder().encode(JSON.stringify(payload)).length > MOST_BYTES;
+  return new TextEncoder().encode(JSON.stringify(payload)).length > MAX_BYTES;
 }

@@ -27,14 +27,14 @@ export interface Picks<R> {
 
 const AROUND = 12;
 /** At most so many rows are in the page at once. */
-export const MOST_ROWS = 80;
+export const MAX_ROWS = 80;
 
 /** The rows to draw: those in view and some around them. */
 export function windowOf(top: number, height: number, rowHeight: number, count: number): { from: number; to: number } {
   const tall = Math.max(1, rowHeight);
   const first = Math.min(Math.max(0, Math.floor(top / tall) - AROUND), Math.max(0, count - 1));
   const inView = Math.ceil(height / tall) + 2 * AROUND;
-  return { from: first, to: Math.min(count, first + Math.min(inView, MOST_ROWS)) };
+  return { from: first, to: Math.min(count, first + Math.min(inView, MAX_ROWS)) };
 }
 
 /** Rows sorted by what `of` gives for them; equal ones stay in their order. */

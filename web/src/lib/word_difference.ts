@@ -5,12 +5,12 @@ export interface Part {
   change: "same" | "gone" | "new";
 }
 
-const MOST_MS = 300;
+const MAX_MS = 300;
 
 /** The parts of both texts in order; two texts that are too far apart are told whole. */
 export async function wordDifference(before: string, after: string): Promise<Part[]> {
   const { diffWordsWithSpace } = await import("diff/lib/diff/word.js");
-  const parts = diffWordsWithSpace(before, after, { timeout: MOST_MS });
+  const parts = diffWordsWithSpace(before, after, { timeout: MAX_MS });
   if (!parts) return whole(before, after);
   return parts.map(({ value, added, removed }) => ({ text: value, change: added ? "new" : removed ? "gone" : "same" }));
 }

@@ -17,7 +17,7 @@ _LINE_BREAKS |= dict.fromkeys(("h1", "h2", "h3"), (3, 2)) | dict.fromkeys(("h4",
 _UNSEEN = frozenset(("script", "style", "-comment", "-doctype"))
 
 
-_MOST_ELEMENTS = 100_000
+_MAX_ELEMENTS = 100_000
 _DEEPEST_PAGE = 1_000  # elements that lie deeper in one another take the parser's time, more with each
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
 _SHORT = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param"))
@@ -31,7 +31,7 @@ def is_readable(page: str) -> bool:
     depth = 0
     for number, match in enumerate(_TAG.finditer(page)):
         name = match[2].lower()
-        if number > _MOST_ELEMENTS or depth > _DEEPEST_PAGE:
+        if number > _MAX_ELEMENTS or depth > _DEEPEST_PAGE:
             return False
         if name in _SHORT or (match[1] and not opened[name]):
             continue

@@ -23,7 +23,7 @@ from steward.steps.workflow.step_types import (
     WorkflowStepFailed,
 )
 
-_MOST_PAIRS = 500_000  # what each-with-each may make in the service's own memory
+_MAX_PAIRS = 500_000  # what each-with-each may make in the service's own memory
 
 _MODES = {
     1: frozenset(
@@ -264,7 +264,7 @@ def _with_suffixes(row: Sequence[tuple[int, Item]]) -> JsonObject:
 
 def _crossed(outer: Items, inner: Items) -> Iterator[tuple[tuple[int, Item], tuple[int, Item]]]:
     """Pairs each item with each. Raises WorkflowStepFailed beforehand if there are too many pairs."""
-    if len(outer) * len(inner) > _MOST_PAIRS:
+    if len(outer) * len(inner) > _MAX_PAIRS:
         words = f"It would join {len(outer)} items with {len(inner)}, each with each. Join fewer."
         raise WorkflowStepFailed(words)
     return product(enumerate(outer), enumerate(inner))

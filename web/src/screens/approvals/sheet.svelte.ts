@@ -10,7 +10,7 @@ import type { ApprovalRecord, ChangeRecord, DecidedAnswer, RunRecord } from "../
 const PAGE = 200;
 const TRIES = 3;
 /** As many may be left out in one decision (docs/design/api/approvals.md#requests). */
-export const MOST_LEFT_OUT = 5000;
+export const MAX_LEFT_OUT = 5000;
 
 export class Sheet {
   readonly id: string;

@@ -23,11 +23,11 @@ export type Chip =
   | { kind: "more"; id: string; wall: string; runs: number; day: string; alone?: boolean };
 
 /** More runs of one automation on one day are one strip. */
-const MOST_OF_ONE = 3;
+const MAX_OF_ONE_AUTOMATION = 3;
 /** More chips are one that says how many more. */
-const MOST_A_DAY = 8;
+const MAX_PER_DAY = 8;
 /** So many stand side by side in the week; a phone has the width of one. */
-const MOST_BESIDE = 2;
+const MAX_SIDE_BY_SIDE = 2;
 /** A chip of the week is half an hour tall. */
 export const CHIP_MIN = 30;
 
@@ -76,7 +76,7 @@ export function byAutomation(rows: readonly CalendarRow[]): CalendarRow[][] {
 
 /** Those of which there are many in a day, and the others. `often`: automations that run each hour or so. */
 export function folded(rows: readonly CalendarRow[], often: ReadonlySet<string>): { many: CalendarRow[][]; single: CalendarRow[] } {
-  const many = byAutomation(rows).filter((some) => some.length > (often.has(some[0]!.automation_id) ? 1 : MOST_OF_ONE));
+  const many = byAutomation(rows).filter((some) => some.length > (often.has(some[0]!.automation_id) ? 1 : MAX_OF_ONE_AUTOMATION));
   const apart = new Set(many.flat());
   return { many, single: rows.filter((row) => !apart.has(row)) };
 }
@@ -87,7 +87,7 @@ export function chipsOf(rows: readonly CalendarRow[], zone: Zone, view: View, of
     const { many, single } = folded(of, often);
     const strips = many.map((some): Chip => ({ kind: "strip", id: `${some[0]!.automation_id}.${day}`, wall: `${day}T00:00`, rows: some, day }));
     const chips = single.map((row): Chip => ({ kind: "run", id: keyOf(row), wall: toWall(row.run_at, zone), row }));
-    return view === "month" ? cut([...strips, ...chips], MOST_A_DAY, day, `more.${day}`) : [...strips, ...weekDay(day, chips, small ? 1 : MOST_BESIDE)];
+    return view === "month" ? cut([...strips, ...chips], MAX_PER_DAY, day, `more.${day}`) : [...strips, ...weekDay(day, chips, small ? 1 : MAX_SIDE_BY_SIDE)];
   });
 }
 

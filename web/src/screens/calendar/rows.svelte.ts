@@ -9,9 +9,9 @@ import { instantOf } from "../../lib/time";
 import { type CalendarRow, rowOf } from "./entries";
 
 /** At so many rows the month stops. */
-export const MOST_ROWS = 5000;
+export const MAX_ROWS = 5000;
 /** Runs by hand, and by events, are read up to so many, the newest first. */
-const MOST_RUNS = 2000;
+const MAX_RUNS = 2000;
 const PAGE = 500;
 const RUNS_PAGE = 200;
 const POLL_MS = 60_000;
@@ -46,7 +46,7 @@ async function paged(limit: number, read: (cursor: string | undefined) => Promis
 
 async function all({ statuses, ...query }: RangeQuery, poll: boolean, signal: AbortSignal): Promise<CalendarRows> {
   const how = { poll, signal };
-  const slots = paged(MOST_ROWS, async (cursor) => {
+  const slots = paged(MAX_ROWS, async (cursor) => {
     const { occurrences, next_cursor } = await call("get", "/v1/automations/occurrences", { query: { ...query, limit: PAGE, cursor } }, how);
     return { rows: statuses ? occurrences.filter(({ run_status }) => statuses.includes(run_status as RunStatus)) : occurrences, next: next_cursor };
   });
@@ -54,7 +54,7 @@ async function all({ statuses, ...query }: RangeQuery, poll: boolean, signal: Ab
   const { from, to, automation_id, state } = query;
   const had = instantOf(from) < now() && (!state || state.includes("queued"));
   const others = (had ? (["hand", "event"] as const) : []).map((started_by) =>
-    paged(MOST_RUNS, async (cursor) => {
+    paged(MAX_RUNS, async (cursor) => {
       const { runs, next_cursor } = await call("get", "/v1/automations/runs", { query: { from, to, automation_id, started_by, status: statuses, limit: RUNS_PAGE, cursor } }, how);
       return { rows: runs.map(rowOf), next: next_cursor };
     }),

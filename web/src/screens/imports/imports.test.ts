@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { FindingRecord } from "../../api/schema";
 import { blocked, byLevel, counted, foundAndToDo, lackingEverywhere, verdict, whyNot } from "./report";
-import { guessed, MOST_BYTES, proposedName, tooLarge } from "./reading";
+import { guessed, MAX_BYTES, proposedName, tooLarge } from "./reading";
 
 describe("an export as given", () => {
   const flow = `${"a".repeat(64)}:{"__metadata":{"version":0.1},"root":{"steps":[],"workflow_name":"Tagged"}}`;
@@ -23,9 +23,9 @@ describe("an export as given", () => {
   });
 
   it("is refused before it is sent when it is too large", () => {
-    expect(tooLarge("x".repeat(MOST_BYTES - 1026))).toBeNull();
-    expect(tooLarge("x".repeat(MOST_BYTES - 1025))).toContain("at most 2 MB");
-    expect(tooLarge('"'.repeat(MOST_BYTES / 2))).toContain("2.0 MB");
+    expect(tooLarge("x".repeat(MAX_BYTES - 1026))).toBeNull();
+    expect(tooLarge("x".repeat(MAX_BYTES - 1025))).toContain("at most 2 MB");
+    expect(tooLarge('"'.repeat(MAX_BYTES / 2))).toContain("2.0 MB");
   });
 });
 

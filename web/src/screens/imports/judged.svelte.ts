@@ -13,7 +13,7 @@ export interface Judged {
 export type PreviewOn = (integration_id: number, signal: AbortSignal) => Promise<{ issues: readonly FindingRecord[] }>;
 
 /** The most stores of an organization that an import is judged against. */
-export const MOST_STORES = 10;
+export const MAX_STORES = 10;
 
 export class JudgedStores {
   stores = $state.raw<readonly Judged[]>([]);

@@ -8,8 +8,8 @@ export const SOURCES: Readonly<Record<Source, { name: string; hint: string }>> =
 };
 
 /** The service takes so much, in bytes (docs/design/api/conventions.md#requests). */
-export const MOST_BYTES = 2 * 1024 * 1024;
-const MOST_NAME = 120;
+export const MAX_BYTES = 2 * 1024 * 1024;
+const MAX_NAME = 120;
 const CHECKSUM = /^[0-9a-f]{64}:/;
 
 /** What the text looks like; null when it looks like neither. */
@@ -27,13 +27,13 @@ export function proposedName(text: string, file: string | null): string {
   const document = parsed(text.trimStart().replace(CHECKSUM, ""));
   const root = document?.root;
   const workflowName = [document?.name, isObject(root) ? root.workflow_name : null].find((one) => typeof one === "string" && one.trim()) as string | undefined;
-  return (workflowName ?? file?.replace(/\.[A-Za-z0-9]{1,8}$/, "") ?? "").trim().slice(0, MOST_NAME);
+  return (workflowName ?? file?.replace(/\.[A-Za-z0-9]{1,8}$/, "") ?? "").trim().slice(0, MAX_NAME);
 }
 
 /** Why it cannot be sent as it is; null when it can. */
 export function tooLarge(text: string): string | null {
   const bytes = new TextEncoder().encode(JSON.stringify(text)).length;
-  if (bytes <= MOST_BYTES - 1024) return null;
+  if (bytes <= MAX_BYTES - 1024) return null;
   return `This is ${(bytes / 1024 / 1024).toFixed(1)} MB; at most 2 MB can be read. Split the workflow, or remove the data pinned to its steps.`;
 }
 

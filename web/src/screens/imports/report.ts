@@ -4,7 +4,7 @@ import type { FindingRecord } from "../../api/schema";
 import { count, list, type Shown } from "../../lib/words";
 import type { Source } from "./reading";
 
-const MOST_NAMED = 5;
+const MAX_NAMED = 5;
 
 export interface Group {
   level: string;
@@ -80,8 +80,8 @@ export function whyNot(issues: readonly FindingRecord[]): string | null {
   if (!issues.some(({ level }) => level === "error")) return null;
   const names = blocked(issues);
   if (!names.length) return issues.find(({ level }) => level === "error")!.message;
-  const more = names.length > MOST_NAMED ? [`${names.length - MOST_NAMED} more`] : [];
-  return `Cannot run: ${list([...names.slice(0, MOST_NAMED), ...more])}. Mend this in the tool it comes from and import it again.`;
+  const more = names.length > MAX_NAMED ? [`${names.length - MAX_NAMED} more`] : [];
+  return `Cannot run: ${list([...names.slice(0, MAX_NAMED), ...more])}. Mend this in the tool it comes from and import it again.`;
 }
 
 /** "2 errors, 1 warning"; empty without either. */
