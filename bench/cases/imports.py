@@ -16,7 +16,7 @@ from steward.clock import SystemClock
 from steward.imports import keep
 from steward.imports.n8n.read import read_value
 from steward.imports.preview import PreviewQuery, preview
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.automation import Automation
 from steward.model.json import JsonObject
 from steward.model.plan import Plan
@@ -114,7 +114,7 @@ async def _preview(house: House, evaluator: Evaluator) -> None:
     content = json.loads(json.dumps(export()))
     prepared = await keep.prepare("workflow_tool", content, None, evaluator)
     reading = prepared.reading
-    plan, issues = kept_plan.to_kept(reading.plan), [one.wire() for one in reading.report.findings]
+    plan, issues = plan_json.to_json(reading.plan), [one.wire() for one in reading.report.findings]
     look = partial(preview, actor=house.owner, plan=plan, issues=issues, query=PreviewQuery())
     json.dumps(await house.read(look))
 

@@ -165,7 +165,7 @@ async def may_mail(tx: Tx, org: OrgId) -> bool:
 
 
 async def prepare_acceptance(
-    engine: Engine, now: datetime, hashing: PasswordHasher, command: AcceptInvitation, *, most_attempts: int
+    engine: Engine, now: datetime, hashing: PasswordHasher, command: AcceptInvitation, *, max_attempts: int
 ) -> PreparedAcceptance:
     """Looks up the link and compares or hashes the password, with no transaction open.
 
@@ -183,7 +183,7 @@ async def prepare_acceptance(
     if offer is None:
         raise ValidationFailed(INVALID, errors={"token": [INVALID]})
     email_norm, account = folded(offer.email), offer.account
-    await attempts.count(engine, now, {"email": email_norm}, limit=most_attempts)
+    await attempts.count(engine, now, {"email": email_norm}, limit=max_attempts)
     is_theirs = await hashing.verify(command.password, None if account is None else account.password_hash)
     if is_theirs and account is not None:
         if not account.person.active:

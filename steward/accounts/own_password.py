@@ -30,7 +30,7 @@ async def prepare(
     session: Session,
     current: str,
     new: str,
-    most_attempts: int,
+    max_attempts: int,
 ) -> PasswordRenewal:
     """Compares the current password and hashes the new one.
 
@@ -38,7 +38,7 @@ async def prepare(
     (`current_password`, `new_password`), RateLimited, Unavailable (too many passwords wait), Unauthenticated.
     """
     person = session.person
-    await attempts.count(engine, now, {"email": folded(person.email)}, limit=most_attempts)
+    await attempts.count(engine, now, {"email": folded(person.email)}, limit=max_attempts)
 
     async def look(tx: Tx) -> tuple[people.PersonWithPassword | None, tuple[Membership, ...]]:
         return await people.known(tx, person.id), await memberships(tx, person.id)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from steward.automations.workflows import bound_kinds
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import OrgId
 from steward.model.json import JsonObject
@@ -22,7 +22,7 @@ async def bindable(tx: Tx, org: OrgId, plan: Plan) -> list[JsonObject]:
     """
     steps = [
         step
-        for step in kept_plan.needed(plan)
+        for step in plan_json.needed(plan)
         if step.origin is not None and step.origin.needs not in (None, "store")
     ]
     if not steps:

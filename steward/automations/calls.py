@@ -9,12 +9,12 @@ from typing import Any
 from steward.automations.checks import RequestErrors
 from steward.database.engine.base import Tx
 from steward.database.imports import records as imports
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.called import BELOW, called_name, chosen_calls, open_calls, with_chosen
 from steward.model.ids import OrgId
 from steward.model.json import JsonObject
-from steward.model.kept_plan import ChosenPlan
 from steward.model.plan import Plan, PlanStep
+from steward.model.plan_json import ChosenPlan
 from steward.model.refusals import NotFound
 from steward.steps.workflow.step_types import MAX_SUB_WORKFLOW_DEPTH
 
@@ -39,7 +39,7 @@ async def choose(
     if len(requested) > MAX_CALLS:
         faults.add(_FIELD, f"Choose at most {MAX_CALLS} workflows.")
         return plan
-    before, chosen = kept_plan.chosen_in(plan), dict[str, ChosenPlan]()
+    before, chosen = plan_json.chosen_in(plan), dict[str, ChosenPlan]()
     for path in sorted(requested, key=lambda path: path.count(BELOW)):
         import_id = _import_id(requested[path])
         words = _why_refused(plan, path, import_id, own_import, chosen)
@@ -58,7 +58,7 @@ async def choose(
             faults.add(f"{_FIELD}.{path}", words)
     for path, words in _refused(plan, chosen).items():
         faults.add(f"{_FIELD}.{path}", words)
-    return kept_plan.with_chosen(plan, chosen)
+    return plan_json.with_chosen(plan, chosen)
 
 
 def _import_id(choice: Any) -> str | None:
@@ -77,7 +77,7 @@ def _why_refused(
     """Returns what is wrong with a choice of any import; None when nothing is."""
     if import_id is None:
         return "Give import_id, and nothing else."
-    if path not in open_calls(kept_plan.from_kept(kept_plan.with_chosen(plan, chosen))):
+    if path not in open_calls(plan_json.from_json(plan_json.with_chosen(plan, chosen))):
         return "This workflow has no step of that name that calls another one."
     above = [part.import_id for outer, part in chosen.items() if path.startswith(outer + BELOW)]
     if import_id in (own_import, *above):
@@ -100,8 +100,8 @@ async def _plan_of(tx: Tx, org: OrgId, import_id: str) -> ChosenPlan | None:
 def _refused(plan: JsonObject, chosen: Mapping[str, ChosenPlan]) -> Mapping[str, str]:
     """Why workflows cannot run inside their steps, by path."""
     refused: dict[str, str] = {}
-    plans = {path: kept_plan.from_kept(part.plan) for path, part in chosen.items()}
-    with_chosen(kept_plan.from_kept(kept_plan.with_chosen(plan, {})), plans, refused=refused)
+    plans = {path: plan_json.from_json(part.plan) for path, part in chosen.items()}
+    with_chosen(plan_json.from_json(plan_json.with_chosen(plan, {})), plans, refused=refused)
     return refused
 
 
@@ -111,7 +111,7 @@ async def callable_steps(tx: Tx, org: OrgId, stored: JsonObject) -> list[JsonObj
     `proposed` is the one import of the name that the file has for the called workflow; null when none or
     several have it.
     """
-    plan, chosen = kept_plan.from_kept(stored), kept_plan.chosen_in(stored)
+    plan, chosen = plan_json.from_json(stored), plan_json.chosen_in(stored)
     paths = list(chosen_calls(plan))
     if not paths:
         return []

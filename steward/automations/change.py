@@ -14,7 +14,7 @@ from steward.database.automations import plans
 from steward.database.automations import records as automations
 from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import AutomationConnection, Connection
@@ -33,7 +33,7 @@ class UpdateCommand:
     """The fields of an update that were given; None: not given.
 
     Every field but `integration_id` is never null on the wire; a null `integration_id` is
-    `is_integration_given` with None.
+    `has_integration` with None.
     """
 
     automation: AutomationId
@@ -43,7 +43,7 @@ class UpdateCommand:
     schedule: JsonValue = None
     timezone: str | None = None
     integration_id: IntegrationId | None = None
-    is_integration_given: bool = False
+    has_integration: bool = False
     connections: tuple[AutomationConnection, ...] | None = None
     trigger: RequestedTrigger | None = None
     template_version: int | None = None
@@ -55,12 +55,12 @@ class UpdateCommand:
     @property
     def changes_home(self) -> bool:
         """Whether it says what the automation runs on or reads."""
-        return self.is_integration_given or self.connections is not None
+        return self.has_integration or self.connections is not None
 
     @property
     def changes_events(self) -> bool:
         """Whether it says which events start the automation, or what store they come from."""
-        return self.trigger is not None or self.is_integration_given
+        return self.trigger is not None or self.has_integration
 
 
 async def update(tx: Tx, actor: Actor, command: UpdateCommand, *, rules: AutomationRules) -> Automation:
@@ -135,7 +135,7 @@ async def _supersede(tx: Tx, after: Automation, plan: JsonObject | None) -> None
 
 def _start_of(automation: Automation) -> tuple[object, ...]:
     """What its slots follow from: when any of it changes, they begin again (R15)."""
-    return automation.state, automation.schedule, automation.timezone, automation.trigger.to_kept()
+    return automation.state, automation.schedule, automation.timezone, automation.trigger.to_json()
 
 
 def _state(before: Automation, changed: Automation) -> AutomationState:
@@ -180,7 +180,7 @@ def _refuse_template_fields(faults: RequestErrors, command: UpdateCommand) -> No
     for name, is_given in (
         ("inputs", command.inputs is not None),
         ("template_version", command.template_version is not None),
-        ("integration_id", command.is_integration_given),
+        ("integration_id", command.has_integration),
         ("connections", command.connections is not None),
     ):
         if is_given:
@@ -196,7 +196,7 @@ def _check_template_shapes(
     if command.inputs is not None or changed.template_version != before.template_version:
         given_inputs = before.inputs if command.inputs is None else command.inputs
         changed = replace(changed, inputs=checks.check_inputs(faults, template, given_inputs))
-    if command.is_integration_given:
+    if command.has_integration:
         checks.check_home(faults, template, command.integration_id)
         changed = replace(changed, integration_id=command.integration_id)
     if command.connections is not None:
@@ -213,7 +213,7 @@ def _check_workflow_shapes(faults: RequestErrors, command: UpdateCommand, change
         faults.add("connections", "An imported workflow takes no connections; bind its steps.")
     if command.template_version not in (None, 1):
         faults.add("template_version", "The newest version is 1.")
-    if command.is_integration_given:
+    if command.has_integration:
         changed = replace(changed, integration_id=command.integration_id)
     return changed
 
@@ -224,7 +224,7 @@ def _check_start(
     """Schedule and trigger, which must fit each other (schedule.md R12)."""
     if command.trigger is not None:
         trigger = _check_trigger(faults, command.trigger, changed, template)
-        if trigger.to_kept() != changed.trigger.to_kept():
+        if trigger.to_json() != changed.trigger.to_json():
             changed = replace(changed, trigger=trigger)
     is_event = changed.trigger.kind is TriggerKind.EVENT
     if command.schedule is not None:
@@ -261,7 +261,7 @@ async def _check_world(
     connections_by_id = await _connections_of(tx, changed, template)
     store = checks.store_of(changed.integration_id, connections_by_id)
     needed: dict[str, list[IntegrationId]] = {}
-    if command.is_integration_given and changed.integration_id is not None:
+    if command.has_integration and changed.integration_id is not None:
         checks.check_store(faults, _platforms_of(before, template), store, is_named=True)
         needed["integration_id"] = [changed.integration_id]
     # As at set-up: what cannot be run on has no channels or topics to find fault with.
@@ -326,7 +326,7 @@ async def _check_workflow(
 ) -> Automation:
     """Bindings, store, topics and send mode of a workflow. Raises ValidationFailed, NotConnected."""
     faults = RequestErrors()
-    plan = await _newest_plan(tx, before) if stored_plan is None else kept_plan.from_kept(stored_plan)
+    plan = await _newest_plan(tx, before) if stored_plan is None else plan_json.from_json(stored_plan)
     requested = (command.bindings or {}, command.accounts or {})
     connections_by_id = await workflows.connections_of(
         tx, before.org, [before.bindings, *requested], changed.integration_id
@@ -365,7 +365,7 @@ def _starts_sending(command: UpdateCommand, before: Automation) -> bool:
 
 
 def _is_moved(command: UpdateCommand, before: Automation) -> bool:
-    return command.is_integration_given and command.integration_id != before.integration_id
+    return command.has_integration and command.integration_id != before.integration_id
 
 
 def _check_workflow_store(
@@ -383,7 +383,7 @@ def _check_workflow_store(
 
 async def _newest_plan(tx: Tx, automation: Automation) -> Plan:
     stored_plan = await plans.newest(tx, automation.org, automation.id)
-    return Plan((), ()) if stored_plan is None else kept_plan.from_kept(stored_plan.plan)
+    return Plan((), ()) if stored_plan is None else plan_json.from_json(stored_plan.plan)
 
 
 def _changed(

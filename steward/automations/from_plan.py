@@ -14,7 +14,7 @@ from steward.automations.rules import AutomationRules
 from steward.automations.setup import WORKFLOW_TEMPLATE, CreatedAutomation
 from steward.database.accounts import organizations
 from steward.database.engine.base import Tx
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import Connection
@@ -90,7 +90,7 @@ async def create(
     if not faults.found and (replay := await setup.replayed(tx, actor, command)) is not None:
         return replay
     stored_plan = await calls.choose(tx, actor.org, faults, plan, command.import_id, command.calls)
-    steps = kept_plan.from_kept(stored_plan)
+    steps = plan_json.from_json(stored_plan)
     connections_by_id = await workflows.connections_of(
         tx, actor.org, [command.bindings, command.accounts], command.integration_id
     )

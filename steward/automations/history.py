@@ -78,7 +78,7 @@ def _values(automation: Automation) -> tuple[JsonValue, ...]:
         ],
         automation.schedule.to_wire(),
         automation.timezone,
-        automation.trigger.to_kept(),
+        automation.trigger.to_json(),
         automation.template_version,
         bindings_of(automation.bindings),
         accounts_of(automation.bindings),

@@ -1,7 +1,7 @@
 """Which stores an imported plan runs on, and which steps of a flow have no counterpart there."""
 
 from steward.automations.checks import PLATFORM_NAMES, RequestErrors
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.connection import Connection
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, Plan, PlanStep
@@ -20,7 +20,7 @@ def platforms_of(plan: Plan) -> tuple[str, ...]:
         return tuple(platform for platform in STORES if not lacking(plan, platform))
     platforms = {
         step.operation.partition(".")[0]
-        for step in kept_plan.needed(plan)
+        for step in plan_json.needed(plan)
         if step.origin is not None and step.origin.needs == "store"
     }
     return tuple(sorted(platforms))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from steward.database.accounts import connections, organizations
 from steward.database.automations import plans
 from steward.database.engine.base import Tx
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.automation import Automation
 from steward.model.called import open_calls
 from steward.model.connection import Auth, Connection, ConnectionState
@@ -60,7 +60,7 @@ def unconfigured(
 ) -> list[UnboundStep]:
     """Returns the steps without a needed connection, in plan order; then those without a workflow to call."""
     steps_to_bind: list[UnboundStep] = []
-    for step in kept_plan.needed(plan):
+    for step in plan_json.needed(plan):
         needs = step.origin.needs if step.origin is not None else None
         target = step.origin.target if step.origin is not None else None
         if needs == "store":
@@ -157,7 +157,7 @@ async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
     stored_plan = await plans.newest(tx, automation.org, automation.id)
     if stored_plan is None:
         return None
-    plan = kept_plan.from_kept(stored_plan.plan)
+    plan = plan_json.from_json(stored_plan.plan)
     missing = await _missing(tx, automation, plan)
     organization = await organizations.get(tx, automation.org)
     allowed = organization is not None and organization.send_without_approval
@@ -166,7 +166,7 @@ async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
 
 def chosen_imports(plan: JsonObject) -> JsonObject:
     """The imports chosen for the steps of a kept plan that call a workflow, as answered."""
-    return {path: {"import_id": part.import_id} for path, part in kept_plan.chosen_in(plan).items()}
+    return {path: {"import_id": part.import_id} for path, part in plan_json.chosen_in(plan).items()}
 
 
 async def _missing(tx: Tx, automation: Automation, plan: Plan) -> list[UnboundStep]:
@@ -181,8 +181,8 @@ async def keep_plan(
     tx: Tx, org: OrgId, automation: AutomationId, version: int, plan: JsonObject, bindings: JsonObject
 ) -> None:
     """Keeps the plan of a version with what its steps are bound to."""
-    stored_plan = plans.KeptPlan(plan, bindings)
-    sha256 = kept_plan.plan_sha256(plan)
+    stored_plan = plans.StoredPlan(plan, bindings)
+    sha256 = plan_json.plan_sha256(plan)
     await plans.insert(tx, org, automation, version, stored_plan=stored_plan, sha256=sha256)
 
 

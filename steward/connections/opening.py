@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from steward.clock import Clock
-from steward.connections.refresh_tokens import KeptRefreshTokens
+from steward.connections.refresh_tokens import StoredRefreshTokens
 from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.connector import AnyWriteOperation, Connector, Reader, Receivable
 from steward.connectors.base.requests import RequestWriter
@@ -29,7 +29,7 @@ from steward.telemetry.log import Log
 
 def keep_refresh_tokens(engine: Engine, clock: Clock, vault: Vault, log: Log) -> None:
     """Has the refresh tokens of kept connections exchanged one at a time, and their successors stored."""
-    vault.outbound.transport.refresh_tokens = KeptRefreshTokens(engine, clock, vault, log)
+    vault.outbound.transport.refresh_tokens = StoredRefreshTokens(engine, clock, vault, log)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def with_latest(settings: ConnectionSettings, tried: TriedToken | None) -> Conne
 class _HeldToken:
     """A token under a lease; `keep` stores its successor and ends the lease in one transaction."""
 
-    tokens: "KeptRefreshTokens"
+    tokens: "StoredRefreshTokens"
     org: OrgId
     integration: IntegrationId
     lease: str
@@ -83,7 +83,7 @@ class _HeldToken:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRefreshTokens:
+class StoredRefreshTokens:
     """The refresh tokens of kept connections (`RefreshTokens` of outbound)."""
 
     engine: Engine

@@ -12,7 +12,7 @@ from steward.database.imports import records as imports
 from steward.database.imports.records import Import, SealedContent
 from steward.imports.content import Unreadable, content_of
 from steward.imports.reading import ImportReading, read_export
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.account import Actor, maker
 from steward.model.ids import new_id
 from steward.model.json import JsonObject
@@ -67,7 +67,7 @@ async def keep(
         words = f"{max_imports} imports are stored already. Delete one that you no longer need."
         raise AllowanceSpent(words, errors={})
     reading = prepared.reading
-    plan = kept_plan.to_kept(reading.plan)
+    plan = plan_json.to_json(reading.plan)
     record = Import(
         org=actor.org,
         id=new_id(tx.now),
@@ -134,7 +134,7 @@ def shown_trigger(plan: Plan) -> dict[str, Any] | None:
 
 def shown_plan(encoded_plan: JsonObject) -> JsonObject:
     """The plan as the API shows it."""
-    plan = kept_plan.from_kept(encoded_plan)
+    plan = plan_json.from_json(encoded_plan)
     names = {step.name for step in plan.steps}
     edges = [edge for edge in plan.edges if edge.source in names]
     sources: dict[str, list[str]] = {}

@@ -13,7 +13,7 @@ from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.imports import keep
 from steward.imports.reach import reach_of
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.account import Actor
 from steward.model.connection import Connection
 from steward.model.finding import Finding, FindingLevel
@@ -40,7 +40,7 @@ async def preview(
     """The fields of Preview. Raises ValidationFailed."""
     faults = RequestErrors()
     plan = await calls.choose(tx, actor.org, faults, plan, query.import_id, query.calls or {})
-    plan_ = kept_plan.from_kept(plan)
+    plan_ = plan_json.from_json(plan)
     requested = (query.bindings or {}, query.accounts or {})
     ids = workflows.integrations_in(*requested)
     ids |= set() if query.integration_id is None else {query.integration_id}

@@ -14,7 +14,7 @@ from steward.imports.n8n.field_labels import label_of
 from steward.imports.report import ImportReport
 from steward.imports.shopify_flow import read as store_flow
 from steward.imports.step_templates import templates_of
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger
 from steward.steps.n8n.nodes.code import script_of
@@ -78,7 +78,7 @@ def _check_characters(reading: ImportReading) -> None:
     """Halves of characters, written as escapes however deep, can be neither stored nor shown."""
     findings = [finding.wire() for finding in reading.report.findings]
     try:
-        text = json.dumps([kept_plan.to_kept(reading.plan), findings, reading.cleaned], ensure_ascii=False)
+        text = json.dumps([plan_json.to_json(reading.plan), findings, reading.cleaned], ensure_ascii=False)
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise Unreadable(_INVALID) from None

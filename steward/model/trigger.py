@@ -36,7 +36,7 @@ class ScheduleTrigger:
         """As answered: `kind` and nothing else."""
         return {"kind": self.kind.value}
 
-    def to_kept(self) -> dict[str, JsonValue]:
+    def to_json(self) -> dict[str, JsonValue]:
         """As kept with the automation."""
         return {"kind": self.kind.value}
 
@@ -65,7 +65,7 @@ class EventTrigger:
             "events_dropped_at": wire_time_or_none(self.events_dropped_at),
         }
 
-    def to_kept(self) -> dict[str, JsonValue]:
+    def to_json(self) -> dict[str, JsonValue]:
         """As kept with the automation: what a person set, nothing the service found out."""
         return {"kind": self.kind.value, "topics": list(self.topics)}
 
@@ -73,8 +73,8 @@ class EventTrigger:
 Trigger = ScheduleTrigger | EventTrigger
 
 
-def trigger_from_kept(stored: Mapping[str, object]) -> Trigger:
-    """The trigger `to_kept` wrote. Raises ValueError when it is not of that shape."""
+def trigger_from_json(stored: Mapping[str, object]) -> Trigger:
+    """The trigger `to_json` wrote. Raises ValueError when it is not of that shape."""
     if TriggerKind(str(stored["kind"])) is TriggerKind.SCHEDULE:
         return ScheduleTrigger()
     topics = stored["topics"]

@@ -172,17 +172,17 @@ async def note_progress(ctx: WriteContext) -> bool:
 
 
 async def apply_retention(
-    ctx: TaskContext, rules: RetentionRules, *, after: int = 0, most_orgs: int = ORGANIZATIONS
+    ctx: TaskContext, rules: RetentionRules, *, after: int = 0, max_orgs: int = ORGANIZATIONS
 ) -> tuple[bool, int]:
-    """Deletes expired rows of the next `most_orgs` organizations behind the number `after`.
+    """Deletes expired rows of the next `max_orgs` organizations behind the number `after`.
 
     Returns whether a table had as many as are deleted at once, and the `after` of the next pass.
     """
     full: set[str] = set()
     now = ctx.clock.now()
-    orgs = await ctx.engine.read(now, partial(next_orgs, after=after, limit=most_orgs))
+    orgs = await ctx.engine.read(now, partial(next_orgs, after=after, limit=max_orgs))
     if orgs is None:  # none is left: from the first one again
-        orgs = await ctx.engine.read(now, partial(next_orgs, after=0, limit=most_orgs)) or EVERY_ORG
+        orgs = await ctx.engine.read(now, partial(next_orgs, after=0, limit=max_orgs)) or EVERY_ORG
     rules = replace(rules, orgs=orgs)
 
     async def sweep(org: OrgId, table: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from steward.database.automations import plans
 from steward.database.runs.steps import TooMuchData, ValueState, execution_key
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.automation import AutomationState
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger, StepKind, StepStatus
@@ -62,7 +62,7 @@ async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
     )
     if stored_plan is None:
         raise StepFailed("step_failed", "The steps of this automation are no longer there. Import it again.")
-    return plan_of_run(kept_plan.from_kept(stored_plan.plan), run, walk_.marks[0]), stored_plan.bindings
+    return plan_of_run(plan_json.from_json(stored_plan.plan), run, walk_.marks[0]), stored_plan.bindings
 
 
 def unknown_types(plan: Plan) -> set[str]:

@@ -7,13 +7,13 @@ from steward.steps.shopify_flow.hydrate import with_reads
 from steward.steps.workflow.run_marks import with_run_mark
 
 
-def plan_of_run(kept_plan: Plan, run: Run, mark: str) -> Plan:
+def plan_of_run(plan_json: Plan, run: Run, mark: str) -> Plan:
     """Returns the plan with the steps that read the objects of the run's event, or of a flow's run by hand.
 
     `mark` is the text of the run in the markers of removed keys. See
     docs/design/imports-verdict.md#start and docs/design/imports-shopify-flow.md#reading-objects.
     """
-    plan = with_run_mark(kept_plan, mark)
+    plan = with_run_mark(plan_json, mark)
     entry = plan.entry()
     if entry is None:
         return plan

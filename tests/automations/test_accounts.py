@@ -8,7 +8,7 @@ import pytest
 from steward.automations.bindings import MAX_BINDINGS, accounts_of, bindings_of, check_bound
 from steward.automations.checks import RequestErrors
 from steward.automations.workflows import readiness_wire, unconfigured
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject
@@ -131,4 +131,4 @@ def test_a_step_without_a_usable_account_is_unbound() -> None:
 
 def test_account_details_in_the_file_are_kept_with_the_plan() -> None:
     """The account data of an import are stored with its plan and read back unchanged."""
-    assert kept_plan.from_kept(kept_plan.to_kept(PLAN)) == PLAN
+    assert plan_json.from_json(plan_json.to_json(PLAN)) == PLAN

@@ -55,7 +55,7 @@ async def test_a_body_that_changes_nothing_leaves_the_version(world: World) -> N
         schedule={"run_at": "08:00", "cadence": "daily", "day_of_week": 2},
         timezone="UTC",
         integration_id=world.store,
-        is_integration_given=True,
+        has_integration=True,
     )
     assert same == automation
 
@@ -67,7 +67,7 @@ async def test_a_body_that_changes_nothing_needs_no_connected_store(world: World
     """
     automation = await world.create()
     await world.set_connection(world.store, ConnectionState.DISCONNECTED)
-    same = await world.update(automation, integration_id=world.store, is_integration_given=True)
+    same = await world.update(automation, integration_id=world.store, has_integration=True)
     assert same == automation
     assert (await world.update(automation, name="Renamed")).version == 2
 
@@ -94,7 +94,7 @@ async def test_the_shape_is_judged_before_the_version(world: World) -> None:
     with pytest.raises(ValidationFailed):
         await world.update(stale, timezone="Mars")
     with pytest.raises(StaleVersion):  # the world comes after (step 13)
-        await world.update(stale, integration_id=world.foreign_store, is_integration_given=True)
+        await world.update(stale, integration_id=world.foreign_store, has_integration=True)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ async def test_another_store_of_the_platform_may_be_chosen(world: World) -> None
     See docs/design/api/automations.md#requests.
     """
     automation = await world.create()
-    changed = await world.update(automation, integration_id=world.other_store, is_integration_given=True)
+    changed = await world.update(automation, integration_id=world.other_store, has_integration=True)
     assert (changed.integration_id, changed.store_label) == (world.other_store, "Second")
     assert changed.next_run_at == automation.next_run_at
 
@@ -150,7 +150,7 @@ async def test_a_foreign_or_unconnected_store_may_not(world: World) -> None:
     assert await refused(world, automation, **foreign) == ["integration_id"]
     await world.set_connection(world.other_store, ConnectionState.DISCONNECTED)
     with pytest.raises(NotConnected):
-        await world.update(automation, integration_id=world.other_store, is_integration_given=True)
+        await world.update(automation, integration_id=world.other_store, has_integration=True)
 
 
 async def test_connections_replace_the_whole_list(world: World) -> None:

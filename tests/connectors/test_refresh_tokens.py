@@ -9,7 +9,7 @@ import pytest
 
 from steward.connections import connect, vault
 from steward.connections.opening import RunAccess
-from steward.connections.refresh_tokens import LEASE, KeptRefreshTokens
+from steward.connections.refresh_tokens import LEASE, StoredRefreshTokens
 from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.queries import HTTP, HttpQuery
 from steward.database.accounts import connections
@@ -81,7 +81,7 @@ def another_process(shop: Shop) -> RunAccess:
     log = shop.service.log
     wire = HttpTransport(shop.clock, vault.register, log, transport=shop.world.transport())
     other = Vault(vault.masters, vault.connectors, Outbound(wire), vault.register)
-    wire.refresh_tokens = KeptRefreshTokens(shop.service.engine, shop.clock, other, log)
+    wire.refresh_tokens = StoredRefreshTokens(shop.service.engine, shop.clock, other, log)
     return RunAccess(shop.service.engine, shop.clock, other)
 
 
@@ -131,7 +131,9 @@ async def test_a_lease_of_a_process_that_died_ends(shop: Shop, server: OAuthServ
 async def test_a_lease_that_is_held_on_and_on_ends_in_words(shop: Shop, server: OAuthServer) -> None:
     """Raises PlatformUnavailable when another process holds the lease longer than a lease lasts."""
     connection = await connected(shop, server)
-    tokens = KeptRefreshTokens(shop.service.engine, shop.clock, shop.service.context.vault, shop.service.log)
+    tokens = StoredRefreshTokens(
+        shop.service.engine, shop.clock, shop.service.context.vault, shop.service.log
+    )
     take = partial(
         connections.lease_token, org=connection.org, integration=connection.integration_id, lease="other",
         until=shop.clock.now() + 2 * LEASE,
@@ -149,7 +151,9 @@ async def test_a_lease_that_is_held_on_and_on_ends_in_words(shop: Shop, server: 
 async def test_a_token_is_not_kept_over_other_keys(shop: Shop, server: OAuthServer) -> None:
     """Keeps the newer keys of a person who reconnected meanwhile; a disconnected account gets no lease."""
     connection = await connected(shop, server)
-    tokens = KeptRefreshTokens(shop.service.engine, shop.clock, shop.service.context.vault, shop.service.log)
+    tokens = StoredRefreshTokens(
+        shop.service.engine, shop.clock, shop.service.context.vault, shop.service.log
+    )
     number = connection.integration_id
     async with tokens.leased(connection.org, number) as held:
         keep = partial(

@@ -16,7 +16,7 @@ from steward.imports.keep import needs_of, shown_plan
 from steward.imports.n8n.read import read_value
 from steward.imports.reading import read_export
 from steward.imports.shopify_flow import read as store_flow
-from steward.model import kept_plan
+from steward.model import plan_json
 from tests.case_data import case_data
 from tests.imports.exports import chain, node
 from tests.imports.shopify_flow.examples import EXAMPLES
@@ -77,7 +77,7 @@ def check_altered(exports: Sequence[str], rounds: int) -> None:
             container[name] = copy.deepcopy(chance.choice(_ODD))
         try:
             plan = read_value(export).plan
-            shown_plan(kept_plan.to_kept(plan))
+            shown_plan(plan_json.to_json(plan))
             needs_of(plan)
         except Unreadable:
             continue
@@ -150,7 +150,7 @@ def test_no_altered_flow_breaks_the_reader_or_holds_it_up() -> None:
         began = time.process_time()
         try:
             plan = store_flow.read(content_of(text)).plan
-            shown_plan(kept_plan.to_kept(kept_plan.from_kept(kept_plan.to_kept(plan))))
+            shown_plan(plan_json.to_json(plan_json.from_json(plan_json.to_json(plan))))
             needs_of(plan)
         except Unreadable:
             pass

@@ -14,7 +14,7 @@ from steward.automations import change
 from steward.automations.bindable import bindable
 from steward.automations.change import UpdateCommand
 from steward.imports.n8n.read import read_value
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.refusals import NotReady, ValidationFailed
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
@@ -126,7 +126,7 @@ async def test_a_literal_key_is_taken_out_and_put_back_by_the_account(partner: P
 def read(step: dict[str, Any]) -> tuple[str | None, Any, list[tuple[str, str]]]:
     """Returns what the step needs, the proposed account, and its findings except notes."""
     export = read_value(chain(step))
-    plan = kept_plan.from_kept(kept_plan.to_kept(export.plan))
+    plan = plan_json.from_json(plan_json.to_json(export.plan))
     origin = plan.step("Ask").origin
     assert origin is not None
     findings = [(str(finding.level), finding.code) for finding in export.findings if finding.step == "Ask"]
@@ -258,7 +258,7 @@ async def test_the_one_account_that_fits_is_proposed(partner: PartnerShop) -> No
     elsewhere = node(
         "Elsewhere", "httpRequest", 4.2, {"url": f"https://{ELSEWHERE}/a", **HEADER, "options": {}}
     )
-    plan = kept_plan.from_kept(kept_plan.to_kept(read_value(chain(asking(), elsewhere)).plan))
+    plan = plan_json.from_json(plan_json.to_json(read_value(chain(asking(), elsewhere)).plan))
 
     async def proposed() -> dict[str, Any]:
         rows = await shop.read(lambda tx: bindable(tx, shop.owner.org, plan))

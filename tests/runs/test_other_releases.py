@@ -88,7 +88,7 @@ async def test_a_run_of_an_unknown_step_type_is_left_to_the_other_release(shop: 
     plan["steps"][-1]["source_type"] = "n8n-nodes-base.ofTheNextRelease"
     assert await shop.tamper("DELETE FROM plans WHERE org_id = :org") == 1
     newer = partial(plans.insert, org=shop.owner.org, automation=automation.id, version=1, sha256="0" * 64)
-    await shop.write(partial(newer, stored_plan=plans.KeptPlan(plan, stored.bindings)))
+    await shop.write(partial(newer, stored_plan=plans.StoredPlan(plan, stored.bindings)))
     other = await other_worker(shop, "next")
     run = await shop.run_now(automation)
     await shop.drain()

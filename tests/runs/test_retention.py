@@ -215,7 +215,7 @@ async def test_a_pass_looks_into_some_organizations(shop: Shop) -> None:
     await shop.clock.advance((HISTORY + STORED).total_seconds())
 
     async def swept(after: int, limit: int) -> tuple[tuple[bool, int], list[bool]]:
-        passed = await tasks.apply_retention(ctx, ctx.retention, after=after, most_orgs=limit)
+        passed = await tasks.apply_retention(ctx, ctx.retention, after=after, max_orgs=limit)
         remaining = [await entry.read(partial(runs_left, org=entry.owner.org)) for entry in shops]
         return passed, [runs == set() for runs in remaining]
 

@@ -5,14 +5,14 @@ import pytest
 from steward.model.ids import AutomationId, RunId
 from steward.model.occurrence import Occurrence, OccurrenceState, SkipReason
 from steward.model.run import RunStatus
-from steward.model.trigger import EventTrigger, Listening, ScheduleTrigger, trigger_from_kept
+from steward.model.trigger import EventTrigger, Listening, ScheduleTrigger, trigger_from_json
 from tests.scheduling.short import at
 
 
 def test_a_schedule_trigger_is_answered_as_its_kind_alone() -> None:
     """Answers a schedule trigger with its kind alone. See docs/design/api/automations.md#trigger."""
     assert ScheduleTrigger().to_wire() == {"kind": "schedule"}
-    assert trigger_from_kept(ScheduleTrigger().to_kept()) == ScheduleTrigger()
+    assert trigger_from_json(ScheduleTrigger().to_json()) == ScheduleTrigger()
 
 
 def test_an_event_trigger_is_answered_with_all_seven_fields() -> None:
@@ -43,11 +43,11 @@ def test_only_the_topics_of_an_event_trigger_are_kept() -> None:
     See docs/design/api/automations.md#requests.
     """
     trigger = EventTrigger(("a/b", "c/d"), "words", Listening.YES)
-    assert trigger.to_kept() == {"kind": "event", "topics": ["a/b", "c/d"]}
-    assert trigger_from_kept(trigger.to_kept()) == EventTrigger(("a/b", "c/d"))
+    assert trigger.to_json() == {"kind": "event", "topics": ["a/b", "c/d"]}
+    assert trigger_from_json(trigger.to_json()) == EventTrigger(("a/b", "c/d"))
     for wrong in ({"kind": "event", "topics": "a/b"}, {"kind": "cron"}):
         with pytest.raises(ValueError):
-            trigger_from_kept(wrong)
+            trigger_from_json(wrong)
 
 
 def test_an_occurrence_is_answered_with_all_thirteen_fields() -> None:

@@ -13,7 +13,7 @@ from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.imports.keep import shown_plan
 from steward.imports.n8n.start_fields import start_form
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.account import Role
 from steward.model.automation import AutomationKind
 from steward.model.ids import AutomationId
@@ -57,7 +57,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         stored_plan = await plans.newest(tx, automation.org, automation.id)
     if stored_plan is None:
         return AutomationPlanAnswer(_NONE, [], [], [], None)
-    plan = kept_plan.from_kept(stored_plan.plan)
+    plan = plan_json.from_json(stored_plan.plan)
     idle = [
         step.name
         for step in plan.steps

@@ -191,7 +191,7 @@ class ClosedPeriodAnswer(msgspec.Struct):
     closed_period: ClosedPeriodRecord
 
 
-class MadePeriodAnswer(msgspec.Struct):
+class CreatedPeriodAnswer(msgspec.Struct):
     """The closed period and what it does."""
 
     closed_period: ClosedPeriodRecord
@@ -328,7 +328,7 @@ async def make(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/closed-periods`."""
     stored = await change.make(tx, call.actor, _make(call))
     _log(call, stored, "made")
-    return MadePeriodAnswer(await _answer(tx, call, stored), await _effect(tx, stored))
+    return CreatedPeriodAnswer(await _answer(tx, call, stored), await _effect(tx, stored))
 
 
 async def preview(tx: Tx, call: ApiCall) -> Answer:
@@ -447,7 +447,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=make,
         body=ClosedPeriodBody,
-        answer=MadePeriodAnswer,
+        answer=CreatedPeriodAnswer,
         summary="Make a closed period",
         status=201,
         writes=True,

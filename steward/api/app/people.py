@@ -205,7 +205,7 @@ async def prepare_password(call: ApiCall) -> PasswordRenewal:
         session=seen(call).session,
         current=body.current_password,
         new=body.new_password,
-        most_attempts=context.rules.limit_login,
+        max_attempts=context.rules.limit_login,
     )
 
 
@@ -230,7 +230,7 @@ async def prepare_acceptance(call: ApiCall) -> PreparedAcceptance:
         context.clock.now(),
         context.hashing,
         AcceptInvitation(body.token, body.password, body.first_name, body.last_name),
-        most_attempts=context.rules.limit_login,
+        max_attempts=context.rules.limit_login,
     )
 
 

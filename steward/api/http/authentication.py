@@ -138,8 +138,8 @@ async def admit_token(
         epoch=claims.epoch,
         since=claims.iat - SKEW_S,
         until=claims.exp,
-        most_person=rules.limit_person if is_counted else 0,
-        most_org=rules.limit_organization,
+        max_person=rules.limit_person if is_counted else 0,
+        max_org=rules.limit_organization,
     )
     if credential is None or not credential.good:
         raise Unauthenticated(token_sent=True)

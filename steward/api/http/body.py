@@ -111,9 +111,9 @@ async def read_json(receive: Receive, headers: Mapping[bytes, bytes], *, limit: 
     return parse(body, values)
 
 
-def parse(body: bytes, most_values: int) -> Any:
+def parse(body: bytes, max_values: int) -> Any:
     """Parses a JSON value within the bounds of depth, values and digits. Raises Malformed."""
-    _check_bounds(body, most_values)
+    _check_bounds(body, max_values)
     try:
         if body.startswith(b"\xef\xbb\xbf"):
             raise Malformed("The body starts with a byte order mark. Send plain UTF-8.")
@@ -127,12 +127,12 @@ def parse(body: bytes, most_values: int) -> Any:
     return value
 
 
-def _check_bounds(body: bytes, most_values: int) -> None:
+def _check_bounds(body: bytes, max_values: int) -> None:
     """Checks depth, number of values and length of numbers; most bodies pass by their count of brackets."""
     opened = body.count(b"[") + body.count(b"{")
     if (
         opened <= _DEEPEST
-        and opened + body.count(b",") < most_values
+        and opened + body.count(b",") < max_values
         and (len(body) <= _LONGEST_NUMBER or not _LONG_NUMBER.search(body))
     ):
         return
@@ -145,10 +145,10 @@ def _check_bounds(body: bytes, most_values: int) -> None:
         value_count += _VALUES.get(token[:1], 1)
         if depth > _DEEPEST:
             raise Malformed(f"The body is nested more than {_DEEPEST} deep.")
-        if value_count > most_values + 1:
+        if value_count > max_values + 1:
             break
-    if value_count > most_values:
-        raise Malformed(f"The body holds more than {most_values} values.")
+    if value_count > max_values:
+        raise Malformed(f"The body holds more than {max_values} values.")
 
 
 # What a token adds to the depth and to the number of values; the text before a colon was a key.

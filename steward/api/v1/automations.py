@@ -419,7 +419,7 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
         schedule=body.schedule.sent if "schedule" in sent_fields else None,
         timezone=body.timezone if "timezone" in sent_fields else None,
         integration_id=_integration(body.integration_id),
-        is_integration_given="integration_id" in sent_fields,
+        has_integration="integration_id" in sent_fields,
         connections=_bound(body.connections) if "connections" in sent_fields else None,
         trigger=trigger_ask(body.trigger) if "trigger" in sent_fields else None,
         template_version=body.template_version if "template_version" in sent_fields else None,

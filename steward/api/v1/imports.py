@@ -60,7 +60,7 @@ from steward.imports import keep as keeping
 from steward.imports.keep import PreparedImport
 from steward.imports.preview import PreviewQuery, preview
 from steward.imports.run_as import run_as
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.account import Scope
 from steward.model.ids import IntegrationId, new_id
 from steward.model.instants import wire_time
@@ -141,7 +141,7 @@ class KeepBody(RequestBody):
     content: Content
 
 
-class PreviewKeptBody(RequestBody):
+class PreviewStoredBody(RequestBody):
     """How an automation of a kept import would be set up."""
 
     integration_id: Positive | None = None
@@ -151,7 +151,7 @@ class PreviewKeptBody(RequestBody):
     inputs: OpenObject = Field(default={})
 
 
-class ImportPreviewBody(PreviewKeptBody):
+class ImportPreviewBody(PreviewStoredBody):
     """The same of an export that is not kept."""
 
     source: _SourceText
@@ -274,7 +274,7 @@ async def preview_sent(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports/preview`: nothing is kept."""
     prepared: PreparedImport = call.prepared
     issues = [finding.wire() for finding in prepared.reading.report.findings]
-    plan = kept_plan.to_kept(prepared.reading.plan)
+    plan = plan_json.to_json(prepared.reading.plan)
     return _preview_answer(await preview(tx, call.actor, plan, issues, _ask(call)))
 
 
@@ -288,7 +288,7 @@ async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
 
 
 def _ask(call: ApiCall) -> PreviewQuery:
-    body: PreviewKeptBody = call.body
+    body: PreviewStoredBody = call.body
     integration = None if body.integration_id is None else IntegrationId(body.integration_id)
     return PreviewQuery(
         integration,
@@ -392,7 +392,7 @@ OPERATIONS = (
         path="/v1/automations/imports/{import_id}/preview",
         scope=Scope.READ,
         function=preview_kept,
-        body=PreviewKeptBody,
+        body=PreviewStoredBody,
         answer=ImportPreviewAnswer,
         summary="See how an import would run",
     ),

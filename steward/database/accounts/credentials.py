@@ -10,7 +10,7 @@ from steward.model.ids import OrgId, PersonId
 _CREDENTIAL = "org_id, client_id, label, enabled, epoch, created_at, rotated_at, last_login_at"
 
 
-class TokenStanding(NamedTuple):
+class TokenState(NamedTuple):
     """The state that decides about a token; read on every call, never cached."""
 
     good: bool
@@ -76,15 +76,15 @@ async def standing(
     epoch: int,
     since: int,
     until: int,
-    most_person: int,
-    most_org: int,
-) -> TokenStanding | None:
+    max_person: int,
+    max_org: int,
+) -> TokenState | None:
     """Returns the states of a token's credential, member and organization, and whether it is in time.
 
     It is good from `since` to before `until`, in seconds since 1970 of the database's clock.
 
     For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
-    the call (`most_person` 0: not); SQLite counts in memory.
+    the call (`max_person` 0: not); SQLite counts in memory.
     """
     row = await tx.first(
         _STATE_OF_KEY,
@@ -95,14 +95,14 @@ async def standing(
             "epoch": epoch,
             "since": since,
             "until": until,
-            "most_person": most_person,
-            "most_org": most_org,
+            "most_person": max_person,
+            "most_org": max_org,
             "test_now": tx.test_now,
         },
     )
     if row is None:
         return None
-    return TokenStanding(bool(row["good"]), bool(row["automations_on"]), row["over"])
+    return TokenState(bool(row["good"]), bool(row["automations_on"]), row["over"])
 
 
 async def organization_of(tx: Tx, client_id: str) -> OrgId | None:

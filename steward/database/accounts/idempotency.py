@@ -7,7 +7,7 @@ from steward.model.ids import AutomationId, OrgId
 
 
 @dataclass(frozen=True, slots=True)
-class KeptKey:
+class StoredKey:
     """The object that an idempotency key belongs to."""
 
     object_id: str
@@ -15,14 +15,14 @@ class KeptKey:
     request_sha256: str
 
 
-async def find(tx: Tx, org: OrgId, kind: str, *, key: str) -> KeptKey | None:
+async def find(tx: Tx, org: OrgId, kind: str, *, key: str) -> StoredKey | None:
     """Returns what `key` of `kind` ("run" or "automation") belongs to in this organization."""
     row = await tx.first(
         "SELECT object_id, automation_id, request_sha256 FROM idempotency_keys"
         " WHERE org_id = :org AND kind = :kind AND key = :key",
         {"org": org, "kind": kind, "key": key},
     )
-    return KeptKey(row["object_id"], row["automation_id"], row["request_sha256"]) if row else None
+    return StoredKey(row["object_id"], row["automation_id"], row["request_sha256"]) if row else None
 
 
 async def keep(

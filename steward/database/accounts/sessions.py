@@ -31,7 +31,7 @@ _STANDING = PerEngine(sqlite=_LIVE, postgresql=_GATE)
 
 
 @dataclass(frozen=True, slots=True)
-class SessionStanding:
+class SessionState:
     """A live session, whether this call passes the person's limit (PostgreSQL only), and the time."""
 
     session: Session
@@ -39,7 +39,7 @@ class SessionStanding:
     now: datetime
 
 
-def _standing(row: Row, session_hash: str) -> SessionStanding:
+def _standing(row: Row, session_hash: str) -> SessionState:
     org = None if row["org_id"] is None else OrgId(row["org_id"])
     chosen = None
     if org is not None:
@@ -62,7 +62,7 @@ def _standing(row: Row, session_hash: str) -> SessionStanding:
         created_at=from_ms(row["created_at"]),
         seen_at=from_ms(row["seen_at"]),
     )
-    return SessionStanding(session, bool(row["over"]), from_ms(row["present"]))
+    return SessionState(session, bool(row["over"]), from_ms(row["present"]))
 
 
 async def standing(
@@ -73,7 +73,7 @@ async def standing(
     idle: timedelta,
     life: timedelta,
     max_calls: int,
-) -> SessionStanding | None:
+) -> SessionState | None:
     """The session of a cookie with its person and chosen organization; None when it has ended.
 
     By the database's clock: unused for `idle`, or `life` after it was opened.

@@ -10,7 +10,7 @@ from steward.model.json import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPlan:
+class StoredPlan:
     """A stored plan, and what its steps were bound to from that version on."""
 
     plan: JsonObject
@@ -18,7 +18,7 @@ class KeptPlan:
 
 
 async def insert(
-    tx: Tx, org: OrgId, automation: AutomationId, version: int, *, stored_plan: KeptPlan, sha256: str
+    tx: Tx, org: OrgId, automation: AutomationId, version: int, *, stored_plan: StoredPlan, sha256: str
 ) -> None:
     """Keeps the plan of a version."""
     text = json.dumps({"plan": stored_plan.plan, "bindings": stored_plan.bindings}, ensure_ascii=False)
@@ -36,7 +36,7 @@ async def insert(
     )
 
 
-async def get(tx: Tx, org: OrgId, automation: AutomationId, version: int) -> KeptPlan | None:
+async def get(tx: Tx, org: OrgId, automation: AutomationId, version: int) -> StoredPlan | None:
     """The plan of a version; None when it is not there."""
     row = await tx.first(
         "SELECT plan FROM plans WHERE org_id = :org AND automation_id = :automation"
@@ -46,7 +46,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId, version: int) -> Kep
     return None if row is None else _read(row["plan"])
 
 
-async def newest(tx: Tx, org: OrgId, automation: AutomationId) -> KeptPlan | None:
+async def newest(tx: Tx, org: OrgId, automation: AutomationId) -> StoredPlan | None:
     """The plan an automation has now."""
     row = await tx.first(
         "SELECT plan FROM plans WHERE org_id = :org AND automation_id = :automation"
@@ -56,6 +56,6 @@ async def newest(tx: Tx, org: OrgId, automation: AutomationId) -> KeptPlan | Non
     return None if row is None else _read(row["plan"])
 
 
-def _read(packed: bytes) -> KeptPlan:
+def _read(packed: bytes) -> StoredPlan:
     stored = json.loads(zlib.decompress(packed).decode("utf-8", "surrogatepass"))
-    return KeptPlan(stored["plan"], stored["bindings"])
+    return StoredPlan(stored["plan"], stored["bindings"])

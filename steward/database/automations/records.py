@@ -16,7 +16,7 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import NotFound
 from steward.model.schedule import Schedule
-from steward.model.trigger import EventTrigger, Listening, Trigger, TriggerKind, trigger_from_kept
+from steward.model.trigger import EventTrigger, Listening, Trigger, TriggerKind, trigger_from_json
 
 _OWN = """
     a.org_id, a.id, a.version, a.kind, a.import_id, a.template_id, a.template_version, a.source, a.platform,
@@ -173,7 +173,7 @@ def _changeable(automation: Automation) -> dict[str, object]:
         "inputs": Json(automation.inputs),
         "schedule": Json(automation.schedule.to_wire()),
         "timezone": automation.timezone,
-        "trigger": Json(automation.trigger.to_kept()),
+        "trigger": Json(automation.trigger.to_json()),
         "connections": Json(connections),
         "bindings": Json(automation.bindings),
         "send_mode": automation.send_mode,
@@ -259,7 +259,7 @@ def _conditions(query: AutomationFilter) -> tuple[list[str], dict[str, object]]:
         ("a.source = :source", "source", query.source),
         ("a.updated_at >= :since", "since", query.updated_since),
         ("a.name_folded LIKE :q ESCAPE '!'", "q", _contains(query.q)),
-        ("a.trigger_json LIKE :trigger", "trigger", _kept_trigger(query.trigger)),
+        ("a.trigger_json LIKE :trigger", "trigger", _stored_trigger(query.trigger)),
     ):
         if value is not None:
             where.append(condition)
@@ -282,7 +282,7 @@ def _contains(q: str | None) -> str | None:
     return f"%{plain}%"
 
 
-def _kept_trigger(trigger: TriggerKind | None) -> str | None:
+def _stored_trigger(trigger: TriggerKind | None) -> str | None:
     return None if trigger is None else f'{{"kind":"{trigger.value}"%'
 
 
@@ -401,7 +401,7 @@ def _schedule(text: str) -> Schedule:
 
 @lru_cache(maxsize=1024)
 def _kept(text: str) -> Trigger:
-    return trigger_from_kept(_object(text))
+    return trigger_from_json(_object(text))
 
 
 def _object(text: str) -> JsonObject:

@@ -54,7 +54,7 @@ class RestoreProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerStanding:
+class ServerState:
     """The server history that was served last and the present one; None where it is not known."""
 
     kept: str | None
@@ -62,11 +62,11 @@ class ServerStanding:
     preparation: RestoreProgress | None
 
 
-async def standing(tx: Tx) -> ServerStanding:
+async def standing(tx: Tx) -> ServerState:
     """Returns the history that was served, the present one, and a preparation that has not ended."""
     row = await tx.first(_READ_STANDING)
     assert row is not None
-    return ServerStanding(row["server_history"], row["present"], _preparation(row["restoring"]))
+    return ServerState(row["server_history"], row["present"], _preparation(row["restoring"]))
 
 
 async def begin(tx: Tx, taken_at: datetime) -> RestoreProgress:

@@ -11,7 +11,7 @@ from steward.connections.vault import Vault
 from steward.database.automations import plans
 from steward.database.engine.base import Tx
 from steward.database.runs import records as runs
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.automation import Automation, AutomationKind
 from steward.model.ids import OrgId, RunId
 from steward.model.instants import wire_time
@@ -31,7 +31,7 @@ async def check(tx: Tx, automation: Automation, payload: JsonObject) -> None:
     stored = None
     if automation.kind is AutomationKind.WORKFLOW:
         stored = await plans.newest(tx, automation.org, automation.id)
-    plan = None if stored is None else kept_plan.from_kept(stored.plan)
+    plan = None if stored is None else plan_json.from_json(stored.plan)
     if plan is None or plan.mode is not DataMode.ITEMS:
         words = "Only automations of workflows from n8n are started with a payload. Leave it out."
         raise ValidationFailed(errors={_FIELD: [words]})

@@ -7,7 +7,7 @@ import pytest
 
 from steward.imports.n8n.read import read_value
 from steward.imports.n8n.start_fields import start_form
-from steward.model import kept_plan
+from steward.model import plan_json
 from tests.imports.exports import chain, code, node
 
 
@@ -22,7 +22,7 @@ def start_fields_of(
         "parameters": parameters,
     }
     plan = read_value(export).plan
-    form = start_form(kept_plan.from_kept(kept_plan.to_kept(plan)))
+    form = start_form(plan_json.from_json(plan_json.to_json(plan)))
     return None if form is None else [(field.name, field.type, field.required) for field in form.fields]
 
 

@@ -7,7 +7,7 @@ import httpx
 from steward.automations.platforms import lacking, platforms_of
 from steward.connectors.base.queries import FLOW_OBJECTS, ORDERS, PRODUCT, ById, FlowObjectsQuery, OrdersQuery
 from steward.connectors.woocommerce.flow_objects import unsupported_paths
-from steward.model import kept_plan
+from steward.model import plan_json
 from steward.model.change import Outcome
 from steward.model.plan import Plan
 from steward.model.run import RunStatus
@@ -85,7 +85,7 @@ async def test_steps_and_fields_without_a_counterpart_are_named(flow_shop: FlowS
     """Names a step, or a field, that has no counterpart, and lists the platforms that a plan can run on."""
 
     async def plan_of(value: dict[str, Any]) -> Plan:
-        return kept_plan.from_kept((await flow_shop.store_import(value)).record.plan)
+        return plan_json.from_json((await flow_shop.store_import(value)).record.plan)
 
     tagging = flow(
         began(),

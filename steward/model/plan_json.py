@@ -28,7 +28,7 @@ _FORMAT = 1
 _CHOSEN = "chosen"
 
 
-def to_kept(plan: Plan) -> JsonObject:
+def to_json(plan: Plan) -> JsonObject:
     """Returns a plan as it is stored."""
     return {
         "plan_format": _FORMAT,
@@ -41,7 +41,7 @@ def to_kept(plan: Plan) -> JsonObject:
         "steps": [_step(part) for part in plan.steps],
         "edges": [[part.source, part.port, part.target, part.input] for part in plan.edges],
         "variables": [_variable(part) for part in plan.variables],
-        "inner": {name: to_kept(part) for name, part in plan.inner.items()},
+        "inner": {name: to_json(part) for name, part in plan.inner.items()},
     }
 
 
@@ -147,18 +147,18 @@ def chosen_in(stored: Mapping[str, Any]) -> Mapping[str, ChosenPlan]:
     return {path: ChosenPlan(**part) for path, part in stored.get(_CHOSEN, {}).items()}
 
 
-def from_kept(stored: Mapping[str, Any]) -> Plan:
+def from_json(stored: Mapping[str, Any]) -> Plan:
     """A plan as it was kept, with the workflows chosen for its steps.
 
     Raises ValueError for a format this service does not know.
     """
-    plan, chosen = _from_kept(stored), chosen_in(stored)
+    plan, chosen = _from_json(stored), chosen_in(stored)
     if not chosen:
         return plan
-    return called.with_chosen(plan, {path: _from_kept(part.plan) for path, part in chosen.items()})
+    return called.with_chosen(plan, {path: _from_json(part.plan) for path, part in chosen.items()})
 
 
-def _from_kept(stored: Mapping[str, Any]) -> Plan:
+def _from_json(stored: Mapping[str, Any]) -> Plan:
     if stored.get("plan_format") != _FORMAT:
         raise ValueError(f"plan_format {stored.get('plan_format')} is not known")
     return Plan(
@@ -171,7 +171,7 @@ def _from_kept(stored: Mapping[str, Any]) -> Plan:
         mode=None if stored["mode"] is None else DataMode(stored["mode"]),
         triggers=tuple(_read_trigger(part) for part in stored["triggers"]),
         variables=tuple(_read_variable(*part) for part in stored["variables"]),
-        inner={name: _from_kept(part) for name, part in stored["inner"].items()},
+        inner={name: _from_json(part) for name, part in stored["inner"].items()},
     )
 
 
